@@ -1,0 +1,132 @@
+/** The one error class, and the one table that maps its codes to every door's own language. */
+
+interface ErrorKind {
+  /** HTTP status of the answer. */
+  readonly status: number;
+  /** Exit status of the CLI: 1 failure, 2 usage, 3 auth, 4 not found, 5 conflict, 6 try again. */
+  readonly exit: number;
+  /** The RFC 9457 title: the same words for every occurrence of the code. */
+  readonly title: string;
+}
+
+/** Every code that Stoa returns, with the moment it is returned as its comment. */
+export const errorKinds = {
+  /** A body, parameter, id or flag does not fit its schema; `details` names the fields. */
+  invalid_request: { status: 400, exit: 2, title: 'The request is not valid' },
+  /** An id has the wrong length for its kind. */
+  invalid_id_length: { status: 400, exit: 2, title: 'The id has the wrong length' },
+  /** An id has characters that its kind does not allow. */
+  invalid_id_digits: { status: 400, exit: 2, title: 'The id has characters that are not allowed' },
+  /** A stored record does not have the shape its family promises. */
+  invalid_data: { status: 500, exit: 1, title: 'Stored data is not valid' },
+  /** A stored value could not be decoded, or a value could not be encoded. */
+  serialization: { status: 500, exit: 1, title: 'A stored value could not be read or written' },
+  /** A list cursor was not made by this server or belongs to another list. */
+  invalid_cursor: { status: 400, exit: 2, title: 'The cursor is not valid' },
+  /** No credentials, or credentials that prove nothing. */
+  unauthenticated: { status: 401, exit: 3, title: 'Credentials are missing or not valid' },
+  /** The credentials are good but do not reach this far. */
+  forbidden: { status: 403, exit: 3, title: 'Not allowed with these credentials' },
+  /** The Host or Origin header names a site that this server does not serve. */
+  origin_refused: { status: 403, exit: 3, title: 'The Host or Origin is not served here' },
+  /** The thing does not exist, or is not the caller's. */
+  not_found: { status: 404, exit: 4, title: 'Not found' },
+  /** The path exists, the method does not. */
+  method_not_allowed: { status: 405, exit: 2, title: 'The method is not allowed here' },
+  /** The state of the thing forbids the operation; `details` names both states. */
+  conflict: { status: 409, exit: 5, title: 'The current state does not allow this' },
+  /** The lifecycle table has no such transition. */
+  invalid_transition: { status: 409, exit: 5, title: 'The state table has no such transition' },
+  /** A quota is used up. */
+  quota_exceeded: { status: 409, exit: 5, title: 'The quota is used up' },
+  /** A fencing number below the lease's: somebody else holds it now. */
+  fenced: { status: 409, exit: 5, title: 'The lease has passed to another holder' },
+  /** Something of that name or id is there already. */
+  already_exists: { status: 409, exit: 5, title: 'It exists already' },
+  /** If-Match or ifVersion named a version that is not the current one. */
+  version_conflict: { status: 412, exit: 5, title: 'The version is not the current one' },
+  /** The change feed no longer holds that position: read the state anew. */
+  resync: { status: 410, exit: 6, title: 'The position is too old' },
+  /** The body is larger than the limit. */
+  too_large: { status: 413, exit: 2, title: 'Too large' },
+  /** The Content-Type is not one that the route reads. */
+  unsupported_media_type: { status: 415, exit: 2, title: 'The content type is not supported' },
+  /** The Idempotency-Key was used before with another body. */
+  idempotency_mismatch: { status: 422, exit: 2, title: 'The Idempotency-Key was used with another body' },
+  /** The Idempotency-Key was used before and its answer held a secret that is not kept. */
+  idempotency_unrepeatable: { status: 409, exit: 5, title: 'The answer to this Idempotency-Key was not kept' },
+  /** A rate limit is used up. */
+  rate_limited: { status: 429, exit: 6, title: 'Too many requests' },
+  /** A fault in Stoa itself; the log has the details under the request id. */
+  internal: { status: 500, exit: 1, title: 'Something went wrong inside the server' },
+  /** The engine below reported a failure that has no better code. */
+  engine: { status: 500, exit: 1, title: 'The storage engine reported a failure' },
+  /** An optional package that the configuration needs is not installed. */
+  missing_package: { status: 500, exit: 1, title: 'A package that the configuration needs is not installed' },
+  /** The configured backend cannot do this at all. */
+  unsupported: { status: 501, exit: 1, title: 'The configured backend cannot do this' },
+  /** Too many transactions wait for the disk. */
+  overloaded: { status: 503, exit: 6, title: 'Too much work is waiting' },
+  /** A commit or fsync failed: writes are refused, reads go on. */
+  writes_stopped: { status: 503, exit: 6, title: 'Writes are stopped' },
+  /** The disk is full: the write was refused; later writes are tried again. */
+  disk_full: { status: 503, exit: 6, title: 'The disk is full' },
+  /** A database server that a backend needs does not answer. */
+  backend_unavailable: { status: 503, exit: 6, title: 'The database behind this does not answer' },
+  /** The server or store is closing. */
+  closed: { status: 503, exit: 6, title: 'Closing' },
+  /** Another process owns the data directory; the message names it. */
+  locked: { status: 503, exit: 5, title: 'Another process owns the data directory' },
+  /** The data was written by a newer program than this one. */
+  newer_data: { status: 500, exit: 1, title: 'The data is newer than this program' },
+  /** The data directory does not fit the configuration (engine, shards) or is damaged. */
+  damaged_data: { status: 500, exit: 1, title: 'The data directory cannot be used' },
+  /** A backup is incomplete, altered or out of order. */
+  damaged_backup: { status: 500, exit: 1, title: 'The backup cannot be used' },
+  /** A flag, variable or configuration value is unknown or wrong. */
+  invalid_config: { status: 500, exit: 2, title: 'The configuration is not valid' },
+  /** No server answers at the address. */
+  unreachable: { status: 503, exit: 6, title: 'The server does not answer' },
+} as const satisfies Record<string, ErrorKind>;
+
+export type ErrorCode = keyof typeof errorKinds;
+
+export interface ErrorOptions {
+  /** What the reader can do about it. */
+  fix?: string;
+  /** Structured facts for programs: field names, states, limits. */
+  details?: Record<string, unknown>;
+  cause?: unknown;
+}
+
+/** Every failure that Stoa reports on purpose: a stable code, a sentence, and where possible a fix. */
+export class StoaError extends Error {
+  readonly code: ErrorCode;
+  readonly fix: string | undefined;
+  readonly details: Record<string, unknown> | undefined;
+
+  constructor(code: ErrorCode, message: string, options: ErrorOptions = {}) {
+    super(message, options.cause === undefined ? undefined : { cause: options.cause });
+    this.name = 'StoaError';
+    this.code = code;
+    this.fix = options.fix;
+    this.details = options.details;
+  }
+
+  get status(): number {
+    return errorKinds[this.code].status;
+  }
+
+  get exit(): number {
+    return errorKinds[this.code].exit;
+  }
+
+  get title(): string {
+    return errorKinds[this.code].title;
+  }
+}
+
+/** The message of anything that was thrown. */
+export function messageOf(thrown: unknown): string {
+  return thrown instanceof Error ? thrown.message : String(thrown);
+}
