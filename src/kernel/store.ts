@@ -1,0 +1,300 @@
+/** One writer, many readers: serial transactions over one engine, made durable in groups. */
+import { StoaError, messageOf } from '../errors.js';
+import type { Limits } from '../limits.js';
+import type { Engine, Entry, RangeOptions, WriteOperation } from './engine.js';
+import { kernelFamilies, logFamilies } from './families.js';
+import { Group } from './group.js';
+import { type Commit, decodeFeed, decodeRedo, encodeFeed, encodeRedo, positionKey, positionOf, redoBytesBefore } from './log.js';
+import { OpenTransaction } from './open-transaction.js';
+import type { Reader, Transaction } from './transaction.js';
+
+export interface StoreOptions {
+  engine: Engine;
+  /** Every family that transactions may name; the order is of no importance. */
+  families: readonly string[];
+  limits: Limits;
+  /** Milliseconds since 1970. Tests pass a clock of their own. */
+  clock?: () => number;
+  /** Called for each group that became durable, for metrics. */
+  onGroup?: (group: GroupFacts) => void;
+}
+
+export interface GroupFacts {
+  transactions: number;
+  operations: number;
+  sizeBytes: number;
+  /** Time from handing the group to the engine until it was on disk. */
+  commitMs: number;
+}
+
+export type CommitListener = (commits: readonly Commit[]) => void;
+
+/** Where a log begins and ends. Empty when `last` is 0. */
+export interface LogExtent {
+  first: number;
+  last: number;
+  sizeBytes: number;
+}
+
+export class Store implements Reader {
+  readonly engine: Engine;
+  readonly limits: Limits;
+  readonly #clock: () => number;
+  readonly #onGroup: ((group: GroupFacts) => void) | undefined;
+  readonly #familyNumbers: ReadonlyMap<string, number>;
+  readonly #listeners = new Set<CommitListener>();
+  #collecting = new Group();
+  #committing: Group | undefined;
+  #scheduled = false;
+  #inside = false;
+  #closing = false;
+  #stopped: StoaError | undefined;
+  #idle: (() => void)[] = [];
+
+  /** Assigned to the newest transaction, durable or not; after a failed commit it falls back to the durable one. */
+  #lastSeq: number;
+  #lastLsn: number;
+  #durableSeq: number;
+  #durableLsn: number;
+  #feedBytes: number;
+  #redoBytes: number;
+
+  constructor(options: StoreOptions) {
+    this.engine = options.engine;
+    this.limits = options.limits;
+    this.#clock = options.clock ?? Date.now;
+    this.#onGroup = options.onGroup;
+    this.#familyNumbers = new Map([...new Set([...Object.values(kernelFamilies), ...options.families])].map((family, index) => [family, index + 1]));
+    const feed = this.#lastOf(kernelFamilies.changes);
+    const redo = this.#lastOf(kernelFamilies.redo);
+    this.#lastSeq = this.#durableSeq = feed === undefined ? 0 : positionOf(feed.key);
+    this.#lastLsn = this.#durableLsn = redo === undefined ? 0 : positionOf(redo.key);
+    this.#feedBytes = feed === undefined ? 0 : decodeFeed(feed.value).bytesBefore + feed.value.length;
+    this.#redoBytes = redo === undefined ? 0 : redoBytesBefore(redo.value) + redo.value.length;
+  }
+
+  /** The newest sequence number that is on disk. */
+  get sequence(): number {
+    return this.#durableSeq;
+  }
+
+  /** The newest number of the redo log that is on disk. */
+  get lsn(): number {
+    return this.#durableLsn;
+  }
+
+  /** Why writes are refused, or undefined while they are not. */
+  get stopped(): StoaError | undefined {
+    return this.#stopped;
+  }
+
+  nowMs(): number {
+    return this.#clock();
+  }
+
+  // Plain reads see only what is durable.
+
+  get(family: string, key: Buffer): Buffer | undefined {
+    return this.engine.get(family, key);
+  }
+
+  getMany(family: string, keys: readonly Buffer[]): (Buffer | undefined)[] {
+    return this.engine.getMany(family, keys);
+  }
+
+  range(family: string, options: RangeOptions): Iterable<Entry> {
+    return this.engine.range(family, options);
+  }
+
+  /** Calls back with the commits of each group once it is durable, in order. Returns the way to stop it. */
+  onCommit(listener: CommitListener): () => void {
+    this.#listeners.add(listener);
+    return () => this.#listeners.delete(listener);
+  }
+
+  /**
+   * Runs `body` at once and alone: it sees every earlier transaction and its own writes. Resolves
+   * with its result when all it wrote is on disk; when it throws, nothing of it is kept. `body`
+   * must not await: the order of calls is the order of transactions, without locks or retries.
+   *
+   * @example
+   * const count = await store.transact((tx) => {
+   *   const next = Number(tx.get('counters', key) ?? 0) + 1;
+   *   tx.put('counters', key, Buffer.from(String(next)));
+   *   return next;
+   * });
+   */
+  transact<T>(body: (tx: Transaction) => T): Promise<T> {
+    const refusal = this.#refusal();
+    if (refusal !== undefined) return Promise.reject(refusal);
+    const tx = new OpenTransaction(this.#familyNumbers, this.engine, [this.#collecting.overlay, this.#committing?.overlay], this.#clock(), this.limits);
+    this.#inside = true;
+    let result: T;
+    try {
+      result = body(tx);
+      if (result instanceof Promise) throw new StoaError('internal', 'The body of a transaction must not be asynchronous.');
+    } catch (error) {
+      return this.#afterPending(() => {
+        throw error;
+      });
+    } finally {
+      this.#inside = false;
+      tx.close();
+    }
+    if (tx.writes.size === 0 && tx.changes.length === 0) return this.#afterPending(() => result);
+    this.#join(tx);
+    return this.#collecting.wait(() => result);
+  }
+
+  /** Resolves when everything that transactions have written so far is on disk, or has failed. */
+  async flush(): Promise<void> {
+    if (this.#collecting.isEmpty && this.#committing === undefined) return;
+    await new Promise<void>((resolve) => this.#idle.push(resolve));
+  }
+
+  async close(): Promise<void> {
+    this.#closing = true;
+    await this.flush();
+    await this.engine.close();
+  }
+
+  feedExtent(): LogExtent {
+    const first = this.#firstOf(kernelFamilies.changes);
+    if (first === undefined) return { first: 0, last: this.#durableSeq, sizeBytes: 0 };
+    const record = decodeFeed(first.value);
+    return { first: record.items[0]?.seq ?? positionOf(first.key), last: this.#durableSeq, sizeBytes: this.#feedBytes - record.bytesBefore };
+  }
+
+  redoExtent(): LogExtent {
+    const first = this.#firstOf(kernelFamilies.redo);
+    if (first === undefined) return { first: 0, last: this.#durableLsn, sizeBytes: 0 };
+    const record = decodeRedo(first.value);
+    return { first: record.items[0]?.lsn ?? positionOf(first.key), last: this.#durableLsn, sizeBytes: this.#redoBytes - record.bytesBefore };
+  }
+
+  #refusal(): StoaError | undefined {
+    if (this.#inside) return new StoaError('internal', 'A transaction was started inside another.');
+    if (this.#closing) return new StoaError('closed', 'The store is closing.');
+    if (this.#stopped !== undefined) return this.#stopped;
+    const { transactionsWaitingMax, transactionBytesWaitingMax } = this.limits;
+    if (this.#collecting.size >= transactionsWaitingMax || this.#collecting.overlay.sizeBytes >= transactionBytesWaitingMax) {
+      return new StoaError('overloaded', 'Too many transactions wait for the disk.', {
+        fix: 'Try again shortly; if it lasts, the disk is too slow for the load.',
+        details: { transactionsWaitingMax, transactionBytesWaitingMax },
+      });
+    }
+    return undefined;
+  }
+
+  /** An answer that rests on writes that are not durable yet waits for them. */
+  #afterPending<T>(outcome: () => T): Promise<T> {
+    const group = this.#collecting.isEmpty ? this.#committing : this.#collecting;
+    if (group !== undefined) return group.wait(outcome);
+    return new Promise((resolve) => resolve(outcome()));
+  }
+
+  #join(tx: OpenTransaction): void {
+    let commit: Commit | null = null;
+    if (tx.changes.length > 0) {
+      this.#lastSeq += 1;
+      commit = { seq: this.#lastSeq, atMs: tx.nowMs, changes: tx.changes };
+    }
+    this.#lastLsn += 1;
+    const operations = [...tx.writes.operations()].filter(({ family }) => !logFamilies.has(family));
+    this.#collecting.add({ lsn: this.#lastLsn, atMs: tx.nowMs, commit, operations }, tx.writes.entries());
+    this.#scheduleCommit();
+  }
+
+  /** The turn of the event loop before each group lets requests that arrived meanwhile join it. */
+  #scheduleCommit(): void {
+    if (this.#scheduled || this.#committing !== undefined) return;
+    this.#scheduled = true;
+    setImmediate(() => {
+      this.#scheduled = false;
+      void this.#commitGroup();
+    });
+  }
+
+  async #commitGroup(): Promise<void> {
+    const group = this.#collecting;
+    this.#collecting = new Group();
+    this.#committing = group;
+    const { operations, feedBytes, redoBytes } = this.#operationsOf(group);
+    const startedMs = performance.now();
+    try {
+      await this.engine.commit(operations);
+    } catch (error) {
+      this.#failed(group, error);
+      return;
+    }
+    this.#committing = undefined;
+    this.#feedBytes = feedBytes;
+    this.#redoBytes = redoBytes;
+    this.#durableSeq = group.commits.at(-1)?.seq ?? this.#durableSeq;
+    this.#durableLsn = group.transactions.at(-1)?.lsn ?? this.#durableLsn;
+    this.#onGroup?.({ transactions: group.transactions.length, operations: operations.length, sizeBytes: group.overlay.sizeBytes, commitMs: performance.now() - startedMs });
+    group.settle();
+    if (group.commits.length > 0) for (const listener of this.#listeners) listener(group.commits);
+    this.#next();
+  }
+
+  /** The group's writes with the records of both logs, and what the logs then hold in all. */
+  #operationsOf(group: Group): { operations: WriteOperation[]; feedBytes: number; redoBytes: number } {
+    const operations = [...group.overlay.operations()];
+    let feedBytes = this.#feedBytes;
+    let redoBytes = this.#redoBytes;
+    const lastCommit = group.commits.at(-1);
+    if (lastCommit !== undefined) {
+      const value = encodeFeed(feedBytes, group.commits);
+      feedBytes += value.length;
+      operations.push({ family: kernelFamilies.changes, key: positionKey(lastCommit.seq), value });
+    }
+    const lastTransaction = group.transactions.at(-1);
+    if (lastTransaction !== undefined) {
+      const value = encodeRedo(redoBytes, group.transactions);
+      redoBytes += value.length;
+      operations.push({ family: kernelFamilies.redo, key: positionKey(lastTransaction.lsn), value });
+    }
+    return { operations, feedBytes, redoBytes };
+  }
+
+  /** Nothing of the group is seen; whoever ran on top of it is refused too. */
+  #failed(group: Group, cause: unknown): void {
+    const diskFull = cause instanceof StoaError && cause.code === 'disk_full';
+    const error = diskFull
+      ? cause
+      : new StoaError('writes_stopped', `A commit failed (${messageOf(cause)}); writes are refused from here on.`, {
+          fix: 'Check the disk and its log, then start the server again. Reads go on meanwhile.',
+          cause,
+        });
+    if (!diskFull) this.#stopped = error;
+    const later = this.#collecting;
+    this.#collecting = new Group();
+    this.#committing = undefined;
+    this.#lastSeq = this.#durableSeq;
+    this.#lastLsn = this.#durableLsn;
+    group.fail(error);
+    later.fail(error);
+    this.#next();
+  }
+
+  #next(): void {
+    if (!this.#collecting.isEmpty) {
+      this.#scheduleCommit();
+      return;
+    }
+    const idle = this.#idle;
+    this.#idle = [];
+    for (const resolve of idle) resolve();
+  }
+
+  #firstOf(family: string): Entry | undefined {
+    for (const entry of this.engine.range(family, { limit: 1 })) return entry;
+    return undefined;
+  }
+
+  #lastOf(family: string): Entry | undefined {
+    for (const entry of this.engine.range(family, { reverse: true, limit: 1 })) return entry;
+    return undefined;
+  }
+}
