@@ -1,0 +1,61 @@
+/** The directory of a database: made, proved writable, and itself on disk. */
+import { mkdir, open, rename, rm } from 'node:fs/promises';
+import { readdirSync, statSync } from 'node:fs';
+import { dirname, join, resolve } from 'node:path';
+import { messageOf, StoaError } from '../../errors.js';
+
+/** Makes the directory, with its parents, and fails clearly when nothing can be written there. */
+export async function prepareDirectory(dataDir: string): Promise<string> {
+  const path = resolve(dataDir);
+  const probe = join(path, `.probe-${process.pid}`);
+  try {
+    const firstMade = await mkdir(path, { recursive: true });
+    await (await open(probe, 'w')).close();
+    await rm(probe);
+    // The new names must outlive a power cut as surely as what is stored under them.
+    if (firstMade !== undefined) {
+      for (let made = path; made.length >= firstMade.length; made = dirname(made)) await syncDirectory(dirname(made));
+    }
+  } catch (thrown) {
+    throw new StoaError('invalid_config', `The data directory ${path} cannot be written: ${messageOf(thrown)}.`, {
+      fix: 'Let the user that runs Stoa write there, or choose another data directory.',
+      cause: thrown,
+    });
+  }
+  return path;
+}
+
+/** Makes the names in a directory durable. */
+export async function syncDirectory(path: string): Promise<void> {
+  // Windows cannot open a directory, and makes names durable by itself.
+  if (process.platform === 'win32') return;
+  const directory = await open(path, 'r');
+  try {
+    await directory.sync();
+  } finally {
+    await directory.close();
+  }
+}
+
+/** Replaces a file so that a crash leaves either the old or the new content, whole. */
+export async function replaceFile(path: string, content: string): Promise<void> {
+  const temporary = `${path}.${process.pid}.tmp`;
+  const file = await open(temporary, 'w');
+  try {
+    await file.writeFile(content);
+    await file.sync();
+  } finally {
+    await file.close();
+  }
+  await rename(temporary, path);
+  await syncDirectory(dirname(path));
+}
+
+/** Bytes of the files directly in a directory. A file that is deleted meanwhile counts nothing. */
+export function directorySizeBytes(path: string): number {
+  let sizeBytes = 0;
+  for (const entry of readdirSync(path, { withFileTypes: true })) {
+    if (entry.isFile()) sizeBytes += statSync(join(path, entry.name), { throwIfNoEntry: false })?.size ?? 0;
+  }
+  return sizeBytes;
+}

@@ -1,0 +1,56 @@
+/** What must be known of LMDB's file format before LMDB maps the file into memory. */
+import { open } from 'node:fs/promises';
+import type { FileHandle } from 'node:fs/promises';
+import { endianness } from 'node:os';
+
+/** Where the fields of a meta page stand, from the page's beginning, in lmdb 3.5's format. */
+const magicAt = 24;
+const pageSizeAt = 48;
+const lastPageAt = 144;
+const transactionAt = 152;
+const metaBytes = 160;
+const magic = 0xbeefc0de;
+
+/**
+ * Lengthens a file that is shorter than its newest meta page says. LMDB maps the file into memory,
+ * where reading beyond its end kills the process with SIGBUS; a page of zeros is reported as
+ * damage instead. In a sound file the added pages are free ones, so nothing changes.
+ */
+export async function padToLastPage(path: string): Promise<void> {
+  let file: FileHandle;
+  try {
+    file = await open(path, 'r+');
+  } catch (thrown) {
+    if (thrown instanceof Error && 'code' in thrown && thrown.code === 'ENOENT') return;
+    throw thrown;
+  }
+  try {
+    const first = await readMeta(file, 0);
+    const second = first === undefined ? undefined : await readMeta(file, first.pageSizeBytes);
+    if (first === undefined || second === undefined) return;
+    const newest = first.transaction > second.transaction ? first : second;
+    const needed = (newest.lastPage + 1) * first.pageSizeBytes;
+    if ((await file.stat()).size < needed) await file.truncate(needed);
+  } finally {
+    await file.close();
+  }
+}
+
+interface Meta {
+  pageSizeBytes: number;
+  lastPage: number;
+  transaction: bigint;
+}
+
+/** A meta page, or undefined where none can be read: LMDB then says itself what is wrong. */
+async function readMeta(file: FileHandle, position: number): Promise<Meta | undefined> {
+  if (endianness() !== 'LE') return undefined;
+  const page = Buffer.alloc(metaBytes);
+  const { bytesRead } = await file.read(page, 0, metaBytes, position);
+  if (bytesRead < metaBytes || page.readUInt32LE(magicAt) !== magic) return undefined;
+  return {
+    pageSizeBytes: page.readUInt32LE(pageSizeAt),
+    lastPage: Number(page.readBigUInt64LE(lastPageAt)),
+    transaction: page.readBigUInt64LE(transactionAt),
+  };
+}

@@ -1,0 +1,283 @@
+/** RocksDB, the engine for floods of writes: a log-structured tree with column families. */
+import { readFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { messageOf, StoaError } from '../../errors.js';
+import type { Engine, EngineStats, Entry, RangeOptions, StoreConfig } from '../engine.js';
+import { CheckedEngine, commitFailure, damagedData, diskFull } from './checked.js';
+import type { DriverOperation, DriverSnapshot, EngineDriver } from './checked.js';
+import { directorySizeBytes, prepareDirectory, replaceFile } from './directory.js';
+
+/** A column family's handle, opaque to JavaScript. */
+type Column = NonNullable<unknown>;
+
+interface RocksIterator {
+  /** Keys and values by turns, at most `size` entries; fewer does not mean the end, `finished` does. */
+  _nextvSync(size: number): { rows: Buffer[]; finished: boolean };
+  close(callback: (error: Error | null | undefined) => void): void;
+}
+
+/** What is used of the package, which has no types of its own. */
+interface RocksDatabase {
+  readonly columns: Record<string, Column>;
+  _getManySync(keys: readonly Buffer[], options: { column: Column }): (Buffer | undefined | null)[];
+  _iterator(options: RangeOptions & { column: Column; keyEncoding: 'buffer'; valueEncoding: 'buffer' }): RocksIterator;
+  _chainedBatch(): {
+    _put(key: Buffer, value: Buffer, options: { column: Column }): void;
+    _del(key: Buffer, options: { column: Column }): void;
+    _writeSync(options: { sync: boolean }): void;
+    close(callback: (error: Error | null | undefined) => void): void;
+  };
+  close(): Promise<void>;
+}
+
+interface RocksPackage {
+  RocksLevel: { open(path: string, options: Record<string, unknown>): Promise<RocksDatabase> };
+}
+
+/** Which families are on disk. RocksDB refuses to open unless every one of them is named. */
+const familiesFile = 'FAMILIES.json';
+
+/** The package reads the size of a cache as an unsigned 32-bit number. */
+const cacheBytesMax = 2 ** 32 - 1;
+
+/** Entries that one call below fetches. */
+const fetchEntries = 256;
+
+/** Statistics look at so many entries of a family; there is no cheaper way to ask for its size. */
+const statsEntriesMax = 10_000;
+
+export async function openRocksdb(config: StoreConfig, families: readonly string[]): Promise<Engine> {
+  const { RocksLevel } = await loadPackage();
+  const path = await prepareDirectory(config.data_dir);
+  const names = await rememberFamilies(path, families);
+  // Each family has a cache of its own, so the memory that all may use is divided.
+  const cacheSize = Math.min(Math.floor(config.block_cache_bytes / names.length), cacheBytesMax);
+  try {
+    const database = await RocksLevel.open(path, {
+      createIfMissing: true,
+      keyEncoding: 'buffer',
+      valueEncoding: 'buffer',
+      // Commits run on the main thread: compressing the log would hold up every reader.
+      walCompression: false,
+      columns: Object.fromEntries(names.map((name) => [name, { cacheSize }])),
+    });
+    const columns = new Map(families.map((name) => [name, database.columns[name] as Column]));
+    return new CheckedEngine(new RocksDriver(path, database, columns, config.sync_writes));
+  } catch (thrown) {
+    throw openFailure(path, thrown);
+  }
+}
+
+class RocksDriver implements EngineDriver<Column> {
+  readonly name = 'rocksdb';
+  readonly families: ReadonlyMap<string, Column>;
+  readonly #path: string;
+  readonly #database: RocksDatabase;
+  readonly #sync: boolean;
+
+  constructor(path: string, database: RocksDatabase, families: ReadonlyMap<string, Column>, sync: boolean) {
+    this.families = families;
+    this.#path = path;
+    this.#database = database;
+    this.#sync = sync;
+  }
+
+  get(family: Column, key: Buffer): Buffer | undefined {
+    return this.getMany(family, [key])[0];
+  }
+
+  getMany(family: Column, keys: readonly Buffer[]): (Buffer | undefined)[] {
+    const values = this.#reading(() => this.#database._getManySync(keys, { column: family }));
+    return values.map((value) => {
+      if (value === null) throw new StoaError('engine', 'RocksDB gave up reading a value.');
+      return value;
+    });
+  }
+
+  *range(family: Column, options: RangeOptions): Generator<Entry, void> {
+    const { limit, ...bounds } = options;
+    let left = limit ?? Infinity;
+    const iterator = this.#iterator(family, bounds);
+    try {
+      for (let finished = false; !finished && left > 0; ) {
+        const page = this.#reading(() => iterator._nextvSync(Math.min(left, fetchEntries)));
+        finished = page.finished;
+        const entries = entriesOf(page.rows);
+        left -= entries.length;
+        yield* entries;
+      }
+    } finally {
+      this.#close(iterator);
+    }
+  }
+
+  /**
+   * The package writes on the calling thread only. Waiting for a turn of its own keeps the commit
+   * invisible until then, and what awaits it runs before any other turn can read.
+   */
+  async write(operations: readonly DriverOperation<Column>[]): Promise<void> {
+    await new Promise<void>((resolve, reject) => {
+      setImmediate(() => {
+        try {
+          this.#writeNow(operations);
+          resolve();
+        } catch (thrown) {
+          reject(writeFailure(thrown));
+        }
+      });
+    });
+  }
+
+  snapshot(): DriverSnapshot<Column> {
+    // Iterators that are opened within one step all see the same last commit.
+    const iterators = new Map<Column, { iterator: RocksIterator; finished: boolean }>();
+    for (const family of this.families.values()) {
+      iterators.set(family, { iterator: this.#iterator(family, {}), finished: false });
+    }
+    return {
+      next: (family, limit) => {
+        const entries: Entry[] = [];
+        const cursor = iterators.get(family);
+        if (cursor === undefined) return entries;
+        while (!cursor.finished && entries.length < limit) {
+          const page = this.#reading(() => cursor.iterator._nextvSync(limit - entries.length));
+          cursor.finished = page.finished;
+          entries.push(...entriesOf(page.rows));
+        }
+        return entries;
+      },
+      close: () => {
+        for (const { iterator } of iterators.values()) this.#close(iterator);
+        iterators.clear();
+      },
+    };
+  }
+
+  stats(): EngineStats {
+    const families: EngineStats['families'] = {};
+    for (const [name, family] of this.families) {
+      let entries = 0;
+      let sizeBytes = 0;
+      for (const { key, value } of this.range(family, { limit: statsEntriesMax })) {
+        entries += 1;
+        sizeBytes += key.length + value.length;
+      }
+      families[name] = { entries, sizeBytes, estimated: entries === statsEntriesMax };
+    }
+    return { sizeBytes: directorySizeBytes(this.#path), families };
+  }
+
+  async close(): Promise<void> {
+    await this.#database.close();
+  }
+
+  #writeNow(operations: readonly DriverOperation<Column>[]): void {
+    const batch = this.#database._chainedBatch();
+    try {
+      for (const { family, key, value } of operations) {
+        if (value === undefined) batch._del(key, { column: family });
+        else batch._put(key, value, { column: family });
+      }
+      // Only a batch honours `sync`; a single put does not.
+      batch._writeSync({ sync: this.#sync });
+    } finally {
+      batch.close(reportNothing);
+    }
+  }
+
+  #iterator(family: Column, bounds: RangeOptions): RocksIterator {
+    const options = { ...withoutUndefined(bounds), column: family, keyEncoding: 'buffer', valueEncoding: 'buffer' } as const;
+    return this.#reading(() => this.#database._iterator(options));
+  }
+
+  #close(iterator: RocksIterator): void {
+    iterator.close(reportNothing);
+  }
+
+  #reading<T>(read: () => T): T {
+    try {
+      return read();
+    } catch (thrown) {
+      if (messageOf(thrown).includes('Corruption')) throw damagedData(this.#path, thrown);
+      throw new StoaError('engine', `RocksDB could not read: ${messageOf(thrown)}.`, { cause: thrown });
+    }
+  }
+}
+
+/** Closing a batch or an iterator frees memory at once and cannot fail; the package wants a callback all the same. */
+function reportNothing(error: Error | null | undefined): void {
+  if (error) throw new StoaError('internal', `RocksDB could not free an iterator: ${error.message}.`, { cause: error });
+}
+
+function entriesOf(rows: readonly Buffer[]): Entry[] {
+  const entries: Entry[] = [];
+  for (let index = 0; index + 1 < rows.length; index += 2) {
+    entries.push({ key: rows[index] as Buffer, value: rows[index + 1] as Buffer });
+  }
+  return entries;
+}
+
+/** The package takes a bound that is present but undefined for an empty one. */
+function withoutUndefined(bounds: RangeOptions): RangeOptions {
+  return Object.fromEntries(Object.entries(bounds).filter(([, bound]) => bound !== undefined));
+}
+
+async function loadPackage(): Promise<RocksPackage> {
+  // Named by a variable because the package is optional and untyped.
+  const name: string = '@nxtedition/rocksdb';
+  try {
+    return await import(name);
+  } catch (thrown) {
+    throw new StoaError('missing_package', `The engine rocksdb needs ${name}, which does not load: ${messageOf(thrown)}.`, {
+      fix: `Run \`npm install ${name}\` (it has builds for Linux x64 and macOS arm64), or choose the engine lmdb.`,
+      cause: thrown,
+    });
+  }
+}
+
+/** All families that are or will be on disk, noted down before RocksDB creates the new ones. */
+async function rememberFamilies(path: string, families: readonly string[]): Promise<string[]> {
+  const file = join(path, familiesFile);
+  const known = await knownFamilies(path, file);
+  const names = [...new Set(['default', ...known, ...families])];
+  if (names.length > known.length) await replaceFile(file, `${JSON.stringify(names, undefined, 2)}\n`);
+  return names;
+}
+
+async function knownFamilies(path: string, file: string): Promise<string[]> {
+  let content: string;
+  try {
+    content = await readFile(file, 'utf8');
+  } catch (thrown) {
+    if (thrown instanceof Error && 'code' in thrown && thrown.code === 'ENOENT') return [];
+    throw thrown;
+  }
+  try {
+    const names: unknown = JSON.parse(content);
+    if (Array.isArray(names) && names.every((name) => typeof name === 'string')) return names;
+    throw new TypeError(`${familiesFile} is not a list of names`);
+  } catch (thrown) {
+    throw damagedData(path, thrown);
+  }
+}
+
+function openFailure(path: string, thrown: unknown): StoaError {
+  // The package hides the reason behind "Database is not open".
+  const reason = thrown instanceof Error && thrown.cause !== undefined ? thrown.cause : thrown;
+  const message = messageOf(reason);
+  if (message.includes('lock')) {
+    return new StoaError('locked', `Another process has the RocksDB database in ${path} open: ${message}.`, {
+      fix: 'Stop that process, or give this one another data directory.',
+      cause: thrown,
+    });
+  }
+  if (/corruption|not opened|checksum|MANIFEST|CURRENT/i.test(message)) return damagedData(path, reason);
+  return new StoaError('engine', `RocksDB could not open ${path}: ${message}.`, { cause: thrown });
+}
+
+function writeFailure(thrown: unknown): StoaError {
+  const message = messageOf(thrown);
+  // A record that was cut off while it was appended is dropped at the next start. A failed sync is
+  // another matter: the record may be whole.
+  return /no space left/i.test(message) && /append/i.test(message) ? diskFull(thrown) : commitFailure(thrown);
+}
