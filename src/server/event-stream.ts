@@ -1,0 +1,136 @@
+/** Server-sent events: bounded for slow readers, kept alive while idle, ended when the server stops. */
+import type { FastifyReply } from 'fastify';
+import { StoaError } from '../errors.js';
+import type { Limits } from '../limits.js';
+
+export interface StreamEvent {
+  /** The `event:` line; without it clients see a `message`. */
+  event?: string;
+  /** The `id:` line: where a client resumes with `Last-Event-ID`. */
+  id?: string;
+  /** Sent as JSON. */
+  data: unknown;
+}
+
+export interface StreamOptions {
+  /** Called when the stream has been idle for a while; what it returns is sent instead of a comment. */
+  onIdle?: () => StreamEvent | undefined;
+  /** Called once when the stream has ended, whoever ended it. */
+  onEnd?: () => void;
+  headers?: Readonly<Record<string, string>>;
+}
+
+/** Every open stream of the server. */
+export class EventStreams {
+  readonly #limits: Limits;
+  readonly #open = new Set<EventStream>();
+  #stopping = false;
+
+  constructor(limits: Limits) {
+    this.#limits = limits;
+  }
+
+  get count(): number {
+    return this.#open.size;
+  }
+
+  /** Takes over the reply and sends the head of the stream. The handler then returns `streaming`. */
+  open(reply: FastifyReply, options: StreamOptions = {}): EventStream {
+    if (this.#stopping) throw new StoaError('closed', 'The server is stopping.', { fix: 'Connect again shortly.' });
+    if (this.#open.size >= this.#limits.streamsMax) {
+      throw new StoaError('overloaded', `${this.#limits.streamsMax} event streams are open, which is the limit.`, {
+        fix: 'Close streams that nobody reads, or raise streamsMax.',
+      });
+    }
+    const stream = new EventStream(reply, this.#limits, {
+      ...options,
+      onEnd: () => {
+        this.#open.delete(stream);
+        options.onEnd?.();
+      },
+    });
+    this.#open.add(stream);
+    return stream;
+  }
+
+  /** Ends every stream; later ones are refused. */
+  stop(): void {
+    this.#stopping = true;
+    for (const stream of this.#open) stream.end();
+  }
+}
+
+export class EventStream {
+  readonly #reply: FastifyReply;
+  readonly #limits: Limits;
+  readonly #options: StreamOptions;
+  readonly #heartbeat: NodeJS.Timeout;
+  #busy = false;
+  #ended = false;
+
+  constructor(reply: FastifyReply, limits: Limits, options: StreamOptions) {
+    this.#reply = reply;
+    this.#limits = limits;
+    this.#options = options;
+    const { raw } = reply;
+    for (const [name, value] of Object.entries(reply.getHeaders())) if (value !== undefined) raw.setHeader(name, value);
+    reply.hijack();
+    raw.writeHead(200, {
+      'content-type': 'text/event-stream; charset=utf-8',
+      'cache-control': 'no-store',
+      'x-accel-buffering': 'no',
+      ...options.headers,
+    });
+    raw.flushHeaders();
+    // A reader that goes away raises an error on the socket; the close that follows is what ends the stream.
+    raw.on('error', () => this.#finish());
+    raw.on('close', () => this.#finish());
+    this.#heartbeat = setInterval(() => this.#beat(), limits.streamHeartbeatSeconds * 1000);
+    this.#heartbeat.unref();
+  }
+
+  get ended(): boolean {
+    return this.#ended;
+  }
+
+  /** False when the reader has fallen too far behind: it was told to resync and the stream has ended. */
+  send({ event, id, data }: StreamEvent): boolean {
+    const lines = [event === undefined ? '' : `event: ${event}\n`, id === undefined ? '' : `id: ${id}\n`, `data: ${JSON.stringify(data)}\n\n`];
+    return this.#write(lines.join(''));
+  }
+
+  end(): void {
+    if (this.#ended) return;
+    this.#reply.raw.end();
+    this.#finish();
+  }
+
+  #beat(): void {
+    if (this.#busy) {
+      this.#busy = false;
+      return;
+    }
+    const idle = this.#options.onIdle?.();
+    if (idle === undefined) this.#write(': idle\n\n');
+    else this.send(idle);
+    this.#busy = false;
+  }
+
+  #write(text: string): boolean {
+    if (this.#ended) return false;
+    this.#busy = true;
+    const { raw } = this.#reply;
+    raw.write(text);
+    if (raw.writableLength <= this.#limits.streamBufferBytesMax) return true;
+    raw.write('event: resync\ndata: {"code":"resync","detail":"The reader is too slow; connect again from the last event."}\n\n');
+    this.end();
+    return false;
+  }
+
+  #finish(): void {
+    if (this.#ended) return;
+    this.#ended = true;
+    clearInterval(this.#heartbeat);
+    this.#options.onEnd?.();
+  }
+}
