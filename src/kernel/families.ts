@@ -5,6 +5,8 @@ export const kernelFamilies = {
   redo: 'kernel/redo',
   timers: 'kernel/timers',
   idempotency: 'kernel/idempotency',
+  /** Id to owner, in shard 00 only: lookups by an id alone. */
+  directory: 'kernel/directory',
 } as const;
 
 /** Trimming a log is not worth a line in the log: a restore writes both anew. */

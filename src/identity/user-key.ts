@@ -1,0 +1,28 @@
+/** The 32 bytes under which a user's things are stored and sharded. */
+import { StoaError } from '../errors.js';
+import { blake3 } from '../kernel/blake3.js';
+import { limitDefinitions } from '../limits.js';
+
+const hex64 = /^[0-9a-f]{64}$/i;
+const uuid = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/i;
+// oxlint-disable-next-line no-control-regex -- control characters are what it looks for
+const controlCharacter = /[\u0000-\u001f\u007f-\u009f]/;
+
+/** 64 hex digits are the bytes themselves; a UUID is hashed as its 16 bytes; any other name as its UTF-8 text. */
+export function userKey(user: string): Buffer {
+  if (hex64.test(user)) return Buffer.from(user, 'hex');
+  if (uuid.test(user)) return blake3(Buffer.from(user.replaceAll('-', ''), 'hex'));
+  return blake3(Buffer.from(user, 'utf8'));
+}
+
+/** The readable id in its one spelling: hex and UUIDs in lower case. Refuses what cannot name a user. */
+export function checkUserId(user: string, bytesMax: number = limitDefinitions.userIdBytesMax.default): string {
+  const bytes = Buffer.byteLength(user);
+  if (bytes < 1 || bytes > bytesMax) {
+    throw new StoaError('invalid_request', `A user id has 1 to ${bytesMax} bytes; this one has ${bytes}.`, { details: { field: 'user' } });
+  }
+  if (controlCharacter.test(user) || !user.isWellFormed()) {
+    throw new StoaError('invalid_request', 'A user id has no control characters and no lone surrogates.', { details: { field: 'user' } });
+  }
+  return hex64.test(user) || uuid.test(user) ? user.toLowerCase() : user;
+}

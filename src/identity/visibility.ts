@@ -1,0 +1,22 @@
+/** Which changes of the feed a caller may see. */
+import type { Change } from '../kernel/transaction.js';
+import type { Caller } from './caller.js';
+
+export function canSee(caller: Caller, change: Change): boolean {
+  if (caller.everyUser) return true;
+  switch (change.audience ?? 'owner') {
+    case 'public':
+      return true;
+    case 'recipient':
+      return change.recipient !== undefined && change.recipient === caller.identity;
+    case 'operator':
+      return false;
+    default:
+      return change.user === caller.user && namespaceAllowed(caller, change);
+  }
+}
+
+function namespaceAllowed(caller: Caller, change: Change): boolean {
+  const namespace = change.facts?.['namespace'];
+  return caller.scopes.namespaces === null || change.domain !== 'data' || caller.scopes.namespaces.includes(String(namespace));
+}

@@ -1,0 +1,247 @@
+/** A data directory, opened: its lock, its manifest, its shards, its feed and its sweepers. */
+import { mkdir, stat } from 'node:fs/promises';
+import { join } from 'node:path';
+import { StoaError, messageOf } from '../errors.js';
+import type { Limits } from '../limits.js';
+import { blake3 } from './blake3.js';
+import { ChangeFeed } from './changes.js';
+import { type Engine, type EngineName, type StoreConfig, storeConfigDefaults } from './engine.js';
+import { openEngine } from './engines/index.js';
+import { kernelFamilies } from './families.js';
+import { type Manifest, newManifest, readManifest, shardDirectory, writeManifest } from './manifest.js';
+import { forgetAnswer, idempotencyTimer } from './once.js';
+import { type Outage, lastAliveMs, outagesWith, readOutages } from './outages.js';
+import { type GroupFacts, Store } from './store.js';
+import { Sweeper, type TimerHandler } from './sweeper.js';
+import { trimLogs } from './trim.js';
+
+export interface KernelOptions {
+  dataDir: string;
+  /** What a new directory is created with; an existing one must have been created with the same. */
+  engine?: EngineName | undefined;
+  /** Fixed at creation; undefined takes what is there, or one. */
+  shards?: number | undefined;
+  families: readonly string[];
+  limits: Limits;
+  storeConfig?: Partial<Omit<StoreConfig, 'data_dir'>>;
+  clock?: () => number;
+  /** Faults that no caller waits for: a failing timer, a failing trim. */
+  onError?: (error: unknown, about: string) => void;
+  onGroup?: (group: GroupFacts) => void;
+  /** Wraps each engine after it is opened; tests inject faults here. */
+  wrapEngine?: (engine: Engine, shard: number) => Engine;
+  sweepIntervalMs?: number;
+}
+
+/** What holds the directory while it is open. */
+export interface DirectoryLock {
+  release(): Promise<void>;
+}
+
+const trimIntervalMs = 60_000;
+
+/** Opens a directory, creating it when it is not there. One process at a time; memory keeps nothing. */
+export async function openKernel(options: KernelOptions): Promise<Kernel> {
+  if (options.engine === 'memory') return openShards(options, newManifest('memory', checkShards(options.shards ?? 1, options.limits)), undefined, 0);
+  await makeDirectory(options.dataDir);
+  const lockTouchedMs = await modifiedMs(join(options.dataDir, 'stoa.lock'));
+  const lock: DirectoryLock = { release: async () => undefined };
+  try {
+    const manifest = await manifestOf(options);
+    return await openShards(options, manifest, lock, lockTouchedMs);
+  } catch (error) {
+    await lock.release();
+    throw error;
+  }
+}
+
+async function openShards(options: KernelOptions, manifest: Manifest, lock: DirectoryLock | undefined, lockTouchedMs: number): Promise<Kernel> {
+  const families = [...Object.values(kernelFamilies), ...options.families];
+  const stores: Store[] = [];
+  try {
+    for (let shard = 0; shard < manifest.shards; shard += 1) {
+      const config = { ...storeConfigDefaults, ...options.storeConfig, data_dir: shardDirectory(options.dataDir, shard) };
+      // The seed gives the cache for the store as a whole; the shards divide it.
+      config.block_cache_bytes = Math.floor(config.block_cache_bytes / manifest.shards);
+      const opened = await openEngine(manifest.engine, config, families);
+      const engine = options.wrapEngine?.(opened, shard) ?? opened;
+      stores.push(new Store({ engine, families, limits: options.limits, ...(options.clock && { clock: options.clock }), ...(options.onGroup && { onGroup: options.onGroup }) }));
+    }
+    const kernel = new Kernel(options, manifest, stores, lock);
+    await kernel.recordOutage(lockTouchedMs);
+    return kernel;
+  } catch (error) {
+    for (const store of stores) await store.close();
+    throw error;
+  }
+}
+
+export class Kernel {
+  readonly dataDir: string;
+  readonly manifest: Manifest;
+  readonly limits: Limits;
+  readonly stores: readonly Store[];
+  /** Shard 00, where everything lives that belongs to no single user. */
+  readonly root: Store;
+  readonly feed: ChangeFeed;
+  readonly lock: DirectoryLock | undefined;
+  readonly #sweepers: readonly Sweeper[];
+  readonly #onError: (error: unknown, about: string) => void;
+  #outages: readonly Outage[] = [];
+  #trimming: NodeJS.Timeout | undefined;
+  /** The redo log up to here is in a backup, a number a shard. */
+  readonly backedUpLsn: number[];
+
+  constructor(options: KernelOptions, manifest: Manifest, stores: readonly Store[], lock: DirectoryLock | undefined) {
+    this.dataDir = options.dataDir;
+    this.manifest = manifest;
+    this.limits = options.limits;
+    this.stores = stores;
+    this.root = stores[0] as Store;
+    this.feed = new ChangeFeed(stores);
+    this.lock = lock;
+    this.backedUpLsn = stores.map(() => 0);
+    this.#onError = options.onError ?? ((error, about) => process.emitWarning(`${about}: ${messageOf(error)}`));
+    this.#sweepers = stores.map(
+      (store) =>
+        new Sweeper({
+          store,
+          ...(options.sweepIntervalMs !== undefined && { intervalMs: options.sweepIntervalMs }),
+          onError: (error, timer) => this.#onError(error, `timer ${timer.kind}`),
+        }),
+    );
+    this.handleTimer(idempotencyTimer, forgetAnswer);
+  }
+
+  /** Times in which no server ran on this directory, oldest first: leases do not lapse in them. */
+  get outages(): readonly Outage[] {
+    return this.#outages;
+  }
+
+  nowMs(): number {
+    return this.root.nowMs();
+  }
+
+  storeOf(userKey: Buffer): Store {
+    if (this.stores.length === 1) return this.root;
+    return this.stores[shardOf(userKey, this.stores.length)] as Store;
+  }
+
+  /** The store that holds the thing with this id, or undefined where the directory does not know it. */
+  locate(id: string): Store | undefined {
+    if (this.stores.length === 1) return this.root;
+    const owner = this.root.get(kernelFamilies.directory, Buffer.from(id));
+    return owner === undefined ? undefined : this.storeOf(owner);
+  }
+
+  /** Makes an id findable. Called before the thing is written: an entry that leads nowhere is harmless. */
+  async enter(id: string, userKey: Buffer): Promise<void> {
+    if (this.stores.length === 1) return;
+    await this.root.transact((tx) => tx.put(kernelFamilies.directory, Buffer.from(id), userKey));
+  }
+
+  handleTimer(kind: string, handler: TimerHandler): void {
+    for (const sweeper of this.#sweepers) sweeper.handle(kind, handler);
+  }
+
+  /** Starts what works by itself: sweeping and trimming. Call it once every timer has its handler. */
+  start(): void {
+    for (const sweeper of this.#sweepers) sweeper.start();
+    this.#trimming ??= setInterval(() => void this.trim(), trimIntervalMs);
+    this.#trimming.unref();
+  }
+
+  /** Does now what is due; tests call it instead of waiting. */
+  async sweep(): Promise<number> {
+    let handled = 0;
+    for (const sweeper of this.#sweepers) handled += await sweeper.sweep();
+    return handled;
+  }
+
+  expiryBacklogMs(): number {
+    return Math.max(...this.#sweepers.map((sweeper) => sweeper.backlogMs()));
+  }
+
+  async trim(): Promise<void> {
+    for (const [shard, store] of this.stores.entries()) {
+      try {
+        await trimLogs(store, this.backedUpLsn[shard]);
+      } catch (error) {
+        this.#onError(error, 'trimming the logs');
+      }
+    }
+  }
+
+  /** Remembers the time between the last sign of life on this directory and now. */
+  async recordOutage(lockTouchedMs: number): Promise<void> {
+    const nowMs = this.nowMs();
+    const known = readOutages(this.root);
+    const fromMs = lastAliveMs(this.stores, lockTouchedMs);
+    this.#outages = fromMs === 0 ? known : outagesWith(known, { fromMs, toMs: nowMs });
+    if (this.#outages === known) return;
+    const value = Buffer.from(JSON.stringify(this.#outages));
+    await this.root.transact((tx) => tx.put(kernelFamilies.meta, Buffer.from('outages'), value));
+  }
+
+  async close(): Promise<void> {
+    clearInterval(this.#trimming);
+    for (const sweeper of this.#sweepers) await sweeper.stop();
+    if (this.root.stopped === undefined) {
+      await this.root.transact((tx) => tx.put(kernelFamilies.meta, Buffer.from('closed_at_ms'), Buffer.from(String(tx.nowMs))));
+    }
+    for (const store of this.stores) await store.close();
+    await this.lock?.release();
+  }
+}
+
+/** The seed's rule: the first byte of the BLAKE3 of the user id, modulo the number of shards. */
+export function shardOf(userKey: Buffer, shards: number): number {
+  return (blake3(userKey)[0] as number) % shards;
+}
+
+function checkShards(shards: number, limits: Limits): number {
+  if (!Number.isInteger(shards) || shards < 1 || shards > limits.shardsMax) {
+    throw new StoaError('invalid_config', `A data directory has 1 to ${limits.shardsMax} shards, not ${shards}.`);
+  }
+  return shards;
+}
+
+async function manifestOf(options: KernelOptions): Promise<Manifest> {
+  const found = await readManifest(options.dataDir);
+  if (found === undefined) {
+    const manifest = newManifest(options.engine ?? 'lmdb', checkShards(options.shards ?? 1, options.limits));
+    await writeManifest(options.dataDir, manifest);
+    return manifest;
+  }
+  if (options.engine !== undefined && options.engine !== found.engine) {
+    throw new StoaError('invalid_config', `${options.dataDir} was created with the engine ${found.engine}, not ${options.engine}.`, {
+      fix: `Leave the engine setting away, or make a new directory: "stoa backup" this one and "stoa restore --engine ${options.engine}".`,
+    });
+  }
+  if (options.shards !== undefined && options.shards !== found.shards) {
+    throw new StoaError('invalid_config', `${options.dataDir} was created with ${found.shards} shard(s), not ${options.shards}.`, {
+      fix: 'Leave the shards setting away, or re-shard offline into a new directory with "stoa reshard".',
+    });
+  }
+  return found;
+}
+
+async function makeDirectory(path: string): Promise<void> {
+  try {
+    await mkdir(path, { recursive: true });
+  } catch (error) {
+    throw new StoaError('invalid_config', `The data directory ${path} cannot be made: ${messageOf(error)}.`, {
+      cause: error,
+      fix: 'Choose another with --data, or check the permissions.',
+    });
+  }
+}
+
+async function modifiedMs(path: string): Promise<number> {
+  try {
+    return (await stat(path)).mtimeMs;
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return 0;
+    throw new StoaError('invalid_config', `${path} cannot be read: ${messageOf(error)}.`, { cause: error, fix: 'Check the permissions of the data directory.' });
+  }
+}

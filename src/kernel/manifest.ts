@@ -1,0 +1,85 @@
+/** `stoa.json` in a data directory: what it was created with, checked at every open. */
+import { randomUUID } from 'node:crypto';
+import { mkdir, open, readFile, rename } from 'node:fs/promises';
+import { dirname, join } from 'node:path';
+import { StoaError, messageOf } from '../errors.js';
+import { type EngineName, engineNames } from './engine.js';
+
+/** The format of everything in a data directory. A program refuses what is newer than this. */
+export const dataFormat = 1;
+
+export interface Manifest {
+  format: number;
+  /** Names this store, also in its backups. */
+  id: string;
+  engine: EngineName;
+  shards: number;
+  created_at: string;
+}
+
+export function shardDirectory(dataDir: string, shard: number): string {
+  return join(dataDir, `shard-${String(shard).padStart(2, '0')}`, 'db');
+}
+
+export function newManifest(engine: EngineName, shards: number): Manifest {
+  return { format: dataFormat, id: randomUUID(), engine, shards, created_at: new Date().toISOString() };
+}
+
+/** The manifest of a directory, or undefined where there is none yet. */
+export async function readManifest(dataDir: string): Promise<Manifest | undefined> {
+  const path = join(dataDir, 'stoa.json');
+  let text: string;
+  try {
+    text = await readFile(path, 'utf8');
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return undefined;
+    throw new StoaError('damaged_data', `${path} cannot be read: ${messageOf(error)}.`, { cause: error, fix: 'Check the permissions of the data directory.' });
+  }
+  return checkManifest(path, text);
+}
+
+/** Written beside and renamed, so that a crash leaves either no manifest or a whole one. */
+export async function writeManifest(dataDir: string, manifest: Manifest): Promise<void> {
+  await mkdir(dataDir, { recursive: true });
+  const path = join(dataDir, 'stoa.json');
+  await writeDurably(path, `${JSON.stringify(manifest, null, 2)}\n`);
+}
+
+/** Replaces a file so that after a power cut it is the old one or the new one, never a part. */
+export async function writeDurably(path: string, content: string | Uint8Array, mode = 0o644): Promise<void> {
+  const temporary = `${path}.${process.pid}.tmp`;
+  const file = await open(temporary, 'w', mode);
+  try {
+    await file.writeFile(content);
+    await file.sync();
+  } finally {
+    await file.close();
+  }
+  await rename(temporary, path);
+  const directory = await open(dirname(path), 'r');
+  try {
+    await directory.sync();
+  } finally {
+    await directory.close();
+  }
+}
+
+function checkManifest(path: string, text: string): Manifest {
+  let manifest: Partial<Manifest>;
+  try {
+    manifest = JSON.parse(text) as Partial<Manifest>;
+  } catch (error) {
+    throw new StoaError('damaged_data', `${path} is not JSON.`, { cause: error, fix: 'Restore the file from a backup, or the whole directory with "stoa restore".' });
+  }
+  if (typeof manifest.format === 'number' && manifest.format > dataFormat) {
+    throw new StoaError('newer_data', `The data has format ${manifest.format}; this program knows formats up to ${dataFormat}.`, {
+      fix: 'Use the version of Stoa that wrote the data, or a newer one.',
+    });
+  }
+  const { format, id, engine, shards, created_at } = manifest;
+  const whole = typeof format === 'number' && typeof id === 'string' && typeof created_at === 'string' && Number.isInteger(shards) && engineNames.includes(engine as EngineName);
+  if (!whole) {
+    throw new StoaError('damaged_data', `${path} lacks what a manifest must say.`, { fix: 'Restore the file from a backup, or the whole directory with "stoa restore".' });
+  }
+  return manifest as Manifest;
+}

@@ -1,0 +1,64 @@
+/** An Idempotency-Key inside the transaction that it protects: a retry finds the first answer, also after a crash. */
+import { StoaError } from '../errors.js';
+import { blake3 } from './blake3.js';
+import { kernelFamilies } from './families.js';
+import type { TimerHandler } from './sweeper.js';
+import type { Transaction } from './transaction.js';
+
+export interface Idempotency {
+  /** Whose key it is: two callers may use the same one. */
+  scope: string;
+  key: string;
+  /** A hash of what was asked: method, path and body. */
+  fingerprint: string;
+  /** How long the answer is kept. */
+  seconds: number;
+}
+
+interface Kept {
+  fingerprint: string;
+  /** Absent where the answer must not be kept. */
+  result?: unknown;
+  expiresAtMs: number;
+}
+
+export const idempotencyTimer = 'idempotency';
+
+/**
+ * Runs `body`, or answers what it answered under the same key before. The result must survive
+ * JSON. With `keep: false` (an answer that holds a secret) only the fact is kept.
+ */
+export function once<T>(tx: Transaction, idempotency: Idempotency | null, body: () => T, options: { keep?: boolean } = {}): T {
+  if (idempotency === null) return body();
+  const key = blake3(Buffer.from(JSON.stringify([idempotency.scope, idempotency.key])));
+  const stored = tx.get(kernelFamilies.idempotency, key);
+  const kept = stored === undefined ? undefined : (JSON.parse(stored.toString()) as Kept);
+  if (kept !== undefined && kept.expiresAtMs > tx.nowMs) return answerAgain<T>(kept, idempotency);
+  const result = body();
+  const expiresAtMs = tx.nowMs + idempotency.seconds * 1_000;
+  const value: Kept = { fingerprint: idempotency.fingerprint, expiresAtMs, ...(options.keep === false ? {} : { result }) };
+  tx.put(kernelFamilies.idempotency, key, Buffer.from(JSON.stringify(value)));
+  tx.schedule({ atMs: expiresAtMs, kind: idempotencyTimer, reference: key });
+  return result;
+}
+
+/** Forgets an answer whose time is over. */
+export const forgetAnswer: TimerHandler = (tx, reference) => {
+  const stored = tx.get(kernelFamilies.idempotency, reference);
+  if (stored === undefined) return;
+  const kept = JSON.parse(stored.toString()) as Kept;
+  if (kept.expiresAtMs <= tx.nowMs) tx.delete(kernelFamilies.idempotency, reference);
+};
+
+function answerAgain<T>(kept: Kept, idempotency: Idempotency): T {
+  if (kept.fingerprint !== idempotency.fingerprint) {
+    throw new StoaError('idempotency_mismatch', 'This Idempotency-Key was used before with another request.', { fix: 'Use a new key for a new request.' });
+  }
+  if (!('result' in kept)) {
+    throw new StoaError('idempotency_unrepeatable', 'This request was carried out before; its answer held a secret and was not kept.', {
+      fix: 'List what exists, and create anew under a new key where the secret is lost.',
+    });
+  }
+  // What was kept is what the same body returned before.
+  return kept.result as T;
+}

@@ -1,0 +1,50 @@
+/** When no server ran: the time that leases must not count against their holders. */
+import { kernelFamilies } from './families.js';
+import { decodeRedo } from './log.js';
+import type { Store } from './store.js';
+import type { Reader } from './transaction.js';
+
+export interface Outage {
+  fromMs: number;
+  toMs: number;
+}
+
+/** Older outages matter to no lease that could still be alive. */
+const outagesKept = 64;
+/** A restart quicker than this takes nothing from anybody. */
+const shortestMs = 100;
+
+export function readOutages(store: Reader): readonly Outage[] {
+  const value = store.get(kernelFamilies.meta, Buffer.from('outages'));
+  return value === undefined ? [] : (JSON.parse(value.toString()) as Outage[]);
+}
+
+/** The last sign of life: a clean close, the newest transaction, or the lock that the owner touched. Zero for a new directory. */
+export function lastAliveMs(stores: readonly Store[], lockTouchedMs: number): number {
+  let latest = lockTouchedMs;
+  for (const store of stores) {
+    const closed = store.get(kernelFamilies.meta, Buffer.from('closed_at_ms'));
+    if (closed !== undefined) latest = Math.max(latest, Number(closed));
+    for (const { value } of store.range(kernelFamilies.redo, { reverse: true, limit: 1 })) {
+      latest = Math.max(latest, decodeRedo(value).items.at(-1)?.atMs ?? 0);
+    }
+  }
+  return latest;
+}
+
+export function outagesWith(known: readonly Outage[], outage: Outage): readonly Outage[] {
+  if (outage.toMs - outage.fromMs < shortestMs) return known;
+  return [...known, outage].slice(-outagesKept);
+}
+
+/**
+ * When a lease really ends: its own end, later by every outage that began while it was alive.
+ * Pure, so that a restart need not rewrite a million leases.
+ */
+export function extendedByOutages(renewedAtMs: number, expiresAtMs: number, outages: readonly Outage[]): number {
+  let endMs = expiresAtMs;
+  for (const { fromMs, toMs } of outages) {
+    if (fromMs >= renewedAtMs && fromMs < endMs) endMs += toMs - fromMs;
+  }
+  return endMs;
+}
