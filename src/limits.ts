@@ -46,8 +46,11 @@ export const limitDefinitions = {
   runtimeVersionCharactersMax: { default: 100, about: 'Characters of a runtime version.' },
   leaseSeconds: { default: 60, about: 'Time to live of an agent\'s lease.' },
   leaseGraceSeconds: { default: 30, about: 'Time after a lapsed lease before the agent\'s presence is lost.' },
-  idleAfterSeconds: { default: 300, about: 'Time without a sign of life after which a running agent becomes idle.' },
-  hibernateAfterSeconds: { default: 1_800, about: 'Time idle after which an agent hibernates.' },
+  idleAfterSeconds: { default: 300, about: 'Time without a sign of life after which a running agent becomes idle; 0 means never.' },
+  hibernateAfterSeconds: { default: 1_800, about: 'Time idle after which an agent hibernates; 0 means never.' },
+  leaseHolderBytesMax: { default: 256, about: 'Bytes of the name of a lease\'s holder.' },
+  heartbeatRecordSeconds: { default: 60, about: 'How far the last heartbeat in an agent\'s record may be behind.' },
+  lastSeenSeconds: { default: 60, about: 'How far the last call in a user\'s record may be behind.' },
   sessionsPerAgentMax: { default: 1_000, about: 'Active sessions of one agent.' },
 } as const satisfies Record<string, LimitDefinition>;
 

@@ -1,0 +1,42 @@
+/** Pages of lists: how many items, and the opaque cursor that says where the next page begins. */
+import { createHash } from 'node:crypto';
+import { StoaError } from './errors.js';
+import type { Limits } from './limits.js';
+
+export interface PageRequest {
+  limit?: number | undefined;
+  cursor?: string | undefined;
+}
+
+export interface Page<T> {
+  items: T[];
+  next_cursor: string | null;
+}
+
+const tagBytes = 4;
+
+/** The items asked for, clamped to what a page may hold. */
+export function pageLimit(requested: number | undefined, limits: Limits): number {
+  return Math.min(Math.max(1, requested ?? limits.pageItemsDefault), limits.pageItemsMax);
+}
+
+/** A cursor after `key` in the list that `list` describes, filters and all. */
+export function encodeCursor(list: string, key: Buffer): string {
+  return Buffer.concat([tagOf(list), key]).toString('base64url');
+}
+
+/** The key in a cursor. Throws `invalid_cursor` for one that another list made, or nobody. */
+export function decodeCursor(list: string, cursor: string | undefined): Buffer | null {
+  if (cursor === undefined) return null;
+  const bytes = Buffer.from(cursor, 'base64url');
+  if (bytes.length <= tagBytes || bytes.toString('base64url') !== cursor || !bytes.subarray(0, tagBytes).equals(tagOf(list))) {
+    throw new StoaError('invalid_cursor', 'The cursor does not belong to this list.', {
+      fix: 'Pass next_cursor as it was answered, with the same filters, or begin without one.',
+    });
+  }
+  return bytes.subarray(tagBytes);
+}
+
+function tagOf(list: string): Buffer {
+  return createHash('sha256').update(list).digest().subarray(0, tagBytes);
+}

@@ -1,0 +1,74 @@
+/** The ids of agents and sessions: how they are made and how they are read. */
+import { randomBytes } from 'node:crypto';
+import { StoaError } from '../errors.js';
+import { blake3 } from '../kernel/blake3.js';
+
+const hexDigits = /^[0-9a-f]+$/;
+const uuidForm = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/;
+const agentIdDigits = 64;
+const uuidCharacters = 36;
+
+/** Nanoseconds since 1970 that never repeat within a process, also where the clock stands still or steps back. */
+export class NanosecondClock {
+  #last = 0n;
+
+  next(nowMs: number): bigint {
+    const now = BigInt(Math.floor(nowMs)) * 1_000_000n + (process.hrtime.bigint() % 1_000_000n);
+    this.#last = now > this.#last ? now : this.#last + 1n;
+    return this.#last;
+  }
+}
+
+/** BLAKE3 of the owner, the name and the nanoseconds as 128 bits, little end first. */
+export function makeAgentId(user: Buffer, name: string, nanoseconds: bigint): string {
+  const time = Buffer.alloc(16);
+  time.writeBigUInt64LE(BigInt.asUintN(64, nanoseconds), 0);
+  time.writeBigUInt64LE(BigInt.asUintN(64, nanoseconds >> 64n), 8);
+  return blake3(user, Buffer.from(name), time).toString('hex');
+}
+
+/** A UUID of version 7: ordered by time, so that the sessions of an agent are listed as they were opened. */
+export function makeSessionId(nowMs: number): string {
+  const bytes = randomBytes(16);
+  bytes.writeUIntBE(Math.floor(nowMs), 0, 6);
+  bytes[6] = 0x70 | ((bytes[6] as number) & 0x0f);
+  bytes[8] = 0x80 | ((bytes[8] as number) & 0x3f);
+  return sessionIdOf(bytes);
+}
+
+/** An agent id in lower case; a wrong length and a wrong digit are told apart. */
+export function parseAgentId(text: string): string {
+  if (text.length !== agentIdDigits) {
+    throw new StoaError('invalid_id_length', `An agent id has ${agentIdDigits} hexadecimal digits; this one has ${text.length} characters.`, { details: { field: 'agent_id', length: text.length } });
+  }
+  const lower = text.toLowerCase();
+  if (!hexDigits.test(lower)) {
+    throw new StoaError('invalid_id_digits', 'An agent id has only the digits 0-9 and a-f.', { details: { field: 'agent_id' } });
+  }
+  return lower;
+}
+
+/** A session id in lower case. */
+export function parseSessionId(text: string): string {
+  if (text.length !== uuidCharacters) {
+    throw new StoaError('invalid_id_length', `A session id is a UUID of ${uuidCharacters} characters; this one has ${text.length}.`, { details: { field: 'session_id', length: text.length } });
+  }
+  const lower = text.toLowerCase();
+  if (!uuidForm.test(lower)) {
+    throw new StoaError('invalid_id_digits', 'A session id is a UUID: hexadecimal digits in groups of 8-4-4-4-12.', { details: { field: 'session_id' } });
+  }
+  return lower;
+}
+
+export function idBytes(hex: string): Buffer {
+  return Buffer.from(hex, 'hex');
+}
+
+export function sessionBytes(sessionId: string): Buffer {
+  return Buffer.from(sessionId.replaceAll('-', ''), 'hex');
+}
+
+export function sessionIdOf(bytes: Buffer): string {
+  const hex = bytes.toString('hex');
+  return `${hex.slice(0, 8)}-${hex.slice(8, 12)}-${hex.slice(12, 16)}-${hex.slice(16, 20)}-${hex.slice(20)}`;
+}

@@ -1,0 +1,66 @@
+/** The rules of leases: who holds one, until when, and which writes come too late. */
+import { StoaError } from '../errors.js';
+import { type Outage, extendedByOutages } from '../kernel/outages.js';
+import type { Lease } from './model.js';
+
+export interface LeaseTimes {
+  ttlMs: number;
+  graceMs: number;
+  outages: readonly Outage[];
+}
+
+/** Whether an agent is there: `none` when nobody holds its lease and nobody was lost. */
+export type Presence = 'none' | 'live' | 'lapsed' | 'lost';
+
+/** When a lease lapses, the time the server was down added to it. */
+export function lapsesAtMs(lease: Lease, { outages }: LeaseTimes): number {
+  return extendedByOutages(lease.renewedAtMs, lease.expiresAtMs, outages);
+}
+
+/** When the presence of a holder that stays silent is lost. */
+export function lostAtMs(lease: Lease, { outages, graceMs }: LeaseTimes): number {
+  return extendedByOutages(lease.renewedAtMs, lease.expiresAtMs + graceMs, outages);
+}
+
+export function presenceOf(lease: Lease | null, times: LeaseTimes, nowMs: number): Presence {
+  if (lease === null) return 'none';
+  if (lease.lost) return 'lost';
+  if (lease.holder === null) return 'none';
+  if (nowMs < lapsesAtMs(lease, times)) return 'live';
+  return nowMs < lostAtMs(lease, times) ? 'lapsed' : 'lost';
+}
+
+/** The lease after a heartbeat: renewed for its holder, or taken by a new one. Throws while somebody else holds it. */
+export function beat(lease: Lease | null, holder: string, times: LeaseTimes, nowMs: number): Lease {
+  const current = lease === null ? null : settled(lease, times, nowMs);
+  const renewal = { holder, renewedAtMs: nowMs, expiresAtMs: nowMs + times.ttlMs, lost: false };
+  if (current === null) return { ...renewal, fence: 1, timerAtMs: null };
+  if (current.holder !== null && current.holder !== holder) {
+    throw new StoaError('conflict', `The lease is held by "${current.holder}".`, {
+      fix: 'Wait until the holder releases it or its time and grace are over.',
+      details: { holder: current.holder, free_at: lostAtMs(current, times) },
+    });
+  }
+  return { ...current, ...renewal };
+}
+
+/** The lease without a holder. The number grows at once, so that a late write of the former holder is refused. */
+export function vacated(lease: Lease, lost: boolean): Lease {
+  return { ...lease, holder: null, fence: lease.fence + 1, lost };
+}
+
+/** The lease as it is by now, whether or not the sweeper has been there yet. */
+export function settled(lease: Lease, times: LeaseTimes, nowMs: number): Lease {
+  return lease.holder !== null && nowMs >= lostAtMs(lease, times) ? vacated(lease, true) : lease;
+}
+
+/** Throws `fenced` where a writer shows a number below the lease's. */
+export function checkFence(lease: Lease | null, fence: number | null, times: LeaseTimes, nowMs: number): void {
+  if (fence === null || lease === null) return;
+  const current = settled(lease, times, nowMs);
+  if (fence >= current.fence) return;
+  throw new StoaError('fenced', `The fencing number ${fence} is below the lease's ${current.fence}.`, {
+    fix: 'Send a heartbeat to learn whether the lease can be held again, and drop what was begun under the old one.',
+    details: { fence, current_fence: current.fence },
+  });
+}

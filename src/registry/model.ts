@@ -1,0 +1,126 @@
+/** The registry's records as they are stored, and its states as words and as bytes. */
+
+/** The lifecycle of an agent: the word on the wire, the byte on disk. */
+export const agentStateBytes = {
+  provisioning: 1,
+  running: 2,
+  idle: 3,
+  hibernating: 4,
+  stopping: 5,
+  stopped: 6,
+  error: 7,
+} as const;
+
+export type AgentState = keyof typeof agentStateBytes;
+
+export const agentStates: readonly AgentState[] = ['provisioning', 'running', 'idle', 'hibernating', 'stopping', 'stopped', 'error'];
+
+export const sessionStatusBytes = { active: 1, closed: 2 } as const;
+
+export type SessionStatus = keyof typeof sessionStatusBytes;
+
+export const sessionStatuses: readonly SessionStatus[] = ['active', 'closed'];
+
+export interface AgentSpecRecord {
+  cpu_millicores: number;
+  memory_mb: number;
+  runtime_version: string;
+}
+
+export const agentSpecDefaults: AgentSpecRecord = { cpu_millicores: 500, memory_mb: 512, runtime_version: 'latest' };
+
+/** An agent as the seed stores it; times are Unix milliseconds. */
+export interface AgentRecord {
+  /** 64 lowercase hex digits. */
+  agent_id: string;
+  /** 64 lowercase hex digits. */
+  user_id: string;
+  name: string;
+  status: number;
+  spec: AgentSpecRecord;
+  created_at: number;
+  updated_at: number;
+  last_heartbeat_at: number | null;
+}
+
+export interface SessionRecord {
+  /** A UUID with hyphens. */
+  session_id: string;
+  agent_id: string;
+  user_id: string;
+  status: number;
+  created_at: number;
+  closed_at: number | null;
+}
+
+export interface UserRecord {
+  user_id: string;
+  /** Empty where none is known. */
+  email: string;
+  created_at: number;
+  last_seen_at: number;
+}
+
+/** What Stoa knows of an agent beyond the seed's record. */
+export interface AgentMeta {
+  /** Grows by one with every change that a reader can see; the ETag. */
+  version: number;
+  /** The owner's readable id. */
+  user: string;
+  labels: Record<string, string>;
+  /** Why the agent is in the state `error`. */
+  errorMessage: string | null;
+  /** When the agent came into its present state. */
+  statusSinceMs: number;
+  /** The last sign of life other than a heartbeat: a session opened or closed, a change of state. */
+  activeAtMs: number;
+  /** When the timer of idleness is set to ring, or null while none is set. */
+  activityTimerAtMs: number | null;
+}
+
+/** Who keeps an agent alive. The row outlives its holder, so that the fencing number only grows. */
+export interface Lease {
+  /** Null after a release or after the presence was lost. */
+  holder: string | null;
+  fence: number;
+  renewedAtMs: number;
+  expiresAtMs: number;
+  /** When the timer of the lease is set to ring, or null while none is set. */
+  timerAtMs: number | null;
+  /** True from the moment the presence was lost until somebody holds the lease again. */
+  lost: boolean;
+}
+
+/** All that is stored of one agent. Plain JSON, so that an idempotent answer can be kept. */
+export interface StoredAgent {
+  record: AgentRecord;
+  meta: AgentMeta;
+  lease: Lease | null;
+  activeSessions: number;
+}
+
+export interface StoredUser {
+  record: UserRecord;
+  /** The readable id. */
+  user: string;
+  agents: number;
+  /** The user's own quota, or null where the general one holds. */
+  agentsMax: number | null;
+}
+
+const statesByByte = new Map<number, AgentState>(agentStates.map((state) => [agentStateBytes[state], state]));
+const sessionStatusesByByte = new Map<number, SessionStatus>(sessionStatuses.map((status) => [sessionStatusBytes[status], status]));
+
+/** The state that a byte stands for, or undefined for a byte that is none. */
+export function agentStateOf(byte: number): AgentState | undefined {
+  return statesByByte.get(byte);
+}
+
+export function sessionStatusOf(byte: number): SessionStatus | undefined {
+  return sessionStatusesByByte.get(byte);
+}
+
+/** The state of a record that has passed the codec, which lets no other byte through. */
+export function stateOf(record: AgentRecord): AgentState {
+  return statesByByte.get(record.status) as AgentState;
+}

@@ -1,0 +1,128 @@
+/** What the registry takes and what it answers: the one source for validation, OpenAPI, MCP and the CLI. */
+import { z } from 'zod';
+import { agentStates, sessionStatuses } from './model.js';
+
+const u32 = z.int().min(0).max(0xffff_ffff);
+const timeMs = z.int().min(0).describe('Unix time in milliseconds');
+const hexId = z.string().describe('64 hexadecimal digits');
+const labels = z.record(z.string(), z.string()).describe('Names and values, for finding agents again');
+
+export const agentStatusSchema = z.enum(agentStates);
+export const sessionStatusSchema = z.enum(sessionStatuses);
+
+export const agentSpecSchema = z.strictObject({
+  cpu_millicores: u32.optional().describe('500 unless given'),
+  memory_mb: u32.optional().describe('512 unless given'),
+  runtime_version: z.string().optional().describe('"latest" unless given'),
+});
+
+export const createAgentSchema = z.strictObject({
+  name: z.string(),
+  spec: agentSpecSchema.optional(),
+  labels: labels.optional(),
+});
+export type CreateAgentInput = z.input<typeof createAgentSchema>;
+
+/** The whole of an agent under an id of the caller's own. */
+export const putAgentSchema = z.strictObject({
+  agent_id: hexId,
+  name: z.string(),
+  status: agentStatusSchema.optional().describe('A new agent is provisioning'),
+  spec: agentSpecSchema.optional(),
+  labels: labels.optional(),
+  error_message: z.string().nullable().optional(),
+});
+export type PutAgentInput = z.input<typeof putAgentSchema>;
+
+/** What is not named stays; `labels` are replaced as a whole. */
+export const updateAgentSchema = z.strictObject({
+  name: z.string().optional(),
+  status: agentStatusSchema.optional(),
+  spec: agentSpecSchema.optional(),
+  labels: labels.optional(),
+  error_message: z.string().nullable().optional().describe('Only for an agent that is, or becomes, error'),
+});
+export type UpdateAgentInput = z.input<typeof updateAgentSchema>;
+
+export const listAgentsSchema = z.strictObject({
+  status: agentStatusSchema.optional(),
+  name: z.string().optional().describe('The exact name'),
+  label: z.string().optional().describe('`name` or `name=value`'),
+  limit: z.int().min(1).optional(),
+  cursor: z.string().optional(),
+});
+export type ListAgentsInput = z.input<typeof listAgentsSchema>;
+
+export const pageSchema = z.strictObject({ limit: z.int().min(1).optional(), cursor: z.string().optional() });
+
+export const listSessionsSchema = z.strictObject({
+  status: sessionStatusSchema.optional(),
+  limit: z.int().min(1).optional(),
+  cursor: z.string().optional(),
+});
+export type ListSessionsInput = z.input<typeof listSessionsSchema>;
+
+export const heartbeatSchema = z.strictObject({
+  holder: z.string().optional().describe('Who keeps the agent alive; the caller unless given'),
+});
+export type HeartbeatInput = z.input<typeof heartbeatSchema>;
+
+export const openSessionSchema = z.strictObject({ session_id: z.string().optional().describe('A UUID; a new one unless given') });
+export type OpenSessionInput = z.input<typeof openSessionSchema>;
+
+export const putUserSchema = z.strictObject({
+  email: z.string().optional(),
+  agents_max: z.int().min(0).nullable().optional().describe('The quota of this user; null for the general one'),
+});
+export type PutUserInput = z.input<typeof putUserSchema>;
+
+// Answers.
+
+export const leaseSchema = z.object({ holder: z.string(), fence: z.int(), expires_at: timeMs });
+export type LeaseAnswer = z.output<typeof leaseSchema>;
+
+export const heartbeatAnswerSchema = z.object({ lease: leaseSchema });
+
+export const agentSchema = z.object({
+  agent_id: hexId,
+  user_id: hexId,
+  user: z.string().describe('The readable id of the owner'),
+  name: z.string(),
+  status: agentStatusSchema,
+  spec: z.object({ cpu_millicores: u32, memory_mb: u32, runtime_version: z.string() }),
+  labels,
+  error_message: z.string().nullable(),
+  created_at: timeMs,
+  updated_at: timeMs,
+  last_heartbeat_at: timeMs.nullable(),
+  version: z.int().min(1),
+  presence: z.enum(['none', 'live', 'lapsed', 'lost']),
+  lease: leaseSchema.nullable(),
+  active_sessions: z.int().min(0),
+});
+export type AgentAnswer = z.output<typeof agentSchema>;
+
+export const sessionSchema = z.object({
+  session_id: z.string(),
+  agent_id: hexId,
+  user_id: hexId,
+  status: sessionStatusSchema,
+  created_at: timeMs,
+  closed_at: timeMs.nullable(),
+});
+export type SessionAnswer = z.output<typeof sessionSchema>;
+
+export const userSchema = z.object({
+  user_id: hexId,
+  user: z.string().describe('The readable id'),
+  email: z.string(),
+  created_at: timeMs,
+  last_seen_at: timeMs,
+  agents: z.int().min(0),
+  agents_max: z.int().min(0),
+});
+export type UserAnswer = z.output<typeof userSchema>;
+
+export const agentListSchema = z.object({ items: z.array(agentSchema), next_cursor: z.string().nullable() });
+export const sessionListSchema = z.object({ items: z.array(sessionSchema), next_cursor: z.string().nullable() });
+export const userListSchema = z.object({ items: z.array(userSchema), next_cursor: z.string().nullable() });
