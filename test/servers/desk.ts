@@ -1,0 +1,79 @@
+/**
+ * The desk that hands out shared servers: one small HTTP server in the runner's own process.
+ * A suite asks it by name, the first to ask waits for the start, and all are ended with the run.
+ */
+import { mkdir, writeFile } from 'node:fs/promises';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { dirname, join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import type { TestProject } from 'vitest/node';
+import type { TestServer } from './child.js';
+
+declare module 'vitest' {
+  interface ProvidedContext {
+    serverDesk: string;
+  }
+}
+
+export const sharedServers = {
+  postgres: async () => (await import('./postgres.js')).start(),
+  redis: async () => (await import('./redis.js')).start(),
+  'redis-cluster': async () => (await import('./redis.js')).startCluster(),
+  couchdb: async () => (await import('./couchdb.js')).start(),
+  dynamodb: async () => (await import('./dynamodb.js')).start(),
+} as const satisfies Record<string, () => Promise<TestServer>>;
+
+export type SharedServerName = keyof typeof sharedServers;
+
+/** What `npm test` prints at its end: on which server each suite ran. */
+export const usagePath = join(dirname(dirname(fileURLToPath(import.meta.url))), 'report', 'servers.json');
+
+export default async function setup(project: TestProject): Promise<() => Promise<void>> {
+  const running = new Map<SharedServerName, Promise<TestServer>>();
+  const suitesOf = new Map<string, Set<string>>();
+  const note = (describe: string, suite: string): void => {
+    suitesOf.set(describe, (suitesOf.get(describe) ?? new Set()).add(suite));
+  };
+
+  const desk = createServer((request, response) => {
+    const { pathname, searchParams } = new URL(request.url ?? '/', 'http://desk');
+    const suite = searchParams.get('suite') ?? 'unknown';
+    const answer = async (): Promise<{ url: string; describe: string } | null> => {
+      const described = searchParams.get('describe');
+      if (described !== null) {
+        note(described, suite);
+        return null;
+      }
+      const name = pathname.slice(1) as SharedServerName;
+      const start = sharedServers[name];
+      if (start === undefined) throw new Error(`There is no test server named "${name}".`);
+      let server = running.get(name);
+      if (server === undefined) {
+        server = start();
+        running.set(name, server);
+      }
+      const { url, describe } = await server;
+      note(describe, suite);
+      return { url, describe };
+    };
+    answer().then(
+      (body) => response.writeHead(200, { 'Content-Type': 'application/json' }).end(JSON.stringify(body)),
+      (error: unknown) => response.writeHead(500).end(error instanceof Error ? error.message : String(error)),
+    );
+  });
+  await new Promise<void>((resolve) => desk.listen(0, '127.0.0.1', resolve));
+  const { port } = desk.address() as AddressInfo; // A TCP server that listens has an AddressInfo.
+  project.provide('serverDesk', `http://127.0.0.1:${port}`);
+
+  return async () => {
+    desk.close();
+    desk.closeAllConnections();
+    const started = await Promise.allSettled(running.values());
+    const stopped = await Promise.allSettled(started.map((result) => (result.status === 'fulfilled' ? result.value.stop() : undefined)));
+    const usage = [...suitesOf].map(([describe, suites]) => ({ describe, suites: [...suites].toSorted() }));
+    await mkdir(dirname(usagePath), { recursive: true });
+    await writeFile(usagePath, JSON.stringify(usage, null, 2));
+    for (const result of stopped) if (result.status === 'rejected') throw result.reason;
+  };
+}

