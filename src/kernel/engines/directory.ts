@@ -1,6 +1,6 @@
 /** The directory of a database: made, proved writable, and itself on disk. */
 import { mkdir, open, rename, rm } from 'node:fs/promises';
-import { readdirSync, statSync } from 'node:fs';
+import { readdirSync, statfsSync, statSync } from 'node:fs';
 import { dirname, join, resolve } from 'node:path';
 import { messageOf, StoaError } from '../../errors.js';
 
@@ -58,4 +58,10 @@ export function directorySizeBytes(path: string): number {
     if (entry.isFile()) sizeBytes += statSync(join(path, entry.name), { throwIfNoEntry: false })?.size ?? 0;
   }
   return sizeBytes;
+}
+
+/** Bytes that may still be written to the disk of a directory, or Infinity where the file system does not tell. */
+export function freeBytes(path: string): number {
+  const { blocks, bavail, bsize } = statfsSync(path);
+  return blocks === 0 ? Infinity : bavail * bsize;
 }

@@ -2,6 +2,8 @@
 import { open } from 'node:fs/promises';
 import type { FileHandle } from 'node:fs/promises';
 import { endianness } from 'node:os';
+import { dirname } from 'node:path';
+import { damagedData } from './checked.js';
 
 /** Where the fields of a meta page stand, from the page's beginning, in lmdb 3.5's format. */
 const magicAt = 24;
@@ -12,11 +14,13 @@ const metaBytes = 160;
 const magic = 0xbeefc0de;
 
 /**
- * Lengthens a file that is shorter than its newest meta page says. LMDB maps the file into memory,
- * where reading beyond its end kills the process with SIGBUS; a page of zeros is reported as
- * damage instead. In a sound file the added pages are free ones, so nothing changes.
+ * Makes an existing file safe to map. One without its two meta pages, which lmdb 3.5 answers with a
+ * crash, is refused. One that is shorter than its newest meta page says is lengthened: reading a
+ * map beyond the file's end kills the process with SIGBUS, a page of zeros is reported as damage.
+ * In a sound file the added pages are free ones, so nothing changes.
  */
-export async function padToLastPage(path: string): Promise<void> {
+export async function checkFile(path: string): Promise<void> {
+  if (endianness() !== 'LE') return;
   let file: FileHandle;
   try {
     file = await open(path, 'r+');
@@ -25,12 +29,16 @@ export async function padToLastPage(path: string): Promise<void> {
     throw thrown;
   }
   try {
+    const { size } = await file.stat();
+    if (size === 0) return;
     const first = await readMeta(file, 0);
     const second = first === undefined ? undefined : await readMeta(file, first.pageSizeBytes);
-    if (first === undefined || second === undefined) return;
+    if (first === undefined || second === undefined) {
+      throw damagedData(dirname(path), 'data.mdb does not begin with the two meta pages of LMDB');
+    }
     const newest = first.transaction > second.transaction ? first : second;
     const needed = (newest.lastPage + 1) * first.pageSizeBytes;
-    if ((await file.stat()).size < needed) await file.truncate(needed);
+    if (size < needed) await file.truncate(needed);
   } finally {
     await file.close();
   }
@@ -42,9 +50,8 @@ interface Meta {
   transaction: bigint;
 }
 
-/** A meta page, or undefined where none can be read: LMDB then says itself what is wrong. */
+/** A meta page, or undefined where there is none. */
 async function readMeta(file: FileHandle, position: number): Promise<Meta | undefined> {
-  if (endianness() !== 'LE') return undefined;
   const page = Buffer.alloc(metaBytes);
   const { bytesRead } = await file.read(page, 0, metaBytes, position);
   if (bytesRead < metaBytes || page.readUInt32LE(magicAt) !== magic) return undefined;

@@ -5,8 +5,8 @@ import { messageOf, StoaError } from '../../errors.js';
 import type { Engine, EngineStats, Entry, RangeOptions, StoreConfig } from '../engine.js';
 import { CheckedEngine, commitFailure, damagedData, diskFull } from './checked.js';
 import type { DriverOperation, DriverSnapshot, EngineDriver } from './checked.js';
-import { directorySizeBytes, prepareDirectory, syncDirectory } from './directory.js';
-import { padToLastPage } from './lmdb-file.js';
+import { directorySizeBytes, freeBytes, prepareDirectory, syncDirectory } from './directory.js';
+import { checkFile } from './lmdb-file.js';
 
 /** A read transaction, counted: every `use` needs a `done`. */
 interface ReadTransaction {
@@ -58,9 +58,10 @@ const familiesMax = 512;
 
 export async function openLmdb(config: StoreConfig, families: readonly string[]): Promise<Engine> {
   const path = await prepareDirectory(config.data_dir);
+  let root: LmdbRoot | undefined;
   try {
-    await padToLastPage(join(path, 'data.mdb'));
-    const root = open({
+    await checkFile(join(path, 'data.mdb'));
+    root = open({
       path,
       // Otherwise a directory with a dot in its name would be taken for the file.
       noSubdir: false,
@@ -75,12 +76,12 @@ export async function openLmdb(config: StoreConfig, families: readonly string[])
       eventTurnBatching: false,
       // The declared types leave out what LmdbRoot names; the methods are in every 3.5 release.
     }) as unknown as LmdbRoot;
-    const databases = new Map(
-      families.map((name) => [name, root.openDB({ name, encoding: 'binary', keyEncoding: 'binary' })]),
-    );
+    const databases = new Map<string, LmdbDatabase>();
+    for (const name of families) databases.set(name, root.openDB({ name, encoding: 'binary', keyEncoding: 'binary' }));
     await syncDirectory(path);
     return new CheckedEngine(new LmdbDriver(path, root, databases));
   } catch (thrown) {
+    await root?.close();
     throw openFailure(path, thrown);
   }
 }
@@ -129,6 +130,9 @@ class LmdbDriver implements EngineDriver<LmdbDatabase> {
   }
 
   async write(operations: readonly DriverOperation<LmdbDatabase>[]): Promise<void> {
+    // Asked beforehand because a write that fails for want of space makes lmdb 3.5 compose its error
+    // message in too small a buffer, which can end the process.
+    if (freeBytes(this.#path) < roomFor(operations)) throw diskFull();
     try {
       await this.#root.batch(() => {
         for (const { family, key, value } of operations) {
@@ -137,7 +141,7 @@ class LmdbDriver implements EngineDriver<LmdbDatabase> {
         }
       });
     } catch (thrown) {
-      throw this.#writeFailure(await commitError(thrown));
+      throw this.#writeFailure(await commitError(thrown), operations);
     }
     const before = this.#view.transaction;
     this.#view = { transaction: this.#latest() };
@@ -189,8 +193,11 @@ class LmdbDriver implements EngineDriver<LmdbDatabase> {
     return transaction;
   }
 
-  #writeFailure(thrown: unknown): StoaError {
-    if (!noSpaceCodes.has(codeOf(thrown))) return commitFailure(thrown);
+  #writeFailure(thrown: unknown, operations: readonly DriverOperation<LmdbDatabase>[]): StoaError {
+    const code = codeOf(thrown);
+    // LMDB calls a write that the full disk cut short an I/O error, so the disk is asked itself.
+    const isFull = noSpaceCodes.has(code) || (code === inputOutputError && freeBytes(this.#path) < roomFor(operations));
+    if (!isFull) return commitFailure(thrown);
     try {
       // After a failure on the meta page LMDB gives up for good, and lmdb's writing thread then
       // never answers. An empty transaction on this thread tells.
@@ -238,6 +245,18 @@ const firstKey = Buffer.from([0]);
 /** ENOSPC, EDQUOT and MDB_MAP_FULL. */
 const noSpaceCodes = new Set<unknown>([28, 122, -30792]);
 
+const inputOutputError = 5;
+
+/** The changed pages from a leaf up to the root, and the most of them that many operations are taken to change. */
+const pathBytes = 16 * 1024;
+const pathsBytesMax = 16 * 1024 * 1024;
+
+/** Bytes that a commit may need on disk. */
+function roomFor(operations: readonly DriverOperation<LmdbDatabase>[]): number {
+  const pathsBytes = Math.min((operations.length + 1) * pathBytes, pathsBytesMax);
+  return operations.reduce((sum, { value }) => sum + (value?.length ?? 0), pathsBytes);
+}
+
 /** MDB_PAGE_NOTFOUND, MDB_CORRUPTED, MDB_VERSION_MISMATCH, MDB_INVALID. */
 const damageCodes = new Set<unknown>([-30797, -30796, -30794, -30793]);
 
@@ -259,5 +278,6 @@ async function commitError(thrown: unknown): Promise<unknown> {
 function openFailure(path: string, thrown: unknown): StoaError {
   if (thrown instanceof StoaError) return thrown;
   if (damageCodes.has(codeOf(thrown))) return damagedData(path, thrown);
+  if (noSpaceCodes.has(codeOf(thrown))) return diskFull(thrown);
   return new StoaError('engine', `LMDB could not open ${path}: ${messageOf(thrown)}.`, { cause: thrown });
 }

@@ -74,6 +74,7 @@ class RocksDriver implements EngineDriver<Column> {
   readonly #path: string;
   readonly #database: RocksDatabase;
   readonly #sync: boolean;
+  #writeFailed = false;
 
   constructor(path: string, database: RocksDatabase, families: ReadonlyMap<string, Column>, sync: boolean) {
     this.families = families;
@@ -122,6 +123,7 @@ class RocksDriver implements EngineDriver<Column> {
           this.#writeNow(operations);
           resolve();
         } catch (thrown) {
+          this.#writeFailed = true;
           reject(writeFailure(thrown));
         }
       });
@@ -168,7 +170,14 @@ class RocksDriver implements EngineDriver<Column> {
   }
 
   async close(): Promise<void> {
-    await this.#database.close();
+    try {
+      await this.#database.close();
+    } catch (thrown) {
+      if (!this.#writeFailed) throw new StoaError('engine', `RocksDB could not close: ${messageOf(thrown)}.`, { cause: thrown });
+      // The log that could not be written cannot be flushed either. RocksDB itself is closed by
+      // then; the second call lets the package know.
+      await this.#database.close();
+    }
   }
 
   #writeNow(operations: readonly DriverOperation<Column>[]): void {
@@ -279,5 +288,7 @@ function writeFailure(thrown: unknown): StoaError {
   const message = messageOf(thrown);
   // A record that was cut off while it was appended is dropped at the next start. A failed sync is
   // another matter: the record may be whole.
-  return /no space left/i.test(message) && /append/i.test(message) ? diskFull(thrown) : commitFailure(thrown);
+  return /no space left/i.test(message) && /append/i.test(message)
+    ? diskFull(thrown, 'Then restart: RocksDB takes no writes before it is opened anew.')
+    : commitFailure(thrown);
 }
