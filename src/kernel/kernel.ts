@@ -8,6 +8,7 @@ import { ChangeFeed } from './changes.js';
 import { type Engine, type EngineName, type StoreConfig, storeConfigDefaults } from './engine.js';
 import { openEngine } from './engines/index.js';
 import { kernelFamilies } from './families.js';
+import { backedUpLsn, putBackupMark } from './backup-marks.js';
 import { type Manifest, newManifest, readManifest, shardDirectory, writeManifest } from './manifest.js';
 import { forgetAnswer, idempotencyTimer } from './once.js';
 import { type Outage, lastAliveMs, outagesWith, readOutages } from './outages.js';
@@ -89,8 +90,6 @@ export class Kernel {
   readonly #onError: (error: unknown, about: string) => void;
   #outages: readonly Outage[] = [];
   #trimming: NodeJS.Timeout | undefined;
-  /** The redo log up to here is in a backup, a number a shard. */
-  readonly backedUpLsn: number[];
 
   constructor(options: KernelOptions, manifest: Manifest, stores: readonly Store[], lock: DirectoryLock | undefined) {
     this.dataDir = options.dataDir;
@@ -100,7 +99,6 @@ export class Kernel {
     this.root = stores[0] as Store;
     this.feed = new ChangeFeed(stores);
     this.lock = lock;
-    this.backedUpLsn = stores.map(() => 0);
     this.#onError = options.onError ?? ((error, about) => process.emitWarning(`${about}: ${messageOf(error)}`));
     this.#sweepers = stores.map(
       (store) =>
@@ -165,11 +163,16 @@ export class Kernel {
   async trim(): Promise<void> {
     for (const [shard, store] of this.stores.entries()) {
       try {
-        await trimLogs(store, this.backedUpLsn[shard]);
+        await trimLogs(store, backedUpLsn(this.root, shard));
       } catch (error) {
         this.#onError(error, 'trimming the logs');
       }
     }
+  }
+
+  /** Remembers how far the chain of increments in a directory reaches: the redo log up to there may go. */
+  async rememberBackup(directory: string, lsns: readonly number[]): Promise<void> {
+    await this.root.transact((tx) => putBackupMark(tx, directory, lsns));
   }
 
   /** Remembers the time between the last sign of life on this directory and now. */

@@ -56,7 +56,12 @@ export async function writeDurably(path: string, content: string | Uint8Array, m
     await file.close();
   }
   await rename(temporary, path);
-  const directory = await open(dirname(path), 'r');
+  await syncDirectory(dirname(path));
+}
+
+/** Makes a directory's list of names durable: a rename is not on disk before that. */
+export async function syncDirectory(path: string): Promise<void> {
+  const directory = await open(path, 'r');
   try {
     await directory.sync();
   } finally {

@@ -1,7 +1,7 @@
 /** One writer, many readers: serial transactions over one engine, made durable in groups. */
 import { StoaError, messageOf } from '../errors.js';
 import type { Limits } from '../limits.js';
-import type { Engine, Entry, RangeOptions, WriteOperation } from './engine.js';
+import type { Engine, Entry, RangeOptions, Snapshot, WriteOperation } from './engine.js';
 import { kernelFamilies, logFamilies } from './families.js';
 import { Group } from './group.js';
 import { type Commit, decodeFeed, decodeRedo, encodeFeed, encodeRedo, positionKey, positionOf, redoBytesBefore } from './log.js';
@@ -71,6 +71,10 @@ export class Store implements Reader {
     this.#lastLsn = this.#durableLsn = redo === undefined ? 0 : positionOf(redo.key);
     this.#feedBytes = feed === undefined ? 0 : decodeFeed(feed.value).bytesBefore + feed.value.length;
     this.#redoBytes = redo === undefined ? 0 : redoBytesBefore(redo.value) + redo.value.length;
+  }
+
+  get families(): string[] {
+    return [...this.#familyNumbers.keys()];
   }
 
   /** The newest sequence number that is on disk. */
@@ -156,6 +160,13 @@ export class Store implements Reader {
     this.#closing = true;
     await this.flush();
     await this.engine.close();
+  }
+
+  /** A frozen view with the numbers that belong exactly to it. */
+  snapshot(): Promise<{ snapshot: Snapshot; lsn: number; seq: number; atMs: number }> {
+    const take = () => ({ snapshot: this.engine.snapshot(), lsn: this.#durableLsn, seq: this.#durableSeq, atMs: this.#clock() });
+    // While a group is on its way, the engine may be ahead of the numbers: take it as the group settles.
+    return this.#committing === undefined ? Promise.resolve(take()) : this.#committing.wait(take);
   }
 
   feedExtent(): LogExtent {

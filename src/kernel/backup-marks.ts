@@ -1,0 +1,29 @@
+/** How far each chain of increments reaches, so that the redo log is kept until all of them have it. */
+import { kernelFamilies } from './families.js';
+import type { Reader, Transaction } from './transaction.js';
+
+interface BackupMark {
+  lsns: readonly number[];
+  atMs: number;
+}
+
+const marksKey = Buffer.from('backup_marks');
+/** A chain without a new increment for this long no longer holds the log back. */
+const forgottenAfterMs = 30 * 24 * 3600 * 1000;
+
+export function putBackupMark(tx: Transaction, directory: string, lsns: readonly number[]): void {
+  const marks = Object.entries(readMarks(tx)).filter(([, { atMs }]) => tx.nowMs - atMs < forgottenAfterMs);
+  const next = { ...Object.fromEntries(marks), [directory]: { lsns, atMs: tx.nowMs } };
+  tx.put(kernelFamilies.meta, marksKey, Buffer.from(JSON.stringify(next)));
+}
+
+/** The transaction up to which every chain in use has the log of a shard; 0 when there is no chain. */
+export function backedUpLsn(root: Reader, shard: number): number {
+  const marks = Object.values(readMarks(root)).map(({ lsns }) => lsns[shard] ?? 0);
+  return marks.length === 0 ? 0 : Math.min(...marks);
+}
+
+function readMarks(reader: Reader): Record<string, BackupMark> {
+  const value = reader.get(kernelFamilies.meta, marksKey);
+  return value === undefined ? {} : (JSON.parse(value.toString()) as Record<string, BackupMark>);
+}

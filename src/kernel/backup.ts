@@ -1,0 +1,163 @@
+/** Backups while writes go on: a full copy of a snapshot, or the part of the redo log since the last one. */
+import { mkdir, rename, rm } from 'node:fs/promises';
+import { join } from 'node:path';
+import { StoaError } from '../errors.js';
+import { type BackupDescription, type ShardBackup, descriptionFile, listBackups } from './backup-chain.js';
+import { FrameWriter } from './backup-file.js';
+import { encodeEntries } from './backup-entries.js';
+import { kernelFamilies } from './families.js';
+import type { Kernel } from './kernel.js';
+import { decodeRedo, positionKey, positionOf } from './log.js';
+import { dataFormat, shardDirectory, syncDirectory, writeDurably } from './manifest.js';
+import type { Store } from './store.js';
+
+export interface BackupOptions {
+  /** Holds the backups; each becomes a directory of its own in it. */
+  directory: string;
+  kind: 'full' | 'incremental';
+  onProgress?: (progress: BackupProgress) => void;
+  signal?: AbortSignal;
+}
+
+export interface BackupProgress {
+  done: number;
+  /** An estimate where the engine can only estimate. */
+  total: number;
+}
+
+/** Entries read and framed before other work gets a turn. */
+const entriesPerFrame = 500;
+
+/** Writes a backup and describes it. It appears under its name only when it is whole and on disk. */
+export async function backup(kernel: Kernel, options: BackupOptions): Promise<BackupDescription> {
+  await mkdir(options.directory, { recursive: true, mode: 0o700 });
+  const parent = options.kind === 'full' ? null : await parentOf(kernel, options.directory);
+  const takenAt = new Date();
+  const name = `${takenAt.toISOString().replaceAll(/[-:]/g, '').replace('.', '-')}-${options.kind}`;
+  const partial = join(options.directory, `${name}.partial`);
+  await mkdir(partial, { mode: 0o700 });
+  try {
+    const shards = options.kind === 'full' ? await copyShards(kernel, partial, options) : await copyRedo(kernel, partial, parent as BackupDescription, options);
+    const { engine, id: store } = kernel.manifest;
+    const description: BackupDescription = { format: dataFormat, name, kind: options.kind, store, parent: parent?.name ?? null, taken_at: takenAt.toISOString(), engine, shards };
+    await writeDurably(join(partial, descriptionFile), `${JSON.stringify(description, null, 2)}\n`);
+    await rename(partial, join(options.directory, name));
+    await syncDirectory(options.directory);
+    if (options.kind === 'incremental') await kernel.rememberBackup(options.directory, shards.map(({ lsn }) => lsn));
+    return description;
+  } catch (error) {
+    await rm(partial, { recursive: true, force: true });
+    throw error;
+  }
+}
+
+/** The newest backup of this store in the directory: what an increment builds on. */
+async function parentOf(kernel: Kernel, directory: string): Promise<BackupDescription> {
+  const parent = (await listBackups(directory)).findLast(({ store }) => store === kernel.manifest.id);
+  if (parent === undefined) {
+    throw new StoaError('conflict', `${directory} holds no full backup of this store to build on.`, { fix: 'Make a full backup first: stoa backup --full DIR.' });
+  }
+  return parent;
+}
+
+/** Shard 00 last: its directory then knows every id that another shard's copy holds. */
+async function copyShards(kernel: Kernel, partial: string, options: BackupOptions): Promise<ShardBackup[]> {
+  const total = kernel.stores.reduce((sum, store) => sum + entriesOf(store), 0);
+  const shards: ShardBackup[] = [];
+  let done = 0;
+  for (const [shard, store] of [...kernel.stores.entries()].toReversed()) {
+    shards[shard] = await copyShard(store, partial, fileName(shard, 'data'), options, (entries) => {
+      done += entries;
+      options.onProgress?.({ done, total: Math.max(total, done) });
+    });
+  }
+  return shards;
+}
+
+async function copyShard(store: Store, partial: string, name: string, { signal }: BackupOptions, onEntries: (count: number) => void): Promise<ShardBackup> {
+  const { snapshot, lsn, seq, atMs } = await store.snapshot();
+  const writer = await FrameWriter.create(join(partial, name));
+  let entries = 0;
+  try {
+    for (const family of store.families) {
+      // A restored store begins a redo log of its own.
+      if (family === kernelFamilies.redo) continue;
+      for (let page = snapshot.next(family, entriesPerFrame); page.length > 0; page = snapshot.next(family, entriesPerFrame)) {
+        signal?.throwIfAborted();
+        await writer.write(encodeEntries(family, page));
+        entries += page.length;
+        onEntries(page.length);
+        await new Promise((resolve) => setImmediate(resolve));
+      }
+    }
+    const file = await writer.finish(name);
+    return { file, fromLsn: 0, lsn, seq, atMs, entries };
+  } catch (error) {
+    await writer.abandon();
+    throw error;
+  } finally {
+    await snapshot.close();
+  }
+}
+
+async function copyRedo(kernel: Kernel, partial: string, parent: BackupDescription, options: BackupOptions): Promise<ShardBackup[]> {
+  const shards: ShardBackup[] = [];
+  const starts = kernel.stores.map((_, shard) => (parent.shards[shard] as ShardBackup).lsn);
+  const total = kernel.stores.reduce((sum, store, shard) => sum + store.lsn - (starts[shard] as number), 0);
+  let done = 0;
+  for (const [shard, store] of kernel.stores.entries()) {
+    shards[shard] = await copyRedoOf(store, starts[shard] as number, (parent.shards[shard] as ShardBackup).seq, partial, fileName(shard, 'redo'), (transactions) => {
+      done += transactions;
+      options.onProgress?.({ done, total: Math.max(total, done) });
+    });
+  }
+  return shards;
+}
+
+async function copyRedoOf(store: Store, fromLsn: number, fromSeq: number, partial: string, name: string, onTransactions: (count: number) => void): Promise<ShardBackup> {
+  const toLsn = store.lsn;
+  const atMs = store.nowMs();
+  const writer = await FrameWriter.create(join(partial, name));
+  let at = fromLsn;
+  let seq = fromSeq;
+  let entries = 0;
+  try {
+    while (at < toLsn) {
+      const record = recordAfter(store, at);
+      const { items } = decodeRedo(record.value);
+      const first = items[0];
+      if (first !== undefined && first.lsn > at + 1) throw redoTooShort(at, first.lsn);
+      await writer.write(record.value);
+      const transactions = items.filter(({ lsn }) => lsn > at);
+      seq = transactions.findLast(({ commit }) => commit !== null)?.commit?.seq ?? seq;
+      at = positionOf(record.key);
+      entries += transactions.length;
+      onTransactions(transactions.length);
+      await new Promise((resolve) => setImmediate(resolve));
+    }
+    const file = await writer.finish(name);
+    return { file, fromLsn, lsn: at, seq, atMs, entries };
+  } catch (error) {
+    await writer.abandon();
+    throw error;
+  }
+}
+
+function recordAfter(store: Store, lsn: number): { key: Buffer; value: Buffer } {
+  for (const record of store.range(kernelFamilies.redo, { gte: positionKey(lsn + 1), limit: 1 })) return record;
+  throw redoTooShort(lsn, store.lsn);
+}
+
+function redoTooShort(wanted: number, first: number): StoaError {
+  return new StoaError('conflict', `The redo log begins with transaction ${first}; the last backup ends with ${wanted}.`, {
+    fix: 'Make a full backup: stoa backup --full DIR. A larger redoBytesMax keeps the log longer.',
+  });
+}
+
+function entriesOf(store: Store): number {
+  return Object.values(store.engine.stats().families).reduce((sum, { entries }) => sum + entries, 0);
+}
+
+function fileName(shard: number, ending: string): string {
+  return `${shardDirectory('', shard).split('/')[0]}.${ending}`;
+}

@@ -1,0 +1,262 @@
+/** A chain of backups turned back into a data directory, up to a chosen point. */
+import { access, mkdir, readdir, rename, rm } from 'node:fs/promises';
+import { dirname, join, resolve } from 'node:path';
+import { StoaError } from '../errors.js';
+import { type BackupDescription, type ShardBackup, chainBytes, chainTo, listBackups } from './backup-chain.js';
+import { decodeEntries } from './backup-entries.js';
+import { readFrames } from './backup-file.js';
+import { type Engine, type EngineName, type WriteOperation, engineNames, storeConfigDefaults } from './engine.js';
+import { openEngine } from './engines/index.js';
+import { kernelFamilies } from './families.js';
+import { type RedoTransaction, decodeFeed, decodeRedo, encodeFeed, encodeRedo, positionKey } from './log.js';
+import { newManifest, shardDirectory, syncDirectory, writeManifest } from './manifest.js';
+
+/** Where to stop: a position of the change feed, or a time. Inclusive. */
+export type RestorePoint = { position: string } | { timeMs: number };
+
+export interface RestoreOptions {
+  /** The directory that holds the backups. */
+  directory: string;
+  /** The data directory to make; it must not exist, or be empty. */
+  target: string;
+  to?: RestorePoint | undefined;
+  /** A backup to end with; undefined takes the newest, or the first that reaches `to`. */
+  name?: string | undefined;
+  /** The engine of the new directory; undefined takes the one of the backup. */
+  engine?: EngineName | undefined;
+  families: readonly string[];
+  onProgress?: (progress: { done: number; total: number }) => void;
+}
+
+export interface RestoreReport {
+  /** The names of the backups that were read, in order. */
+  chain: string[];
+  engine: EngineName;
+  entries: number;
+  transactions: number;
+  /** The newest sequence number of each shard in the new directory. */
+  seq: number[];
+}
+
+const commitBytes = 4 * 1024 * 1024;
+
+/** Restores beside the target and renames at the end: a restore that was cut off leaves nothing that looks whole. */
+export async function restore(options: RestoreOptions): Promise<RestoreReport> {
+  await checkTarget(options.target);
+  const chain = await chooseChain(options);
+  const engine = options.engine ?? engineOf(chain[0] as BackupDescription);
+  const target = resolve(options.target);
+  const partial = `${target}.partial`;
+  await rm(partial, { recursive: true, force: true });
+  await mkdir(partial, { recursive: true });
+  const progress = { done: 0, total: chainBytes(chain) };
+  const onBytes = (bytes: number) => {
+    progress.done += bytes;
+    options.onProgress?.(progress);
+  };
+  try {
+    const report: RestoreReport = { chain: chain.map(({ name }) => name), engine, entries: 0, transactions: 0, seq: [] };
+    const shards = (chain[0] as BackupDescription).shards.length;
+    const points = pointOfShards(options.to, shards);
+    for (let shard = 0; shard < shards; shard += 1) {
+      const part = await restoreShard({ options, chain, shard, engine, partial, point: points[shard] as ShardPoint, onBytes });
+      report.entries += part.entries;
+      report.transactions += part.transactions;
+      report.seq[shard] = part.seq;
+    }
+    await writeManifest(partial, newManifest(engine, shards));
+    await rm(target, { recursive: true, force: true });
+    await rename(partial, target);
+    await syncDirectory(dirname(target));
+    return report;
+  } catch (error) {
+    await rm(partial, { recursive: true, force: true });
+    throw error;
+  }
+}
+
+interface ShardPoint {
+  seq: number;
+  timeMs: number;
+}
+
+interface ShardJob {
+  options: RestoreOptions;
+  chain: readonly BackupDescription[];
+  shard: number;
+  engine: EngineName;
+  partial: string;
+  point: ShardPoint;
+  onBytes: (bytes: number) => void;
+}
+
+async function restoreShard(job: ShardJob): Promise<{ entries: number; transactions: number; seq: number }> {
+  const [full, ...increments] = job.chain.map((backup) => ({ backup, part: backup.shards[job.shard] as ShardBackup }));
+  if (full === undefined) throw new StoaError('internal', 'A chain of backups is empty.');
+  const config = { ...storeConfigDefaults, data_dir: shardDirectory(job.partial, job.shard) };
+  const families = [...new Set([...Object.values(kernelFamilies), ...job.options.families, ...(await familiesIn(job, full.backup, full.part))])];
+  const engine = await openEngine(job.engine, config, families);
+  try {
+    const loader = new Loader(engine);
+    for await (const frame of readFrames(join(job.options.directory, full.backup.name, full.part.file.name), full.part.file, job.onBytes)) {
+      const { family, entries } = decodeEntries(frame);
+      for (const { key, value } of entries) await loader.add({ family, key, value });
+    }
+    await loader.flush();
+    checkCount(full.backup, full.part.entries, loader.count);
+    const replayed = await replay(job, engine, increments, full.part);
+    return { entries: loader.count, ...replayed };
+  } finally {
+    await engine.close();
+  }
+}
+
+/** Families that this program does not know are restored all the same. */
+async function familiesIn(job: ShardJob, backup: BackupDescription, part: ShardBackup): Promise<Set<string>> {
+  const families = new Set<string>();
+  for await (const frame of readFrames(join(job.options.directory, backup.name, part.file.name), part.file)) {
+    families.add(frame.toString('utf8', 1, 1 + frame.readUInt8(0)));
+  }
+  return families;
+}
+
+async function replay(job: ShardJob, engine: Engine, increments: readonly { backup: BackupDescription; part: ShardBackup }[], full: ShardBackup): Promise<{ transactions: number; seq: number }> {
+  let { seq, lsn } = full;
+  let transactions = 0;
+  let feedBytes = feedBytesOf(engine);
+  for (const { backup, part } of increments) {
+    for await (const frame of readFrames(join(job.options.directory, backup.name, part.file.name), part.file, job.onBytes)) {
+      const items = decodeRedo(frame).items.filter((item) => item.lsn > lsn);
+      const wanted = takeUntil(items, job.point);
+      const operations = wanted.flatMap((item) => item.operations);
+      for (const { commit } of wanted) {
+        if (commit === null) continue;
+        const value = encodeFeed(feedBytes, [commit]);
+        feedBytes += value.length;
+        operations.push({ family: kernelFamilies.changes, key: positionKey(commit.seq), value });
+        seq = commit.seq;
+      }
+      lsn = wanted.at(-1)?.lsn ?? lsn;
+      if (operations.length > 0) await engine.commit(operations);
+      transactions += wanted.length;
+      if (wanted.length < items.length) return { transactions, seq: await beginRedo(engine, lsn, seq) };
+    }
+  }
+  return { transactions, seq: await beginRedo(engine, lsn, seq) };
+}
+
+/** An empty record keeps the numbering of the redo log going where the chain ended. */
+async function beginRedo(engine: Engine, lsn: number, seq: number): Promise<number> {
+  if (lsn > 0) await engine.commit([{ family: kernelFamilies.redo, key: positionKey(lsn), value: encodeRedo(0, []) }]);
+  return seq;
+}
+
+/** Everything before the first transaction that lies past the point. */
+function takeUntil(items: readonly RedoTransaction[], point: ShardPoint): RedoTransaction[] {
+  const end = items.findIndex((item) => item.atMs > point.timeMs || (item.commit !== null && item.commit.seq > point.seq));
+  return end === -1 ? [...items] : items.slice(0, end);
+}
+
+function feedBytesOf(engine: Engine): number {
+  for (const { value } of engine.range(kernelFamilies.changes, { reverse: true, limit: 1 })) return decodeFeed(value).bytesBefore + value.length;
+  return 0;
+}
+
+/** Collects writes into commits of a few megabytes. */
+class Loader {
+  readonly #engine: Engine;
+  #operations: WriteOperation[] = [];
+  #bytes = 0;
+  count = 0;
+
+  constructor(engine: Engine) {
+    this.#engine = engine;
+  }
+
+  async add(operation: WriteOperation): Promise<void> {
+    this.#operations.push(operation);
+    this.#bytes += operation.key.length + (operation.value?.length ?? 0);
+    this.count += 1;
+    if (this.#bytes >= commitBytes) await this.flush();
+  }
+
+  async flush(): Promise<void> {
+    const operations = this.#operations;
+    this.#operations = [];
+    this.#bytes = 0;
+    if (operations.length > 0) await this.#engine.commit(operations);
+  }
+}
+
+async function checkTarget(target: string): Promise<void> {
+  try {
+    await access(target);
+  } catch {
+    return;
+  }
+  if ((await readdir(target)).length > 0) {
+    throw new StoaError('already_exists', `${target} is not empty; a restore never writes over data.`, { fix: 'Name a new directory, or move the old one aside first.' });
+  }
+}
+
+async function chooseChain(options: RestoreOptions): Promise<BackupDescription[]> {
+  const backups = await listBackups(options.directory);
+  if (backups.length === 0) throw new StoaError('not_found', `${options.directory} holds no complete backup.`, { fix: 'Name the directory that "stoa backup" wrote to.' });
+  const end = options.name ?? backupReaching(backups, options.to);
+  const chain = chainTo(backups, end);
+  checkReach(chain, options.to);
+  return chain;
+}
+
+/** The first backup that reaches the point on a full one from before it; the newest when no point is given. */
+function backupReaching(backups: readonly BackupDescription[], to: RestorePoint | undefined): string {
+  const newest = backups.at(-1) as BackupDescription;
+  if (to === undefined) return newest.name;
+  const reaching = backups.filter((backup) => reaches(backup, to));
+  return (reaching.find((backup) => !isAfter(chainTo(backups, backup.name)[0] as BackupDescription, to)) ?? reaching[0] ?? newest).name;
+}
+
+/** Whether everything up to the point is in the backup or in those that it builds on. */
+function reaches(backup: BackupDescription, to: RestorePoint): boolean {
+  const points = pointOfShards(to, backup.shards.length);
+  if ('timeMs' in to) return backup.shards.every(({ atMs }) => atMs >= to.timeMs);
+  return backup.shards.every(({ seq }, shard) => seq >= (points[shard] as ShardPoint).seq);
+}
+
+/** Whether a full backup already holds what came after the point. */
+function isAfter(full: BackupDescription, to: RestorePoint): boolean {
+  const points = pointOfShards(to, full.shards.length);
+  return full.shards.some(({ seq, atMs }, shard) => ('timeMs' in to ? atMs > to.timeMs : seq > (points[shard] as ShardPoint).seq));
+}
+
+function checkReach(chain: readonly BackupDescription[], to: RestorePoint | undefined): void {
+  if (to === undefined) return;
+  const full = chain[0] as BackupDescription;
+  const last = chain.at(-1) as BackupDescription;
+  if (isAfter(full, to)) {
+    throw new StoaError('conflict', `The full backup ${full.name} is newer than that point.`, { fix: 'Restore from an older full backup, or to a later point.' });
+  }
+  if (!reaches(last, to)) {
+    const end = `position ${last.shards.map(({ seq }) => seq).join('.')}, ${new Date(Math.min(...last.shards.map(({ atMs }) => atMs))).toISOString()}`;
+    throw new StoaError('conflict', `The backups end before that point: the newest reaches ${end}.`, { fix: 'Restore to an earlier point, or leave --to away for the newest.' });
+  }
+}
+
+function pointOfShards(to: RestorePoint | undefined, shards: number): ShardPoint[] {
+  if (to === undefined) return Array.from({ length: shards }, () => ({ seq: Infinity, timeMs: Infinity }));
+  if ('timeMs' in to) return Array.from({ length: shards }, () => ({ seq: Infinity, timeMs: to.timeMs }));
+  const numbers = to.position.split('.').map(Number);
+  if (numbers.length !== shards || numbers.some((number) => !Number.isSafeInteger(number) || number < 0)) {
+    throw new StoaError('invalid_request', `"${to.position}" is not a position of a store with ${shards} shard(s).`, { fix: 'Use a sequence number of the change feed, or a time.' });
+  }
+  return numbers.map((seq) => ({ seq, timeMs: Infinity }));
+}
+
+function engineOf(backup: BackupDescription): EngineName {
+  const engine = engineNames.find((name) => name === backup.engine);
+  return engine === undefined || engine === 'memory' ? 'lmdb' : engine;
+}
+
+function checkCount(backup: BackupDescription, expected: number, found: number): void {
+  if (expected !== found) throw new StoaError('damaged_backup', `${backup.name} holds ${found} entries, but ${expected} were written.`);
+}
