@@ -1,0 +1,82 @@
+/** `npm test [-- vitest arguments]`: installs and starts what the suites need, runs them, says what they ran on. */
+import { spawnSync } from 'node:child_process';
+import { existsSync, readFileSync, readdirSync, rmSync } from 'node:fs';
+import { delimiter, join } from 'node:path';
+import { build } from './build.js';
+import { fail, install, requireNode, root, run, say } from './install.js';
+
+const testDirectory = join(root, 'test');
+const reportDirectory = join(testDirectory, 'report');
+
+/** Programs that npm cannot bring: which packages have them, and which word in a suite asks for them. */
+const programs = [
+  { commands: ['redis-server'], packages: ['redis-server'], word: 'redis-server' },
+  { commands: ['strace'], packages: ['strace'], word: 'strace' },
+  { commands: ['chromium', 'chromium-browser', 'google-chrome'], packages: ['chromium', 'fonts-liberation'], word: 'playwright-core' },
+];
+
+requireNode();
+install(root);
+install(testDirectory);
+installPrograms();
+build();
+
+rmSync(reportDirectory, { recursive: true, force: true });
+const given = process.argv.slice(2);
+const reporters = ['--reporter=default', '--reporter=json', '--outputFile.json=report/vitest.json'];
+const vitest = join(testDirectory, 'node_modules', 'vitest', 'vitest.mjs');
+const { status } = spawnSync(process.execPath, [vitest, 'run', ...reporters, ...given], { cwd: testDirectory, stdio: ['ignore', 'inherit', 'inherit'] });
+process.exitCode = summarise(status ?? 1);
+
+/** Prints the servers and the last line; answers the exit status. */
+function summarise(vitestStatus) {
+  const report = readReport('vitest.json');
+  if (report === undefined) fail('The runner ended without a report.');
+  const suites = report.testResults.map(({ name }) => name.slice(testDirectory.length + 1));
+  const usage = readReport('servers.json') ?? [];
+  console.log('\nServers of this run:');
+  for (const { describe, suites } of usage) console.log(`  ${describe}\n    ${suites.join('\n    ')}`);
+  const onServers = new Set(usage.flatMap((server) => server.suites));
+  const embedded = suites.filter((suite) => !onServers.has(suite));
+  console.log(`  no server, Stoa's own engines in a temporary directory: ${embedded.length} of ${suites.length} suites`);
+
+  const { numPassedTests: passed, numFailedTests, numPendingTests: skipped, numTotalTests: total } = report;
+  // A suite that broke before its first test counts as a failure too.
+  const brokenSuites = report.testResults.filter((suite) => suite.status === 'failed' && suite.assertionResults.length === 0).length;
+  const failed = numFailedTests + brokenSuites;
+  const chosen = given.some((argument) => argument === '-t' || argument.startsWith('--testNamePattern'));
+  const skippedUnasked = skipped > 0 && !chosen;
+  if (skippedUnasked) console.log(`${skipped} tests were skipped; nothing may be skipped in a whole run.`);
+  if (total === 0) console.log('No test was found.');
+  console.log(`${passed} passed, ${failed} failed`);
+  return vitestStatus !== 0 || failed > 0 || skippedUnasked || total === 0 ? 1 : 0;
+}
+
+function readReport(name) {
+  const path = join(reportDirectory, name);
+  return existsSync(path) ? JSON.parse(readFileSync(path, 'utf8')) : undefined;
+}
+
+function installPrograms() {
+  const missing = programs.filter(({ commands, word }) => !commands.some(isOnPath) && isMentioned(word)).flatMap(({ packages }) => packages);
+  if (missing.length === 0) return;
+  const command = `apt-get install -y --no-install-recommends ${missing.join(' ')}`;
+  if (process.getuid?.() !== 0 || !isOnPath('apt-get')) fail(`The suites need programs that are not installed: ${missing.join(', ')}.`, `Install them, on Debian and Ubuntu with: sudo ${command}`);
+  say(`Installing ${missing.join(', ')} …`);
+  process.env.DEBIAN_FRONTEND = 'noninteractive';
+  const args = command.split(' ').slice(1);
+  if (spawnSync('apt-get', args, { stdio: 'ignore' }).status === 0) return;
+  // A fresh image has no package lists yet.
+  run('apt-get', ['update', '-qq'], root, 'The package lists could not be read.');
+  run('apt-get', args, root, 'The programs could not be installed.');
+}
+
+function isOnPath(command) {
+  return (process.env.PATH ?? '').split(delimiter).some((directory) => existsSync(join(directory, command)));
+}
+
+function isMentioned(word) {
+  return readdirSync(testDirectory, { recursive: true })
+    .filter((file) => /\.m?[jt]s$/.test(file) && !file.startsWith('node_modules'))
+    .some((file) => readFileSync(join(testDirectory, file), 'utf8').includes(word));
+}
