@@ -51,6 +51,8 @@ export const errorKinds = {
   too_large: { status: 413, exit: 2, title: 'Too large' },
   /** The Content-Type is not one that the route reads. */
   unsupported_media_type: { status: 415, exit: 2, title: 'The content type is not supported' },
+  /** The request is well formed, but a value in it cannot be accepted: too long, or naming what is not there. */
+  unprocessable: { status: 422, exit: 2, title: 'The request cannot be carried out' },
   /** The Idempotency-Key was used before with another body. */
   idempotency_mismatch: { status: 422, exit: 2, title: 'The Idempotency-Key was used with another body' },
   /** The Idempotency-Key was used before and its answer held a secret that is not kept. */

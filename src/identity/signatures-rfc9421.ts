@@ -1,0 +1,140 @@
+/** RFC 9421 HTTP message signatures, as far as Stoa uses them: Ed25519 over derived components and fields. */
+import { createHash } from 'node:crypto';
+
+export interface SignedMessage {
+  method: string;
+  /** Scheme, authority, path and query as the client wrote them. */
+  targetUri: string;
+  headers: Readonly<Record<string, string | string[] | undefined>>;
+}
+
+export interface SignatureInput {
+  label: string;
+  components: readonly string[];
+  /** The inner list with its parameters, as sent: it is the last line of what is signed. */
+  parameters: string;
+  created: number | undefined;
+  nonce: string | undefined;
+  keyId: string | undefined;
+  algorithm: string | undefined;
+}
+
+const member = /\s*([a-z*][a-z0-9_.*-]*)=(\((?:[^()"]|"(?:[^"\\]|\\.)*")*\)(?:;\s*[a-z*][a-z0-9_.*-]*(?:=(?:"(?:[^"\\]|\\.)*"|[A-Za-z0-9.+/:-]+))?)*)\s*(?:,|$)/y;
+const component = /^\s*"([a-z0-9@-]+)"(?=\s|$)/;
+const parameter = /;\s*([a-z*][a-z0-9_.*-]*)(?:=(?:"((?:[^"\\]|\\.)*)"|([A-Za-z0-9.+/:-]+)))?/g;
+const signatureMember = /\s*([a-z*][a-z0-9_.*-]*)=:([A-Za-z0-9+/]*={0,2}):[^,]*(?:,|$)/y;
+
+/** The signatures that `Signature-Input` describes; undefined when it does not parse. */
+export function parseSignatureInput(header: string): SignatureInput[] | undefined {
+  const inputs: SignatureInput[] = [];
+  member.lastIndex = 0;
+  while (member.lastIndex < header.length) {
+    const found = member.exec(header);
+    if (found === null) return undefined;
+    const [, label, parameters] = found as unknown as [string, string, string];
+    const end = closingParenthesis(parameters);
+    const components = parseComponents(parameters.slice(1, end));
+    if (components === undefined) return undefined;
+    const values = new Map(Array.from(parameters.slice(end + 1).matchAll(parameter), ([, name, quoted, bare]) => [name, quoted?.replaceAll(/\\(.)/g, '$1') ?? bare]));
+    const created = values.get('created');
+    inputs.push({
+      label,
+      components,
+      parameters,
+      created: created !== undefined && /^\d{1,12}$/.test(created) ? Number(created) : undefined,
+      nonce: values.get('nonce'),
+      keyId: values.get('keyid'),
+      algorithm: values.get('alg'),
+    });
+  }
+  return inputs;
+}
+
+function closingParenthesis(parameters: string): number {
+  let quoted = false;
+  for (let at = 0; at < parameters.length; at += 1) {
+    if (parameters[at] === '"') quoted = !quoted;
+    if (parameters[at] === ')' && !quoted) return at;
+  }
+  return parameters.length;
+}
+
+/** Components with parameters of their own (`;sf`, `;req`) change what is signed; they are refused, not guessed. */
+function parseComponents(list: string): string[] | undefined {
+  const components: string[] = [];
+  let rest = list;
+  while (rest.trim() !== '') {
+    const found = component.exec(rest);
+    if (found === null || components.includes(found[1] as string)) return undefined;
+    components.push(found[1] as string);
+    rest = rest.slice(found[0].length);
+  }
+  return components;
+}
+
+/** The signatures by label; undefined when the header does not parse. */
+export function parseSignatures(header: string): Map<string, Buffer> | undefined {
+  const signatures = new Map<string, Buffer>();
+  signatureMember.lastIndex = 0;
+  while (signatureMember.lastIndex < header.length) {
+    const found = signatureMember.exec(header);
+    if (found === null) return undefined;
+    signatures.set(found[1] as string, Buffer.from(found[2] as string, 'base64'));
+  }
+  return signatures;
+}
+
+/** The text that is signed, or undefined when a component is not there or not known. */
+export function signatureBase(message: SignedMessage, components: readonly string[], parameters: string): string | undefined {
+  const lines: string[] = [];
+  for (const name of components) {
+    const value = name.startsWith('@') ? derivedComponent(message, name) : fieldValue(message, name);
+    if (value === undefined) return undefined;
+    lines.push(`"${name}": ${value}`);
+  }
+  lines.push(`"@signature-params": ${parameters}`);
+  return lines.join('\n');
+}
+
+function derivedComponent({ method, targetUri }: SignedMessage, name: string): string | undefined {
+  const { protocol, host, pathname, search } = new URL(targetUri);
+  switch (name) {
+    case '@method':
+      return method;
+    case '@target-uri':
+      return targetUri;
+    case '@scheme':
+      return protocol.slice(0, -1);
+    case '@authority':
+      return host;
+    case '@path':
+      return pathname;
+    case '@query':
+      return search === '' ? '?' : search;
+    case '@request-target':
+      return `${pathname}${search}`;
+    default:
+      return undefined;
+  }
+}
+
+function fieldValue({ headers }: SignedMessage, name: string): string | undefined {
+  const value = headers[name];
+  return Array.isArray(value) ? value.map((line) => line.trim()).join(', ') : value?.trim();
+}
+
+export function contentDigest(body: Buffer): string {
+  return `sha-256=:${createHash('sha256').update(body).digest('base64')}:`;
+}
+
+/** Whether `Content-Digest` has a digest that we can check, and every one that we can check is right. */
+export function digestMatches(header: string, body: Buffer): boolean {
+  let checked = 0;
+  for (const [, algorithm, digest] of header.matchAll(/([a-z0-9-]+)=:([A-Za-z0-9+/=]*):/g)) {
+    const hash = algorithm === 'sha-256' ? 'sha256' : algorithm === 'sha-512' ? 'sha512' : undefined;
+    if (hash === undefined) continue;
+    if (createHash(hash).update(body).digest('base64') !== digest) return false;
+    checked += 1;
+  }
+  return checked > 0;
+}

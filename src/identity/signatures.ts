@@ -1,0 +1,62 @@
+/** Ed25519 keys and signatures: which keys count, and how one is checked. */
+import { createHash } from 'node:crypto';
+import { sodium } from './signatures-sodium.js';
+
+const keyBytes = 32;
+const signatureBytes = 64;
+
+/** Canonical, padded base64 of so many bytes, or undefined: two spellings of one key would be two identities. */
+export function decodeBase64(text: string, bytes: number): Buffer | undefined {
+  const decoded = Buffer.from(text, 'base64');
+  return decoded.length === bytes && decoded.toString('base64') === text ? decoded : undefined;
+}
+
+/** The 32 bytes of a public key; undefined for other spellings, points off the curve, and points of small order. */
+export function decodePublicKey(text: string): Buffer | undefined {
+  const key = decodeBase64(text, keyBytes);
+  return key !== undefined && sodium.crypto_core_ed25519_is_valid_point(key) ? key : undefined;
+}
+
+export function decodeSignature(text: string): Buffer | undefined {
+  return decodeBase64(text, signatureBytes);
+}
+
+export function verifySignature(publicKey: Buffer, text: string | Buffer, signature: Buffer): boolean {
+  const message = typeof text === 'string' ? Buffer.from(text) : text;
+  return signature.length === signatureBytes && sodium.crypto_sign_verify_detached(signature, message, publicKey);
+}
+
+export interface SigningKeys {
+  publicKey: Buffer;
+  /** Seed and public key, as libsodium keeps them. */
+  secretKey: Buffer;
+}
+
+export function signingKeysOf(seed: Buffer): SigningKeys {
+  const publicKey = Buffer.alloc(keyBytes);
+  const secretKey = Buffer.alloc(2 * keyBytes);
+  sodium.crypto_sign_seed_keypair(publicKey, secretKey, seed);
+  return { publicKey, secretKey };
+}
+
+export function sign(secretKey: Buffer, text: string | Buffer): Buffer {
+  const signature = Buffer.alloc(signatureBytes);
+  sodium.crypto_sign_detached(signature, typeof text === 'string' ? Buffer.from(text) : text, secretKey);
+  return signature;
+}
+
+/** A request without a body is hashed as this one, whatever its method. */
+const emptyBody = Buffer.from('{}');
+
+/** The text that the four X-AICQ headers sign: hash of the body as received, nonce, time. */
+export function aicqSignedText(body: Buffer, nonce: string, timestamp: string): string {
+  const hash = createHash('sha256')
+    .update(body.length === 0 ? emptyBody : body)
+    .digest('hex');
+  return `${hash}|${nonce}|${timestamp}`;
+}
+
+/** What a new key signs to show that its owner agrees to take over an identity. */
+export function rotationText(agentId: string, oldPublicKey: string, newPublicKey: string): string {
+  return `aicq-key-rotation|${agentId}|${oldPublicKey}|${newPublicKey}`;
+}

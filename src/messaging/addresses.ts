@@ -1,0 +1,62 @@
+/** Addresses of callers: ranges, proxies that may speak for others, and one spelling for each. */
+import { BlockList, isIP } from 'node:net';
+import { StoaError } from '../errors.js';
+
+const mapped = /^::ffff:(\d+\.\d+\.\d+\.\d+)$/i;
+
+/** An IPv4 address inside IPv6 is that IPv4 address; a zone belongs to the machine, not to the caller. */
+export function plainAddress(address: string): string {
+  const withoutZone = address.split('%')[0] as string;
+  return mapped.exec(withoutZone)?.[1] ?? withoutZone.toLowerCase();
+}
+
+/** A set of addresses and CIDR ranges. */
+export class AddressRanges {
+  readonly #list = new BlockList();
+  readonly #empty: boolean;
+
+  /** Throws `invalid_config` for what is neither an address nor a range. */
+  constructor(ranges: readonly string[], setting: string) {
+    for (const range of ranges) this.#add(range.trim(), setting);
+    this.#empty = ranges.length === 0;
+  }
+
+  has(address: string): boolean {
+    if (this.#empty) return false;
+    const family = isIP(address);
+    return family !== 0 && this.#list.check(address, family === 4 ? 'ipv4' : 'ipv6');
+  }
+
+  #add(range: string, setting: string): void {
+    const [address = '', prefix, ...rest] = range.split('/');
+    const family = isIP(address);
+    const bits = family === 4 ? 32 : 128;
+    const length = prefix === undefined ? bits : Number(prefix);
+    if (family === 0 || rest.length > 0 || prefix === '' || !Number.isInteger(length) || length < 0 || length > bits) {
+      throw new StoaError('invalid_config', `"${range}" in ${setting} is neither an address nor a CIDR range.`, { fix: 'Write for example 10.0.0.0/8 or 2001:db8::/32, separated by commas.' });
+    }
+    this.#list.addSubnet(address, length, family === 4 ? 'ipv4' : 'ipv6');
+  }
+}
+
+const loopback = new AddressRanges(['127.0.0.0/8', '::1'], 'loopback');
+
+export function isLoopback(address: string): boolean {
+  return loopback.has(address);
+}
+
+/**
+ * Who is calling. `X-Forwarded-For` counts only when the peer is a configured proxy, and then only
+ * back to the first hop that is not one: whatever stands left of that was written by the caller.
+ */
+export function callerAddress(peer: string, forwardedFor: string | undefined, proxies: AddressRanges): string {
+  let address = plainAddress(peer);
+  if (forwardedFor === undefined || !proxies.has(address)) return address;
+  const hops = forwardedFor.split(',').map((hop) => plainAddress(hop.trim()));
+  for (const hop of hops.toReversed()) {
+    if (isIP(hop) === 0) return address;
+    address = hop;
+    if (!proxies.has(hop)) return address;
+  }
+  return address;
+}

@@ -1,0 +1,30 @@
+/** What agents and rooms may be called. */
+
+const agentNameCharactersMax = 100;
+/** Control characters, and the marks that reverse the direction of the text around them. */
+const controls = /[\p{Cc}\u202A-\u202E\u2066-\u2069]/gu;
+const roomName = /^[A-Za-z0-9_-]{1,50}$/;
+/** RFC 5322's dot-atom at a host name of two labels or more. */
+const email = /^[A-Za-z0-9!#$%&'*+/=?^_`{|}~-]+(?:\.[A-Za-z0-9!#$%&'*+/=?^_`{|}~-]+)*@(?:[A-Za-z0-9](?:[A-Za-z0-9-]{0,61}[A-Za-z0-9])?\.)+[A-Za-z0-9](?:[A-Za-z0-9-]{0,61}[A-Za-z0-9])?$/;
+
+/** Half of a surrogate pair is no character; it becomes the replacement character. */
+export function wellFormed(text: string): string {
+  return Buffer.from(text).toString();
+}
+
+/** Trimmed, without controls, at most a hundred characters; null when nothing is left. */
+export function agentNameOf(text: string): string | null {
+  const clean = wellFormed(text).replaceAll(controls, '').trim();
+  const cut = [...clean].slice(0, agentNameCharactersMax).join('').trimEnd();
+  return cut === '' ? null : cut;
+}
+
+/** The normal form of a room's name, or undefined when it is not allowed. */
+export function roomNameOf(text: string): string | undefined {
+  const name = text.normalize('NFC');
+  return roomName.test(name) ? name : undefined;
+}
+
+export function isEmail(text: string, bytesMax: number): boolean {
+  return Buffer.byteLength(text) <= bytesMax && email.test(text);
+}

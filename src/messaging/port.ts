@@ -1,0 +1,164 @@
+/** What messaging needs of a backend: its atomic operations. */
+import type { Block, DirectMessage, Identity, IdentityKey, IdentityLink, Message, Proof, Room, Totals } from './model.js';
+import type { RateDecision } from './sliding-windows.js';
+
+export interface MessagingCapabilities {
+  /** Message, index and counters are one commit. */
+  oneCommit: boolean;
+  /** An acknowledged message is on disk whatever happens to the machine. */
+  durable: boolean;
+  /** A room post can be part of a commit over several domains. */
+  joinsCommits: boolean;
+  /** Several servers may share the store. */
+  sharedStore: boolean;
+  about: string;
+}
+
+export interface NewIdentity {
+  publicKey: string;
+  name: string | null;
+  email: string | null;
+  proven: boolean;
+}
+
+/** An identity that the server signs for. */
+export interface KeptIdentity extends NewIdentity {
+  /** Whose it is: user and agent name, in one key. */
+  owner: string;
+  /** The secret seed, encrypted. */
+  sealedSeed: Buffer;
+}
+
+export interface KeyRotation {
+  id: string;
+  oldPublicKey: string;
+  newPublicKey: string;
+  proof: Proof;
+}
+
+export interface NewRoom {
+  name: string;
+  isPrivate: boolean;
+  /** The bcrypt hash of a private room's key. */
+  keyHash: string | null;
+  createdBy: string;
+}
+
+export interface NewMessage {
+  roomId: string;
+  from: string;
+  body: string;
+  parentId: string | null;
+  proof: Proof | null;
+  serverSigned: boolean;
+}
+
+export type NewDirectMessage = Omit<NewMessage, 'roomId' | 'parentId'> & { to: string };
+
+/** Which messages of a room or an inbox: those before a time, newest first, or those after one, oldest first. */
+export type Span = { beforeMs: number | null; limit: number } | { afterMs: number; limit: number };
+
+export interface Page<T> {
+  /** In the order of the span. */
+  items: T[];
+  hasMore: boolean;
+}
+
+export interface SearchQuery {
+  words: readonly string[];
+  roomId: string | null;
+  afterMs: number;
+  limit: number;
+}
+
+export interface SearchResult {
+  messages: Message[];
+  /** False when the search stopped at its bound on steps. */
+  complete: boolean;
+}
+
+/** The outcome of a nonce's insertion: whether it is new is known at once; that it is on disk may come later. */
+export interface NonceClaim {
+  fresh: boolean;
+  /** An answer to the request waits for this. */
+  durable: Promise<void>;
+}
+
+/** Something new in a room or an inbox, or a message that is gone. */
+export type Notice =
+  | { topic: 'room' | 'inbox'; id: string; kind: 'new' }
+  | { topic: 'room'; id: string; kind: 'deleted'; messageId: string }
+  /** Notices may have been lost: look at everything anew. */
+  | { topic: 'all' };
+
+export interface HealthCheck {
+  status: 'pass' | 'fail';
+  latencyMs?: number;
+  message?: string;
+}
+
+export interface MessagingPort {
+  readonly capabilities: MessagingCapabilities;
+  nowMs(): number;
+
+  /** The identity with that key, made unless it is there. A key that an identity once had still leads to it. */
+  register(input: NewIdentity): Promise<{ identity: Identity; created: boolean }>;
+  /** The server-kept identity of an owner, made unless it is there, with its sealed seed. */
+  keep(owner: string, make: () => KeptIdentity): Promise<{ identity: Identity; sealedSeed: Buffer }>;
+  identity(id: string): Promise<Identity | undefined>;
+  /** By id; those that are not there are left out. */
+  identities(ids: readonly string[]): Promise<Map<string, Identity>>;
+  updateProfile(id: string, profile: { name?: string | null; email?: string | null; proven?: true }): Promise<Identity | undefined>;
+  rotateKey(rotation: KeyRotation): Promise<'rotated' | 'taken' | 'stale'>;
+  keys(id: string): Promise<IdentityKey[]>;
+  link(id: string, link: IdentityLink | null): Promise<Identity | undefined>;
+
+  createRoom(room: NewRoom): Promise<Room>;
+  room(id: string): Promise<Room | undefined>;
+  rooms(ids: readonly string[]): Promise<Map<string, Room>>;
+  roomKeyHash(id: string): Promise<string | null>;
+  /** Public rooms, the most recently active first. */
+  publicRooms(limit: number, offset: number): Promise<{ rooms: Room[]; total: number }>;
+  totals(): Promise<Totals>;
+
+  /** Refuses an unknown room or parent, more bytes than the agent has left, and a room whose time ran too far ahead. */
+  post(message: NewMessage): Promise<Message>;
+  messages(roomId: string, span: Span): Promise<Page<Message>>;
+  message(roomId: string, messageId: string): Promise<Message | undefined>;
+  /** Messages of a thread after a time, oldest first, its first message included while it lives. */
+  thread(roomId: string, rootId: string, afterMs: number, limit: number): Promise<Page<Message>>;
+  /** False when it was not there. */
+  deleteMessage(roomId: string, messageId: string): Promise<boolean>;
+  search(query: SearchQuery): Promise<SearchResult>;
+  /** Grows whenever the room's messages change; undefined where the backend cannot know. */
+  roomRevision(roomId: string): number | undefined;
+
+  send(message: NewDirectMessage): Promise<DirectMessage>;
+  inbox(agentId: string, span: Span): Promise<Page<DirectMessage>>;
+  /** Not acknowledged yet, oldest first. */
+  pending(agentId: string, afterMs: number, limit: number): Promise<Page<DirectMessage>>;
+  acknowledge(agentId: string, ids: readonly string[]): Promise<number>;
+
+  nonceUsed(agentId: string, nonce: string): Promise<boolean>;
+  /** Inserts it unless it is there, in one step. A store that does not answer is an error, never an acceptance. */
+  claimNonce(agentId: string, nonce: string): Promise<NonceClaim>;
+  takeRate(key: RateKey, limit: number, windowSeconds: number): Promise<RateDecision>;
+  /** Counts a refusal; true when the address is to be blocked for it. */
+  recordViolation(address: string): Promise<boolean>;
+  block(block: Block): Promise<void>;
+  blockOf(address: string): Promise<Block | undefined>;
+  blocks(): Promise<Block[]>;
+  unblock(address: string): Promise<boolean>;
+
+  /** Calls back about new messages, here and on other servers of the same store. Returns the way to stop it. */
+  subscribe(listener: (notice: Notice) => void): () => void;
+  health(): Promise<{ postgres: HealthCheck; redis: HealthCheck }>;
+  close(): Promise<void>;
+}
+
+/** A counter: an endpoint, and whose requests it counts. */
+export interface RateKey {
+  endpoint: string;
+  scope: 'ip' | 'agent';
+  subject: string;
+}

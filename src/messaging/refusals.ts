@@ -1,0 +1,76 @@
+/** The exact sentences of messaging's refusals: clients compare them, so they live in one table. */
+import { type ErrorCode, type ErrorOptions, StoaError } from '../errors.js';
+
+const refusals = {
+  // Signatures, in the order in which they are checked.
+  missingAuthHeaders: ['unauthenticated', 'missing auth headers'],
+  timestampFormat: ['unauthenticated', 'invalid timestamp format'],
+  timestampWindow: ['unauthenticated', 'timestamp expired or too far in future'],
+  nonceShort: ['unauthenticated', 'nonce must be at least 24 characters'],
+  nonceLong: ['unauthenticated', 'nonce must be at most 128 characters'],
+  nonceUsed: ['unauthenticated', 'nonce already used'],
+  signerFormat: ['unauthenticated', 'invalid agent ID format'],
+  signerUnknown: ['unauthenticated', 'agent not found'],
+  signerKey: ['unauthenticated', 'invalid agent public key'],
+  signature: ['unauthenticated', 'invalid signature'],
+  signatureInput: ['unauthenticated', 'invalid signature-input header'],
+  signatureCoverage: ['unauthenticated', 'signature must cover @method, @target-uri and the content-digest of a body'],
+  contentDigest: ['unauthenticated', 'content-digest does not match the body'],
+  messageSignatureRequired: ['unauthenticated', 'this server requires RFC 9421 message signatures'],
+
+  // Bodies and parameters.
+  json: ['invalid_request', 'invalid JSON body'],
+  publicKeyMissing: ['invalid_request', 'public_key is required'],
+  publicKey: ['invalid_request', 'invalid public_key: must be base64-encoded Ed25519 public key (32 bytes)'],
+  email: ['invalid_request', 'invalid email format'],
+  nameMissing: ['invalid_request', 'name is required'],
+  roomName: ['invalid_request', 'name must be 1-50 characters, alphanumeric with hyphens and underscores only'],
+  roomKeyShort: ['invalid_request', 'private rooms require key (min 16 chars)'],
+  roomKeyLong: ['invalid_request', 'room key too long (max 72 bytes)'],
+  roomId: ['invalid_request', 'invalid room ID format'],
+  agentId: ['invalid_request', 'invalid agent ID format'],
+  recipientId: ['invalid_request', 'invalid recipient ID format'],
+  bodyMissing: ['invalid_request', 'body is required'],
+  queryMissing: ['invalid_request', "query parameter 'q' is required"],
+  queryLong: ['invalid_request', 'query too long (max 100 chars)'],
+  cursor: ['invalid_cursor', 'invalid cursor'],
+  roomsMissing: ['invalid_request', "query parameter 'rooms' is required"],
+  roomsMany: ['invalid_request', 'too many rooms in one stream'],
+  acknowledgeMissing: ['invalid_request', 'ids is required'],
+  acknowledgeMany: ['invalid_request', 'too many ids'],
+  rotationProof: ['invalid_request', 'invalid proof: the new key must sign the rotation'],
+  keyTaken: ['already_exists', 'public key already registered'],
+  keyStale: ['conflict', 'the key was rotated meanwhile'],
+
+  // Rights.
+  roomKeyRequired: ['forbidden', 'room key required for private rooms'],
+  roomKeyWrong: ['forbidden', 'invalid room key'],
+  notAuthor: ['forbidden', 'can only delete your own messages'],
+  notYourProfile: ['forbidden', 'can only change your own profile'],
+  blocked: ['forbidden', 'temporarily blocked'],
+
+  // Things that are not there.
+  route: ['not_found', 'not found'],
+  roomUnknown: ['not_found', 'room not found'],
+  messageUnknown: ['not_found', 'message not found'],
+  agentUnknown: ['not_found', 'agent not found'],
+  recipientUnknown: ['not_found', 'recipient not found'],
+  method: ['method_not_allowed', 'method not allowed'],
+
+  // Sizes, kinds, rates.
+  messageLong: ['unprocessable', 'body too long (max 4096 bytes)'],
+  directLong: ['unprocessable', 'body too long (max 8192 bytes)'],
+  parentUnknown: ['unprocessable', 'parent message not found in this room'],
+  requestLarge: ['too_large', 'request body too large'],
+  contentType: ['unsupported_media_type', 'content-type must be application/json'],
+  rate: ['rate_limited', 'rate limit exceeded'],
+  byteRate: ['rate_limited', 'message byte rate limit exceeded (32KB/min)'],
+} as const satisfies Record<string, readonly [ErrorCode, string]>;
+
+export type Refusal = keyof typeof refusals;
+
+/** The error for a refusal, ready to throw. */
+export function refuse(refusal: Refusal, options?: ErrorOptions): StoaError {
+  const [code, sentence] = refusals[refusal];
+  return new StoaError(code, sentence, options);
+}

@@ -1,0 +1,118 @@
+import { describe, expect, it } from 'vitest';
+import { AddressRanges, callerAddress } from '../../src/messaging/addresses.js';
+import { agentNameOf, isEmail, roomNameOf } from '../../src/messaging/names.js';
+import { SlidingWindows } from '../../src/messaging/sliding-windows.js';
+import { indexWords, queryWords } from '../../src/messaging/tokenizer.js';
+import { newUlid, ulidBytes, ulidOfBytes, ulidTimeMs } from '../../src/messaging/ulid.js';
+import { canonicalRoomId, canonicalUuid, globalRoomId, uuidBytes, uuidOfBytes } from '../../src/messaging/uuid.js';
+
+describe('a UUID', () => {
+  const canonical = '6ba7b810-9dad-11d1-80b4-00c04fd430c8';
+
+  it('means the same in every spelling', () => {
+    for (const spelling of [canonical, canonical.toUpperCase(), canonical.replaceAll('-', ''), `urn:uuid:${canonical}`, `URN:UUID:${canonical}`, `{${canonical}}`]) {
+      expect(canonicalUuid(spelling), spelling).toBe(canonical);
+    }
+    expect(uuidOfBytes(uuidBytes(canonical))).toBe(canonical);
+    expect(canonicalRoomId('global')).toBe(globalRoomId);
+  });
+
+  it('is nothing else', () => {
+    for (const other of ['', 'global', `${canonical}0`, `{${canonical}`, canonical.slice(1), `${canonical.slice(0, 35)}g`, `6ba7b8109-dad-11d1-80b4-00c04fd430c8`, ` ${canonical}`, `${canonical}\n`]) {
+      expect(canonicalUuid(other), other).toBeUndefined();
+    }
+  });
+});
+
+describe('a ULID', () => {
+  it('holds its time and sorts by it', () => {
+    const id = newUlid(1_700_000_000_000);
+    expect(id).toMatch(/^[0-7][0-9A-HJKMNP-TV-Z]{25}$/);
+    expect(ulidTimeMs(id)).toBe(1_700_000_000_000);
+    expect(newUlid(1_700_000_000_001) > id).toBe(true);
+    expect(ulidOfBytes(ulidBytes(id) as Buffer)).toBe(id);
+    expect(ulidTimeMs('01ARZ3NDEKTSV4RRFFQ69G5FAV')).toBe(1_469_922_850_259);
+    expect(newUlid(1)).not.toBe(newUlid(1));
+  });
+
+  it('is not read from other text', () => {
+    for (const other of ['', '01arz3ndektsv4rrffq69g5fav', '81ARZ3NDEKTSV4RRFFQ69G5FAV', '01ARZ3NDEKTSV4RRFFQ69G5FAU', '01ARZ3NDEKTSV4RRFFQ69G5FA']) expect(ulidBytes(other), other).toBeUndefined();
+  });
+});
+
+describe('words', () => {
+  it('are runs of letters, marks, digits and underscores in any script', () => {
+    expect(indexWords('Hello, WORLD! of_the year-2024 to go')).toEqual(['hello', 'world', 'of_the', 'year', '2024']);
+    expect(indexWords('Привет Ελλάδα مرحبا हिन्दी')).toEqual(['привет', 'ελλάδα', 'مرحبا', 'हिन्दी']);
+    expect(indexWords('cafe\u0301 CAFÉ')).toEqual(['café']);
+  });
+
+  it('of Chinese, Japanese and Korean are pairs of neighbours', () => {
+    expect(indexWords('日本語')).toEqual(['日本', '本語']);
+    expect(indexWords('カラー표준어')).toEqual(['カラ', 'ラー', 'ー표', '표준', '준어']);
+    expect(indexWords('GPT4日本x abc語')).toEqual(['gpt4', '日本', 'abc']);
+    expect(indexWords('日')).toEqual([]);
+  });
+
+  it('shorter than three or longer than a hundred characters are left out', () => {
+    expect(indexWords(`ab abc ${'x'.repeat(100)} ${'y'.repeat(101)}`)).toEqual(['abc', 'x'.repeat(100)]);
+    expect(indexWords('𝒜𝒷')).toEqual([]);
+  });
+
+  it('of a query are those of at most five terms, a run of CJK being one', () => {
+    expect(queryWords('one1 two2 three four five six7')).toEqual(['one1', 'two2', 'three', 'four', 'five']);
+    expect(queryWords('日本語日本語日本語 one two six for ten')).toEqual(['日本', '本語', '語日', 'one', 'two', 'six', 'for']);
+    expect(queryWords('a b! --')).toEqual([]);
+  });
+});
+
+describe('names', () => {
+  it('of agents are trimmed, freed of controls and cut between characters', () => {
+    expect(agentNameOf('  Ann\u0000\u202e a\n ')).toBe('Ann a');
+    expect(agentNameOf(` ${'😀'.repeat(101)}`)).toBe('😀'.repeat(100));
+    expect(agentNameOf('\ud800')).toBe('\ufffd');
+    expect(agentNameOf(' \n ')).toBeNull();
+  });
+
+  it('of rooms are ASCII words of at most fifty characters', () => {
+    expect(roomNameOf('a-B_9')).toBe('a-B_9');
+    for (const bad of ['', 'a b', 'é', 'x'.repeat(51), 'a\n']) expect(roomNameOf(bad), bad).toBeUndefined();
+  });
+
+  it('of mailboxes follow RFC 5322', () => {
+    expect(isEmail("o'neil+x@mail.example.org", 254)).toBe(true);
+    for (const bad of ['a@b', '@b.c', 'a@b..c', 'a b@c.d', '.a@b.c', 'a@-b.c', 'a@b.c\n', `${'a'.repeat(250)}@b.cd`]) expect(isEmail(bad, 254), bad).toBe(false);
+  });
+});
+
+describe('a sliding window', () => {
+  it('lets so many through in any stretch of its length, and refusals use up nothing', () => {
+    const windows = new SlidingWindows();
+    const at = (nowMs: number) => windows.take('k', 2, 1_000, nowMs);
+    expect(at(0)).toEqual({ allowed: true, limit: 2, remaining: 1, resetAtMs: 1_000 });
+    expect(at(900).allowed).toBe(true);
+    expect(at(950)).toEqual({ allowed: false, limit: 2, remaining: 0, resetAtMs: 1_000 });
+    expect(at(1_000).allowed).toBe(true);
+    expect(at(1_100)).toEqual({ allowed: false, limit: 2, remaining: 0, resetAtMs: 1_900 });
+    expect(at(1_900).allowed).toBe(true);
+  });
+});
+
+describe('the address of a caller', () => {
+  const proxies = new AddressRanges(['10.0.0.0/8', '::1'], 'test');
+
+  it('is the peer unless the peer is a proxy', () => {
+    expect(callerAddress('::ffff:203.0.113.9', '198.51.100.1', proxies)).toBe('203.0.113.9');
+    expect(callerAddress('10.1.1.1', undefined, proxies)).toBe('10.1.1.1');
+  });
+
+  it('is the last hop that is no proxy: what stands left of it was written by the caller', () => {
+    expect(callerAddress('10.1.1.1', '1.2.3.4, 198.51.100.1, 10.2.2.2', proxies)).toBe('198.51.100.1');
+    expect(callerAddress('::1', 'nonsense, 10.2.2.2', proxies)).toBe('10.2.2.2');
+    expect(callerAddress('::1', 'nonsense', proxies)).toBe('::1');
+  });
+
+  it('refuses a range that is none', () => {
+    for (const bad of ['10.0.0.0/33', '10.0.0/8', '1.2.3.4/', 'x', '::/129']) expect(() => new AddressRanges([bad], 'test'), bad).toThrow('test');
+  });
+});
