@@ -7,6 +7,8 @@ export class Group {
   readonly overlay = new Overlay();
   readonly transactions: RedoTransaction[] = [];
   readonly commits: Commit[] = [];
+  /** Each of `commits` as both logs write it. */
+  readonly commitTexts: string[] = [];
   readonly #waiting: { settle: () => void; fail: (error: Error) => void }[] = [];
 
   get isEmpty(): boolean {
@@ -18,10 +20,12 @@ export class Group {
     return this.#waiting.length;
   }
 
-  add(transaction: RedoTransaction, writes: Iterable<[string, WriteOperation]>): void {
+  add(transaction: RedoTransaction, commitText: string | undefined, writes: Iterable<[string, WriteOperation]>): void {
     for (const [key, operation] of writes) this.overlay.set(key, operation);
     this.transactions.push(transaction);
-    if (transaction.commit !== null) this.commits.push(transaction.commit);
+    if (transaction.commit === null || commitText === undefined) return;
+    this.commits.push(transaction.commit);
+    this.commitTexts.push(commitText);
   }
 
   /** Resolves with `outcome` once the group is durable: also a refusal may rest on what others wrote in it. */

@@ -40,9 +40,14 @@ export function positionOf(key: Buffer): number {
   return Number(key.readBigUInt64BE(0));
 }
 
+/** A commit as both logs write it. Throws where a change holds what JSON cannot say. */
+export function commitText(commit: Commit): string {
+  return JSON.stringify(commit);
+}
+
 /** Feed records are text: few, small, and readable with any tool. */
-export function encodeFeed(bytesBefore: number, commits: readonly Commit[]): Buffer {
-  return Buffer.from(JSON.stringify([formatVersion, bytesBefore, commits]));
+export function encodeFeed(bytesBefore: number, commits: readonly Commit[], texts: readonly string[] = commits.map(commitText)): Buffer {
+  return Buffer.from(`[${formatVersion},${bytesBefore},[${texts.join(',')}]]`);
 }
 
 export function decodeFeed(value: Buffer): LogRecord<Commit> {
@@ -51,13 +56,13 @@ export function decodeFeed(value: Buffer): LogRecord<Commit> {
   return { bytesBefore, items };
 }
 
-/** Redo records are binary: they carry every written value. */
-export function encodeRedo(bytesBefore: number, transactions: readonly RedoTransaction[]): Buffer {
+/** Redo records are binary: they carry every written value. `texts` are those of the transactions with a commit, in order. */
+export function encodeRedo(bytesBefore: number, transactions: readonly RedoTransaction[], texts: readonly string[] = textsOf(transactions)): Buffer {
   const families = new Map<string, number>();
-  const commits = transactions.map(({ commit }) => (commit === null ? undefined : Buffer.from(JSON.stringify(commit))));
   let size = 1 + 8 + 2 + 4;
-  for (const [index, transaction] of transactions.entries()) {
-    size += 8 + 8 + 4 + (commits[index]?.length ?? 0) + 4;
+  for (const text of texts) size += Buffer.byteLength(text);
+  for (const transaction of transactions) {
+    size += 8 + 8 + 4 + 4;
     for (const { family, key, value } of transaction.operations) {
       if (!families.has(family)) {
         families.set(family, families.size);
@@ -76,12 +81,12 @@ export function encodeRedo(bytesBefore: number, transactions: readonly RedoTrans
     writer.bytes(name);
   }
   writer.u32(transactions.length);
-  for (const [index, transaction] of transactions.entries()) {
-    const commit = commits[index];
+  let written = 0;
+  for (const transaction of transactions) {
     writer.u64(transaction.lsn);
     writer.u64(transaction.atMs);
-    writer.u32(commit?.length ?? 0);
-    if (commit !== undefined) writer.bytes(commit);
+    if (transaction.commit === null) writer.u32(0);
+    else writer.text(texts[written++] as string);
     writer.u32(transaction.operations.length);
     for (const { family, key, value } of transaction.operations) {
       writer.u16(families.get(family) as number);
@@ -92,6 +97,10 @@ export function encodeRedo(bytesBefore: number, transactions: readonly RedoTrans
     }
   }
   return writer.finish();
+}
+
+function textsOf(transactions: readonly RedoTransaction[]): string[] {
+  return transactions.flatMap(({ commit }) => (commit === null ? [] : [commitText(commit)]));
 }
 
 export function decodeRedo(record: Buffer): LogRecord<RedoTransaction> {
@@ -156,6 +165,13 @@ class Writer {
 
   bytes(value: Buffer): void {
     this.#at += value.copy(this.#buffer, this.#at);
+  }
+
+  /** Its length in bytes, then the text itself. */
+  text(value: string): void {
+    const length = this.#buffer.write(value, this.#at + 4);
+    this.u32(length);
+    this.#at += length;
   }
 
   finish(): Buffer {

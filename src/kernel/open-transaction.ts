@@ -1,7 +1,7 @@
 /** A transaction while its body runs: writes of its own on top of all that is pending. */
 import { StoaError } from '../errors.js';
 import type { Limits } from '../limits.js';
-import type { Engine, Entry, RangeOptions, WriteOperation } from './engine.js';
+import { type Engine, type Entry, type RangeOptions, type WriteOperation, keyBytesMax } from './engine.js';
 import { kernelFamilies } from './families.js';
 import { Overlay, overlayKey } from './overlay.js';
 import { mergedRange } from './range.js';
@@ -38,14 +38,26 @@ export class OpenTransaction implements Transaction {
   }
 
   getMany(family: string, keys: readonly Buffer[]): (Buffer | undefined)[] {
-    return keys.map((key) => this.get(family, key));
+    const number = this.#number(family);
+    const values: (Buffer | undefined)[] = [];
+    const stored: { index: number; key: Buffer }[] = [];
+    for (const [index, key] of keys.entries()) {
+      const pending = this.#pending(overlayKey(number, key));
+      values.push(pending?.value);
+      if (pending === undefined) stored.push({ index, key });
+    }
+    const found = this.#engine.getMany(family, stored.map(({ key }) => key));
+    for (const [at, { index }] of stored.entries()) values[index] = found[at];
+    return values;
   }
 
   range(family: string, options: RangeOptions): Iterable<Entry> {
-    return mergedRange(this.#engine, this.#layers, family, this.#number(family), options);
+    const number = this.#number(family);
+    return mergedRange({ engine: this.#engine, layers: this.#layers, family, familyNumber: number, options, checkOpen: () => this.#checkOpen() });
   }
 
   put(family: string, key: Buffer, value: Buffer): void {
+    if (!Buffer.isBuffer(value)) throw new StoaError('internal', `A value for "${family}" is not a Buffer.`);
     this.#write({ family, key, value });
   }
 
@@ -54,7 +66,7 @@ export class OpenTransaction implements Transaction {
   }
 
   change(change: Change): void {
-    this.#number(kernelFamilies.changes);
+    this.#checkOpen();
     this.changes.push(change);
   }
 
@@ -66,8 +78,13 @@ export class OpenTransaction implements Transaction {
     this.delete(kernelFamilies.timers, timerKey(timer));
   }
 
+  /** Checks all that an engine would refuse: there it would fail the whole group, here it fails this transaction. */
   #write(operation: WriteOperation): void {
-    this.writes.set(overlayKey(this.#number(operation.family), operation.key), operation);
+    const number = this.#number(operation.family);
+    const { length } = operation.key;
+    if (!Buffer.isBuffer(operation.key) || length === 0) throw new StoaError('internal', `A key of "${operation.family}" is not a Buffer of at least one byte.`);
+    if (length > keyBytesMax) throw new StoaError('too_large', `A key of ${length} bytes is longer than ${keyBytesMax} bytes.`);
+    this.writes.set(overlayKey(number, operation.key), operation);
     if (this.writes.size > this.#operationsMax) {
       throw new StoaError('too_large', `A transaction holds at most ${this.#operationsMax} writes.`, { fix: 'Split the work into several transactions.' });
     }
@@ -81,8 +98,12 @@ export class OpenTransaction implements Transaction {
     return undefined;
   }
 
-  #number(family: string): number {
+  #checkOpen(): void {
     if (!this.#open) throw new StoaError('internal', 'A transaction was used after its body had returned.');
+  }
+
+  #number(family: string): number {
+    this.#checkOpen();
     const number = this.#familyNumbers.get(family);
     if (number === undefined) throw new StoaError('internal', `There is no family named "${family}".`);
     return number;

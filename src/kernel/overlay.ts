@@ -9,10 +9,17 @@ export function overlayKey(familyNumber: number, key: Buffer): string {
   return String.fromCharCode(familyNumber) + key.toString('latin1');
 }
 
+interface Write {
+  readonly key: string;
+  readonly operation: WriteOperation;
+}
+
 export class Overlay {
   readonly #operations = new Map<string, WriteOperation>();
   /** Kept in order from the first range on; most transactions never scan, and pay nothing. */
-  #sorted: string[] | undefined;
+  #sorted: Write[] | undefined;
+  /** A cursor walks over `#sorted`: the next write goes to a copy of it. */
+  #walked = false;
   sizeBytes = 0;
 
   get size(): number {
@@ -25,9 +32,7 @@ export class Overlay {
 
   set(key: string, operation: WriteOperation): void {
     this.sizeBytes += operation.key.length + (operation.value?.length ?? 0);
-    if (this.#sorted !== undefined && !this.#operations.has(key)) {
-      this.#sorted.splice(lowerBound(this.#sorted, key), 0, key);
-    }
+    if (this.#sorted !== undefined) this.#place(this.#sorted, { key, operation }, this.#operations.has(key));
     this.#operations.set(key, operation);
   }
 
@@ -39,56 +44,67 @@ export class Overlay {
     return this.#operations.values();
   }
 
-  /** The keys from `from` (inclusive) to `to` (exclusive), upwards or downwards. */
+  /** The writes from `from` (inclusive) to `to` (exclusive), upwards or downwards, as they are now. */
   cursor(from: string, to: string, reverse: boolean): OverlayCursor {
-    this.#sorted ??= [...this.#operations.keys()].toSorted(byCodeUnit);
+    this.#sorted ??= Array.from(this.#operations, ([key, operation]) => ({ key, operation })).toSorted(byCodeUnit);
+    this.#walked = true;
     const first = lowerBound(this.#sorted, from);
-    const end = lowerBound(this.#sorted, to);
-    return new OverlayCursor(this.#operations, this.#sorted.slice(first, Math.max(first, end)), reverse);
+    return new OverlayCursor(this.#sorted, first, Math.max(first, lowerBound(this.#sorted, to)), reverse);
+  }
+
+  #place(sorted: Write[], write: Write, replaces: boolean): void {
+    const changeable = this.#walked ? [...sorted] : sorted;
+    changeable.splice(lowerBound(changeable, write.key), replaces ? 1 : 0, write);
+    this.#sorted = changeable;
+    this.#walked = false;
   }
 }
 
-/** A walk over a slice of an overlay, fixed at the moment it was opened. */
+/** A walk over a part of an overlay, fixed at the moment it was opened. */
 export class OverlayCursor {
-  readonly #operations: ReadonlyMap<string, WriteOperation>;
-  readonly #keys: readonly string[];
+  readonly #writes: readonly Write[];
+  readonly #first: number;
+  readonly #end: number;
   readonly #step: number;
   #at: number;
 
-  constructor(operations: ReadonlyMap<string, WriteOperation>, keys: readonly string[], reverse: boolean) {
-    this.#operations = operations;
-    this.#keys = keys;
+  constructor(writes: readonly Write[], first: number, end: number, reverse: boolean) {
+    this.#writes = writes;
+    this.#first = first;
+    this.#end = end;
     this.#step = reverse ? -1 : 1;
-    this.#at = reverse ? keys.length - 1 : 0;
+    this.#at = reverse ? end - 1 : first;
   }
 
   get key(): string | undefined {
-    return this.#keys[this.#at];
+    return this.#write?.key;
   }
 
   get operation(): WriteOperation | undefined {
-    const key = this.key;
-    return key === undefined ? undefined : this.#operations.get(key);
+    return this.#write?.operation;
   }
 
   advance(): void {
     this.#at += this.#step;
   }
+
+  get #write(): Write | undefined {
+    return this.#at >= this.#first && this.#at < this.#end ? this.#writes[this.#at] : undefined;
+  }
 }
 
-/** `localeCompare` would follow a language; the engines order by bytes. */
-function byCodeUnit(a: string, b: string): number {
-  if (a === b) return 0;
-  return a < b ? -1 : 1;
+/** `localeCompare` would follow a language; the engines order by bytes. No two writes have the same key. */
+function byCodeUnit(a: Write, b: Write): number {
+  return a.key < b.key ? -1 : 1;
 }
 
-/** The first index whose element is not below `key`. */
-function lowerBound(sorted: readonly string[], key: string): number {
+/** The first index whose write is not below `key`. */
+function lowerBound(sorted: readonly Write[], key: string): number {
   let low = 0;
   let high = sorted.length;
   while (low < high) {
     const middle = (low + high) >>> 1;
-    if ((sorted[middle] as string) < key) low = middle + 1;
+    if ((sorted[middle] as Write).key < key) low = middle + 1;
     else high = middle;
   }
   return low;

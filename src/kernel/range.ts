@@ -2,22 +2,56 @@
 import type { Engine, Entry, RangeOptions, WriteOperation } from './engine.js';
 import { type Overlay, type OverlayCursor, overlayKey } from './overlay.js';
 
-/** `layers` are newest first: the first that has a key decides about it. */
-export function mergedRange(engine: Engine, layers: readonly Overlay[], family: string, familyNumber: number, options: RangeOptions): Iterable<Entry> {
-  const reverse = options.reverse === true;
-  const { from, to } = overlayBounds(familyNumber, options);
-  const cursors = layers.filter((layer) => layer.size > 0).map((layer) => layer.cursor(from, to, reverse));
-  const busy = cursors.filter((cursor) => cursor.key !== undefined);
-  if (busy.length === 0) return engine.range(family, options);
-  return merge(engine.range(family, { ...options, limit: undefined }), busy, familyNumber, reverse, options.limit ?? Infinity);
+export interface MergedRange {
+  engine: Engine;
+  /** Newest first: the first that has a key decides about it. */
+  layers: readonly Overlay[];
+  family: string;
+  familyNumber: number;
+  options: RangeOptions;
+  /** Throws once the transaction is over: what it showed then would belong to no one state. */
+  checkOpen: () => void;
 }
 
-function* merge(stored: Iterable<Entry>, cursors: readonly OverlayCursor[], familyNumber: number, reverse: boolean, limit: number): Generator<Entry> {
+/** The state at the moment the scan starts: what is written while it runs is not seen by it. */
+export function mergedRange(range: MergedRange): Iterable<Entry> {
+  const { engine, family, options } = range;
+  // Also where the scan is never started: wrong bounds fail in the line that names them.
+  const stored = engine.range(family, options);
+  return {
+    [Symbol.iterator]: () => {
+      range.checkOpen();
+      const cursors = cursorsOf(range);
+      if (cursors.length === 0) return openOnly(stored, range.checkOpen);
+      return merge(engine.range(family, { ...options, limit: undefined }), cursors, range);
+    },
+  };
+}
+
+function cursorsOf({ layers, familyNumber, options }: MergedRange): OverlayCursor[] {
+  const { from, to } = overlayBounds(familyNumber, options);
+  const cursors: OverlayCursor[] = [];
+  for (const layer of layers) {
+    if (layer.size === 0) continue;
+    const cursor = layer.cursor(from, to, options.reverse === true);
+    if (cursor.key !== undefined) cursors.push(cursor);
+  }
+  return cursors;
+}
+
+function* openOnly(stored: Iterable<Entry>, checkOpen: () => void): Generator<Entry> {
+  for (const entry of stored) {
+    yield entry;
+    checkOpen();
+  }
+}
+
+function* merge(stored: Iterable<Entry>, cursors: readonly OverlayCursor[], { familyNumber, options, checkOpen }: MergedRange): Generator<Entry> {
   const iterator = stored[Symbol.iterator]();
-  const comesBefore = reverse ? (a: string, b: string) => a > b : (a: string, b: string) => a < b;
+  const comesBefore = options.reverse === true ? (a: string, b: string) => a > b : (a: string, b: string) => a < b;
   let current = iterator.next();
   let currentKey = current.done === true ? undefined : overlayKey(familyNumber, current.value.key);
-  let left = limit;
+  let left = options.limit ?? Infinity;
   try {
     while (left > 0) {
       let key = currentKey;
@@ -35,6 +69,7 @@ function* merge(stored: Iterable<Entry>, cursors: readonly OverlayCursor[], fami
       if (entry === undefined) continue;
       left -= 1;
       yield entry;
+      checkOpen();
     }
   } finally {
     iterator.return?.();

@@ -4,7 +4,7 @@ import type { Limits } from '../limits.js';
 import type { Engine, Entry, RangeOptions, Snapshot, WriteOperation } from './engine.js';
 import { kernelFamilies, logFamilies } from './families.js';
 import { Group } from './group.js';
-import { type Commit, decodeFeed, decodeRedo, encodeFeed, encodeRedo, positionKey, positionOf, redoBytesBefore } from './log.js';
+import { type Commit, commitText, decodeFeed, decodeRedo, encodeFeed, encodeRedo, positionKey, positionOf, redoBytesBefore } from './log.js';
 import { OpenTransaction } from './open-transaction.js';
 import type { Reader, Transaction } from './transaction.js';
 
@@ -49,7 +49,6 @@ export class Store implements Reader {
   #inside = false;
   #closing = false;
   #stopped: StoaError | undefined;
-  #idle: (() => void)[] = [];
 
   /** Assigned to the newest transaction, durable or not; after a failed commit it falls back to the durable one. */
   #lastSeq: number;
@@ -129,6 +128,8 @@ export class Store implements Reader {
    * });
    */
   transact<T>(body: (tx: Transaction) => T): Promise<T> {
+    // Thrown at once, so that the outer transaction fails with it and nothing of either is kept.
+    if (this.#inside) throw new StoaError('internal', 'A transaction was started inside another.');
     const refusal = this.#refusal();
     if (refusal !== undefined) return Promise.reject(refusal);
     const tx = new OpenTransaction(this.#familyNumbers, this.engine, [this.#collecting.overlay, this.#committing?.overlay], this.#clock(), this.limits);
@@ -136,7 +137,8 @@ export class Store implements Reader {
     let result: T;
     try {
       result = body(tx);
-      if (result instanceof Promise) throw new StoaError('internal', 'The body of a transaction must not be asynchronous.');
+      refuseAsynchronous(result);
+      if (tx.writes.size > 0 || tx.changes.length > 0) this.#join(tx);
     } catch (error) {
       return this.#afterPending(() => {
         throw error;
@@ -145,15 +147,15 @@ export class Store implements Reader {
       this.#inside = false;
       tx.close();
     }
-    if (tx.writes.size === 0 && tx.changes.length === 0) return this.#afterPending(() => result);
-    this.#join(tx);
-    return this.#collecting.wait(() => result);
+    return this.#afterPending(() => result);
   }
 
   /** Resolves when everything that transactions have written so far is on disk, or has failed. */
   async flush(): Promise<void> {
-    if (this.#collecting.isEmpty && this.#committing === undefined) return;
-    await new Promise<void>((resolve) => this.#idle.push(resolve));
+    await new Promise<void>((resolve) => {
+      // Whoever wrote hears of a failure; here only the end of waiting counts.
+      this.#afterPending(() => undefined).then(resolve, () => resolve());
+    });
   }
 
   async close(): Promise<void> {
@@ -184,7 +186,6 @@ export class Store implements Reader {
   }
 
   #refusal(): StoaError | undefined {
-    if (this.#inside) return new StoaError('internal', 'A transaction was started inside another.');
     if (this.#closing) return new StoaError('closed', 'The store is closing.');
     if (this.#stopped !== undefined) return this.#stopped;
     const { transactionsWaitingMax, transactionBytesWaitingMax } = this.limits;
@@ -197,7 +198,7 @@ export class Store implements Reader {
     return undefined;
   }
 
-  /** An answer that rests on writes that are not durable yet waits for them. */
+  /** An answer waits for all writes before it: those it made, and those it may have seen. */
   #afterPending<T>(outcome: () => T): Promise<T> {
     const group = this.#collecting.isEmpty ? this.#committing : this.#collecting;
     if (group !== undefined) return group.wait(outcome);
@@ -205,14 +206,14 @@ export class Store implements Reader {
   }
 
   #join(tx: OpenTransaction): void {
-    let commit: Commit | null = null;
-    if (tx.changes.length > 0) {
-      this.#lastSeq += 1;
-      commit = { seq: this.#lastSeq, atMs: tx.nowMs, changes: tx.changes };
-    }
+    const commit: Commit | null = tx.changes.length === 0 ? null : { seq: this.#lastSeq + 1, atMs: tx.nowMs, changes: tx.changes };
+    // Made here because it can fail, and here it fails this transaction alone.
+    const text = commit === null ? undefined : commitText(commit);
+    const operations: WriteOperation[] = [];
+    for (const operation of tx.writes.operations()) if (!logFamilies.has(operation.family)) operations.push(operation);
+    if (commit !== null) this.#lastSeq += 1;
     this.#lastLsn += 1;
-    const operations = [...tx.writes.operations()].filter(({ family }) => !logFamilies.has(family));
-    this.#collecting.add({ lsn: this.#lastLsn, atMs: tx.nowMs, commit, operations }, tx.writes.entries());
+    this.#collecting.add({ lsn: this.#lastLsn, atMs: tx.nowMs, commit, operations }, text, tx.writes.entries());
     this.#scheduleCommit();
   }
 
@@ -243,10 +244,12 @@ export class Store implements Reader {
     this.#redoBytes = redoBytes;
     this.#durableSeq = group.commits.at(-1)?.seq ?? this.#durableSeq;
     this.#durableLsn = group.transactions.at(-1)?.lsn ?? this.#durableLsn;
-    this.#onGroup?.({ transactions: group.transactions.length, operations: operations.length, sizeBytes: group.overlay.sizeBytes, commitMs: performance.now() - startedMs });
+    const commitMs = performance.now() - startedMs;
     group.settle();
-    if (group.commits.length > 0) for (const listener of this.#listeners) listener(group.commits);
-    this.#next();
+    if (!this.#collecting.isEmpty) this.#scheduleCommit();
+    // Promises resolve in a later step, so listeners still come before whoever waited for the group.
+    if (group.commits.length > 0) for (const listener of this.#listeners) callApart(() => listener(group.commits));
+    callApart(() => this.#onGroup?.({ transactions: group.transactions.length, operations: operations.length, sizeBytes: group.overlay.sizeBytes, commitMs }));
   }
 
   /** The group's writes with the records of both logs, and what the logs then hold in all. */
@@ -256,13 +259,13 @@ export class Store implements Reader {
     let redoBytes = this.#redoBytes;
     const lastCommit = group.commits.at(-1);
     if (lastCommit !== undefined) {
-      const value = encodeFeed(feedBytes, group.commits);
+      const value = encodeFeed(feedBytes, group.commits, group.commitTexts);
       feedBytes += value.length;
       operations.push({ family: kernelFamilies.changes, key: positionKey(lastCommit.seq), value });
     }
     const lastTransaction = group.transactions.at(-1);
     if (lastTransaction !== undefined) {
-      const value = encodeRedo(redoBytes, group.transactions);
+      const value = encodeRedo(redoBytes, group.transactions, group.commitTexts);
       redoBytes += value.length;
       operations.push({ family: kernelFamilies.redo, key: positionKey(lastTransaction.lsn), value });
     }
@@ -286,17 +289,6 @@ export class Store implements Reader {
     this.#lastLsn = this.#durableLsn;
     group.fail(error);
     later.fail(error);
-    this.#next();
-  }
-
-  #next(): void {
-    if (!this.#collecting.isEmpty) {
-      this.#scheduleCommit();
-      return;
-    }
-    const idle = this.#idle;
-    this.#idle = [];
-    for (const resolve of idle) resolve();
   }
 
   #firstOf(family: string): Entry | undefined {
@@ -307,5 +299,24 @@ export class Store implements Reader {
   #lastOf(family: string): Entry | undefined {
     for (const entry of this.engine.range(family, { reverse: true, limit: 1 })) return entry;
     return undefined;
+  }
+}
+
+function refuseAsynchronous(result: unknown): void {
+  if (typeof result !== 'object' || result === null || !('then' in result) || typeof result.then !== 'function') return;
+  const refusal = new StoaError('internal', 'The body of a transaction must not be asynchronous.');
+  // The body goes on without its transaction and fails; that failure follows from this one.
+  void Promise.resolve(result).catch(() => refusal);
+  throw refusal;
+}
+
+/** A fault of a listener is reported as uncaught, and changes nothing for the store or for other listeners. */
+function callApart(listener: () => void): void {
+  try {
+    listener();
+  } catch (error) {
+    setImmediate(() => {
+      throw error;
+    });
   }
 }
