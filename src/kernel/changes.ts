@@ -34,8 +34,8 @@ export interface FollowOptions extends FeedReadOptions {
 
 /** Commits looked at for one page, so that a narrow filter does not hold up the event loop. */
 const commitsScannedMax = 5_000;
-/** Commits kept decoded in memory a shard: readers near the end share them. */
-const recentCommitsMax = 2_000;
+/** Changes kept decoded in memory a shard: readers near the end share them. */
+const recentChangesMax = 10_000;
 
 export class ChangeFeed {
   readonly #shards: FeedShard[];
@@ -72,19 +72,27 @@ export class ChangeFeed {
    * Pages without end: first what is kept, then what happens. It reads the log whenever its reader
    * asks, so a slow reader costs no memory; one that falls behind the kept part gets `resync`.
    */
-  async *follow(options: FollowOptions): AsyncGenerator<FeedPage> {
-    let since = options.since ?? this.position;
+  follow(options: FollowOptions): AsyncGenerator<FeedPage> {
+    // Without a position it begins with what happens after this call, not after the first look.
+    return this.#pages({ ...options, since: options.since ?? this.position });
+  }
+
+  async *#pages(options: FollowOptions & { since: string | undefined }): AsyncGenerator<FeedPage> {
+    let { since } = options;
+    let quietSinceMs = performance.now();
     while (!options.signal.aborted) {
       const page = this.read({ ...options, since });
-      const moved = page.position !== since;
       since = page.position;
-      if (page.commits.length > 0) yield page;
-      if (page.more) {
+      const idleLeftMs = quietSinceMs + options.idleMs - performance.now();
+      // Also while others write what is not accepted here: the position must not grow old.
+      if (page.commits.length > 0 || idleLeftMs <= 0) {
+        yield page;
+        quietSinceMs = performance.now();
+      } else if (page.more) {
         await new Promise((resolve) => setImmediate(resolve));
-        continue;
+      } else {
+        await this.#wait(idleLeftMs, options.signal);
       }
-      const woken = await this.#wait(options.idleMs, options.signal);
-      if (!woken && !options.signal.aborted) yield { commits: [], position: since, more: moved };
     }
   }
 
@@ -119,19 +127,18 @@ export class ChangeFeed {
     return earliest;
   }
 
-  #wait(idleMs: number, signal: AbortSignal): Promise<boolean> {
+  /** Until something is committed, the time is over or the reader has left. Nothing happens between a read and this. */
+  #wait(timeMs: number, signal: AbortSignal): Promise<void> {
     return new Promise((resolve) => {
-      const finish = (woken: boolean) => {
+      const wake = () => {
         clearTimeout(timeout);
         this.#waiting.delete(wake);
-        signal.removeEventListener('abort', stop);
-        resolve(woken);
+        signal.removeEventListener('abort', wake);
+        resolve();
       };
-      const wake = () => finish(true);
-      const stop = () => finish(false);
-      const timeout = setTimeout(stop, idleMs);
+      const timeout = setTimeout(wake, timeMs);
       this.#waiting.add(wake);
-      signal.addEventListener('abort', stop);
+      signal.addEventListener('abort', wake);
     });
   }
 
@@ -146,14 +153,14 @@ class FeedShard {
   readonly store: Store;
   /** Consecutive commits up to the newest. */
   #recent: Commit[] = [];
+  #recentChanges = 0;
   /** The record of the last look into the log: readers go through it commit by commit. */
   #record: readonly Commit[] = [];
 
   constructor(store: Store, onCommit: () => void) {
     this.store = store;
     store.onCommit((commits) => {
-      this.#recent.push(...commits);
-      if (this.#recent.length > 2 * recentCommitsMax) this.#recent = this.#recent.slice(-recentCommitsMax);
+      this.#remember(commits);
       onCommit();
     });
   }
@@ -170,15 +177,29 @@ class FeedShard {
 
   /** Whether everything after this number can still be read. What is recent needs no look at the disk. */
   holdsAfter(seq: number): boolean {
+    if (seq >= this.last) return seq === this.last;
     const recent = this.#recent[0];
-    if (recent !== undefined && seq >= recent.seq - 1) return seq <= this.last;
-    return seq <= this.last && seq >= this.first - 1;
+    return (recent !== undefined && seq >= recent.seq - 1) || seq >= this.first - 1;
   }
 
   after(seq: number): Commit | undefined {
     if (seq >= this.last) return undefined;
     const wanted = seq + 1;
     return commitIn(this.#recent, wanted) ?? commitIn(this.#record, wanted) ?? this.#load(wanted);
+  }
+
+  /** Lets go of the oldest half when it grows too large. */
+  #remember(commits: readonly Commit[]): void {
+    for (const commit of commits) {
+      this.#recent.push(commit);
+      this.#recentChanges += commit.changes.length;
+    }
+    if (this.#recentChanges <= 2 * recentChangesMax) return;
+    let kept = this.#recent.length;
+    for (this.#recentChanges = 0; kept > 0 && this.#recentChanges < recentChangesMax; kept -= 1) {
+      this.#recentChanges += (this.#recent[kept - 1] as Commit).changes.length;
+    }
+    this.#recent = this.#recent.slice(kept);
   }
 
   #load(wanted: number): Commit | undefined {

@@ -66,7 +66,12 @@ async function openShards(options: KernelOptions, manifest: Manifest, lock: Dire
       config.block_cache_bytes = Math.floor(config.block_cache_bytes / manifest.shards);
       const opened = await openEngine(manifest.engine, config, families);
       const engine = options.wrapEngine?.(opened, shard) ?? opened;
-      stores.push(new Store({ engine, families, limits: options.limits, ...(options.clock && { clock: options.clock }), ...(options.onGroup && { onGroup: options.onGroup }) }));
+      try {
+        stores.push(new Store({ engine, families, limits: options.limits, ...(options.clock && { clock: options.clock }), ...(options.onGroup && { onGroup: options.onGroup }) }));
+      } catch (error) {
+        await engine.close();
+        throw error;
+      }
     }
     const kernel = new Kernel(options, manifest, stores, lock);
     await kernel.recordOutage(lockTouchedMs);
@@ -90,6 +95,8 @@ export class Kernel {
   readonly #onError: (error: unknown, about: string) => void;
   #outages: readonly Outage[] = [];
   #trimming: NodeJS.Timeout | undefined;
+  #trimmed: Promise<void> = Promise.resolve();
+  #closing: Promise<void> | undefined;
 
   constructor(options: KernelOptions, manifest: Manifest, stores: readonly Store[], lock: DirectoryLock | undefined) {
     this.dataDir = options.dataDir;
@@ -145,7 +152,9 @@ export class Kernel {
   /** Starts what works by itself: sweeping and trimming. Call it once every timer has its handler. */
   start(): void {
     for (const sweeper of this.#sweepers) sweeper.start();
-    this.#trimming ??= setInterval(() => void this.trim(), trimIntervalMs);
+    this.#trimming ??= setInterval(() => {
+      this.#trimmed = this.#trimmed.then(() => this.trim());
+    }, trimIntervalMs);
     this.#trimming.unref();
   }
 
@@ -186,14 +195,31 @@ export class Kernel {
     await this.root.transact((tx) => tx.put(kernelFamilies.meta, Buffer.from('outages'), value));
   }
 
-  async close(): Promise<void> {
+  close(): Promise<void> {
+    this.#closing ??= this.#finish();
+    return this.#closing;
+  }
+
+  async #finish(): Promise<void> {
     clearInterval(this.#trimming);
+    await this.#trimmed;
     for (const sweeper of this.#sweepers) await sweeper.stop();
-    if (this.root.stopped === undefined) {
-      await this.root.transact((tx) => tx.put(kernelFamilies.meta, Buffer.from('closed_at_ms'), Buffer.from(String(tx.nowMs))));
+    await this.#noteClosing();
+    try {
+      for (const store of this.stores) await store.close();
+    } finally {
+      await this.lock?.release();
     }
-    for (const store of this.stores) await store.close();
-    await this.lock?.release();
+  }
+
+  /** A disk that takes no more writes must not keep the directory open. */
+  async #noteClosing(): Promise<void> {
+    if (this.root.stopped !== undefined) return;
+    try {
+      await this.root.transact((tx) => tx.put(kernelFamilies.meta, Buffer.from('closed_at_ms'), Buffer.from(String(tx.nowMs))));
+    } catch (error) {
+      this.#onError(error, 'noting the time of closing');
+    }
   }
 }
 

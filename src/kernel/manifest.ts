@@ -72,7 +72,8 @@ export async function syncDirectory(path: string): Promise<void> {
 function checkManifest(path: string, text: string): Manifest {
   let manifest: Partial<Manifest>;
   try {
-    manifest = JSON.parse(text) as Partial<Manifest>;
+    // `null` is JSON too.
+    manifest = (JSON.parse(text) ?? {}) as Partial<Manifest>;
   } catch (error) {
     throw new StoaError('damaged_data', `${path} is not JSON.`, { cause: error, fix: 'Restore the file from a backup, or the whole directory with "stoa restore".' });
   }
@@ -82,7 +83,7 @@ function checkManifest(path: string, text: string): Manifest {
     });
   }
   const { format, id, engine, shards, created_at } = manifest;
-  const whole = typeof format === 'number' && typeof id === 'string' && typeof created_at === 'string' && Number.isInteger(shards) && engineNames.includes(engine as EngineName);
+  const whole = typeof format === 'number' && typeof id === 'string' && typeof created_at === 'string' && Number.isInteger(shards) && Number(shards) > 0 && engineNames.includes(engine as EngineName) && engine !== 'memory';
   if (!whole) {
     throw new StoaError('damaged_data', `${path} lacks what a manifest must say.`, { fix: 'Restore the file from a backup, or the whole directory with "stoa restore".' });
   }

@@ -17,7 +17,8 @@ export interface Idempotency {
 
 interface Kept {
   fingerprint: string;
-  /** Absent where the answer must not be kept. */
+  /** The answer held a secret and is not here. */
+  secret?: true;
   result?: unknown;
   expiresAtMs: number;
 }
@@ -36,7 +37,7 @@ export function once<T>(tx: Transaction, idempotency: Idempotency | null, body: 
   if (kept !== undefined && kept.expiresAtMs > tx.nowMs) return answerAgain<T>(kept, idempotency);
   const result = body();
   const expiresAtMs = tx.nowMs + idempotency.seconds * 1_000;
-  const value: Kept = { fingerprint: idempotency.fingerprint, expiresAtMs, ...(options.keep === false ? {} : { result }) };
+  const value: Kept = { fingerprint: idempotency.fingerprint, expiresAtMs, ...(options.keep === false ? { secret: true } : { result }) };
   tx.put(kernelFamilies.idempotency, key, Buffer.from(JSON.stringify(value)));
   tx.schedule({ atMs: expiresAtMs, kind: idempotencyTimer, reference: key });
   return result;
@@ -54,7 +55,7 @@ function answerAgain<T>(kept: Kept, idempotency: Idempotency): T {
   if (kept.fingerprint !== idempotency.fingerprint) {
     throw new StoaError('idempotency_mismatch', 'This Idempotency-Key was used before with another request.', { fix: 'Use a new key for a new request.' });
   }
-  if (!('result' in kept)) {
+  if (kept.secret === true) {
     throw new StoaError('idempotency_unrepeatable', 'This request was carried out before; its answer held a secret and was not kept.', {
       fix: 'List what exists, and create anew under a new key where the secret is lost.',
     });

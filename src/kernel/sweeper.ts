@@ -29,6 +29,7 @@ export class Sweeper {
   readonly #handlers = new Map<string, TimerHandler>();
   #timeout: NodeJS.Timeout | undefined;
   #running: Promise<void> | undefined;
+  #stopping = false;
 
   constructor(options: SweeperOptions) {
     this.#store = options.store;
@@ -42,13 +43,16 @@ export class Sweeper {
   }
 
   start(): void {
+    this.#stopping = false;
     this.#timeout ??= setTimeout(() => {
       this.#running = this.#tick();
     }, this.#intervalMs);
     this.#timeout.unref();
   }
 
+  /** Finishes the step that is under way, not all that is due. */
   async stop(): Promise<void> {
+    this.#stopping = true;
     clearTimeout(this.#timeout);
     this.#timeout = undefined;
     await this.#running;
@@ -56,13 +60,18 @@ export class Sweeper {
 
   /** Handles all that is due by now, step by step; returns how many timers that were. */
   async sweep(): Promise<number> {
+    const end = timerKey({ atMs: this.#store.nowMs() + 1, kind: '', reference: Buffer.alloc(0) });
     let handled = 0;
-    for (;;) {
-      const step = this.#due();
-      if (step.length === 0) return handled;
+    let done: Buffer | undefined;
+    do {
+      const step = this.#between(done, end);
+      // Always onwards: a handler that sets a timer in the past would otherwise hold the sweeper for ever.
+      done = step.at(-1);
+      if (done === undefined) return handled;
       await this.#handleStep(step);
       handled += step.length;
-    }
+    } while (!this.#stopping);
+    return handled;
   }
 
   /** How far the sweeper is behind: the age of the oldest timer that is due. */
@@ -80,14 +89,14 @@ export class Sweeper {
       // The store refuses writes at the moment; what is due stays due.
       this.#onError(error, { atMs: this.#store.nowMs(), kind: 'sweep', reference: Buffer.alloc(0) });
     }
-    if (this.#timeout === undefined) return;
+    if (this.#stopping) return;
     this.#timeout = undefined;
     this.start();
   }
 
-  #due(): Buffer[] {
-    const end = timerKey({ atMs: this.#store.nowMs() + 1, kind: '', reference: Buffer.alloc(0) });
-    return Array.from(this.#store.range(kernelFamilies.timers, { lt: end, limit: this.#store.limits.sweepStepMax }), ({ key }) => key);
+  #between(after: Buffer | undefined, end: Buffer): Buffer[] {
+    const bounds = { ...(after && { gt: after }), lt: end, limit: this.#store.limits.sweepStepMax };
+    return Array.from(this.#store.range(kernelFamilies.timers, bounds), ({ key }) => key);
   }
 
   async #handleStep(keys: readonly Buffer[]): Promise<void> {
@@ -97,7 +106,7 @@ export class Sweeper {
       });
     } catch (error) {
       if (isRefusal(error)) throw error;
-      for (const key of keys) await this.#handleAlone(key);
+      await Promise.all(keys.map((key) => this.#handleAlone(key)));
     }
   }
 
