@@ -3,13 +3,12 @@ import { mkdir, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { StoaError, messageOf } from '../errors.js';
 import type { Limits } from '../limits.js';
-import { blake3 } from './blake3.js';
 import { ChangeFeed } from './changes.js';
 import { type Engine, type EngineName, type StoreConfig, storeConfigDefaults } from './engine.js';
 import { openEngine } from './engines/index.js';
 import { kernelFamilies } from './families.js';
 import { backedUpLsn, putBackupMark } from './backup-marks.js';
-import { type Manifest, newManifest, readManifest, shardDirectory, writeManifest } from './manifest.js';
+import { type Manifest, newManifest, readManifest, shardDirectory, shardOf, writeManifest } from './manifest.js';
 import { forgetAnswer, idempotencyTimer } from './once.js';
 import { type Outage, lastAliveMs, outagesWith, readOutages } from './outages.js';
 import { type GroupFacts, Store } from './store.js';
@@ -221,11 +220,6 @@ export class Kernel {
       this.#onError(error, 'noting the time of closing');
     }
   }
-}
-
-/** The seed's rule: the first byte of the BLAKE3 of the user id, modulo the number of shards. */
-export function shardOf(userKey: Buffer, shards: number): number {
-  return (blake3(userKey)[0] as number) % shards;
 }
 
 function checkShards(shards: number, limits: Limits): number {

@@ -3,6 +3,7 @@ import { randomUUID } from 'node:crypto';
 import { mkdir, open, readFile, rename } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { StoaError, messageOf } from '../errors.js';
+import { blake3 } from './blake3.js';
 import { type EngineName, engineNames } from './engine.js';
 
 /** The format of everything in a data directory. A program refuses what is newer than this. */
@@ -19,6 +20,11 @@ export interface Manifest {
 
 export function shardDirectory(dataDir: string, shard: number): string {
   return join(dataDir, `shard-${String(shard).padStart(2, '0')}`, 'db');
+}
+
+/** The seed's rule: the first byte of the BLAKE3 of the user id, modulo the number of shards. */
+export function shardOf(userKey: Buffer, shards: number): number {
+  return (blake3(userKey)[0] as number) % shards;
 }
 
 export function newManifest(engine: EngineName, shards: number): Manifest {
