@@ -35,7 +35,7 @@ export interface BackupDescription {
 
 export const descriptionFile = 'backup.json';
 
-/** Every complete backup below a directory, oldest first. */
+/** Every complete backup below a directory, oldest first: by what it holds, since clocks may be set back. */
 export async function listBackups(directory: string): Promise<BackupDescription[]> {
   let names: string[];
   try {
@@ -49,7 +49,11 @@ export async function listBackups(directory: string): Promise<BackupDescription[
     const description = await readDescription(directory, name);
     if (description !== undefined) found.push(description);
   }
-  return found;
+  return found.toSorted((a, b) => transactionsIn(a) - transactionsIn(b) || (a.name < b.name ? -1 : 1));
+}
+
+function transactionsIn({ shards }: BackupDescription): number {
+  return shards.reduce((sum, { lsn }) => sum + lsn, 0);
 }
 
 /** The backups that lead to `name`: a full one first, then increments in order. Refuses a broken chain with the reason. */

@@ -1,0 +1,59 @@
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, beforeEach, expect, it } from 'vitest';
+import { chainTo, listBackups } from '../../src/kernel/backup-chain.js';
+import { BackupScheduler } from '../../src/kernel/backup-schedule.js';
+import { type Kernel, openKernel } from '../../src/kernel/kernel.js';
+import { limitsWith } from '../../src/limits.js';
+
+let directory: string;
+let kernel: Kernel;
+let nowMs: number;
+const faults: unknown[] = [];
+
+beforeEach(async () => {
+  nowMs = Date.parse('2026-01-01T00:00:00Z');
+  directory = await mkdtemp(join(tmpdir(), 'stoa-schedule-'));
+  kernel = await openKernel({ dataDir: join(directory, 'data'), families: ['test/values'], limits: limitsWith(), clock: () => nowMs });
+});
+
+afterEach(async () => {
+  await kernel.close();
+  await rm(directory, { recursive: true, force: true });
+});
+
+const hourMs = 3_600_000;
+
+it('makes a full backup first, increments in between, and keeps only whole chains', async () => {
+  const backups = join(directory, 'backups');
+  const scheduler = new BackupScheduler(
+    kernel,
+    { directory: backups, fullEveryMs: 24 * hourMs, incrementalEveryMs: hourMs, chainsKept: 2 },
+    { onBackup: () => undefined, onError: (error) => faults.push(error) },
+  );
+  for (let hour = 0; hour < 24 * 3 + 2; hour += 1) {
+    await kernel.root.transact((tx) => tx.put('test/values', Buffer.from(`k${hour}`), Buffer.from('v')));
+    await scheduler.tick();
+    // A second look at the same hour has nothing to do.
+    await scheduler.tick();
+    nowMs += hourMs;
+  }
+  expect(faults).toEqual([]);
+  const list = await listBackups(backups);
+  expect(list.filter(({ kind }) => kind === 'full')).toHaveLength(2);
+  expect(list[0]?.kind).toBe('full');
+  expect(list).toHaveLength(24 + 2);
+  for (const { name } of list) expect(chainTo(list, name)[0]?.kind).toBe('full');
+});
+
+it('reports a backup that fails and goes on', async () => {
+  const reported: string[] = [];
+  const scheduler = new BackupScheduler(
+    kernel,
+    { directory: join(directory, 'data', 'stoa.json', 'impossible'), fullEveryMs: hourMs, incrementalEveryMs: 0, chainsKept: 1 },
+    { onBackup: () => undefined, onError: (_, about) => reported.push(about) },
+  );
+  await scheduler.tick();
+  expect(reported[0]).toContain('scheduled backup');
+});
