@@ -7,6 +7,7 @@ import { ChangeFeed } from './changes.js';
 import { type Engine, type EngineName, type StoreConfig, storeConfigDefaults } from './engine.js';
 import { openEngine } from './engines/index.js';
 import { kernelFamilies } from './families.js';
+import { acquireLock, type DirectoryLock } from './lock.js';
 import { backedUpLsn, putBackupMark } from './backup-marks.js';
 import { type Manifest, newManifest, readManifest, shardDirectory, shardOf, writeManifest } from './manifest.js';
 import { forgetAnswer, idempotencyTimer } from './once.js';
@@ -33,11 +34,6 @@ export interface KernelOptions {
   sweepIntervalMs?: number;
 }
 
-/** What holds the directory while it is open. */
-export interface DirectoryLock {
-  release(): Promise<void>;
-}
-
 const trimIntervalMs = 60_000;
 
 /** Opens a directory, creating it when it is not there. One process at a time; memory keeps nothing. */
@@ -45,7 +41,7 @@ export async function openKernel(options: KernelOptions): Promise<Kernel> {
   if (options.engine === 'memory') return openShards(options, newManifest('memory', checkShards(options.shards ?? 1, options.limits)), undefined, 0);
   await makeDirectory(options.dataDir);
   const lockTouchedMs = await modifiedMs(join(options.dataDir, 'stoa.lock'));
-  const lock: DirectoryLock = { release: async () => undefined };
+  const lock = await acquireLock(options.dataDir, {});
   try {
     const manifest = await manifestOf(options);
     return await openShards(options, manifest, lock, lockTouchedMs);
