@@ -96,6 +96,34 @@ export const limitDefinitions = {
   longPollSecondsMax: { default: 60, about: 'Time that a long poll may wait.' },
   roomsPerStreamMax: { default: 50, about: 'Rooms in one event stream.' },
   acknowledgedIdsMax: { default: 1_000, about: 'Direct messages acknowledged in one request.' },
+
+  // Workspaces
+  workspaceNameCharactersMax: { default: 100, about: 'Characters of a workspace or project name.' },
+  projectPathBytesMax: { default: 1_024, about: 'Bytes of a project path.' },
+  projectDescriptionCharactersMax: { default: 500, about: 'Characters of a project description.' },
+  projectTextCharactersMax: { default: 500, about: 'Characters of a project\'s git URL, branch or language.' },
+  projectConfigBytesMax: { default: 64 * 1024, about: 'Bytes of a project\'s config or git_info as JSON.' },
+  workspacePageItemsDefault: { default: 20, about: 'Items on a page of workspaces, projects, sessions or tasks when no limit is given.' },
+  workspacePageItemsMax: { default: 100, about: 'Items on a page of workspaces, projects, sessions or tasks; a larger limit is clamped.' },
+  workSessionMetadataBytesMax: { default: 64 * 1024, about: 'Bytes of a session\'s metadata as JSON.' },
+  workSessionIdleSeconds: { default: 1_800, about: 'Time without activity after which a session is ended, when it names none; 0 means never.' },
+  workSessionLifetimeSeconds: { default: 24 * 3600, about: 'Time after its start at which a session is ended, when it names none; 0 means never.' },
+  workSessionActivitySeconds: { default: 5, about: 'Heartbeats move a session\'s last_active at most this often.' },
+  taskCommandCharactersMax: { default: 10_000, about: 'Characters of a task\'s command.' },
+  taskOutputBytesMax: { default: 1024 * 1024, about: 'Bytes of a task\'s output.' },
+  taskErrorCharactersMax: { default: 10_000, about: 'Characters of a task\'s error or of the reason of a cancellation.' },
+  taskDependenciesMax: { default: 100, about: 'Tasks that one task may depend on.' },
+  taskPriorityMax: { default: 1_000, about: 'Highest priority of a task; the lowest is its negative.' },
+  taskLeaseSeconds: { default: 60, about: 'Time to live of a claim when it names none.' },
+  taskLeaseSecondsMax: { default: 24 * 3600, about: 'Longest time to live of a claim.' },
+  taskAttempts: { default: 3, about: 'Attempts after which a task fails, when it names no number.' },
+  taskAttemptsMax: { default: 1_000, about: 'Most attempts that a task may ask for.' },
+  claimWaitSecondsMax: { default: 60, about: 'Longest time that a claim waits for a task.' },
+  claimsWaitingMax: { default: 10_000, about: 'Claims that may wait at one time.' },
+  workspaceStepRowsMax: { default: 500, about: 'Rows that a cascade, purge or re-keying handles in one transaction.' },
+
+  // Secrets
+  secretBytesMax: { default: 16 * 1024, about: 'Bytes of one secret.' },
 } as const satisfies Record<string, LimitDefinition>;
 
 export type LimitName = keyof typeof limitDefinitions;

@@ -1,0 +1,154 @@
+/** The keys that secrets are encrypted with: from the environment, or a 0600 file beside the database. */
+import { createHash, randomBytes } from 'node:crypto';
+import { chmod, open, readFile, rename, stat } from 'node:fs/promises';
+import { dirname } from 'node:path';
+import { StoaError, messageOf } from '../errors.js';
+
+export interface KeyRingOptions {
+  /** Null keeps the keys in memory only, for a store that keeps nothing either. */
+  file: string | null;
+  /** `STOA_SECRET_KEY`: keys of 32 bytes in hex or base64, separated by commas. The first one encrypts, all decrypt. */
+  environment?: string | undefined;
+}
+
+interface KeyFile {
+  current: string;
+  /** Base64 by key id. Old keys stay: backups and unfinished re-keyings need them. */
+  keys: Record<string, string>;
+}
+
+const keyBytes = 32;
+
+/** Reads the key file, or makes it with a first key. */
+export async function openKeyRing(options: KeyRingOptions): Promise<KeyRing> {
+  const given = (options.environment ?? '').split(',').filter((part) => part.trim() !== '');
+  const keys = new Map<string, Buffer>();
+  const fromFile = options.file === null ? undefined : await readKeyFile(options.file);
+  for (const [id, encoded] of Object.entries(fromFile?.keys ?? {})) keys.set(id, Buffer.from(encoded, 'base64'));
+  const environmentKeys = given.map((part) => parseKey(part.trim()));
+  for (const key of environmentKeys) keys.set(idOf(key), key);
+  const first = environmentKeys[0];
+  if (first !== undefined) return new KeyRing(null, keys, idOf(first));
+  if (fromFile !== undefined) return new KeyRing(options.file, keys, fromFile.current);
+  const ring = new KeyRing(options.file, keys, '');
+  await ring.addKey();
+  return ring;
+}
+
+export class KeyRing {
+  /** Null where the keys come from the environment, or live in memory only. */
+  readonly file: string | null;
+  readonly #keys: Map<string, Buffer>;
+  #current: string;
+  readonly #fixed: boolean;
+
+  constructor(file: string | null, keys: Map<string, Buffer>, current: string) {
+    this.file = file;
+    this.#keys = keys;
+    this.#current = current;
+    this.#fixed = file === null && current !== '';
+  }
+
+  /** The id of the key that new secrets are encrypted with. */
+  get currentId(): string {
+    return this.#current;
+  }
+
+  get keyIds(): string[] {
+    return [...this.#keys.keys()];
+  }
+
+  /** Throws where the ring does not have it. */
+  key(id: string): Buffer {
+    const key = this.#keys.get(id);
+    if (key !== undefined) return key;
+    throw new StoaError('damaged_data', `A secret is encrypted with the key ${id}, which the key ring does not have.`, {
+      fix: 'Put the old key back into the key file, or name it after the current one in STOA_SECRET_KEY.',
+    });
+  }
+
+  /** Makes a new key and lets it encrypt from here on. The old ones stay. */
+  async addKey(): Promise<string> {
+    if (this.#fixed) {
+      throw new StoaError('conflict', 'The key comes from STOA_SECRET_KEY, so the server cannot make a new one.', {
+        fix: 'Put the new key first in STOA_SECRET_KEY ("new,old"), start again, then re-key.',
+      });
+    }
+    const key = randomBytes(keyBytes);
+    const id = idOf(key);
+    const keys = new Map(this.#keys).set(id, key);
+    if (this.file !== null) await writeKeyFile(this.file, { current: id, keys: Object.fromEntries([...keys].map(([name, value]) => [name, value.toString('base64')])) });
+    this.#keys.set(id, key);
+    this.#current = id;
+    return id;
+  }
+
+  /** Whether `addKey` can make a new key: not when the environment gives it. */
+  get canAddKey(): boolean {
+    return !this.#fixed;
+  }
+}
+
+/** Names a key without telling anything about it. */
+function idOf(key: Buffer): string {
+  return createHash('sha256').update('stoa key id').update(key).digest('hex').slice(0, 12);
+}
+
+function parseKey(text: string): Buffer {
+  const key = /^[0-9a-f]{64}$/i.test(text) ? Buffer.from(text, 'hex') : Buffer.from(text, 'base64');
+  if (key.length !== keyBytes) {
+    throw new StoaError('invalid_config', 'STOA_SECRET_KEY does not hold keys of 32 bytes in hex or base64.', { fix: 'Make one with: openssl rand -hex 32' });
+  }
+  return key;
+}
+
+async function readKeyFile(file: string): Promise<KeyFile | undefined> {
+  let content: string;
+  try {
+    const { mode } = await stat(file);
+    // Whoever can read the file can read every secret.
+    if ((mode & 0o077) !== 0) await chmod(file, 0o600);
+    content = await readFile(file, 'utf8');
+  } catch (error) {
+    // A node:fs error carries a code; a missing file means that this is the first start.
+    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return undefined;
+    throw new StoaError('invalid_config', `The key file ${file} cannot be read: ${messageOf(error)}.`, { cause: error });
+  }
+  const parsed = parseKeyFile(content);
+  if (parsed === undefined) throw new StoaError('damaged_data', `The key file ${file} is damaged.`, { fix: 'Put it back from where you keep a copy: without it no secret can be read.' });
+  return parsed;
+}
+
+function parseKeyFile(content: string): KeyFile | undefined {
+  let parsed: unknown;
+  try {
+    parsed = JSON.parse(content);
+  } catch {
+    return undefined;
+  }
+  if (typeof parsed !== 'object' || parsed === null || !('current' in parsed) || !('keys' in parsed)) return undefined;
+  const { current, keys } = parsed;
+  if (typeof current !== 'string' || typeof keys !== 'object' || keys === null) return undefined;
+  const entries = Object.entries(keys).filter((entry): entry is [string, string] => typeof entry[1] === 'string' && Buffer.from(entry[1], 'base64').length === keyBytes);
+  const ring = Object.fromEntries(entries);
+  return ring[current] === undefined || entries.length !== Object.keys(keys).length ? undefined : { current, keys: ring };
+}
+
+/** Whole or not at all, and on disk when it returns: a key that is lost takes every secret with it. */
+async function writeKeyFile(file: string, content: KeyFile): Promise<void> {
+  const temporary = `${file}.new`;
+  const handle = await open(temporary, 'w', 0o600);
+  try {
+    await handle.writeFile(`${JSON.stringify(content, undefined, 2)}\n`);
+    await handle.sync();
+  } finally {
+    await handle.close();
+  }
+  await rename(temporary, file);
+  const directory = await open(dirname(file), 'r');
+  try {
+    await directory.sync();
+  } finally {
+    await directory.close();
+  }
+}

@@ -1,0 +1,98 @@
+/** Secrets inside a project's config: which texts they are, and how they are sealed, masked and kept. */
+import { StoaError } from '../errors.js';
+import { type Sealer, secretMask } from '../secrets/sealer.js';
+import type { JsonObject, JsonValue } from './model.js';
+
+/** A sealed text stands in the stored config as `{"$sealed": "enc:…"}`. */
+const sealedName = '$sealed';
+const secretName = /key|token|secret|passw|passphrase|credential/i;
+
+interface Sealed extends JsonObject {
+  [sealedName]: string;
+}
+
+/** The config with its secrets sealed. A mask stays as it is, for `keepMasked` to fill in. */
+export function sealConfig(config: JsonObject, projectId: string, sealer: Sealer): JsonObject {
+  return mapTexts(config, (text, isSecret) => {
+    if (!isSecret || text === secretMask) return text;
+    return { [sealedName]: sealer.seal(text, projectId) };
+  });
+}
+
+/** What answers show. */
+export function maskConfig(config: JsonObject): JsonObject {
+  return mapTexts(config, (text) => text, () => secretMask);
+}
+
+/** The plain config, for the library only. */
+export function openConfig(config: JsonObject, projectId: string, sealer: Sealer): JsonObject {
+  return mapTexts(config, (text) => text, (sealed) => sealer.open(sealed[sealedName], projectId));
+}
+
+/** The config under the current key; the very same object when nothing was stale. */
+export function resealConfig(config: JsonObject, projectId: string, sealer: Sealer): JsonObject {
+  let changed = false;
+  const fresh = mapTexts(
+    config,
+    (text) => text,
+    (sealed) => {
+      const text = sealer.reseal(sealed[sealedName], projectId);
+      changed ||= text !== sealed[sealedName];
+      return { [sealedName]: text };
+    },
+  );
+  return changed ? fresh : config;
+}
+
+/** Fills the masks that a caller sent back with the secrets that are stored in the same places. */
+export function keepMasked(next: JsonObject, stored: JsonObject): JsonObject {
+  return mapTexts(next, (text, isSecret, path) => {
+    if (!isSecret || text !== secretMask) return text;
+    const kept = path.reduce<JsonValue | undefined>((value, name) => memberOf(value, name), stored);
+    if (isSealed(kept)) return kept;
+    throw new StoaError('invalid_request', `config.${path.join('.')} is the mask of a secret that is not stored.`, { fix: 'Send the secret itself.', details: { field: `config.${path.join('.')}` } });
+  });
+}
+
+/** Callers cannot hand in something that looks sealed. */
+export function checkNothingSealed(config: JsonObject): void {
+  mapTexts(
+    config,
+    (text) => text,
+    () => {
+      throw new StoaError('invalid_request', `config: "${sealedName}" is a name that Stoa keeps for itself.`, { details: { field: 'config' } });
+    },
+  );
+}
+
+type OnText = (text: string, isSecret: boolean, path: readonly string[]) => JsonValue;
+type OnSealed = (sealed: Sealed) => JsonValue;
+
+/** Walks the config; a text is a secret by its own name, or by standing under `secrets`. */
+function mapTexts(config: JsonObject, onText: OnText, onSealed: OnSealed = (sealed) => sealed): JsonObject {
+  const walk = (value: JsonValue, path: readonly string[], isSecret: boolean): JsonValue => {
+    if (typeof value === 'string') return onText(value, isSecret, path);
+    if (Array.isArray(value)) return value.map((item, index) => walk(item, [...path, String(index)], isSecret));
+    if (!isObject(value)) return value;
+    if (isSealed(value)) return onSealed(value);
+    return walkObject(value, path);
+  };
+  const walkObject = (object: JsonObject, path: readonly string[]): JsonObject => {
+    const within = path.includes('secrets');
+    return Object.fromEntries(Object.entries(object).map(([name, value]) => [name, walk(value, [...path, name], within || secretName.test(name))]));
+  };
+  return walkObject(config, []);
+}
+
+function memberOf(value: JsonValue | undefined, name: string): JsonValue | undefined {
+  if (Array.isArray(value)) return value[Number(name)];
+  return isObject(value) ? value[name] : undefined;
+}
+
+function isObject(value: JsonValue | undefined): value is JsonObject {
+  return typeof value === 'object' && value !== null && !Array.isArray(value);
+}
+
+function isSealed(value: JsonValue | undefined): value is Sealed {
+  return isObject(value) && typeof value[sealedName] === 'string';
+}

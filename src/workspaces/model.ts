@@ -1,0 +1,132 @@
+/** What workspaces keep: the seed's records, snake_case as they are stored and answered. */
+
+export type JsonValue = null | boolean | number | string | JsonValue[] | { [name: string]: JsonValue };
+export type JsonObject = { [name: string]: JsonValue };
+
+export const workspaceStatuses = ['active', 'inactive', 'archived'] as const;
+export type WorkspaceStatus = (typeof workspaceStatuses)[number];
+
+export const sessionStatuses = ['pending', 'active', 'idle', 'ending', 'ended', 'error'] as const;
+export type SessionStatus = (typeof sessionStatuses)[number];
+
+export const taskStatuses = ['pending', 'running', 'completed', 'failed', 'cancelled'] as const;
+export type TaskStatus = (typeof taskStatuses)[number];
+
+export type Entity = 'workspace' | 'project' | 'session' | 'task';
+
+/** What every record has. Times are ISO 8601 in UTC with `Z`. */
+interface Versioned {
+  id: string;
+  created_at: string;
+  updated_at: string;
+  version: number;
+}
+
+/** Deleted softly: hidden, and kept until it is restored or purged. */
+interface Deletable extends Versioned {
+  deleted_at: string | null;
+}
+
+export interface Workspace extends Deletable {
+  name: string;
+  project_path: string;
+  status: WorkspaceStatus;
+  owner_id: string;
+  /** Sealed where it is stored, a mask where it is answered. */
+  claude_key: string | null;
+  /** Pending and running tasks of the live projects; derived, never set. */
+  active_tasks: number;
+}
+
+export interface Project extends Deletable {
+  workspace_id: string;
+  name: string;
+  path: string;
+  description: string;
+  git_url: string;
+  git_branch: string;
+  language: string;
+  status: WorkspaceStatus;
+  /** Secrets in it are sealed where it is stored, masks where it is answered. */
+  config: JsonObject;
+  git_info: JsonObject;
+}
+
+export interface WorkSession extends Versioned {
+  project_id: string;
+  agent_id: string | null;
+  process_id: number | null;
+  status: SessionStatus;
+  started_at: string | null;
+  ended_at: string | null;
+  last_active: string;
+  metadata: JsonObject;
+  command_count: number;
+  bytes_in: number;
+  bytes_out: number;
+  error_count: number;
+  /** Seconds; 0 means no limit. */
+  max_idle_time: number;
+  /** Seconds; 0 means no limit. */
+  max_lifetime: number;
+}
+
+export interface Task extends Versioned {
+  session_id: string;
+  command: string;
+  status: TaskStatus;
+  output: string | null;
+  error: string | null;
+  started_at: string | null;
+  completed_at: string | null;
+  bytes_in: number;
+  bytes_out: number;
+  /** Seconds from start to end. */
+  duration: number | null;
+  depends_on: string[];
+  /** Higher ones are claimed first. */
+  priority: number;
+  claimed_by: string | null;
+  /** Attempts that ended without a result. */
+  attempts: number;
+  max_attempts: number;
+  /** Why it came back, or why it ended. */
+  reason: string | null;
+}
+
+/** A claim on a task, kept apart from it: a heartbeat changes neither its version nor its times. */
+export interface TaskLease {
+  /** Null when nobody holds it; the fence stays, so that the next one is higher. */
+  holder: string | null;
+  fence: number;
+  leaseSeconds: number;
+  renewedAtMs: number;
+  expiresAtMs: number;
+  /** A digest of the write that ended the task, so that the same write again is no error. */
+  resultDigest: string | null;
+}
+
+/** A lease as callers see it. */
+export interface ClaimLease {
+  fence: number;
+  expires_at: string;
+}
+
+export interface Claim {
+  task: Task;
+  lease: ClaimLease;
+}
+
+export function isoTime(timeMs: number): string {
+  return new Date(timeMs).toISOString();
+}
+
+/** Counted in `active_tasks`. */
+export function isOpen(status: TaskStatus): boolean {
+  return status === 'pending' || status === 'running';
+}
+
+/** Holds the project's single active slot. */
+export function holdsSlot(status: SessionStatus): boolean {
+  return status === 'active' || status === 'idle';
+}

@@ -1,0 +1,227 @@
+/** The shapes of workspaces on the wire: what comes in, what goes out. Lengths are settings and checked by the service. */
+import { z } from 'zod';
+import { idPatterns } from './ids.js';
+import { type JsonObject, type JsonValue, sessionStatuses, taskStatuses, workspaceStatuses } from './model.js';
+
+/** Text that every backend can hold as it is: PostgreSQL has no NUL, UTF-8 no lone surrogate. */
+const text = z.string().refine((value) => !value.includes('\0') && value.isWellFormed(), { error: 'must have no NUL and no lone surrogate' });
+
+export const name = z
+  .string()
+  .min(1)
+  .regex(/^[^\p{Cc}\p{Cs}<>&"'/\\|?*:;]+$/u, { error: 'must have no control character and none of < > & " \' / \\ | ? * : ;' })
+  .describe('1 to 100 characters without control characters or < > & " \' / \\ | ? * : ;');
+
+export const workspaceId = z.string().regex(idPatterns.workspace).toLowerCase().describe('ws_ and a UUID');
+export const projectId = z.string().regex(idPatterns.project).toLowerCase().describe('proj_ and a UUID');
+export const sessionId = z.string().regex(idPatterns.session).toLowerCase().describe('sess_ and a UUID');
+export const taskId = z.string().regex(idPatterns.task).toLowerCase().describe('task_ and a UUID');
+
+const jsonValue: z.ZodType<JsonValue> = z.json();
+const jsonObject: z.ZodType<JsonObject> = z.record(z.string(), jsonValue);
+const count = z.int().min(0);
+const seconds = z.number().min(0).max(10 * 365 * 24 * 3600);
+const time = z.iso.datetime();
+const workspaceStatus = z.enum(workspaceStatuses);
+const sessionStatus = z.enum(sessionStatuses);
+export const taskStatus = z.enum(taskStatuses);
+const secret = text.min(1).nullable().describe('Stored encrypted; answers only show a mask. Sending the mask back changes nothing.');
+
+// Records as they are answered.
+
+const versioned = { created_at: time, updated_at: time, version: z.int().min(1) };
+
+export const workspaceSchema = z.object({
+  id: workspaceId,
+  name: z.string(),
+  project_path: z.string(),
+  status: workspaceStatus,
+  owner_id: z.string(),
+  claude_key: z.string().nullable().describe('A mask, or null where there is none'),
+  active_tasks: count.describe('Pending and running tasks of its live projects'),
+  ...versioned,
+  deleted_at: time.nullable(),
+});
+
+export const projectSchema = z.object({
+  id: projectId,
+  workspace_id: workspaceId,
+  name: z.string(),
+  path: z.string(),
+  description: z.string(),
+  git_url: z.string(),
+  git_branch: z.string(),
+  language: z.string(),
+  status: workspaceStatus,
+  config: jsonObject.describe('Secrets in it are masks'),
+  git_info: jsonObject,
+  ...versioned,
+  deleted_at: time.nullable(),
+});
+
+export const sessionSchema = z.object({
+  id: sessionId,
+  project_id: projectId,
+  agent_id: z.string().nullable(),
+  process_id: z.int().nullable(),
+  status: sessionStatus,
+  started_at: time.nullable(),
+  ended_at: time.nullable(),
+  last_active: time,
+  metadata: jsonObject,
+  command_count: count,
+  bytes_in: count,
+  bytes_out: count,
+  error_count: count,
+  max_idle_time: seconds.describe('Seconds; 0 means no limit'),
+  max_lifetime: seconds.describe('Seconds; 0 means no limit'),
+  ...versioned,
+});
+
+export const taskSchema = z.object({
+  id: taskId,
+  session_id: sessionId,
+  command: z.string(),
+  status: taskStatus,
+  output: z.string().nullable(),
+  error: z.string().nullable(),
+  started_at: time.nullable(),
+  completed_at: time.nullable(),
+  bytes_in: count,
+  bytes_out: count,
+  duration: z.number().nullable().describe('Seconds from start to end'),
+  depends_on: z.array(taskId),
+  priority: z.int().describe('Higher ones are claimed first'),
+  claimed_by: z.string().nullable(),
+  attempts: count.describe('Attempts that ended without a result'),
+  max_attempts: count,
+  reason: z.string().nullable().describe('Why it came back, or why it ended'),
+  ...versioned,
+});
+
+export const leaseSchema = z.object({ fence: z.int(), expires_at: time });
+export const claimSchema = z.object({ task: taskSchema, lease: leaseSchema });
+export const heartbeatSchema = z.object({ lease: leaseSchema.extend({ holder: z.string() }) });
+
+// What comes in.
+
+export const newWorkspaceSchema = z.strictObject({
+  name,
+  project_path: text.optional(),
+  status: workspaceStatus.optional(),
+  claude_key: secret.optional(),
+});
+export const workspacePatchSchema = newWorkspaceSchema.partial();
+
+const projectConfig = jsonObject.describe(
+  'environment, model options, build and test commands. Texts under "secrets", and those whose name speaks of a key, token, secret, password or credential, are stored encrypted and answered as masks.',
+);
+
+export const newProjectSchema = z.strictObject({
+  name,
+  path: text.optional(),
+  description: text.optional(),
+  git_url: text.optional(),
+  git_branch: text.optional(),
+  language: text.optional(),
+  status: workspaceStatus.optional(),
+  config: projectConfig.optional(),
+  git_info: jsonObject.optional(),
+});
+export const projectPatchSchema = newProjectSchema.partial().extend({
+  workspace_id: workspaceId.optional().describe('Moves the project to another workspace of the same owner'),
+});
+
+export const restoreSchema = z.strictObject({ name: name.optional().describe('A new name, where the old one was taken meanwhile') });
+
+export const newSessionSchema = z.strictObject({
+  agent_id: text.min(1).nullable().optional(),
+  process_id: z.int().min(0).nullable().optional(),
+  status: z.enum(['pending', 'active']).optional().describe('"active" starts it at once'),
+  takeover: z.boolean().optional().describe('With status "active": ends the session that holds the active slot'),
+  metadata: jsonObject.optional(),
+  max_idle_time: seconds.optional(),
+  max_lifetime: seconds.optional(),
+});
+
+export const sessionPatchSchema = z.strictObject({
+  status: sessionStatus.optional(),
+  takeover: z.boolean().optional().describe('With status "active": ends the session that holds the active slot'),
+  agent_id: text.min(1).nullable().optional(),
+  process_id: z.int().min(0).nullable().optional(),
+  metadata: jsonObject.optional(),
+  command_count: count.optional(),
+  bytes_in: count.optional(),
+  bytes_out: count.optional(),
+  error_count: count.optional(),
+  max_idle_time: seconds.optional(),
+  max_lifetime: seconds.optional(),
+});
+
+export const newTaskSchema = z.strictObject({
+  command: text.min(1),
+  priority: z.int().optional(),
+  depends_on: z.array(taskId).optional().describe('Tasks of the same project that must be completed first'),
+  max_attempts: z.int().min(1).optional(),
+});
+
+export const taskPatchSchema = z.strictObject({
+  command: text.min(1).optional(),
+  priority: z.int().optional(),
+  max_attempts: z.int().min(1).optional(),
+});
+
+const fence = z.int().min(1).describe('The fencing number that the claim answered');
+
+export const claimRequestSchema = z.strictObject({
+  agent_id: text.min(1).optional().describe('Who claims; the calling agent unless given'),
+  lease_seconds: z.number().positive().optional(),
+  wait: z.number().min(0).optional().describe('Seconds to wait for a task when none is ready'),
+});
+export const heartbeatRequestSchema = z.strictObject({ fence });
+export const completeRequestSchema = z.strictObject({
+  fence,
+  output: text.nullable().optional(),
+  bytes_in: count.optional(),
+  bytes_out: count.optional(),
+});
+export const failRequestSchema = z.strictObject({
+  fence,
+  error: text.optional(),
+  output: text.nullable().optional(),
+  bytes_in: count.optional(),
+  bytes_out: count.optional(),
+  retry: z.boolean().optional().describe('Gives it back for another attempt, while it has any left'),
+});
+export const cancelRequestSchema = z.strictObject({ reason: text.optional() });
+
+// What lists take.
+
+const page = { limit: z.coerce.number().int().min(1).optional(), cursor: z.string().optional() };
+const flag = z.union([z.boolean(), z.enum(['true', 'false', '1', '0']).transform((value) => value === 'true' || value === '1')]);
+
+export const workspaceListSchema = z.strictObject({
+  ...page,
+  status: workspaceStatus.optional(),
+  name: z.string().optional(),
+  path: z.string().optional(),
+  deleted: flag.optional().describe('Only the deleted ones'),
+});
+export const sessionListSchema = z.strictObject({ ...page, status: sessionStatus.optional() });
+export const taskListSchema = z.strictObject({ ...page, status: taskStatus.optional() });
+export const pageSchema = z.strictObject(page);
+
+export type NewWorkspace = z.output<typeof newWorkspaceSchema>;
+export type WorkspacePatch = z.output<typeof workspacePatchSchema>;
+export type NewProject = z.output<typeof newProjectSchema>;
+export type ProjectPatch = z.output<typeof projectPatchSchema>;
+export type NewSession = z.output<typeof newSessionSchema>;
+export type SessionPatch = z.output<typeof sessionPatchSchema>;
+export type NewTask = z.output<typeof newTaskSchema>;
+export type TaskPatch = z.output<typeof taskPatchSchema>;
+export type ClaimRequest = z.output<typeof claimRequestSchema>;
+export type CompleteRequest = z.output<typeof completeRequestSchema>;
+export type FailRequest = z.output<typeof failRequestSchema>;
+export type WorkspaceListRequest = z.output<typeof workspaceListSchema>;
+export type SessionListRequest = z.output<typeof sessionListSchema>;
+export type TaskListRequest = z.output<typeof taskListSchema>;

@@ -1,0 +1,38 @@
+/** Which status may follow which. */
+import { StoaError } from '../errors.js';
+import type { Entity, SessionStatus, TaskStatus } from './model.js';
+
+export const sessionTransitions: Readonly<Record<SessionStatus, readonly SessionStatus[]>> = {
+  pending: ['active', 'error'],
+  active: ['idle', 'ending', 'error'],
+  idle: ['active', 'ending', 'error'],
+  ending: ['ended', 'error'],
+  error: ['ended'],
+  ended: [],
+};
+
+/** A running task goes back to pending when its holder is lost or gives it back. */
+export const taskTransitions: Readonly<Record<TaskStatus, readonly TaskStatus[]>> = {
+  pending: ['running', 'cancelled'],
+  running: ['completed', 'failed', 'cancelled', 'pending'],
+  completed: [],
+  failed: [],
+  cancelled: [],
+};
+
+export function checkSessionTransition(from: SessionStatus, to: SessionStatus): void {
+  check('session', from, to, sessionTransitions[from]);
+}
+
+export function checkTaskTransition(from: TaskStatus, to: TaskStatus): void {
+  check('task', from, to, taskTransitions[from]);
+}
+
+function check(entity: Entity, from: string, to: string, allowed: readonly string[]): void {
+  if (allowed.includes(to)) return;
+  const next = allowed.length === 0 ? 'nowhere: it is final' : allowed.join(', ');
+  throw new StoaError('invalid_transition', `A ${entity} does not go from ${from} to ${to}.`, {
+    fix: `From ${from} it goes to ${next}.`,
+    details: { entity, from, to, allowed },
+  });
+}

@@ -1,0 +1,89 @@
+/** What may happen to a workspace or a project, as pure functions that every backend calls. */
+import { StoaError } from '../errors.js';
+import { keepMasked } from './config-secrets.js';
+import { type Project, type Workspace, isoTime } from './model.js';
+import type { NewProject, NewWorkspace, ProjectPatch, WorkspacePatch } from './schemas.js';
+import { given } from './tasks.js';
+
+/** The secrets in `input` are sealed already. */
+export function newWorkspace(id: string, ownerId: string, input: NewWorkspace, nowMs: number): Workspace {
+  const now = isoTime(nowMs);
+  return {
+    id,
+    name: input.name,
+    project_path: input.project_path ?? '',
+    status: input.status ?? 'active',
+    owner_id: ownerId,
+    claude_key: input.claude_key ?? null,
+    active_tasks: 0,
+    created_at: now,
+    updated_at: now,
+    deleted_at: null,
+    version: 1,
+  };
+}
+
+export function changeWorkspace(workspace: Workspace, patch: WorkspacePatch, nowMs: number): Workspace {
+  return touched({ ...workspace, ...given(patch) }, nowMs);
+}
+
+export function newProject(id: string, workspaceId: string, input: NewProject, nowMs: number): Project {
+  const now = isoTime(nowMs);
+  return {
+    id,
+    workspace_id: workspaceId,
+    name: input.name,
+    path: input.path ?? '',
+    description: input.description ?? '',
+    git_url: input.git_url ?? '',
+    git_branch: input.git_branch ?? '',
+    language: input.language ?? '',
+    status: input.status ?? 'active',
+    config: keepMasked(input.config ?? {}, {}),
+    git_info: input.git_info ?? {},
+    created_at: now,
+    updated_at: now,
+    deleted_at: null,
+    version: 1,
+  };
+}
+
+export function changeProject(project: Project, patch: ProjectPatch, nowMs: number): Project {
+  const changed = { ...project, ...given(patch) };
+  if (patch.config !== undefined) changed.config = keepMasked(patch.config, project.config);
+  return touched(changed, nowMs);
+}
+
+export function softDeleted<Record extends Workspace | Project>(record: Record, nowMs: number): Record {
+  return touched({ ...record, deleted_at: isoTime(nowMs) }, nowMs);
+}
+
+export function restored<Record extends Workspace | Project>(record: Record, name: string | undefined, nowMs: number): Record {
+  return touched({ ...record, deleted_at: null, name: name ?? record.name }, nowMs);
+}
+
+/** Purging is for what was deleted before, so that one wrong call destroys nothing. */
+export function checkDeleted(entity: 'workspace' | 'project', record: Workspace | Project): void {
+  if (record.deleted_at !== null) return;
+  throw new StoaError('conflict', `The ${entity} is not deleted.`, { fix: 'Delete it first; a deleted one can be restored or purged.', details: { id: record.id } });
+}
+
+export function checkVersion(record: { id: string; version: number }, ifVersion: number | undefined): void {
+  if (ifVersion === undefined || ifVersion === record.version) return;
+  throw new StoaError('version_conflict', `The version of ${record.id} is ${record.version}, not ${ifVersion}.`, {
+    fix: 'Read it again and repeat the change on what it is now.',
+    details: { id: record.id, version: record.version, expected: ifVersion },
+  });
+}
+
+export function nameTaken(entity: 'workspace' | 'project', name: string, holderId: string): StoaError {
+  return new StoaError('already_exists', `A ${entity} named "${name}" exists already.`, { fix: 'Choose another name, or use the one that exists.', details: { name, id: holderId } });
+}
+
+export function notFound(entity: string, id: string): StoaError {
+  return new StoaError('not_found', `There is no ${entity} ${id}.`);
+}
+
+function touched<Record extends Workspace | Project>(record: Record, nowMs: number): Record {
+  return { ...record, version: record.version + 1, updated_at: isoTime(nowMs) };
+}
