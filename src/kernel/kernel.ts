@@ -41,14 +41,23 @@ export async function openKernel(options: KernelOptions): Promise<Kernel> {
   if (options.engine === 'memory') return openShards(options, newManifest('memory', checkShards(options.shards ?? 1, options.limits)), undefined, 0);
   await makeDirectory(options.dataDir);
   const lockTouchedMs = await modifiedMs(join(options.dataDir, 'stoa.lock'));
-  const lock = await acquireLock(options.dataDir, {});
+  let kernel: Kernel | undefined;
+  const lock = await acquireLock(options.dataDir, {}, () => kernel?.stopWrites(lockLost(options.dataDir)));
   try {
     const manifest = await manifestOf(options);
-    return await openShards(options, manifest, lock, lockTouchedMs);
+    kernel = await openShards(options, manifest, lock, lockTouchedMs);
+    return kernel;
   } catch (error) {
     await lock.release();
     throw error;
   }
+}
+
+/** Another process holds the directory now: two writers would destroy each other's work. */
+function lockLost(dataDir: string): StoaError {
+  return new StoaError('writes_stopped', `Another process has taken over ${dataDir} because this one stood still for too long.`, {
+    fix: 'Stop this server; the other one serves the data now.',
+  });
 }
 
 async function openShards(options: KernelOptions, manifest: Manifest, lock: DirectoryLock | undefined, lockTouchedMs: number): Promise<Kernel> {
@@ -142,6 +151,11 @@ export class Kernel {
 
   handleTimer(kind: string, handler: TimerHandler): void {
     for (const sweeper of this.#sweepers) sweeper.handle(kind, handler);
+  }
+
+  /** Refuses every write from here on; reads go on. */
+  stopWrites(reason: StoaError): void {
+    for (const store of this.stores) store.stop(reason);
   }
 
   /** Starts what works by itself: sweeping and trimming. Call it once every timer has its handler. */

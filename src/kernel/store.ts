@@ -150,6 +150,11 @@ export class Store implements Reader {
     return this.#afterPending(() => result);
   }
 
+  /** Refuses every write from here on, for a reason that lies outside the store. What is on its way still ends. */
+  stop(reason: StoaError): void {
+    this.#stopped ??= reason;
+  }
+
   /** Resolves when everything that transactions have written so far is on disk, or has failed. */
   async flush(): Promise<void> {
     await new Promise<void>((resolve) => {
