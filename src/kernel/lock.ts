@@ -34,7 +34,10 @@ export interface DirectoryLock {
   release(): Promise<void>;
 }
 
-/** The owner shows that it is alive this often, for those who cannot see its process. */
+/**
+ * The owner shows that it is alive this often, for those who cannot see its process. These times
+ * are no settings: all processes that meet at a directory must agree on them.
+ */
 const touchMs = 5_000;
 
 /** An owner whose process cannot be seen counts as dead after this long without a sign. */

@@ -121,12 +121,18 @@ class LmdbDriver implements EngineDriver<LmdbDatabase> {
     return keys.map((key) => this.get(family, key));
   }
 
-  *range(family: LmdbDatabase, options: RangeOptions): Generator<Entry, void> {
-    try {
-      yield* family.getRange(lmdbRange(options, this.#view.transaction));
-    } catch (thrown) {
-      throw this.#readFailure(thrown);
-    }
+  range(family: LmdbDatabase, options: RangeOptions): Iterator<Entry> {
+    const entries = family.getRange(lmdbRange(options, this.#view.transaction))[Symbol.iterator]();
+    return {
+      next: () => {
+        try {
+          return entries.next();
+        } catch (thrown) {
+          throw this.#readFailure(thrown);
+        }
+      },
+      return: () => entries.return?.() ?? { done: true, value: undefined },
+    };
   }
 
   async write(operations: readonly DriverOperation<LmdbDatabase>[]): Promise<void> {

@@ -29,7 +29,12 @@ export class SortedEntries {
   }
 
   put(entry: Entry): void {
-    if (this.#runs.length === 0) this.#runs.push({ entries: [], shared: false });
+    if (this.#runs.length === 0) {
+      this.#runs.push({ entries: [entry], shared: false });
+      this.count = 1;
+      this.sizeBytes = sizeOf(entry);
+      return;
+    }
     const { run, index } = this.#seek(entry.key, false);
     // A key after all others goes to the end of the last run.
     const target = Math.min(run, this.#runs.length - 1);
@@ -101,13 +106,24 @@ export class SortedEntries {
 
   /** The place before the first entry with a key of at least `key`, or above it with `after`. */
   #seek(key: Buffer, after: boolean): Position {
-    const passes = (entry: Entry | undefined): boolean => {
-      const order = entry === undefined ? 1 : Buffer.compare(entry.key, key);
-      return after ? order > 0 : order >= 0;
-    };
-    const run = firstThat(this.#runs.length, (index) => passes(this.#runs[index]?.entries.at(-1)));
+    let low = 0;
+    let high = this.#runs.length;
+    while (low < high) {
+      const middle = (low + high) >>> 1;
+      const { entries } = this.#runs[middle] as Run;
+      if (isBefore(entries[entries.length - 1] as Entry, key, after)) low = middle + 1;
+      else high = middle;
+    }
+    const run = low;
     const entries = this.#runs[run]?.entries ?? [];
-    return { run, index: firstThat(entries.length, (index) => passes(entries[index])) };
+    low = 0;
+    high = entries.length;
+    while (low < high) {
+      const middle = (low + high) >>> 1;
+      if (isBefore(entries[middle] as Entry, key, after)) low = middle + 1;
+      else high = middle;
+    }
+    return { run, index: low };
   }
 
   #end(): Position {
@@ -125,16 +141,10 @@ export class SortedEntries {
 
 const start: Position = { run: 0, index: 0 };
 
-/** The first index below `length` of which `holds` is true, where all after it are true too. */
-function firstThat(length: number, holds: (index: number) => boolean): number {
-  let low = 0;
-  let high = length;
-  while (low < high) {
-    const middle = (low + high) >>> 1;
-    if (holds(middle)) high = middle;
-    else low = middle + 1;
-  }
-  return low;
+/** Whether an entry stands before the place of this key, which is before or after the key's own entry. */
+function isBefore(entry: Entry, key: Buffer, after: boolean): boolean {
+  const order = entry.key.compare(key);
+  return after ? order <= 0 : order < 0;
 }
 
 function sizeOf(entry: Entry): number {
