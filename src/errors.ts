@@ -43,16 +43,14 @@ export const errorKinds = {
   fenced: { status: 409, exit: 5, title: 'The lease has passed to another holder' },
   /** Something of that name or id is there already. */
   already_exists: { status: 409, exit: 5, title: 'It exists already' },
+  /** The `_id` of a document to write belongs to a document of another user or namespace. */
+  id_collision: { status: 409, exit: 5, title: 'The id belongs to another document' },
   /** If-Match or ifVersion named a version that is not the current one. */
   version_conflict: { status: 412, exit: 5, title: 'The version is not the current one' },
   /** The change feed no longer holds that position: read the state anew. */
   resync: { status: 410, exit: 6, title: 'The position is too old' },
   /** The body is larger than the limit. */
   too_large: { status: 413, exit: 2, title: 'Too large' },
-  /** The request did not arrive whole in time. */
-  request_timeout: { status: 408, exit: 6, title: 'The request took too long to arrive' },
-  /** The headers of the request are larger than the limit. */
-  headers_too_large: { status: 431, exit: 2, title: 'The headers are too large' },
   /** The Content-Type is not one that the route reads. */
   unsupported_media_type: { status: 415, exit: 2, title: 'The content type is not supported' },
   /** The request is well formed, but a value in it cannot be accepted: too long, or naming what is not there. */

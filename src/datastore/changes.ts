@@ -1,0 +1,18 @@
+/** What the data store announces in the change feed: names and versions, never values. */
+import type { Change } from '../kernel/transaction.js';
+import { documentPath, encodeSegment } from '../path-segment.js';
+import type { Scope } from './model.js';
+
+export function documentSet(scope: Scope, key: string, version: number): Change {
+  return { domain: 'data', kind: 'document.set', id: documentPath(scope.namespace, key), user: scope.user, version, facts: { namespace: scope.namespace, key } };
+}
+
+export function documentDeleted(scope: Scope, key: string, expired = false): Change {
+  const facts = { namespace: scope.namespace, key, ...(expired && { expired }) };
+  return { domain: 'data', kind: 'document.deleted', id: documentPath(scope.namespace, key), user: scope.user, version: null, facts };
+}
+
+/** One for each step of a clear, with the number that the step removed. */
+export function namespaceCleared(scope: Scope, deleted: number): Change {
+  return { domain: 'data', kind: 'namespace.cleared', id: encodeSegment(scope.namespace), user: scope.user, version: null, facts: { namespace: scope.namespace, deleted } };
+}

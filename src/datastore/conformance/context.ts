@@ -1,0 +1,109 @@
+/** What every test of the conformance suite works with. */
+import assert from 'node:assert/strict';
+import { randomBytes } from 'node:crypto';
+import { type ErrorCode, StoaError } from '../../errors.js';
+import { type Caller, operatorCaller } from '../../identity/caller.js';
+import type { Change } from '../../kernel/transaction.js';
+import { type Limits, limitsWith } from '../../limits.js';
+import type { DataStorePort } from '../port.js';
+import { DataService } from '../service.js';
+
+/** Registers one test, as vitest's `test` and node:test's `test` do. */
+export type RegisterTest = (name: string, body: () => Promise<void>) => unknown;
+
+export interface OpenOptions {
+  limits: Limits;
+  nowMs: () => number;
+}
+
+/** The backend under test. */
+export interface ConformanceTarget {
+  /** Opens the backend; a second one on the same storage stands for another process. */
+  open(options: OpenOptions): Promise<DataStorePort>;
+  /** Writes a document in the seed's shape the way another program would; left away where no other program can. */
+  putForeign?: (document: Readonly<Record<string, unknown>>) => Promise<void>;
+  /** Takes the database away and brings it back. */
+  outage?: { stop(): Promise<void>; start(): Promise<void> };
+}
+
+/** A user of its own for each test, so that tests share a database and nothing else. */
+export class ConformanceContext {
+  readonly limits = limitsWith();
+  readonly #target: ConformanceTarget;
+  readonly #opened: DataService[] = [];
+  #first: Promise<DataService> | undefined;
+  /** Added to the clock that the backend and the service see. */
+  skewMs = 0;
+  /** What the service announced, where it does so for the backend. */
+  readonly announced: Change[] = [];
+
+  constructor(target: ConformanceTarget) {
+    this.#target = target;
+  }
+
+  get target(): ConformanceTarget {
+    return this.#target;
+  }
+
+  service(): Promise<DataService> {
+    this.#first ??= this.another();
+    return this.#first;
+  }
+
+  /** A second service on the same storage, as another process would have. */
+  async another(overrides: Partial<Limits> = {}): Promise<DataService> {
+    const limits = limitsWith(overrides);
+    const nowMs = () => Date.now() + this.skewMs;
+    const port = await this.#target.open({ limits, nowMs });
+    const announce = port.capabilities.changes === 'same-commit' ? null : async (changes: readonly Change[]) => void this.announced.push(...changes);
+    const service = new DataService({ port, limits, nowMs, announce, onError: () => undefined });
+    this.#opened.push(service);
+    return service;
+  }
+
+  newUser(): string {
+    return `user-${randomBytes(6).toString('hex')}`;
+  }
+
+  caller(user: string, agent?: string): Caller {
+    return operatorCaller(user, agent);
+  }
+
+  async close(): Promise<void> {
+    for (const service of this.#opened) await service.close();
+  }
+}
+
+/** The code that a call is refused with. */
+export async function refusedWith(code: ErrorCode, call: () => Promise<unknown>): Promise<StoaError> {
+  let refusal: unknown;
+  try {
+    await call();
+  } catch (error) {
+    refusal = error;
+  }
+  assert.ok(refusal instanceof StoaError, `expected ${code}, got ${refusal === undefined ? 'an answer' : String(refusal)}`);
+  assert.equal(refusal.code, code, refusal.message);
+  return refusal;
+}
+
+/** Asks until it holds. Fails with what it saw last. */
+export async function eventually<T>(read: () => Promise<T>, holds: (seen: T) => boolean, secondsMax = 15): Promise<T> {
+  const deadline = Date.now() + secondsMax * 1000;
+  for (;;) {
+    const seen = await read();
+    if (holds(seen)) return seen;
+    assert.ok(Date.now() < deadline, `it never held; the last seen was ${JSON.stringify(seen)}`);
+    await new Promise((resolve) => setTimeout(resolve, 25));
+  }
+}
+
+/** Runs work on many items, a few at a time, so that a slow server is not flooded. */
+export async function inParallel<T>(items: readonly T[], width: number, work: (item: T) => Promise<unknown>): Promise<void> {
+  const queue = [...items];
+  await Promise.all(
+    Array.from({ length: width }, async () => {
+      for (let item = queue.shift(); item !== undefined; item = queue.shift()) await work(item);
+    }),
+  );
+}

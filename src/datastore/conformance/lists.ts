@@ -1,0 +1,153 @@
+/** Conformance: many documents: batches, lists, namespaces, clear. */
+import assert from 'node:assert/strict';
+import { compareCodePoints } from '../code-point-order.js';
+import type { DataService } from '../service.js';
+import type { Caller } from '../../identity/caller.js';
+import { type ConformanceContext, type RegisterTest, inParallel, refusedWith } from './context.js';
+
+/** The order that JavaScript, ICU and many databases get wrong. */
+const hardOrder = ['!', '/', '0', '10', '2', 'A', 'Z', '_', 'a', 'aa', 'a~', 'b', '~', 'é', 'Ω', 'ключ', '中', '～', '😀', '😀a', '🙂'];
+
+export function listTests(test: RegisterTest, context: ConformanceContext): void {
+  test('keys and namespaces are listed in code-point order', async () => {
+    const data = await context.service();
+    const caller = context.caller(context.newUser());
+    const shuffled = hardOrder.toSorted((a, b) => compareCodePoints([...a].toReversed().join(''), [...b].toReversed().join('')));
+    await data.setMany(caller, 'n', Object.fromEntries(shuffled.map((key) => [key, key])));
+    for (const name of shuffled.slice(0, 12)) await data.set(caller, name, 'k', 1);
+    assert.deepEqual((await data.listKeys(caller, 'n')).items.map(({ key }) => key), hardOrder);
+    assert.deepEqual(await everyKey(data, caller, 'n', '', 2), hardOrder);
+    const namespaces = [...shuffled.slice(0, 12), 'n'].toSorted(compareCodePoints);
+    assert.deepEqual((await data.listNamespaces(caller)).items.map(({ namespace }) => namespace), namespaces);
+    const first = await data.listNamespaces(caller, { limit: 5 });
+    const second = await data.listNamespaces(caller, { limit: 100, cursor: first.next_cursor ?? undefined });
+    assert.deepEqual([...first.items, ...second.items].map(({ namespace }) => namespace), namespaces);
+  });
+
+  test('a list of keys says version, size and last write; with values it is the documents', async () => {
+    const data = await context.service();
+    const caller = context.caller(context.newUser());
+    await data.set(caller, 'n', 'a', 'é');
+    await data.set(caller, 'n', 'a', 'éé', { metadata: { m: 1 } });
+    const entry = await data.getEntry(caller, 'n', 'a');
+    assert.deepEqual((await data.listKeys(caller, 'n')).items, [{ key: 'a', version: 2, sizeBytes: 6, updatedAt: entry?.updatedAt }]);
+    const [document] = (await data.listDocuments(caller, 'n')).items;
+    assert.equal(document?.valueJson, '"éé"');
+    assert.deepEqual(document?.metadata, { m: 1 });
+  });
+
+  test('a prefix selects by characters, also where other keys come between in other orders', async () => {
+    const data = await context.service();
+    const caller = context.caller(context.newUser());
+    const keys = ['a', 'a/', 'a/1', 'a/2', 'a0', 'A/', 'b', '😀', '😀/x', '😁', 'a/\u{10ffff}', 'a/~'];
+    await data.setMany(caller, 'n', Object.fromEntries(keys.map((key) => [key, 1])));
+    const matching = (prefix: string) => keys.filter((key) => key.startsWith(prefix)).toSorted(compareCodePoints);
+    for (const prefix of ['', 'a', 'a/', '😀', 'zzz', 'a/\u{10ffff}', '\u{10ffff}']) assert.deepEqual(await everyKey(data, caller, 'n', prefix, 3), matching(prefix));
+  });
+
+  test('pages have no gaps and no repeats while writes go on', async () => {
+    const data = await context.service();
+    const caller = context.caller(context.newUser());
+    const stable = Array.from({ length: 120 }, (_, index) => `k${String(index).padStart(4, '0')}`);
+    await data.setMany(caller, 'n', Object.fromEntries(stable.map((key) => [key, 0])));
+    const race = { on: true };
+    const writer = (async () => {
+      for (let round = 0; race.on; round += 1) {
+        await data.set(caller, 'n', `k${String(round % 120).padStart(4, '0')}+`, round);
+        await data.set(caller, 'n', stable[round % 120] as string, round);
+        await data.delete(caller, 'n', `k${String((round * 7) % 120).padStart(4, '0')}+`);
+      }
+    })();
+    try {
+      for (let round = 0; round < 3; round += 1) {
+        const seen = await everyKey(data, caller, 'n', 'k', 7);
+        assert.equal(new Set(seen).size, seen.length);
+        assert.deepEqual(seen, seen.toSorted(compareCodePoints));
+        assert.deepEqual(seen.filter((key) => !key.endsWith('+')), stable);
+      }
+    } finally {
+      race.on = false;
+      await writer;
+    }
+  });
+
+  test('a cursor of another list is refused', async () => {
+    const data = await context.service();
+    const caller = context.caller(context.newUser());
+    await data.setMany(caller, 'n', { a: 1, b: 2, c: 3 });
+    const { next_cursor } = await data.listKeys(caller, 'n', { limit: 1 });
+    assert.ok(next_cursor !== null);
+    await refusedWith('invalid_cursor', () => data.listKeys(caller, 'other', { cursor: next_cursor }));
+    await refusedWith('invalid_cursor', () => data.listKeys(caller, 'n', { cursor: next_cursor, prefix: 'a' }));
+    await refusedWith('invalid_cursor', () => data.listKeys(caller, 'n', { cursor: 'x' }));
+  });
+
+  test('a batch sets, deletes and reads, and missing keys are left out', async () => {
+    const data = await context.service();
+    const caller = context.caller(context.newUser(), 'batcher');
+    await data.setMany(caller, 'n', { gone: 1, kept: 2 });
+    const answer = await data.batch(caller, 'n', { set: { a: 1, kept: 3 }, delete: ['gone', 'missing'], get: ['a', 'kept', 'gone', 'missing'], metadata: { from: 'batch' } });
+    assert.deepEqual(answer, { set: { a: { version: 1 }, kept: { version: 2 } }, values: { a: 1, kept: 3 }, deleted: 1 });
+    assert.deepEqual((await data.getEntry(caller, 'n', 'kept'))?.metadata, { from: 'batch' });
+    assert.deepEqual(await data.getMany(caller, 'n', ['kept', 'missing', 'kept']), { kept: 3 });
+    await refusedWith('invalid_request', () => data.batch(caller, 'n', { set: { a: 1 }, delete: ['a'] }));
+    const many = Object.fromEntries(Array.from({ length: context.limits.dataBatchKeysMax + 1 }, (_, index) => [`k${index}`, 1]));
+    await refusedWith('too_large', () => data.setMany(caller, 'n', many));
+  });
+
+  test('more than 10,000 keys are listed, read and cleared to the last', async () => {
+    const data = await context.service();
+    const caller = context.caller(context.newUser());
+    const keys = Array.from({ length: 10_050 }, (_, index) => `key-${String(index).padStart(5, '0')}`);
+    const batches = Array.from({ length: Math.ceil(keys.length / 500) }, (_, index) => keys.slice(index * 500, index * 500 + 500));
+    await inParallel(batches, 4, (batch) => data.setMany(caller, 'large', Object.fromEntries(batch.map((key, index) => [key, index]))));
+    await data.set(caller, 'neighbour', 'k', 1);
+    assert.deepEqual(await everyKey(data, caller, 'large', '', 1_000), keys);
+    let read = 0;
+    for await (const document of data.getAll(caller, 'large')) {
+      assert.equal(document.key, keys[read]);
+      read += 1;
+    }
+    assert.equal(read, keys.length);
+    const [summary] = (await data.listNamespaces(caller)).items;
+    assert.equal(summary?.namespace, 'large');
+    assert.equal(summary?.count, keys.length);
+    assert.equal(await data.clear(caller, 'large'), keys.length);
+    assert.equal(await data.clear(caller, 'large'), 0);
+    assert.deepEqual((await data.listKeys(caller, 'large')).items, []);
+    assert.equal(await data.get(caller, 'neighbour', 'k'), 1);
+    assert.deepEqual((await data.listNamespaces(caller)).items.map(({ namespace }) => namespace), ['neighbour']);
+  });
+
+  test('a namespace says how many documents and bytes it has, who worked there and when it last changed', async () => {
+    const data = await context.service();
+    const user = context.newUser();
+    await data.set(context.caller(user, 'writer'), 'n', 'a', 'xxxx');
+    await data.set(context.caller(user, 'writer'), 'n', 'b', 'yy');
+    await data.set(context.caller(user), 'n', 'b', 'yyy');
+    await data.set(context.caller(user, 'gone'), 'n', 'c', 1);
+    await data.delete(context.caller(user, 'deleter'), 'n', 'c');
+    await data.get(context.caller(user, 'reader'), 'n', 'a');
+    await data.tracker.flush();
+    const [summary] = (await data.listNamespaces(context.caller(user))).items;
+    const last = await data.getEntry(context.caller(user), 'n', 'b');
+    assert.equal(summary?.count, 2);
+    assert.equal(summary?.sizeBytes, 11);
+    assert.deepEqual(summary?.agents, ['gone', 'reader', 'writer']);
+    assert.ok(summary !== undefined && last !== undefined && summary.updatedAt >= last.updatedAt);
+    await data.clear(context.caller(user), 'n');
+    await data.set(context.caller(user, 'fresh'), 'n', 'a', 1);
+    assert.deepEqual((await data.listNamespaces(context.caller(user))).items[0]?.agents, ['fresh']);
+  });
+}
+
+async function everyKey(data: DataService, caller: Caller, namespace: string, prefix: string, limit: number): Promise<string[]> {
+  const keys: string[] = [];
+  let cursor: string | undefined;
+  do {
+    const page = await data.listKeys(caller, namespace, { prefix, limit, cursor });
+    keys.push(...page.items.map(({ key }) => key));
+    cursor = page.next_cursor ?? undefined;
+  } while (cursor !== undefined);
+  return keys;
+}

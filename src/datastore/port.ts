@@ -1,0 +1,130 @@
+/** What the data store needs of storage. A backend implements it in one file; the rules are not in it. */
+import type { Idempotency } from '../kernel/once.js';
+import type { Change } from '../kernel/transaction.js';
+import type { DocumentRecord, JsonObject, KeySummary, NamespaceSummary, Scope } from './model.js';
+
+export type MaybePromise<T> = T | Promise<T>;
+
+/** What a backend can do; what it can't is refused at start or at the call, never weakened in silence. */
+export interface DataCapabilities {
+  readonly backend: string;
+  /** A batch is written whole or not at all; otherwise each key has a result of its own. */
+  readonly atomicBatches: boolean;
+  /** Whether a change reaches the feed in the commit that makes it, or right after it. */
+  readonly changes: 'same-commit' | 'after-write';
+  /** Quotas of documents, bytes and namespaces can be kept. */
+  readonly quotas: boolean;
+  /** Bytes of a value's JSON that the database itself can hold; null where it sets no bound. */
+  readonly valueBytesMax: number | null;
+  /** Within this time a counted read reaches the database. */
+  readonly accessFlushMs: number;
+  /** Recorded reads become visible exactly when `recordAccess` resolves, not some time before. */
+  readonly accessVisibleOnResolve: boolean;
+  /** True where `_id` is the primary key, so that two owners could meet under one. */
+  readonly sharedIds: boolean;
+}
+
+/** The version that must be current; 0 means that there must be none, `any` that there must be one; null does not ask. */
+export type ExpectedVersion = number | 'any' | null;
+
+/** One write of a document, checked and encoded. */
+export interface DocumentWrite {
+  readonly key: string;
+  readonly valueJson: string;
+  /** Merged into what is there; null leaves it untouched. */
+  readonly metadata: JsonObject | null;
+  readonly agent: string | null;
+  readonly ifVersion: ExpectedVersion;
+  /** When it expires; null never; undefined leaves the expiry as it is. */
+  readonly expiresAt: string | null | undefined;
+}
+
+export interface DocumentDelete {
+  readonly key: string;
+  readonly ifVersion: ExpectedVersion;
+}
+
+export interface WriteBatch {
+  readonly sets: readonly DocumentWrite[];
+  readonly deletes: readonly DocumentDelete[];
+}
+
+export interface WriteResult {
+  key: string;
+  version: number;
+  sizeBytes: number;
+  updatedAt: string;
+  created: boolean;
+}
+
+/** Results in the order of the batch. An error takes the place of a result where batches are not atomic. */
+export interface BatchResult {
+  sets: (WriteResult | Error)[];
+  /** True where the document was there. */
+  deletes: (boolean | Error)[];
+}
+
+export interface KeyRange {
+  readonly prefix: string;
+  /** The last key of the page before; null begins at the first. */
+  readonly after: string | null;
+  readonly limit: number;
+}
+
+/** Reads of one document by agents, added up. */
+export interface AccessRead {
+  readonly scope: Scope;
+  readonly key: string;
+  readonly count: number;
+  /** The last reader and when; null after a write of the same process that came later. */
+  readonly last: { readonly agent: string; readonly at: string } | null;
+  /** Every agent that was among the readers. */
+  readonly agents: readonly string[];
+}
+
+export interface ClearStep {
+  deleted: number;
+  /** The last key that the step looked at; null when the namespace has no more. */
+  after: string | null;
+}
+
+export interface ExportPage {
+  documents: DocumentRecord[];
+  /** Where to go on, in the backend's own terms; null at the end. */
+  after: string | null;
+}
+
+/** Decides in one look at the current document what to write instead. */
+export type Decide = (current: DocumentRecord | undefined) => DocumentWrite;
+
+/**
+ * The verbs of the data store. Reads and lists answer only documents that have not expired. Lists
+ * are in code-point order of the keys, from an index; fewer items than `limit` mean the end.
+ * Keys in one call are distinct. Names and values are checked before they get here.
+ */
+export interface DataStorePort {
+  readonly capabilities: DataCapabilities;
+  get(scope: Scope, key: string): MaybePromise<DocumentRecord | undefined>;
+  getMany(scope: Scope, keys: readonly string[]): MaybePromise<(DocumentRecord | undefined)[]>;
+  write(scope: Scope, batch: WriteBatch, idempotency: Idempotency | null): Promise<BatchResult>;
+  /** A read-modify-write in one step. Where it is missing, the service loops with `ifVersion`. */
+  modify?(scope: Scope, key: string, decide: Decide): Promise<WriteResult>;
+  listKeys(scope: Scope, range: KeyRange): MaybePromise<KeySummary[]>;
+  listDocuments(scope: Scope, range: KeyRange): MaybePromise<DocumentRecord[]>;
+  /** In code-point order. */
+  listNamespaces(user: string, after: string | null, limit: number): MaybePromise<NamespaceSummary[]>;
+  /** Removes the next documents of a namespace in one commit; the last step forgets its agents. */
+  clearStep(scope: Scope, after: string | null, limit: number): Promise<ClearStep>;
+  /** Adds up counted reads. It never changes anything else, and skips documents that are gone. */
+  recordAccess(reads: readonly AccessRead[]): Promise<void>;
+  /** Every document of every user, expired ones left out, in an order that allows to go on later. */
+  exportPage(after: string | null, limit: number): Promise<ExportPage>;
+  /** Writes documents exactly as they are, over what is there. */
+  restore(documents: readonly DocumentRecord[]): Promise<void>;
+  /** Removes documents that have expired; answers how many. Missing where the backend does it by itself. */
+  sweepExpired?(limit: number): Promise<number>;
+  close(): Promise<void>;
+}
+
+/** Appends to the change feed for a backend that can't do so in its own commit. */
+export type Announce = (changes: readonly Change[]) => Promise<void>;

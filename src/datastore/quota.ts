@@ -1,0 +1,31 @@
+/** Quotas of a user: documents, bytes and namespaces. */
+import { StoaError } from '../errors.js';
+import type { LimitName, Limits } from '../limits.js';
+
+/** What a user has in all, kept, not counted. */
+export interface Usage {
+  documents: number;
+  sizeBytes: number;
+  namespaces: number;
+}
+
+const quotas = [
+  ['documents', 'dataDocumentsPerUserMax', 'documents'],
+  ['sizeBytes', 'dataBytesPerUserMax', 'bytes of values'],
+  ['namespaces', 'dataNamespacesPerUserMax', 'namespaces'],
+] as const satisfies readonly (readonly [keyof Usage, LimitName, string])[];
+
+export function hasQuota(limits: Limits): boolean {
+  return quotas.some(([, limit]) => limits[limit] > 0);
+}
+
+/** Refuses what would take a user over a quota. Shrinking is always allowed, also above it. */
+export function checkQuota(before: Usage, after: Usage, limits: Limits): void {
+  for (const [field, limit, unit] of quotas) {
+    if (limits[limit] === 0 || after[field] <= limits[limit] || after[field] <= before[field]) continue;
+    throw new StoaError('quota_exceeded', `This user may have at most ${limits[limit]} ${unit}.`, {
+      fix: `Delete what is no longer needed, or raise the limit ${limit}.`,
+      details: { limit, max: limits[limit], used: before[field] },
+    });
+  }
+}

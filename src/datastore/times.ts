@@ -1,0 +1,52 @@
+/** Times as the seed writes them: ISO 8601 in UTC. A time without a zone counts as UTC. */
+import { StoaError } from '../errors.js';
+
+const pattern = /^(\d{4}-\d{2}-\d{2})[Tt ](\d{2}:\d{2}(?::\d{2})?)(?:[.,](\d+))?\s*([Zz]|[+-]\d{2}(?::?\d{2})?)?$/;
+
+/** The one spelling of a time: `Z` at the end, no fraction for whole seconds, else three or six digits. */
+export function normaliseTime(text: string): string {
+  return formatMicros(microsOf(text));
+}
+
+export function timeOfMs(ms: number): string {
+  return formatMicros(BigInt(Math.floor(ms)) * 1000n);
+}
+
+/** An expiry always has milliseconds, so that stored texts compare as the times do. */
+export function expiryOfMs(ms: number): string {
+  return new Date(ms).toISOString();
+}
+
+export function msOf(text: string): number {
+  return Number(microsOf(text) / 1000n);
+}
+
+/** The later of two times, of which either may be missing. */
+export function laterTime(a: string | null, b: string | null): string | null {
+  if (a === null) return b;
+  if (b === null) return a;
+  return microsOf(a) >= microsOf(b) ? a : b;
+}
+
+function microsOf(text: string): bigint {
+  const match = pattern.exec(text);
+  if (match !== null) {
+    const [, day, clock = '', fraction = '', zone = 'Z'] = match;
+    const offset = /^[+-]\d{2}$/.test(zone) ? `${zone}:00` : zone.toUpperCase();
+    const ms = Date.parse(`${day}T${clock.length === 5 ? `${clock}:00` : clock}${offset}`);
+    if (!Number.isNaN(ms)) return BigInt(ms) * 1000n + BigInt(fraction.slice(0, 6).padEnd(6, '0'));
+  }
+  throw new StoaError('invalid_data', `"${text}" is not an ISO 8601 time.`);
+}
+
+function formatMicros(micros: bigint): string {
+  // The remainder of a time before 1970 is negative without the second step.
+  const fraction = ((micros % 1_000_000n) + 1_000_000n) % 1_000_000n;
+  const seconds = new Date(Number((micros - fraction) / 1000n)).toISOString().slice(0, -5);
+  if (fraction === 0n) return `${seconds}Z`;
+  return fraction % 1000n === 0n ? `${seconds}.${digits(fraction / 1000n, 3)}Z` : `${seconds}.${digits(fraction, 6)}Z`;
+}
+
+function digits(value: bigint, width: number): string {
+  return value.toString().padStart(width, '0');
+}

@@ -1,0 +1,188 @@
+/** Counted reads: added up in memory, written in batches, never in the way of the read itself. */
+import type { AccessRead, DataStorePort } from './port.js';
+import type { DocumentRecord, Scope } from './model.js';
+import { laterTime, timeOfMs } from './times.js';
+
+interface Tally {
+  readonly scope: Scope;
+  readonly key: string;
+  /** The stored count that the first of these reads saw. */
+  readonly countBefore: number;
+  count: number;
+  lastAgent: string | null;
+  lastAtMs: number;
+  /** The last reader is in it; most documents have one reader at a time. */
+  readonly agents: Set<string>;
+}
+
+export interface AccessTrackerOptions {
+  port: Pick<DataStorePort, 'recordAccess' | 'capabilities'>;
+  /** Documents with unwritten reads that are held at most. */
+  entriesMax: number;
+  nowMs: () => number;
+  /** A flush failed; its reads are kept and tried again. */
+  onError: (error: unknown) => void;
+}
+
+/** Reads handed to the database in one step. */
+const batchMax = 1_000;
+
+export class AccessTracker {
+  readonly #options: AccessTrackerOptions;
+  readonly #exact: boolean;
+  #pending = new Map<string, Tally>();
+  /**
+   * The last batch that was handed over. A read may have looked at the database before or after it
+   * was applied, so it stays until the next one, unless the backend can tell exactly.
+   */
+  #handedOver = new Map<string, Tally>();
+  #flushing: Promise<void> | undefined;
+  #timer: NodeJS.Timeout | undefined;
+  /** Reads that were not counted because the database did not answer and the memory set aside was full. */
+  dropped = 0;
+
+  constructor(options: AccessTrackerOptions) {
+    this.#options = options;
+    this.#exact = options.port.capabilities.accessVisibleOnResolve;
+  }
+
+  /** Counts one read. It costs a look-up in a map, and nothing that could fail. */
+  read(scope: Scope, key: string, agent: string, storedCount: number): void {
+    const id = idOf(scope, key);
+    const tally = this.#pending.get(id);
+    if (tally !== undefined) {
+      tally.count += 1;
+      tally.lastAtMs = this.#options.nowMs();
+      if (tally.lastAgent === agent) return;
+      tally.lastAgent = agent;
+      tally.agents.add(agent);
+      return;
+    }
+    if (this.#pending.size >= this.#options.entriesMax) {
+      void this.flush();
+      if (this.#pending.size >= this.#options.entriesMax) {
+        this.dropped += 1;
+        return;
+      }
+    }
+    this.#pending.set(id, { scope, key, countBefore: storedCount, count: 1, lastAgent: agent, lastAtMs: this.#options.nowMs(), agents: new Set([agent]) });
+    this.#schedule();
+  }
+
+  /** The document with the reads of this process that the database may not show yet. */
+  shown(scope: Scope, record: DocumentRecord): DocumentRecord {
+    const id = idOf(scope, record.key);
+    const pending = this.#pending.get(id);
+    const handedOver = this.#handedOver.get(id);
+    if (pending === undefined && handedOver === undefined) return record;
+    let accessCount = record.accessCount;
+    if (handedOver !== undefined) {
+      accessCount = this.#exact ? accessCount + handedOver.count : Math.max(accessCount, handedOver.countBefore + handedOver.count);
+    }
+    accessCount += pending?.count ?? 0;
+    let { lastAccessedAt, lastAccessedByAgent } = record;
+    for (const tally of [handedOver, pending]) {
+      if (tally === undefined || tally.lastAgent === null) continue;
+      const at = timeOfMs(tally.lastAtMs);
+      if (laterTime(at, lastAccessedAt) !== at) continue;
+      lastAccessedAt = at;
+      lastAccessedByAgent = tally.lastAgent;
+    }
+    return { ...record, accessCount, lastAccessedAt, lastAccessedByAgent };
+  }
+
+  /** A write of this process came after the reads: the writer is now the last who touched it. */
+  written(scope: Scope, key: string): void {
+    for (const tallies of [this.#pending, this.#handedOver]) {
+      const tally = tallies.get(idOf(scope, key));
+      if (tally !== undefined) tally.lastAgent = null;
+    }
+  }
+
+  /** The document is gone: its reads must not count for another one under the same key. */
+  forget(scope: Scope, key: string): void {
+    this.#pending.delete(idOf(scope, key));
+    this.#handedOver.delete(idOf(scope, key));
+  }
+
+  forgetNamespace(scope: Scope): void {
+    for (const tallies of [this.#pending, this.#handedOver]) {
+      for (const [id, tally] of tallies) {
+        if (tally.scope.user === scope.user && tally.scope.namespace === scope.namespace) tallies.delete(id);
+      }
+    }
+  }
+
+  /** Writes what has been counted so far. Never throws; what failed stays counted for the next time. */
+  flush(): Promise<void> {
+    this.#flushing ??= this.#flushAll().finally(() => {
+      this.#flushing = undefined;
+      if (this.#pending.size > 0) this.#schedule();
+    });
+    return this.#flushing;
+  }
+
+  /** Flushes to the end, or until the database refuses. */
+  async close(): Promise<void> {
+    while (this.#pending.size > 0 || this.#flushing !== undefined) {
+      const before = this.#pending.size;
+      await this.flush();
+      if (this.#pending.size >= before && before > 0) break;
+    }
+    clearTimeout(this.#timer);
+  }
+
+  async #flushAll(): Promise<void> {
+    const batch = this.#pending;
+    this.#pending = new Map();
+    this.#handedOver = batch;
+    const tallies = [...batch.entries()];
+    for (let start = 0; start < tallies.length; start += batchMax) {
+      const step = tallies.slice(start, start + batchMax).filter(([id]) => batch.has(id));
+      try {
+        await this.#options.port.recordAccess(step.map(([, tally]) => accessRead(tally)));
+      } catch (error) {
+        for (const [id, tally] of tallies.slice(start)) this.#takeBack(id, tally, batch);
+        this.#options.onError(error);
+        return;
+      }
+      if (this.#exact) for (const [id] of step) batch.delete(id);
+    }
+  }
+
+  /** A batch that could not be written counts again, together with what was read since. */
+  #takeBack(id: string, tally: Tally, batch: Map<string, Tally>): void {
+    if (!batch.delete(id)) return;
+    const later = this.#pending.get(id);
+    if (later === undefined) {
+      this.#pending.set(id, tally);
+      return;
+    }
+    tally.count += later.count;
+    if (later.lastAgent !== null) {
+      tally.lastAgent = later.lastAgent;
+      tally.lastAtMs = later.lastAtMs;
+    }
+    for (const agent of later.agents) tally.agents.add(agent);
+    this.#pending.set(id, tally);
+  }
+
+  #schedule(): void {
+    if (this.#timer !== undefined) return;
+    this.#timer = setTimeout(() => {
+      this.#timer = undefined;
+      void this.flush();
+    }, this.#options.port.capabilities.accessFlushMs / 2);
+    this.#timer.unref();
+  }
+}
+
+function accessRead(tally: Tally): AccessRead {
+  const last = tally.lastAgent === null ? null : { agent: tally.lastAgent, at: timeOfMs(tally.lastAtMs) };
+  return { scope: tally.scope, key: tally.key, count: tally.count, last, agents: [...tally.agents] };
+}
+
+/** Namespaces and user ids have no control characters, so a line break cannot stand inside one. */
+function idOf(scope: Scope, key: string): string {
+  return `${scope.user}\n${scope.namespace}\n${key}`;
+}
