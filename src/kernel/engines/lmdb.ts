@@ -56,6 +56,9 @@ const mapBytesFirst = 64 * 1024 * 1024;
 /** Named databases that one environment can hold: far more than there are families. */
 const familiesMax = 512;
 
+/** Read transactions at a time: the view that reads see, and one for each snapshot that is open. */
+const readersMax = 1024;
+
 export async function openLmdb(config: StoreConfig, families: readonly string[]): Promise<Engine> {
   const path = await prepareDirectory(config.data_dir);
   let root: LmdbRoot | undefined;
@@ -68,6 +71,7 @@ export async function openLmdb(config: StoreConfig, families: readonly string[])
       encoding: 'binary',
       keyEncoding: 'binary',
       maxDbs: familiesMax,
+      maxReaders: readersMax,
       mapSize: mapBytesFirst,
       noSync: !config.sync_writes,
       // With overlapping syncs a commit can be read before it is on disk.
