@@ -14,7 +14,8 @@ export interface Compiled {
 }
 
 export async function compileSources(): Promise<Compiled> {
-  const parent = join(repository, 'dist', 'test');
+  // Not in `dist`, which a build may empty while tests run.
+  const parent = join(repository, 'test', '.compiled');
   await mkdir(parent, { recursive: true });
   const directory = await mkdtemp(join(parent, 'src-'));
   const compiler = join(repository, 'node_modules', 'typescript', 'bin', 'tsc');

@@ -305,6 +305,17 @@ export function engineConformance(name: string, open: OpenEngine, survivesClosin
       });
     });
 
+    it('can hold two hundred snapshots of different moments', async () => {
+      const snapshots = [];
+      for (let round = 0; round < 200; round += 1) {
+        await engine.commit([put('documents', 'a', String(round))]);
+        snapshots.push(engine.snapshot());
+      }
+      const seen = snapshots.map((snapshot) => text(snapshot.next('documents', 1)[0]?.value));
+      expect(seen).toEqual(Array.from({ length: 200 }, (_, round) => String(round)));
+      for (const snapshot of snapshots) await snapshot.close();
+    });
+
     it('counts its entries', async () => {
       await engine.commit([put('documents', 'a', '1'), put('documents', 'b', '2'), put('agents', 'a', '3')]);
       await engine.commit([put('documents', 'a', 'changed'), del('agents', 'a')]);

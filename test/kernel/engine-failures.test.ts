@@ -1,6 +1,8 @@
-import { mkdir, mkdtemp, rm, truncate, writeFile } from 'node:fs/promises';
+import { execFile } from 'node:child_process';
+import { cp, mkdtemp, readdir, rm, truncate, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { promisify } from 'node:util';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { storeConfigDefaults } from '../../src/kernel/engine.js';
 import type { Engine, EngineName } from '../../src/kernel/engine.js';
@@ -111,6 +113,17 @@ describe('rocksdb', () => {
     await expect(open('rocksdb')).rejects.toMatchObject({ code: 'damaged_data' });
   });
 
+  it('names the package to install where it is missing', async () => {
+    // Outside the repository no package is found.
+    const outside = join(dataDir, 'src');
+    await cp(compiled.directory, outside, { recursive: true });
+    await writeFile(join(outside, 'package.json'), '{"type":"module"}');
+    const script = `const { openRocksdb } = await import(${JSON.stringify(join(outside, 'kernel/engines/rocksdb.js'))});
+      await openRocksdb({ data_dir: 'unused' }, []).catch(({ code, fix }) => console.log(JSON.stringify({ code, fix })));`;
+    const { stdout } = await promisify(execFile)(process.execPath, ['--input-type=module', '-e', script]);
+    expect(JSON.parse(stdout)).toEqual({ code: 'missing_package', fix: expect.stringContaining('npm install @nxtedition/rocksdb') });
+  });
+
   it('names the other process when the database is open already', async () => {
     const engine = await open('rocksdb');
     await expect(open('rocksdb')).rejects.toMatchObject({ code: 'locked' });
@@ -123,8 +136,11 @@ describe.each(['lmdb', 'rocksdb'] as const)('%s', (name) => {
     const file = join(dataDir, 'file');
     await writeFile(file, '');
     await expect(open(name, join(file, 'below'))).rejects.toMatchObject({ code: 'invalid_config', fix: expect.stringContaining('write') });
-    await mkdir(join(dataDir, 'taken', 'data.mdb'), { recursive: true });
+  });
+
+  it('makes its directory with all that is above it', async () => {
     await (await open(name, join(dataDir, 'new', 'and', 'deep'))).close();
+    await expect(readdir(join(dataDir, 'new', 'and', 'deep'))).resolves.not.toEqual([]);
   });
 });
 
