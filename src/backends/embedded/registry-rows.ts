@@ -1,0 +1,165 @@
+/** The rows of the registry: reading an agent whole, and writing it with every index entry that follows from it. */
+import { StoaError, messageOf } from '../../errors.js';
+import type { Reader, Transaction } from '../../kernel/transaction.js';
+import { decodeAgent, decodeSession, encodeAgent, encodeSession } from '../../registry/codec.js';
+import { idBytes, sessionBytes } from '../../registry/ids.js';
+import { agentCountKey, agentKey, labelKey, nameKey, sessionByAgentKey, sessionByStatusKey, sessionCountKey, statusKey } from '../../registry/keys.js';
+import { type AgentMeta, type Lease, type SessionRecord, type SessionStatus, type StoredAgent, sessionStatusOf, stateOf } from '../../registry/model.js';
+import { registryFamilies as families } from './registry-families.js';
+
+export const noValue = Buffer.alloc(0);
+
+/** A row of an index: the key says it all. */
+export interface IndexEntry {
+  family: string;
+  key: Buffer;
+}
+
+export function encodeJson(value: unknown): Buffer {
+  return Buffer.from(JSON.stringify(value));
+}
+
+/** Rows of Stoa's own families are JSON that only this backend writes. */
+export function decodeJson<T>(bytes: Buffer, what: string): T {
+  try {
+    return JSON.parse(bytes.toString()) as T;
+  } catch (error) {
+    throw new StoaError('serialization', `A stored ${what} is not JSON: ${messageOf(error)}.`, { cause: error, fix: 'Run "stoa doctor --repair".' });
+  }
+}
+
+export function readAgent(reader: Reader, user: Buffer, agent: Buffer): StoredAgent | undefined {
+  const stored = reader.get(families.agents, agentKey(user, agent));
+  if (stored === undefined) return undefined;
+  const meta = reader.get(families.agentMeta, agent);
+  if (meta === undefined) {
+    throw new StoaError('invalid_data', `The agent ${agent.toString('hex')} has no row in ${families.agentMeta}.`, { fix: 'Run "stoa doctor --repair".' });
+  }
+  return {
+    record: decodeAgent(stored),
+    meta: decodeJson<AgentMeta>(meta, 'agent meta'),
+    lease: readLease(reader, agent),
+    activeSessions: readCount(reader, sessionCountKey(agent)),
+  };
+}
+
+/** The agent with this id, or undefined where there is none or (with a user) where it is somebody else's. */
+export function findAgent(reader: Reader, user: Buffer | null, agentId: string): StoredAgent | undefined {
+  const agent = idBytes(agentId);
+  const owner = reader.get(families.agentsById, agent);
+  if (owner === undefined || (user !== null && !owner.equals(user))) return undefined;
+  return readAgent(reader, owner, agent);
+}
+
+/** Every index entry that follows from an agent's record and meta. */
+export function agentIndexEntries({ record, meta }: Pick<StoredAgent, 'record' | 'meta'>): IndexEntry[] {
+  const user = idBytes(record.user_id);
+  const agent = idBytes(record.agent_id);
+  return [
+    { family: families.agentsByStatus, key: statusKey(stateOf(record), user, agent) },
+    { family: families.agentsByName, key: nameKey(record.name, user, agent) },
+    ...Object.entries(meta.labels).flatMap(([label, value]) => [
+      { family: families.agentsByLabel, key: labelKey(label, null, user, agent) },
+      { family: families.agentsByLabel, key: labelKey(label, value, user, agent) },
+    ]),
+  ];
+}
+
+/** Writes record and meta, and brings the indexes from what they were to what they must be. */
+export function writeAgent(tx: Transaction, before: StoredAgent | undefined, after: StoredAgent): void {
+  const user = idBytes(after.record.user_id);
+  const agent = idBytes(after.record.agent_id);
+  tx.put(families.agents, agentKey(user, agent), encodeAgent(after.record));
+  writeMeta(tx, after);
+  if (before === undefined) {
+    tx.put(families.agentsById, agent, user);
+    addToCount(tx, agentCountKey(user), 1);
+  }
+  const wanted = agentIndexEntries(after);
+  const present = before === undefined ? [] : agentIndexEntries(before);
+  for (const { family, key } of missingFrom(wanted, present)) tx.delete(family, key);
+  for (const { family, key } of missingFrom(present, wanted)) tx.put(family, key, noValue);
+}
+
+export function writeMeta(tx: Transaction, { record, meta }: StoredAgent): void {
+  tx.put(families.agentMeta, idBytes(record.agent_id), encodeJson(meta));
+}
+
+/** Removes everything that `writeAgent` and `writeLease` wrote. */
+export function removeAgent(tx: Transaction, agent: StoredAgent): void {
+  const user = idBytes(agent.record.user_id);
+  const id = idBytes(agent.record.agent_id);
+  tx.delete(families.agents, agentKey(user, id));
+  tx.delete(families.agentMeta, id);
+  tx.delete(families.agentsById, id);
+  tx.delete(families.leases, id);
+  tx.delete(families.counts, sessionCountKey(id));
+  for (const { family, key } of agentIndexEntries(agent)) tx.delete(family, key);
+  addToCount(tx, agentCountKey(user), -1);
+}
+
+export function readLease(reader: Reader, agent: Buffer): Lease | null {
+  const stored = reader.get(families.leases, agent);
+  return stored === undefined ? null : decodeJson<Lease>(stored, 'lease');
+}
+
+export function writeLease(tx: Transaction, agentId: string, lease: Lease): void {
+  tx.put(families.leases, idBytes(agentId), encodeJson(lease));
+}
+
+export function readSession(reader: Reader, session: Buffer): SessionRecord | undefined {
+  const stored = reader.get(families.sessions, session);
+  return stored === undefined ? undefined : decodeSession(stored);
+}
+
+export function sessionIndexEntries(session: SessionRecord): IndexEntry[] {
+  const agent = idBytes(session.agent_id);
+  const id = sessionBytes(session.session_id);
+  // The codec lets no other byte through.
+  const status = sessionStatusOf(session.status) as SessionStatus;
+  return [
+    { family: families.sessionsByAgent, key: sessionByAgentKey(agent, id) },
+    { family: families.sessionsByStatus, key: sessionByStatusKey(status, agent, id) },
+  ];
+}
+
+export function writeSession(tx: Transaction, before: SessionRecord | undefined, after: SessionRecord): void {
+  tx.put(families.sessions, sessionBytes(after.session_id), encodeSession(after));
+  const wanted = sessionIndexEntries(after);
+  const present = before === undefined ? [] : sessionIndexEntries(before);
+  for (const { family, key } of missingFrom(wanted, present)) tx.delete(family, key);
+  for (const { family, key } of missingFrom(present, wanted)) tx.put(family, key, noValue);
+}
+
+export function removeSession(tx: Transaction, session: SessionRecord): void {
+  tx.delete(families.sessions, sessionBytes(session.session_id));
+  for (const { family, key } of sessionIndexEntries(session)) tx.delete(family, key);
+}
+
+export function readCount(reader: Reader, key: Buffer): number {
+  const stored = reader.get(families.counts, key);
+  return stored === undefined ? 0 : Number(stored.readBigUInt64BE(0));
+}
+
+export function addToCount(tx: Transaction, key: Buffer, by: number): number {
+  const count = readCount(tx, key) + by;
+  if (count < 0) throw new StoaError('invalid_data', 'A count of the registry would fall below zero.', { fix: 'Run "stoa doctor --repair".' });
+  writeCount(tx, key, count);
+  return count;
+}
+
+/** A count of nothing has no row. */
+export function writeCount(tx: Transaction, key: Buffer, count: number): void {
+  if (count === 0) {
+    tx.delete(families.counts, key);
+    return;
+  }
+  const value = Buffer.allocUnsafe(8);
+  value.writeBigUInt64BE(BigInt(count));
+  tx.put(families.counts, key, value);
+}
+
+/** The entries of `entries` that `from` does not have. */
+function missingFrom(from: readonly IndexEntry[], entries: readonly IndexEntry[]): IndexEntry[] {
+  return entries.filter(({ family, key }) => !from.some((other) => other.family === family && other.key.equals(key)));
+}
