@@ -25,11 +25,15 @@ export function encodeCursor(list: string, key: Buffer): string {
   return Buffer.concat([tagOf(list), key]).toString('base64url');
 }
 
-/** The key in a cursor. Throws `invalid_cursor` for one that another list made, or nobody. */
-export function decodeCursor(list: string, cursor: string | undefined): Buffer | null {
+/**
+ * The key in a cursor. Throws `invalid_cursor` for one that another list made, or nobody; with
+ * `keyBytes`, also for a key of another length. A cursor can be forged: a list keeps its own bounds.
+ */
+export function decodeCursor(list: string, cursor: string | undefined, keyBytes?: number): Buffer | null {
   if (cursor === undefined) return null;
   const bytes = Buffer.from(cursor, 'base64url');
-  if (bytes.length <= tagBytes || bytes.toString('base64url') !== cursor || !bytes.subarray(0, tagBytes).equals(tagOf(list))) {
+  const isWhole = keyBytes === undefined ? bytes.length > tagBytes : bytes.length === tagBytes + keyBytes;
+  if (!isWhole || bytes.toString('base64url') !== cursor || !bytes.subarray(0, tagBytes).equals(tagOf(list))) {
     throw new StoaError('invalid_cursor', 'The cursor does not belong to this list.', {
       fix: 'Pass next_cursor as it was answered, with the same filters, or begin without one.',
     });

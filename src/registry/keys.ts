@@ -4,6 +4,10 @@ import { agentStateBytes, sessionStatusBytes } from './model.js';
 
 // The seed's layouts. A user and an agent are 32 bytes, a session 16.
 
+export const userKeyBytes = 32;
+export const agentKeyBytes = 64;
+export const sessionKeyBytes = 16;
+
 export function agentKey(user: Buffer, agent: Buffer): Buffer {
   return Buffer.concat([user, agent]);
 }

@@ -1,0 +1,53 @@
+/** Which messaging identity speaks for which agent of the registry. */
+import { StoaError } from '../../errors.js';
+import { prefixRange } from '../../kernel/engine.js';
+import type { Reader, Transaction } from '../../kernel/transaction.js';
+import { idBytes } from '../../registry/ids.js';
+import { linkByAgentKey, linkByIdentityKey, linkPrefix } from '../../registry/keys.js';
+import type { StoredAgent } from '../../registry/model.js';
+import { registryFamilies as families } from './registry-families.js';
+import { findAgent, noValue } from './registry-rows.js';
+
+/** The name under which the directory knows an identity. */
+export function linkDirectoryId(identity: string): string {
+  return `identity:${identity}`;
+}
+
+/** Linking again to the same agent is no error; an identity speaks for one agent. */
+export function linkIdentity(tx: Transaction, { record, meta }: StoredAgent, identity: string): void {
+  const agent = idBytes(record.agent_id);
+  const linked = tx.get(families.identityLinks, linkByIdentityKey(identity));
+  if (linked !== undefined && linked.equals(agent)) return;
+  if (linked !== undefined) throw identityTaken(identity);
+  tx.put(families.identityLinks, linkByAgentKey(agent, identity), noValue);
+  tx.put(families.identityLinks, linkByIdentityKey(identity), agent);
+  tx.change({ domain: 'registry', kind: 'agent.linked', id: record.agent_id, user: meta.user, version: meta.version, facts: { identity } });
+}
+
+export function unlinkIdentity(tx: Transaction, identity: string): void {
+  const agent = tx.get(families.identityLinks, linkByIdentityKey(identity));
+  if (agent === undefined) return;
+  tx.delete(families.identityLinks, linkByAgentKey(agent, identity));
+  tx.delete(families.identityLinks, linkByIdentityKey(identity));
+  const linked = findAgent(tx, null, agent.toString('hex'));
+  if (linked === undefined) return;
+  tx.change({ domain: 'registry', kind: 'agent.unlinked', id: linked.record.agent_id, user: linked.meta.user, version: linked.meta.version, facts: { identity } });
+}
+
+export function linkedAgent(reader: Reader, identity: string): StoredAgent | undefined {
+  const agent = reader.get(families.identityLinks, linkByIdentityKey(identity));
+  return agent === undefined ? undefined : findAgent(reader, null, agent.toString('hex'));
+}
+
+/** Every link of an agent that goes. */
+export function removeLinks(tx: Transaction, agent: Buffer): void {
+  const prefix = linkPrefix(agent);
+  for (const { key } of Array.from(tx.range(families.identityLinks, prefixRange(prefix)))) {
+    tx.delete(families.identityLinks, key);
+    tx.delete(families.identityLinks, linkByIdentityKey(key.subarray(prefix.length).toString()));
+  }
+}
+
+export function identityTaken(identity: string): StoaError {
+  return new StoaError('already_exists', `The identity ${identity} is linked to another agent.`, { fix: 'Unlink it there first.' });
+}

@@ -1,0 +1,95 @@
+/** Lists of the registry: several indexes of one order intersected, several shards merged. */
+import { type RangeOptions, keyAfterPrefix } from '../../kernel/engine.js';
+import type { Store } from '../../kernel/store.js';
+import type { Reader } from '../../kernel/transaction.js';
+import { labelPrefix, namePrefix, statusPrefix } from '../../registry/keys.js';
+import type { AgentFilter, KeyedPage, KeyedPageRequest } from '../../registry/port.js';
+import { registryFamilies as families } from './registry-families.js';
+
+/** An index whose keys are a prefix followed by user and agent. */
+interface AgentIndex {
+  family: string;
+  prefix: Buffer;
+}
+
+/** The keys (user and agent) of the agents that pass every filter, in order, after a key and of one user or all. */
+export function matchingAgents(reader: Reader, filter: AgentFilter, user: Buffer | null, after: Buffer | null): Iterable<Buffer> {
+  const indexes: AgentIndex[] = [];
+  if (filter.label !== undefined) indexes.push({ family: families.agentsByLabel, prefix: labelPrefix(filter.label.name, filter.label.value) });
+  if (filter.name !== undefined) indexes.push({ family: families.agentsByName, prefix: namePrefix(filter.name) });
+  if (filter.status !== undefined) indexes.push({ family: families.agentsByStatus, prefix: statusPrefix(filter.status) });
+  const first = indexes[0] ?? { family: families.agents, prefix: Buffer.alloc(0) };
+  let from = after === null ? Buffer.alloc(0) : justAfter(after);
+  // A forged cursor must not reach below the user's own keys.
+  if (user !== null && Buffer.compare(from, user) < 0) from = user;
+  return indexes.length <= 1 ? keysFrom(reader, first, user, from) : intersection(reader, indexes, user, from);
+}
+
+/** One page over all stores: their ordered keys merged, so that the cursor means the same in each. */
+export function mergedPage<T>(stores: readonly Store[], keysOf: (store: Store) => Iterable<Buffer>, read: (store: Store, key: Buffer) => T | undefined, page: KeyedPageRequest): KeyedPage<T> {
+  const items: T[] = [];
+  let lastKey: Buffer | null = null;
+  for (const { store, key } of merged(stores, keysOf)) {
+    if (items.length === page.limit) return { items, nextKey: lastKey };
+    const item = read(store, key);
+    if (item === undefined) continue;
+    items.push(item);
+    lastKey = key;
+  }
+  return { items, nextKey: null };
+}
+
+function* keysFrom(reader: Reader, { family, prefix }: AgentIndex, user: Buffer | null, from: Buffer): Generator<Buffer> {
+  const lt = keyAfterPrefix(user === null ? prefix : Buffer.concat([prefix, user]));
+  const gte = Buffer.concat([prefix, from]);
+  // Engines take no empty key, also not as a bound.
+  const bounds: RangeOptions = { ...(gte.length > 0 && { gte }), ...(lt !== undefined && { lt }) };
+  for (const { key } of reader.range(family, bounds)) yield key.subarray(prefix.length);
+}
+
+/** Each index in turn is asked for the next key at or after the candidate; a key that all of them have is a match. */
+function* intersection(reader: Reader, indexes: readonly AgentIndex[], user: Buffer | null, from: Buffer): Generator<Buffer> {
+  let candidate = from;
+  let agreeing = 0;
+  for (let turn = 0; ; turn = (turn + 1) % indexes.length) {
+    const next = firstOf(keysFrom(reader, indexes[turn] as AgentIndex, user, candidate));
+    if (next === undefined) return;
+    agreeing = next.equals(candidate) ? agreeing + 1 : 1;
+    candidate = next;
+    if (agreeing < indexes.length) continue;
+    yield candidate;
+    candidate = justAfter(candidate);
+    agreeing = 0;
+  }
+}
+
+function* merged(stores: readonly Store[], keysOf: (store: Store) => Iterable<Buffer>): Generator<{ store: Store; key: Buffer }> {
+  const heads = stores.map((store) => {
+    const iterator = keysOf(store)[Symbol.iterator]();
+    return { store, iterator, current: iterator.next() };
+  });
+  try {
+    for (;;) {
+      let least: (typeof heads)[number] | undefined;
+      for (const head of heads) {
+        if (head.current.done === true) continue;
+        if (least === undefined || Buffer.compare(head.current.value, least.current.value as Buffer) < 0) least = head;
+      }
+      if (least === undefined || least.current.done === true) return;
+      yield { store: least.store, key: least.current.value };
+      least.current = least.iterator.next();
+    }
+  } finally {
+    for (const { iterator } of heads) iterator.return?.();
+  }
+}
+
+function firstOf(keys: Iterable<Buffer>): Buffer | undefined {
+  for (const key of keys) return key;
+  return undefined;
+}
+
+/** The least key after this one. */
+function justAfter(key: Buffer): Buffer {
+  return Buffer.concat([key, Buffer.of(0)]);
+}

@@ -1,0 +1,109 @@
+/** Sessions in the embedded store, and what opening and closing them does to their agent. */
+import { StoaError } from '../../errors.js';
+import { once, type Idempotency } from '../../kernel/once.js';
+import type { Reader, Transaction } from '../../kernel/transaction.js';
+import type { Limits } from '../../limits.js';
+import { idBytes, sessionBytes } from '../../registry/ids.js';
+import { sessionCountKey } from '../../registry/keys.js';
+import { type SessionRecord, type StoredAgent, sessionStatusBytes, stateOf } from '../../registry/model.js';
+import type { WriteGuard } from '../../registry/port.js';
+import { stateForSession } from '../../registry/transitions.js';
+import type { AgentVerbs } from './registry-agents.js';
+import type { LeaseVerbs } from './registry-leases.js';
+import { addToCount, readSession, writeSession } from './registry-rows.js';
+
+export class SessionVerbs {
+  readonly #limits: Limits;
+  readonly #agents: AgentVerbs;
+  readonly #leases: LeaseVerbs;
+
+  constructor(limits: Limits, agents: AgentVerbs, leases: LeaseVerbs) {
+    this.#limits = limits;
+    this.#agents = agents;
+    this.#leases = leases;
+  }
+
+  /** The session, or undefined where there is none or where it is another user's. */
+  find(reader: Reader, user: Buffer | null, sessionId: string): SessionRecord | undefined {
+    const session = readSession(reader, sessionBytes(sessionId));
+    if (session === undefined || (user !== null && session.user_id !== user.toString('hex'))) return undefined;
+    return session;
+  }
+
+  open(tx: Transaction, user: Buffer | null, agentId: string, sessionId: string, guard: WriteGuard, idempotency: Idempotency | null): SessionRecord {
+    return once(tx, idempotency, () => this.#open(tx, user, agentId, sessionId, guard));
+  }
+
+  close(tx: Transaction, user: Buffer | null, agentId: string | null, sessionId: string, guard: WriteGuard): SessionRecord {
+    const session = this.find(tx, user, sessionId);
+    if (session === undefined || (agentId !== null && session.agent_id !== agentId)) throw sessionNotFound(sessionId);
+    const agent = this.#agents.require(tx, user, session.agent_id);
+    this.#leases.checkFence(tx, agent, guard.fence);
+    if (session.status === sessionStatusBytes.closed) return session;
+    const closed: SessionRecord = { ...session, status: sessionStatusBytes.closed, closed_at: tx.nowMs };
+    writeSession(tx, session, closed);
+    const activeSessions = addToCount(tx, sessionCountKey(idBytes(session.agent_id)), -1);
+    this.#announce(tx, agent, 'session.closed', sessionId);
+    const left = { ...agent, activeSessions };
+    if (activeSessions === 0 && stateOf(agent.record) === 'running') this.#agents.apply(tx, left, { status: 'idle' }, { session: sessionId });
+    else this.#agents.noteActivity(tx, left);
+    return closed;
+  }
+
+  #open(tx: Transaction, user: Buffer | null, agentId: string, sessionId: string, guard: WriteGuard): SessionRecord {
+    const agent = this.#agents.require(tx, user, agentId);
+    this.#leases.checkFence(tx, agent, guard.fence);
+    const status = stateForSession(stateOf(agent.record));
+    this.#checkRoom(agent);
+    if (readSession(tx, sessionBytes(sessionId)) !== undefined) throw sessionExists(sessionId);
+    const session: SessionRecord = {
+      session_id: sessionId,
+      agent_id: agentId,
+      user_id: agent.record.user_id,
+      status: sessionStatusBytes.active,
+      created_at: tx.nowMs,
+      closed_at: null,
+    };
+    writeSession(tx, undefined, session);
+    const activeSessions = addToCount(tx, sessionCountKey(idBytes(agentId)), 1);
+    const busy = { ...agent, activeSessions };
+    this.#announce(tx, agent, 'session.opened', sessionId);
+    if (status === null) {
+      this.#agents.noteActivity(tx, busy);
+      return session;
+    }
+    const woken = this.#agents.apply(tx, busy, { status }, { session: sessionId });
+    // Whoever runs agents listens for this one.
+    if (status === 'provisioning') this.#announce(tx, woken, 'agent.wake_requested', sessionId);
+    return session;
+  }
+
+  #checkRoom(agent: StoredAgent): void {
+    const { sessionsPerAgentMax } = this.#limits;
+    if (agent.activeSessions < sessionsPerAgentMax) return;
+    throw new StoaError('quota_exceeded', `The agent has ${agent.activeSessions} active sessions, as many as it may have.`, {
+      fix: 'Close a session first.',
+      details: { active_sessions: agent.activeSessions, sessions_max: sessionsPerAgentMax },
+    });
+  }
+
+  #announce(tx: Transaction, { record, meta }: StoredAgent, kind: string, session: string): void {
+    const isOfAgent = kind.startsWith('agent.');
+    tx.change({
+      domain: 'registry',
+      kind,
+      id: isOfAgent ? record.agent_id : session,
+      user: meta.user,
+      version: isOfAgent ? meta.version : null,
+      facts: isOfAgent ? { session } : { agent: record.agent_id },
+    });
+  }
+}
+
+export function sessionNotFound(sessionId: string): StoaError {
+  return new StoaError('not_found', `There is no session ${sessionId}.`);
+}
+
+export function sessionExists(sessionId: string): StoaError {
+  return new StoaError('already_exists', `There is a session ${sessionId} already.`, { fix: 'A session does not reopen: open one with another id.' });
+}

@@ -1,0 +1,224 @@
+/** The registry on the embedded kernel: each operation one transaction in the shard of its user. */
+import { userKey } from '../../identity/user-key.js';
+import { prefixRange } from '../../kernel/engine.js';
+import type { Kernel } from '../../kernel/kernel.js';
+import type { Idempotency } from '../../kernel/once.js';
+import type { Store } from '../../kernel/store.js';
+import type { Transaction } from '../../kernel/transaction.js';
+import type { AgentChange } from '../../registry/changes.js';
+import { NanosecondClock, idBytes, makeAgentId, makeSessionId } from '../../registry/ids.js';
+import { agentCountKey, sessionStatusPrefix } from '../../registry/keys.js';
+import type { LeaseTimes } from '../../registry/lease.js';
+import type { Lease, SessionRecord, SessionStatus, StoredAgent, StoredUser } from '../../registry/model.js';
+import type { AgentFilter, CreateAgent, KeyedPage, KeyedPageRequest, PutAgent, RegistryPort, UserChange, UserScope, WriteGuard } from '../../registry/port.js';
+import type { AgentVerb } from '../../registry/transitions.js';
+import { AgentVerbs, activityTimer, agentNotFound } from './registry-agents.js';
+import { registryFamilies as families } from './registry-families.js';
+import { LeaseVerbs, leaseTimer } from './registry-leases.js';
+import { identityTaken, linkDirectoryId, linkIdentity, linkedAgent, unlinkIdentity } from './registry-links.js';
+import { matchingAgents, mergedPage } from './registry-lists.js';
+import { findAgent, readAgent, readCount, readSession } from './registry-rows.js';
+import { SessionVerbs, sessionExists, sessionNotFound } from './registry-sessions.js';
+import { UserVerbs, keyOfUser } from './registry-users.js';
+
+export { registryFamilies } from './registry-families.js';
+export { decodeRegistryEntry } from './registry-inspect.js';
+export type { PresenceLostHook } from './registry-leases.js';
+
+/** The registry's operations over an open transaction, for joining them with those of other domains. */
+export class RegistryVerbs {
+  readonly users: UserVerbs;
+  readonly leases: LeaseVerbs;
+  readonly agents: AgentVerbs;
+  readonly sessions: SessionVerbs;
+
+  constructor(kernel: Kernel) {
+    const { limits } = kernel;
+    const outages = () => kernel.outages;
+    this.users = new UserVerbs(limits);
+    this.leases = new LeaseVerbs(limits, outages);
+    this.agents = new AgentVerbs(limits, outages, this.users, this.leases);
+    this.sessions = new SessionVerbs(limits, this.agents, this.leases);
+    kernel.handleTimer(leaseTimer, (tx, reference) => this.leases.timerRang(tx, reference));
+    kernel.handleTimer(activityTimer, (tx, reference) => this.agents.timerRang(tx, reference));
+  }
+}
+
+/** A scope's store and key: where to look, and whose things count. */
+interface Place {
+  store: Store;
+  user: Buffer | null;
+}
+
+export class EmbeddedRegistry implements RegistryPort {
+  readonly verbs: RegistryVerbs;
+  readonly #kernel: Kernel;
+  readonly #clock = new NanosecondClock();
+
+  constructor(kernel: Kernel) {
+    this.#kernel = kernel;
+    this.verbs = new RegistryVerbs(kernel);
+  }
+
+  leaseTimes(): LeaseTimes {
+    return this.verbs.leases.times();
+  }
+
+  nowMs(): number {
+    return this.#kernel.nowMs();
+  }
+
+  async createAgent(input: CreateAgent, idempotency: Idempotency | null): Promise<StoredAgent> {
+    const user = userKey(input.user);
+    const agentId = makeAgentId(user, input.name, this.#clock.next(this.nowMs()));
+    await this.#kernel.enter(agentId, user);
+    return this.#kernel.storeOf(user).transact((tx) => this.verbs.agents.create(tx, agentId, input, idempotency));
+  }
+
+  async putAgent(input: PutAgent, guard: WriteGuard): Promise<StoredAgent> {
+    const user = userKey(input.user);
+    const store = this.#kernel.storeOf(user);
+    const known = this.#kernel.locate(input.agentId);
+    if (known !== undefined && known !== store && findAgent(known, null, input.agentId) !== undefined) throw agentNotFound(input.agentId);
+    await this.#kernel.enter(input.agentId, user);
+    return store.transact((tx) => this.verbs.agents.put(tx, input, guard));
+  }
+
+  async getAgent(scope: UserScope, agentId: string): Promise<StoredAgent | undefined> {
+    const place = this.#place(scope, agentId);
+    return place === undefined ? undefined : findAgent(place.store, place.user, agentId);
+  }
+
+  async listAgents(scope: UserScope, filter: AgentFilter, page: KeyedPageRequest): Promise<KeyedPage<StoredAgent>> {
+    const user = scope === null ? null : this.#userOf(scope);
+    const stores = user === null ? this.#kernel.stores : [this.#kernel.storeOf(user)];
+    return mergedPage(stores, (store) => matchingAgents(store, filter, user, page.after), readAgentAt, page);
+  }
+
+  async countAgents(user: string): Promise<number> {
+    const key = this.#userOf(user);
+    return readCount(this.#kernel.storeOf(key), agentCountKey(key));
+  }
+
+  updateAgent(scope: UserScope, agentId: string, change: AgentChange, guard: WriteGuard): Promise<StoredAgent> {
+    return this.#transact(scope, agentId, (tx, user) => this.verbs.agents.update(tx, user, agentId, change, guard));
+  }
+
+  moveAgent(scope: UserScope, agentId: string, verb: AgentVerb, guard: WriteGuard): Promise<StoredAgent> {
+    return this.#transact(scope, agentId, (tx, user) => this.verbs.agents.move(tx, user, agentId, verb, guard));
+  }
+
+  deleteAgent(scope: UserScope, agentId: string, guard: WriteGuard): Promise<void> {
+    return this.#transact(scope, agentId, (tx, user) => this.verbs.agents.delete(tx, user, agentId, guard));
+  }
+
+  heartbeat(scope: UserScope, agentId: string, holder: string, guard: WriteGuard): Promise<Lease> {
+    return this.#transact(scope, agentId, (tx, user) => this.verbs.leases.heartbeat(tx, this.verbs.agents.require(tx, user, agentId), holder, guard));
+  }
+
+  releaseLease(scope: UserScope, agentId: string, holder: string | null, guard: WriteGuard): Promise<void> {
+    return this.#transact(scope, agentId, (tx, user) => this.verbs.leases.release(tx, this.verbs.agents.require(tx, user, agentId), holder, guard));
+  }
+
+  async openSession(scope: UserScope, agentId: string, sessionId: string | null, guard: WriteGuard, idempotency: Idempotency | null): Promise<SessionRecord> {
+    const place = this.#place(scope, agentId);
+    const owner = place?.store.get(families.agentsById, idBytes(agentId));
+    if (place === undefined || owner === undefined) throw agentNotFound(agentId);
+    const id = sessionId ?? makeSessionId(this.nowMs());
+    const known = this.#kernel.locate(id);
+    if (known !== undefined && known !== place.store && this.verbs.sessions.find(known, null, id) !== undefined) throw sessionExists(id);
+    await this.#kernel.enter(id, owner);
+    return place.store.transact((tx) => this.verbs.sessions.open(tx, place.user, agentId, id, guard, idempotency));
+  }
+
+  async getSession(scope: UserScope, sessionId: string): Promise<SessionRecord | undefined> {
+    const place = this.#place(scope, sessionId);
+    return place === undefined ? undefined : this.verbs.sessions.find(place.store, place.user, sessionId);
+  }
+
+  async listSessions(scope: UserScope, agentId: string, status: SessionStatus | undefined, page: KeyedPageRequest): Promise<KeyedPage<SessionRecord>> {
+    const place = this.#place(scope, agentId);
+    if (place === undefined || findAgent(place.store, place.user, agentId) === undefined) throw agentNotFound(agentId);
+    const agent = idBytes(agentId);
+    const family = status === undefined ? families.sessionsByAgent : families.sessionsByStatus;
+    const prefix = status === undefined ? agent : sessionStatusPrefix(status, agent);
+    const bounds = prefixRange(prefix);
+    if (page.after !== null) Object.assign(bounds, { gte: undefined, gt: Buffer.concat([prefix, page.after]) });
+    const keys = function* (store: Store) {
+      for (const { key } of store.range(family, bounds)) yield key.subarray(prefix.length);
+    };
+    return mergedPage([place.store], keys, readSession, page);
+  }
+
+  async closeSession(scope: UserScope, agentId: string | null, sessionId: string, guard: WriteGuard): Promise<SessionRecord> {
+    const place = this.#place(scope, sessionId);
+    if (place === undefined) throw sessionNotFound(sessionId);
+    return place.store.transact((tx) => this.verbs.sessions.close(tx, place.user, agentId, sessionId, guard));
+  }
+
+  putUser(user: string, change: UserChange): Promise<StoredUser> {
+    return this.#kernel.storeOf(userKey(user)).transact((tx) => this.verbs.users.put(tx, user, change));
+  }
+
+  async getUser(user: string): Promise<StoredUser | undefined> {
+    const key = this.#userOf(user);
+    return this.verbs.users.read(this.#kernel.storeOf(key), key);
+  }
+
+  async listUsers(page: KeyedPageRequest): Promise<KeyedPage<StoredUser>> {
+    const keys = function* (store: Store) {
+      for (const { key } of store.range(families.users, page.after === null ? {} : { gt: page.after })) yield key;
+    };
+    return mergedPage(this.#kernel.stores, keys, (store, key) => this.verbs.users.read(store, key), page);
+  }
+
+  async sawUser(user: string): Promise<void> {
+    const key = this.#userOf(user);
+    const store = this.#kernel.storeOf(key);
+    const known = this.verbs.users.read(store, key);
+    if (known === undefined || this.verbs.users.isSeenLately(known.record, this.nowMs())) return;
+    await store.transact((tx) => this.verbs.users.saw(tx, user));
+  }
+
+  async linkIdentity(scope: UserScope, agentId: string, identity: string): Promise<void> {
+    const agent = await this.getAgent(scope, agentId);
+    if (agent === undefined) throw agentNotFound(agentId);
+    const linked = await this.linkedAgent(identity);
+    if (linked !== undefined && linked.record.agent_id !== agentId) throw identityTaken(identity);
+    await this.#kernel.enter(linkDirectoryId(identity), idBytes(agent.record.user_id));
+    await this.#transact(scope, agentId, (tx, user) => linkIdentity(tx, this.verbs.agents.require(tx, user, agentId), identity));
+  }
+
+  async unlinkIdentity(identity: string): Promise<void> {
+    await this.#kernel.locate(linkDirectoryId(identity))?.transact((tx) => unlinkIdentity(tx, identity));
+  }
+
+  async linkedAgent(identity: string): Promise<StoredAgent | undefined> {
+    const store = this.#kernel.locate(linkDirectoryId(identity));
+    return store === undefined ? undefined : linkedAgent(store, identity);
+  }
+
+  /** Where a thing of this scope lies: in the user's shard, or where the directory has it. */
+  #place(scope: UserScope, id: string): Place | undefined {
+    if (scope !== null) {
+      const user = this.#userOf(scope);
+      return { store: this.#kernel.storeOf(user), user };
+    }
+    const store = this.#kernel.locate(id);
+    return store === undefined ? undefined : { store, user: null };
+  }
+
+  #userOf(user: string): Buffer {
+    return keyOfUser(this.#kernel.storeOf(userKey(user)), user);
+  }
+
+  async #transact<T>(scope: UserScope, agentId: string, body: (tx: Transaction, user: Buffer | null) => T): Promise<T> {
+    const place = this.#place(scope, agentId);
+    if (place === undefined) throw agentNotFound(agentId);
+    return place.store.transact((tx) => body(tx, place.user));
+  }
+}
+
+function readAgentAt(store: Store, key: Buffer): StoredAgent | undefined {
+  return readAgent(store, key.subarray(0, 32), key.subarray(32));
+}

@@ -1,0 +1,23 @@
+/** Which of the registry's things a caller reaches. */
+import { StoaError } from '../errors.js';
+import type { Caller } from '../identity/caller.js';
+import type { UserScope } from './port.js';
+
+export function requireWrite(caller: Caller): void {
+  if (!caller.scopes.write) throw new StoaError('forbidden', 'These credentials can only read.', { fix: 'Use a token with the scope to write.' });
+}
+
+export function requireOperator(caller: Caller): void {
+  if (caller.kind !== 'operator') throw new StoaError('forbidden', 'Only the operator may do this.');
+}
+
+/** A signed agent reaches its own record only, not its user's others. */
+export function requireUserWide(caller: Caller): void {
+  if (caller.kind === 'agent') throw new StoaError('forbidden', 'A signed agent reaches its own record only.', { fix: 'Use a token of its user.' });
+}
+
+/** Where to look for an agent: among one user's or all. Another agent's record is not there for a signed agent. */
+export function scopeOf(caller: Caller, agentId: string): UserScope {
+  if (caller.kind === 'agent' && caller.agentId !== agentId) throw new StoaError('not_found', `There is no agent ${agentId}.`);
+  return caller.everyUser ? null : caller.user;
+}

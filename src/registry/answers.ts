@@ -1,0 +1,40 @@
+/** The registry's records as callers see them: words for states, the lease as it is by now. */
+import type { Limits } from '../limits.js';
+import { type LeaseTimes, lapsesAtMs, presenceOf } from './lease.js';
+import { type Lease, type SessionRecord, type SessionStatus, type StoredAgent, type StoredUser, sessionStatusOf, stateOf } from './model.js';
+import type { AgentAnswer, LeaseAnswer, SessionAnswer, UserAnswer } from './schemas.js';
+
+export function agentAnswer({ record, meta, lease, activeSessions }: StoredAgent, times: LeaseTimes, nowMs: number): AgentAnswer {
+  const presence = presenceOf(lease, times, nowMs);
+  return {
+    agent_id: record.agent_id,
+    user_id: record.user_id,
+    user: meta.user,
+    name: record.name,
+    status: stateOf(record),
+    spec: record.spec,
+    labels: meta.labels,
+    error_message: meta.errorMessage,
+    created_at: record.created_at,
+    updated_at: record.updated_at,
+    last_heartbeat_at: lease === null ? record.last_heartbeat_at : Math.max(lease.renewedAtMs, record.last_heartbeat_at ?? 0),
+    version: meta.version,
+    presence,
+    lease: presence === 'live' || presence === 'lapsed' ? leaseAnswer(lease, times) : null,
+    active_sessions: activeSessions,
+  };
+}
+
+export function leaseAnswer(lease: Lease | null, times: LeaseTimes): LeaseAnswer | null {
+  if (lease === null || lease.holder === null) return null;
+  return { holder: lease.holder, fence: lease.fence, expires_at: lapsesAtMs(lease, times) };
+}
+
+export function sessionAnswer(session: SessionRecord): SessionAnswer {
+  // The codec lets no other byte through.
+  return { ...session, status: sessionStatusOf(session.status) as SessionStatus };
+}
+
+export function userAnswer({ record, user, agents, agentsMax }: StoredUser, limits: Limits): UserAnswer {
+  return { ...record, user, agents, agents_max: agentsMax ?? limits.agentsPerUserMax };
+}
