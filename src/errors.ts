@@ -51,6 +51,10 @@ export const errorKinds = {
   resync: { status: 410, exit: 6, title: 'The position is too old' },
   /** The body is larger than the limit. */
   too_large: { status: 413, exit: 2, title: 'Too large' },
+  /** The request did not arrive whole in time. */
+  request_timeout: { status: 408, exit: 6, title: 'The request took too long to arrive' },
+  /** The headers of the request are larger than the limit. */
+  headers_too_large: { status: 431, exit: 2, title: 'The headers are too large' },
   /** The Content-Type is not one that the route reads. */
   unsupported_media_type: { status: 415, exit: 2, title: 'The content type is not supported' },
   /** The request is well formed, but a value in it cannot be accepted: too long, or naming what is not there. */

@@ -19,15 +19,19 @@ export const limitDefinitions = {
 
   // Wire
   bodyBytesMax: { default: 17 * 1024 * 1024, about: 'Bytes of a request body.' },
+  jsonDepthMax: { default: 200, about: 'Levels of nesting in a JSON body.' },
   pageItemsDefault: { default: 100, about: 'Items on a page of a list when no limit is given.' },
   pageItemsMax: { default: 1_000, about: 'Items on a page of a list; a larger limit is clamped.' },
   headerBytesMax: { default: 16 * 1024, about: 'Bytes of the headers of a request.' },
   requestSecondsMax: { default: 60, about: 'Time in which a request must have arrived whole.' },
   streamsMax: { default: 5_000, about: 'Open event streams of the whole server.' },
   streamBufferBytesMax: { default: 1024 * 1024, about: 'Bytes waiting for a slow stream reader before it is told to resync and cut off.' },
+  streamStallSecondsMax: { default: 60, about: 'Time for which a stream reader may take nothing before it is cut off.' },
   streamHeartbeatSeconds: { default: 15, about: 'Pause after which an idle stream sends a comment.' },
   idempotencyKeyBytesMax: { default: 255, about: 'Bytes of an Idempotency-Key.' },
   idempotencySeconds: { default: 24 * 3600, about: 'Time for which the answer to an Idempotency-Key is kept.' },
+  stopSecondsMax: { default: 30, about: 'Time in which running requests may finish when the server stops.' },
+  pathSegmentCharactersMax: { default: 8_192, about: 'Characters of one parameter in a path.' },
   requestsPerMinuteMax: { default: 0, about: 'Requests a minute on /v1 from one caller; 0 means no limit.' },
 
   // Identity
@@ -35,6 +39,8 @@ export const limitDefinitions = {
   agentHeaderBytesMax: { default: 256, about: 'Bytes of the agent name in Stoa-Agent.' },
   emailBytesMax: { default: 254, about: 'Bytes of an e-mail address.' },
   tokensPerUserMax: { default: 100, about: 'Live tokens of one user.' },
+  tokensCachedMax: { default: 10_000, about: 'Verified tokens kept in memory.' },
+  tokenUseSeconds: { default: 60, about: 'Pause after which the last use of tokens is written down.' },
   tokenNameCharactersMax: { default: 100, about: 'Characters of a token\'s name.' },
 
   // Data store

@@ -65,6 +65,8 @@ export class EventStream {
   readonly #limits: Limits;
   readonly #options: StreamOptions;
   readonly #heartbeat: NodeJS.Timeout;
+  #waiting: (() => void)[] = [];
+  #stalledSinceMs: number | undefined;
   #busy = false;
   #ended = false;
 
@@ -85,6 +87,7 @@ export class EventStream {
     // A reader that goes away raises an error on the socket; the close that follows is what ends the stream.
     raw.on('error', () => this.#finish());
     raw.on('close', () => this.#finish());
+    raw.on('drain', () => this.#release());
     this.#heartbeat = setInterval(() => this.#beat(), limits.streamHeartbeatSeconds * 1000);
     this.#heartbeat.unref();
   }
@@ -99,6 +102,13 @@ export class EventStream {
     return this.#write(lines.join(''));
   }
 
+  /** Resolves when the reader has taken what was sent, or the stream has ended. */
+  async drained(): Promise<void> {
+    const { raw } = this.#reply;
+    if (this.#ended || !raw.writableNeedDrain) return;
+    await new Promise<void>((resolve) => this.#waiting.push(resolve));
+  }
+
   end(): void {
     if (this.#ended) return;
     this.#reply.raw.end();
@@ -106,6 +116,10 @@ export class EventStream {
   }
 
   #beat(): void {
+    if (this.#isStalled()) {
+      this.#reply.raw.destroy();
+      return;
+    }
     if (this.#busy) {
       this.#busy = false;
       return;
@@ -114,6 +128,16 @@ export class EventStream {
     if (idle === undefined) this.#write(': idle\n\n');
     else this.send(idle);
     this.#busy = false;
+  }
+
+  /** A reader that takes nothing for long holds a place that others could have. */
+  #isStalled(): boolean {
+    if (!this.#reply.raw.writableNeedDrain) {
+      this.#stalledSinceMs = undefined;
+      return false;
+    }
+    this.#stalledSinceMs ??= performance.now();
+    return performance.now() - this.#stalledSinceMs > this.#limits.streamStallSecondsMax * 1_000;
   }
 
   #write(text: string): boolean {
@@ -131,6 +155,13 @@ export class EventStream {
     if (this.#ended) return;
     this.#ended = true;
     clearInterval(this.#heartbeat);
+    this.#release();
     this.#options.onEnd?.();
+  }
+
+  #release(): void {
+    const waiting = this.#waiting;
+    this.#waiting = [];
+    for (const resolve of waiting) resolve();
   }
 }

@@ -3,6 +3,7 @@ import type { FastifyReply, FastifyRequest } from 'fastify';
 import { z } from 'zod';
 import type { Caller } from '../identity/caller.js';
 import type { Stoa } from '../index.js';
+import type { Idempotency } from '../kernel/once.js';
 import type { LimitName } from '../limits.js';
 import type { EventStreams } from './event-stream.js';
 
@@ -15,13 +16,6 @@ export type Principal = 'operator' | 'user' | 'agent' | 'anyone';
 export const authenticated = ['operator', 'user', 'agent'] as const satisfies readonly Principal[];
 export const operatorOnly = ['operator'] as const satisfies readonly Principal[];
 export const anyone = ['anyone'] as const satisfies readonly Principal[];
-
-/** The Idempotency-Key of a request, made safe against other callers and other bodies. */
-export interface Idempotency {
-  scope: string;
-  key: string;
-  fingerprint: string;
-}
 
 /** An answer that is not JSON. */
 export interface OtherContent {

@@ -1,0 +1,116 @@
+/** Tokens in the kernel's first shard: by id, and by user for lists. */
+import { StoaError } from '../../errors.js';
+import type { IdentityPort, TokenWithUse } from '../../identity/port.js';
+import { type TokenRecord, isExpired } from '../../identity/tokens.js';
+import { userKey } from '../../identity/user-key.js';
+import { prefixRange } from '../../kernel/engine.js';
+import type { Kernel } from '../../kernel/kernel.js';
+import { type Idempotency, once } from '../../kernel/once.js';
+import type { Reader, Transaction } from '../../kernel/transaction.js';
+
+const families = {
+  /** Token id (10 bytes) → record as JSON. */
+  tokens: 'identity/tokens',
+  /** User (32 bytes) ‖ token id → nothing. */
+  tokensByUser: 'identity/tokens_by_user',
+  /** Token id → time of its last use, apart from the record because it changes without anyone's doing. */
+  tokenUses: 'identity/token_uses',
+} as const;
+
+export const identityFamilies: readonly string[] = Object.values(families);
+
+const expiryTimer = 'identity.token';
+
+export class EmbeddedIdentity implements IdentityPort {
+  readonly #kernel: Kernel;
+  readonly #onExpired: (id: string) => void;
+
+  constructor(kernel: Kernel, onExpired: (id: string) => void = () => undefined) {
+    this.#kernel = kernel;
+    this.#onExpired = onExpired;
+    kernel.handleTimer(expiryTimer, (tx, reference) => {
+      const record = readToken(tx, reference);
+      if (record === undefined || !isExpired(record, tx.nowMs)) return;
+      removeToken(tx, record, 'token.expired');
+      this.#onExpired(record.id);
+    });
+  }
+
+  createToken(record: TokenRecord, perUserMax: number, idempotency: Idempotency | null): Promise<TokenRecord> {
+    return this.#kernel.root.transact((tx) => once(tx, idempotency, () => createToken(tx, record, perUserMax), { keep: false }));
+  }
+
+  findToken(id: string): TokenRecord | undefined {
+    return readToken(this.#kernel.root, Buffer.from(id, 'hex'));
+  }
+
+  listTokens(user: string, limit: number, afterId: string | undefined): TokenWithUse[] {
+    const { root } = this.#kernel;
+    return tokenIds(root, user, limit, afterId).flatMap((id) => {
+      const record = readToken(root, id);
+      const use = root.get(families.tokenUses, id);
+      return record === undefined ? [] : [{ record, lastUsedAtMs: use === undefined ? undefined : Number(use.toString()) }];
+    });
+  }
+
+  revokeTokens(user: string, id: string | undefined): Promise<string[]> {
+    return this.#kernel.root.transact((tx) => {
+      const ids = id === undefined ? tokenIds(tx, user, Infinity, undefined) : [Buffer.from(id, 'hex')];
+      return ids.flatMap((tokenId) => {
+        const record = readToken(tx, tokenId);
+        if (record === undefined || record.user !== user) return [];
+        removeToken(tx, record, 'token.revoked');
+        return [record.id];
+      });
+    });
+  }
+
+  recordUses(uses: ReadonlyMap<string, number>): Promise<void> {
+    return this.#kernel.root.transact((tx) => {
+      for (const [id, atMs] of uses) {
+        const key = Buffer.from(id, 'hex');
+        // A token that was revoked meanwhile leaves nothing behind.
+        if (tx.get(families.tokens, key) !== undefined) tx.put(families.tokenUses, key, Buffer.from(String(atMs)));
+      }
+    });
+  }
+}
+
+function createToken(tx: Transaction, record: TokenRecord, perUserMax: number): TokenRecord {
+  if (tokenIds(tx, record.user, perUserMax, undefined).length >= perUserMax) {
+    throw new StoaError('quota_exceeded', `The user has ${perUserMax} tokens, which is the limit.`, { fix: 'Revoke one that is no longer used.' });
+  }
+  const id = Buffer.from(record.id, 'hex');
+  tx.put(families.tokens, id, Buffer.from(JSON.stringify(record)));
+  tx.put(families.tokensByUser, Buffer.concat([userKey(record.user), id]), Buffer.alloc(0));
+  if (record.expiresAtMs !== null) tx.schedule({ atMs: record.expiresAtMs, kind: expiryTimer, reference: id });
+  announce(tx, record, 'token.created');
+  return record;
+}
+
+function removeToken(tx: Transaction, record: TokenRecord, kind: string): void {
+  const id = Buffer.from(record.id, 'hex');
+  tx.delete(families.tokens, id);
+  tx.delete(families.tokenUses, id);
+  tx.delete(families.tokensByUser, Buffer.concat([userKey(record.user), id]));
+  if (record.expiresAtMs !== null) tx.unschedule({ atMs: record.expiresAtMs, kind: expiryTimer, reference: id });
+  announce(tx, record, kind);
+}
+
+function announce(tx: Transaction, record: TokenRecord, kind: string): void {
+  tx.change({ domain: 'identity', kind, id: record.id, user: record.user, version: null, audience: 'operator' });
+}
+
+function readToken(reader: Reader, id: Buffer): TokenRecord | undefined {
+  const stored = reader.get(families.tokens, id);
+  // The family holds nothing else.
+  return stored === undefined ? undefined : (JSON.parse(stored.toString()) as TokenRecord);
+}
+
+function tokenIds(reader: Reader, user: string, limit: number, afterId: string | undefined): Buffer[] {
+  const prefix = userKey(user);
+  const { gte, ...end } = prefixRange(prefix);
+  const start = afterId === undefined ? { ...(gte && { gte }) } : { gt: Buffer.concat([prefix, Buffer.from(afterId, 'hex')]) };
+  const bounds = Number.isFinite(limit) ? { ...start, ...end, limit } : { ...start, ...end };
+  return Array.from(reader.range(families.tokensByUser, bounds), ({ key }) => key.subarray(prefix.length));
+}

@@ -1,0 +1,90 @@
+/** The change feed for a caller: only what it may see, only what it asks for. */
+import { StoaError } from '../errors.js';
+import type { Caller } from '../identity/caller.js';
+import { canSee } from '../identity/visibility.js';
+import type { ChangeFeed, FeedPage } from '../kernel/changes.js';
+import type { Change } from '../kernel/transaction.js';
+import type { Limits } from '../limits.js';
+import { type ChangePage, changesOf } from './schemas.js';
+
+export interface ChangesQuery {
+  /** Exclusive. Without it a page starts at the oldest entry that is kept, and a stream at the newest. */
+  since?: string | undefined;
+  /** Domains (`data`), kinds (`agent.created`) or the nouns of kinds (`agent`); undefined or empty means all. */
+  topics?: readonly string[] | undefined;
+}
+
+const topicPattern = /^[a-z][a-z_]*(\.[a-z_]+)?$/;
+const topicsMax = 50;
+
+export class ChangesService {
+  readonly #feed: ChangeFeed;
+  readonly #limits: Limits;
+  /** How far each open stream is, for the metrics. */
+  readonly #followers = new Set<{ position: string }>();
+
+  constructor(feed: ChangeFeed, limits: Limits) {
+    this.#feed = feed;
+    this.#limits = limits;
+  }
+
+  /** The newest position. */
+  get position(): string {
+    return this.#feed.position;
+  }
+
+  read(caller: Caller, query: ChangesQuery & { limit?: number | undefined }): ChangePage {
+    const limit = Math.min(query.limit ?? this.#limits.pageItemsDefault, this.#limits.pageItemsMax);
+    const page = this.#feed.read({ since: query.since, limit, accept: filterFor(caller, query.topics) });
+    return { items: page.commits.flatMap(changesOf), next_cursor: page.more ? page.position : null, position: page.position };
+  }
+
+  /** Pages without end, as they happen; an empty page only tells how far it has looked. Refuses a bad position before the first. */
+  follow(caller: Caller, query: ChangesQuery, signal: AbortSignal): AsyncGenerator<FeedPage> {
+    const accept = filterFor(caller, query.topics);
+    const since = query.since ?? this.#feed.position;
+    this.#feed.read({ since, limit: 0 });
+    return this.#pages({ since, accept, signal, limit: this.#limits.pageItemsMax, idleMs: this.#limits.streamHeartbeatSeconds * 1_000 });
+  }
+
+  /** Commits between the newest and the slowest open stream. */
+  lagCommits(): number {
+    const newest = total(this.#feed.position);
+    let lag = 0;
+    for (const { position } of this.#followers) lag = Math.max(lag, newest - total(position));
+    return lag;
+  }
+
+  async *#pages(options: Parameters<ChangeFeed['follow']>[0] & { since: string }): AsyncGenerator<FeedPage> {
+    const follower = { position: options.since };
+    this.#followers.add(follower);
+    try {
+      for await (const page of this.#feed.follow(options)) {
+        yield page;
+        follower.position = page.position;
+      }
+    } finally {
+      this.#followers.delete(follower);
+    }
+  }
+}
+
+/** The sum over the shards: it grows by one with each commit. */
+function total(position: string): number {
+  return position.split('.').reduce((sum, part) => sum + Number(part), 0);
+}
+
+function filterFor(caller: Caller, topics: readonly string[] | undefined): (change: Change) => boolean {
+  if (topics === undefined || topics.length === 0) return (change) => canSee(caller, change);
+  const wrong = topics.find((topic) => !topicPattern.test(topic));
+  if (wrong !== undefined || topics.length > topicsMax) {
+    throw new StoaError('invalid_request', `Topics are at most ${topicsMax} words like "registry", "agent" or "agent.created", separated by commas.`, {
+      details: { errors: [{ field: 'query.topics', message: `"${wrong ?? '…'}" is not a topic.` }] },
+    });
+  }
+  const wanted = new Set(topics);
+  return (change) => {
+    const noun = change.kind.slice(0, change.kind.indexOf('.'));
+    return (wanted.has(change.domain) || wanted.has(change.kind) || wanted.has(noun)) && canSee(caller, change);
+  };
+}

@@ -1,0 +1,37 @@
+/** The operator's token: made at the first start, kept in a file that only its owner can read. */
+import { chmod, readFile, stat } from 'node:fs/promises';
+import { join } from 'node:path';
+import { StoaError, messageOf } from '../errors.js';
+import { writeDurably } from '../kernel/manifest.js';
+import { isOperatorToken, newOperatorToken } from './tokens.js';
+
+export function operatorTokenPath(dataDir: string): string {
+  return join(dataDir, 'operator.token');
+}
+
+/** The token of a data directory, made when there is none. */
+export async function ensureOperatorToken(dataDir: string): Promise<string> {
+  const path = operatorTokenPath(dataDir);
+  const found = await readOperatorToken(path);
+  if (found === undefined) {
+    const token = newOperatorToken();
+    await writeDurably(path, `${token}\n`, 0o600);
+    return token;
+  }
+  if (((await stat(path)).mode & 0o077) !== 0) await chmod(path, 0o600);
+  return found;
+}
+
+/** Undefined where there is no such file. */
+export async function readOperatorToken(path: string): Promise<string | undefined> {
+  let text: string;
+  try {
+    text = await readFile(path, 'utf8');
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return undefined;
+    throw new StoaError('invalid_config', `${path} cannot be read: ${messageOf(error)}.`, { cause: error, fix: 'Check its permissions.' });
+  }
+  const token = text.trim();
+  if (isOperatorToken(token)) return token;
+  throw new StoaError('invalid_config', `${path} does not hold an operator token.`, { fix: 'Remove the file; the next start makes a new token.' });
+}

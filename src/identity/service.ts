@@ -1,0 +1,156 @@
+/** Who a bearer token belongs to, and the tokens of users: made, listed, revoked. */
+import { StoaError } from '../errors.js';
+import type { Idempotency } from '../kernel/once.js';
+import type { Limits } from '../limits.js';
+import { type Caller, type Scopes, defaultUser, fullScopes } from './caller.js';
+import type { IdentityPort } from './port.js';
+import { type CreateTokenInput, type CreatedToken, type Token, createTokenSchema, tokenIdPattern, tokenView } from './schemas.js';
+import { type TokenRecord, hashToken, isExpired, newToken, sameHash, tokenIdOf } from './tokens.js';
+import { checkUserId } from './user-key.js';
+
+/** What credentials prove, before the headers of the request add to it. */
+export interface ProvenPrincipal {
+  kind: Caller['kind'];
+  user: string;
+  agent: string | null;
+  identity: string | null;
+  agentId: string | null;
+  scopes: Scopes;
+  tokenId: string | null;
+}
+
+export interface IdentityServiceOptions {
+  port: IdentityPort;
+  limits: Limits;
+  operatorToken: string;
+  nowMs: () => number;
+  /** The last uses could not be written down; they are tried again. */
+  onError: (error: unknown, about: string) => void;
+}
+
+interface CachedToken {
+  principal: ProvenPrincipal;
+  tokenId: string;
+  expiresAtMs: number;
+}
+
+const operator: ProvenPrincipal = { kind: 'operator', user: defaultUser, agent: null, identity: null, agentId: null, scopes: fullScopes, tokenId: null };
+
+export class IdentityService {
+  readonly #port: IdentityPort;
+  readonly #limits: Limits;
+  readonly #operatorHash: string;
+  readonly #nowMs: () => number;
+  readonly #onError: IdentityServiceOptions['onError'];
+  /** By the hash of the token: a lookup tells nothing of the token itself. */
+  readonly #verified = new Map<string, CachedToken>();
+  #uses = new Map<string, number>();
+  #writingUses: NodeJS.Timeout | undefined;
+
+  constructor(options: IdentityServiceOptions) {
+    this.#port = options.port;
+    this.#limits = options.limits;
+    this.#operatorHash = hashToken(options.operatorToken);
+    this.#nowMs = options.nowMs;
+    this.#onError = options.onError;
+  }
+
+  /** The principal of a bearer token. Throws `unauthenticated` for one that is unknown, revoked or expired. */
+  authenticate(token: string): ProvenPrincipal {
+    const hash = hashToken(token);
+    const nowMs = this.#nowMs();
+    const cached = this.#verified.get(hash);
+    if (cached !== undefined && cached.expiresAtMs > nowMs) {
+      this.#uses.set(cached.tokenId, nowMs);
+      return cached.principal;
+    }
+    if (sameHash(hash, this.#operatorHash)) return operator;
+    return this.#verify(token, hash, nowMs);
+  }
+
+  async createToken(caller: Caller, user: string, input: CreateTokenInput, idempotency: Idempotency | null): Promise<CreatedToken> {
+    onlyOperator(caller);
+    const { name, expires_in, expires_at, scopes } = createTokenSchema.parse(input);
+    const nowMs = this.#nowMs();
+    const expiresAtMs = expires_in !== undefined ? nowMs + expires_in * 1_000 : (expires_at ?? null);
+    if (expiresAtMs !== null && expiresAtMs <= nowMs) {
+      throw new StoaError('invalid_request', 'expires_at is in the past.', { details: { errors: [{ field: 'body.expires_at', message: 'is in the past.' }] } });
+    }
+    const { id, token } = newToken();
+    const record: TokenRecord = {
+      id,
+      user: checkUserId(user, this.#limits.userIdBytesMax),
+      name,
+      hash: hashToken(token),
+      scopes: { write: scopes.write ?? true, namespaces: scopes.namespaces ?? null },
+      createdAtMs: nowMs,
+      expiresAtMs,
+    };
+    await this.#port.createToken(record, this.#limits.tokensPerUserMax, idempotency);
+    return { ...tokenView(record, undefined), token };
+  }
+
+  listTokens(caller: Caller, user: string, page: { limit: number; afterId?: string | undefined }): { items: Token[]; lastId: string | null } {
+    onlyOperator(caller);
+    const found = this.#port.listTokens(checkUserId(user, this.#limits.userIdBytesMax), page.limit + 1, page.afterId);
+    const items = found.slice(0, page.limit).map(({ record, lastUsedAtMs }) => tokenView(record, this.#uses.get(record.id) ?? lastUsedAtMs));
+    return { items, lastId: found.length > page.limit ? (items.at(-1)?.token_id ?? null) : null };
+  }
+
+  /** Revokes one token of a user, or all; a token that is not there is `not_found`. They are refused from this moment on. */
+  async revokeTokens(caller: Caller, user: string, tokenId: string | undefined): Promise<string[]> {
+    onlyOperator(caller);
+    if (tokenId !== undefined && !tokenIdPattern.test(tokenId)) throw new StoaError('invalid_id_digits', 'A token id has 20 hexadecimal digits.');
+    const revoked = await this.#port.revokeTokens(checkUserId(user, this.#limits.userIdBytesMax), tokenId);
+    if (tokenId !== undefined && revoked.length === 0) throw new StoaError('not_found', `The user has no token ${tokenId}.`);
+    for (const id of revoked) this.forget(id);
+    return revoked;
+  }
+
+  /** Drops what is remembered of a token that is no longer good. */
+  forget(tokenId: string): void {
+    for (const [hash, cached] of this.#verified) if (cached.tokenId === tokenId) this.#verified.delete(hash);
+    this.#uses.delete(tokenId);
+  }
+
+  start(): void {
+    this.#writingUses ??= setInterval(() => void this.flush(), this.#limits.tokenUseSeconds * 1_000);
+    this.#writingUses.unref();
+  }
+
+  /** Writes down when tokens were last used. */
+  async flush(): Promise<void> {
+    if (this.#uses.size === 0) return;
+    const uses = this.#uses;
+    this.#uses = new Map();
+    try {
+      await this.#port.recordUses(uses);
+    } catch (error) {
+      for (const [id, atMs] of uses) if (!this.#uses.has(id)) this.#uses.set(id, atMs);
+      this.#onError(error, 'recording the last use of tokens');
+    }
+  }
+
+  async close(): Promise<void> {
+    clearInterval(this.#writingUses);
+    await this.flush();
+  }
+
+  #verify(token: string, hash: string, nowMs: number): ProvenPrincipal {
+    const id = tokenIdOf(token);
+    const record = id === undefined ? undefined : this.#port.findToken(id);
+    if (record === undefined || !sameHash(hash, record.hash) || isExpired(record, nowMs)) {
+      this.#verified.delete(hash);
+      throw new StoaError('unauthenticated', 'The bearer token is unknown, revoked or expired.', { fix: 'Make a new one with "stoa token create".' });
+    }
+    const principal: ProvenPrincipal = { kind: 'user', user: record.user, agent: null, identity: null, agentId: null, scopes: record.scopes, tokenId: record.id };
+    if (this.#verified.size >= this.#limits.tokensCachedMax) this.#verified.clear();
+    this.#verified.set(hash, { principal, tokenId: record.id, expiresAtMs: record.expiresAtMs ?? Infinity });
+    this.#uses.set(record.id, nowMs);
+    return principal;
+  }
+}
+
+function onlyOperator(caller: Caller): void {
+  if (caller.kind !== 'operator') throw new StoaError('forbidden', 'Only the operator manages tokens.');
+}

@@ -1,0 +1,53 @@
+/** Bearer tokens: how they are made, read and compared. Nothing here stores anything. */
+import { createHash, randomBytes, timingSafeEqual } from 'node:crypto';
+import type { Scopes } from './caller.js';
+
+/** What is kept of a user's token: everything but the secret. */
+export interface TokenRecord {
+  id: string;
+  user: string;
+  name: string;
+  /** SHA-256 of the whole token, in hex. */
+  hash: string;
+  scopes: Scopes;
+  createdAtMs: number;
+  /** Null: it does not expire. */
+  expiresAtMs: number | null;
+}
+
+const tokenPattern = /^stoa_([0-9a-f]{20})_[A-Za-z0-9_-]{43}$/;
+const operatorTokenPattern = /^stoa_operator_[A-Za-z0-9_-]{43}$/;
+
+/** A fresh token: an id that finds its record, and 256 random bits that prove it. */
+export function newToken(): { id: string; token: string } {
+  const id = randomBytes(10).toString('hex');
+  return { id, token: `stoa_${id}_${randomBytes(32).toString('base64url')}` };
+}
+
+export function newOperatorToken(): string {
+  return `stoa_operator_${randomBytes(32).toString('base64url')}`;
+}
+
+export function isOperatorToken(text: string): boolean {
+  return operatorTokenPattern.test(text);
+}
+
+/** The id part of a user's token, or undefined when the text is none. */
+export function tokenIdOf(text: string): string | undefined {
+  return tokenPattern.exec(text)?.[1];
+}
+
+export function hashToken(token: string): string {
+  return createHash('sha256').update(token).digest('hex');
+}
+
+/** Compares two hashes in a time that does not depend on where they differ. */
+export function sameHash(left: string, right: string): boolean {
+  const a = Buffer.from(left, 'hex');
+  const b = Buffer.from(right, 'hex');
+  return a.length === b.length && timingSafeEqual(a, b);
+}
+
+export function isExpired(token: Pick<TokenRecord, 'expiresAtMs'>, nowMs: number): boolean {
+  return token.expiresAtMs !== null && token.expiresAtMs <= nowMs;
+}

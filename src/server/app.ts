@@ -1,0 +1,200 @@
+/** The HTTP server: every route group on one Fastify, errors in one place, a stop that finishes what it began. */
+import { randomBytes } from 'node:crypto';
+import type { ServerOptions as HttpsOptions } from 'node:https';
+import Fastify, { type FastifyInstance, type FastifyReply, type FastifyRequest } from 'fastify';
+import type { Logger } from 'pino';
+import { StoaError } from '../errors.js';
+import type { Stoa } from '../index.js';
+import { type Authenticator, bearerAuthenticator } from './authentication.js';
+import { answerClientError } from './client-error.js';
+import { EventStreams } from './event-stream.js';
+import type { ErrorWriter, RouteGroup } from './group.js';
+import { HostCheck } from './host-check.js';
+import { silentLogger } from './log.js';
+import { Metrics } from './metrics.js';
+import { openApiOf } from './openapi.js';
+import { type PipelineServices, addRoute, hook } from './pipeline.js';
+import { problemOf, stoaErrorOf } from './problem.js';
+import { RateLimit } from './rate-limit.js';
+import type { Route } from './route.js';
+import { routeGroups } from './routes/index.js';
+
+export interface AppOptions {
+  /** The address that the server binds to; its name is a good Host. */
+  host?: string;
+  /** Further names under which it is reached. */
+  allowedHosts?: readonly string[];
+  /** Beside bearer tokens. */
+  authenticators?: readonly Authenticator[];
+  /** All route groups unless given; tests pass their own. */
+  groups?: readonly RouteGroup[];
+  logger?: Logger;
+  /** Addresses of proxies whose X-Forwarded-For counts. */
+  trustedProxies?: readonly string[];
+  tls?: HttpsOptions;
+}
+
+declare module 'fastify' {
+  interface FastifyInstance {
+    stoaServer: AppServices;
+  }
+}
+
+/** What routes about the server itself need of it. */
+export interface AppServices {
+  readonly groups: readonly RouteGroup[];
+  readonly routes: readonly Route[];
+  readonly streams: EventStreams;
+  readonly metrics: Metrics;
+  readonly startedAtMs: number;
+  readonly openApi: () => Record<string, unknown>;
+  /** True from the moment that a stop began. */
+  isStopping(): boolean;
+}
+
+/** Makes the server; `listen` on the result binds it, `stopApp` ends it. */
+export function createApp(stoa: Stoa, options: AppOptions = {}): FastifyInstance {
+  const { limits } = stoa;
+  const groups = options.groups ?? routeGroups;
+  const logger = options.logger ?? silentLogger();
+  const streams = new EventStreams(limits);
+  const metrics = new Metrics(stoa, streams);
+  const routes = groups.flatMap((group) => group.routes);
+  const app = Fastify({
+    genReqId: requestIds(),
+    bodyLimit: limits.bodyBytesMax,
+    requestTimeout: limits.requestSecondsMax * 1_000,
+    forceCloseConnections: 'idle',
+    // Requests that come in while stopping get an answer of ours.
+    return503OnClosing: false,
+    routerOptions: { maxParamLength: limits.pathSegmentCharactersMax },
+    trustProxy: options.trustedProxies === undefined || options.trustedProxies.length === 0 ? false : [...options.trustedProxies],
+    clientErrorHandler: answerClientError,
+    frameworkErrors: (error, request, reply) => {
+      stamp(request, reply);
+      return answerError(error, request, reply);
+    },
+    ...(options.tls === undefined ? { http: { maxHeaderSize: limits.headerBytesMax } } : { https: { ...options.tls, maxHeaderSize: limits.headerBytesMax } }),
+  }) as FastifyInstance; // With and without TLS Fastify has two types; nothing here depends on which.
+  let stopping = false;
+  let openApi: Record<string, unknown> | undefined;
+  app.decorate('stoaServer', {
+    groups,
+    routes,
+    streams,
+    metrics,
+    startedAtMs: Date.now(),
+    openApi: () => (openApi ??= openApiOf(groups)),
+    isStopping: () => stopping,
+  });
+  app.decorateRequest('caller', null);
+  // Assigned by the pipeline before any handler runs.
+  app.decorateRequest('rawBody');
+
+  const groupOf = (request: FastifyRequest): RouteGroup | undefined => {
+    const { config } = request.routeOptions;
+    return config.group ?? groups.find((group) => group.owns?.(pathOf(request)) === true);
+  };
+  const answerError = (thrown: unknown, request: FastifyRequest, reply: FastifyReply): unknown => {
+    const error = stoaErrorOf(thrown);
+    if (error.status >= 500) logger[error.code === 'internal' ? 'error' : 'warn']({ err: error.cause ?? error, code: error.code, request: request.id, route: request.routeOptions.url }, error.message);
+    return (groupOf(request)?.writeError ?? writeProblem)(error, request, reply);
+  };
+
+  // Bodies stay bytes until the route is known: signatures and idempotency are about the bytes.
+  app.removeAllContentTypeParsers();
+  app.addContentTypeParser('*', { parseAs: 'buffer' }, (_request, body, done) => done(null, body));
+  app.addHook(
+    'onRequest',
+    hook((request, reply) => {
+      stamp(request, reply);
+      if (!stopping) return;
+      void reply.header('connection', 'close');
+      throw new StoaError('closed', 'The server is stopping.', { fix: 'Try again shortly.' });
+    }),
+  );
+  app.addHook('onResponse', (request, reply, done) => {
+    const route = request.routeOptions.config.route?.path ?? 'none';
+    metrics.answered(request.method, route, reply.statusCode, reply.elapsedTime);
+    logger.debug({ request: request.id, method: request.method, route, status: reply.statusCode, ms: reply.elapsedTime }, 'answered');
+    done();
+  });
+  app.addHook('preClose', (done) => {
+    stopping = true;
+    streams.stop();
+    done();
+  });
+  app.setErrorHandler(answerError);
+  const matchers = routes.map((route) => ({ route, pattern: patternOf(route.path) }));
+  app.setNotFoundHandler(async (request, reply) => {
+    await groupOf(request)?.onRequest?.(request, reply);
+    const allowed = matchers.filter(({ pattern }) => pattern.test(pathOf(request))).map(({ route }) => route.method);
+    return answerError(unknownRoute(request, reply, allowed), request, reply);
+  });
+
+  const { requestsPerMinuteMax } = limits;
+  const services: PipelineServices = {
+    stoa,
+    streams,
+    authenticators: [bearerAuthenticator(stoa.identity), ...(options.authenticators ?? [])],
+    hostCheck: new HostCheck(options.host ?? '127.0.0.1', options.allowedHosts),
+    rateLimit: requestsPerMinuteMax > 0 ? new RateLimit(requestsPerMinuteMax) : undefined,
+  };
+  for (const group of groups) for (const route of group.routes) addRoute(app, route, group, services);
+  return app;
+}
+
+/** Stops taking requests, ends streams, lets the rest finish within the limit, then closes what is left. */
+export async function stopApp(app: FastifyInstance, secondsMax: number): Promise<void> {
+  const force = setTimeout(() => app.server.closeAllConnections(), secondsMax * 1_000);
+  try {
+    await app.close();
+  } finally {
+    clearTimeout(force);
+  }
+}
+
+/** Ids that are short, unique over restarts and cheap: a random prefix for the process and a counter. */
+function requestIds(): () => string {
+  const prefix = randomBytes(6).toString('hex');
+  let count = 0;
+  return () => {
+    count += 1;
+    return `${prefix}-${count.toString(36)}`;
+  };
+}
+
+const securityHeaders = {
+  'x-content-type-options': 'nosniff',
+  'x-frame-options': 'DENY',
+  'referrer-policy': 'no-referrer',
+  'strict-transport-security': 'max-age=31536000',
+  'content-security-policy': "default-src 'none'; frame-ancestors 'none'",
+} as const;
+
+function stamp(request: FastifyRequest, reply: FastifyReply): void {
+  void reply.header('request-id', request.id).headers(securityHeaders);
+}
+
+const writeProblem: ErrorWriter = (error, request, reply) => {
+  if (error.code === 'unauthenticated') void reply.header('www-authenticate', 'Bearer realm="stoa"');
+  if (error.status === 503 && !reply.hasHeader('retry-after')) void reply.header('retry-after', '1');
+  return reply.code(error.status).header('content-type', 'application/problem+json; charset=utf-8').send(JSON.stringify(problemOf(error, request.id)));
+};
+
+function pathOf(request: FastifyRequest): string {
+  return request.url.split('?', 1)[0] as string;
+}
+
+/** Matches one segment a parameter, as the router does. */
+function patternOf(path: string): RegExp {
+  return new RegExp(`^${path.replaceAll('.', '\\.').replaceAll(/\{\w+\}/g, '[^/]+')}$`);
+}
+
+function unknownRoute(request: FastifyRequest, reply: FastifyReply, allowed: readonly string[]): StoaError {
+  const path = pathOf(request).slice(0, 200);
+  if (allowed.length === 0) return new StoaError('not_found', `There is nothing at ${path}.`, { fix: 'GET /openapi.json lists every route.' });
+  const methods = [...new Set(allowed.includes('GET') ? [...allowed, 'HEAD'] : allowed)];
+  void reply.header('allow', methods.join(', '));
+  return new StoaError('method_not_allowed', `${path} does not take ${request.method}.`, { details: { allowed: methods } });
+}

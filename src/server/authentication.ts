@@ -1,0 +1,98 @@
+/** From the headers of a request to its caller: each kind of credentials has an authenticator. */
+import type { FastifyRequest } from 'fastify';
+import { StoaError } from '../errors.js';
+import { type Caller, defaultUser } from '../identity/caller.js';
+import type { IdentityService, ProvenPrincipal } from '../identity/service.js';
+import { checkUserId } from '../identity/user-key.js';
+import type { Limits } from '../limits.js';
+
+export interface Authenticator {
+  readonly name: string;
+  /** `headers` is asked before the body is read; `body` has the bytes of the body in `request.rawBody`. */
+  readonly needs: 'headers' | 'body';
+  /** True when the request carries this kind of credentials. The first that claims it decides alone. */
+  claims(request: FastifyRequest): boolean;
+  /** Who it is. Throws `unauthenticated` when the credentials prove nothing. */
+  authenticate(request: FastifyRequest): ProvenPrincipal | Promise<ProvenPrincipal>;
+}
+
+const bearer = /^Bearer +([\x21-\x7e]+)$/i;
+
+/** `Authorization: Bearer …`: the operator and users. */
+export function bearerAuthenticator(identity: IdentityService): Authenticator {
+  return {
+    name: 'bearer',
+    needs: 'headers',
+    claims: (request) => request.headers.authorization !== undefined,
+    authenticate: (request) => {
+      const token = bearer.exec(request.headers.authorization ?? '')?.[1];
+      if (token === undefined) throw new StoaError('unauthenticated', 'The Authorization header is not "Bearer" and a token.');
+      return identity.authenticate(token);
+    },
+  };
+}
+
+export function missingCredentials(): StoaError {
+  return new StoaError('unauthenticated', 'This needs credentials.', {
+    fix: 'Send "Authorization: Bearer" and a token: the operator\'s is in operator.token of the data directory, others are made with "stoa token create".',
+  });
+}
+
+/** What the credentials prove, with what `Stoa-User`, `Stoa-Agent` and `Stoa-Fence` add. */
+export function callerOf(principal: ProvenPrincipal, request: FastifyRequest, limits: Limits): Caller {
+  const { headers } = request;
+  const namedUser = text(headers['stoa-user'], 'Stoa-User', limits.userIdBytesMax);
+  const namedAgent = text(headers['stoa-agent'], 'Stoa-Agent', limits.agentHeaderBytesMax);
+  const fence = fenceOf(headers['stoa-fence']);
+  if (namedUser === undefined && namedAgent === undefined && fence === null && principal.kind !== 'operator') {
+    return { ...principal, everyUser: false, fence };
+  }
+  return {
+    ...principal,
+    user: userOf(principal, namedUser, limits),
+    everyUser: principal.kind === 'operator' && namedUser === undefined,
+    agent: agentOf(principal, namedAgent),
+    fence,
+  };
+}
+
+function userOf(principal: ProvenPrincipal, named: string | undefined, limits: Limits): string {
+  if (named === undefined) return principal.kind === 'operator' ? defaultUser : principal.user;
+  const user = checkUserId(named, limits.userIdBytesMax);
+  if (principal.kind !== 'operator' && user !== principal.user) {
+    throw new StoaError('forbidden', 'Only the operator can act for another user.', { fix: 'Leave Stoa-User away.' });
+  }
+  return user;
+}
+
+function agentOf(principal: ProvenPrincipal, named: string | undefined): string | null {
+  if (principal.kind !== 'agent') return named ?? null;
+  if (named !== undefined && named !== principal.agent) {
+    throw new StoaError('forbidden', 'A signed agent goes by its own name.', { fix: 'Leave Stoa-Agent away.' });
+  }
+  return principal.agent;
+}
+
+/** Percent-encoded UTF-8, because headers carry ASCII only. */
+function text(header: string | string[] | undefined, name: string, bytesMax: number): string | undefined {
+  if (header === undefined) return undefined;
+  if (typeof header !== 'string') throw new StoaError('invalid_request', `${name} is given more than once.`);
+  let decoded: string;
+  try {
+    decoded = header.includes('%') ? decodeURIComponent(header) : header;
+  } catch (error) {
+    throw new StoaError('invalid_request', `${name} is not percent-encoded UTF-8.`, { cause: error, fix: 'Write "%" itself as %25.' });
+  }
+  const bytes = Buffer.byteLength(decoded);
+  if (bytes === 0 || bytes > bytesMax) throw new StoaError('invalid_request', `${name} has 1 to ${bytesMax} bytes.`);
+  if (/[\p{Cc}\p{Cs}]/u.test(decoded)) throw new StoaError('invalid_request', `${name} has no control characters.`);
+  // Header bytes above ASCII arrive as Latin-1, which would make another name of the same letters.
+  if (/[^\x20-\x7e]/.test(header)) throw new StoaError('invalid_request', `${name} is not percent-encoded.`, { fix: 'Percent-encode its UTF-8 bytes.' });
+  return decoded;
+}
+
+function fenceOf(header: string | string[] | undefined): number | null {
+  if (header === undefined) return null;
+  if (typeof header !== 'string' || !/^\d{1,15}$/.test(header)) throw new StoaError('invalid_request', 'Stoa-Fence is one whole number.');
+  return Number(header);
+}

@@ -1,0 +1,32 @@
+/** Requests that never became one: answered on the bare socket, in the same shape as everything else. */
+import { STATUS_CODES } from 'node:http';
+import type { Socket } from 'node:net';
+import { randomUUID } from 'node:crypto';
+import { StoaError } from '../errors.js';
+import { problemOf } from './problem.js';
+
+export function answerClientError(error: Error & { code?: string }, socket: Socket): void {
+  if (error.code === 'ECONNRESET' || socket.destroyed) return;
+  if (socket.writable) socket.write(responseTo(meaningOf(error.code)));
+  socket.destroy();
+}
+
+function meaningOf(code: string | undefined): StoaError {
+  if (code === 'HPE_HEADER_OVERFLOW') return new StoaError('headers_too_large', 'The headers are larger than this server takes.');
+  if (code === 'ERR_HTTP_REQUEST_TIMEOUT') return new StoaError('request_timeout', 'The request did not arrive whole in time.');
+  return new StoaError('invalid_request', 'This is not an HTTP request that the server can read.');
+}
+
+function responseTo(error: StoaError): string {
+  const requestId = randomUUID();
+  const body = JSON.stringify(problemOf(error, requestId));
+  return [
+    `HTTP/1.1 ${error.status} ${STATUS_CODES[error.status] ?? ''}`,
+    'Content-Type: application/problem+json; charset=utf-8',
+    `Content-Length: ${Buffer.byteLength(body)}`,
+    `Request-Id: ${requestId}`,
+    'Connection: close',
+    '',
+    body,
+  ].join('\r\n');
+}

@@ -1,0 +1,21 @@
+/** `Idempotency-Key`: bound to its caller and to what was asked. */
+import { createHash } from 'node:crypto';
+import type { FastifyRequest } from 'fastify';
+import { StoaError } from '../errors.js';
+import type { Caller } from '../identity/caller.js';
+import type { Idempotency } from '../kernel/once.js';
+import type { Limits } from '../limits.js';
+
+export function idempotencyOf(request: FastifyRequest, caller: Caller | null, body: Buffer, limits: Limits): Idempotency | null {
+  const key = request.headers['idempotency-key'];
+  if (key === undefined) return null;
+  if (typeof key !== 'string' || key.length === 0 || Buffer.byteLength(key) > limits.idempotencyKeyBytesMax) {
+    throw new StoaError('invalid_request', `An Idempotency-Key has 1 to ${limits.idempotencyKeyBytesMax} bytes.`);
+  }
+  const fingerprint = createHash('sha256').update(`${request.method} ${request.url}\n`).update(body).digest('base64url');
+  return { scope: scopeOf(caller), key, fingerprint, seconds: limits.idempotencySeconds };
+}
+
+function scopeOf(caller: Caller | null): string {
+  return caller === null ? 'anyone' : JSON.stringify([caller.kind, caller.user, caller.identity]);
+}

@@ -1,0 +1,55 @@
+/** Bytes of a request to a JSON value: strict about what the bytes are, silent about what they mean. */
+import { isUtf8 } from 'node:buffer';
+import { StoaError, messageOf } from '../errors.js';
+
+const quote = 0x22;
+const backslash = 0x5c;
+
+/** Parses a body. An empty one is undefined. */
+export function parseJsonBody(bytes: Buffer, depthMax: number): unknown {
+  if (bytes.length === 0) return undefined;
+  if (!isUtf8(bytes)) throw new StoaError('invalid_request', 'The body is not UTF-8.');
+  if (isDeeperThan(bytes, depthMax)) {
+    throw new StoaError('invalid_request', `The body is nested deeper than ${depthMax} levels.`, { details: { jsonDepthMax: depthMax } });
+  }
+  const text = bytes.toString('utf8');
+  let value: unknown;
+  try {
+    value = JSON.parse(text);
+  } catch (error) {
+    throw new StoaError('invalid_request', `The body is not JSON: ${messageOf(error).slice(0, 200)}.`, { cause: error });
+  }
+  if (text.includes('__proto__') || text.includes('\\u005f') || text.includes('\\u005F')) refusePrototypeKeys(value);
+  return value;
+}
+
+/** Counts brackets outside of strings. A body shorter than the limit cannot be deeper than it. */
+function isDeeperThan(bytes: Buffer, depthMax: number): boolean {
+  if (bytes.length <= depthMax) return false;
+  let depth = 0;
+  let inString = false;
+  for (let at = 0; at < bytes.length; at += 1) {
+    const byte = bytes[at] as number;
+    if (inString) {
+      if (byte === backslash) at += 1;
+      else if (byte === quote) inString = false;
+      continue;
+    }
+    if (byte === quote) inString = true;
+    // "[" and "{", and their closing partners two places on, differ from each other in one bit only.
+    else if ((byte & 0xdf) === 0x5b) {
+      depth += 1;
+      if (depth > depthMax) return true;
+    } else if ((byte & 0xdf) === 0x5d) depth -= 1;
+  }
+  return false;
+}
+
+/** `__proto__` as a key would change what later code believes an object has. */
+function refusePrototypeKeys(value: unknown): void {
+  if (typeof value !== 'object' || value === null) return;
+  if (Object.hasOwn(value, '__proto__')) {
+    throw new StoaError('invalid_request', 'The body has a field named "__proto__", which is not taken.', { fix: 'Use another name.' });
+  }
+  for (const inner of Object.values(value)) refusePrototypeKeys(inner);
+}

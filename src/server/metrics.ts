@@ -1,0 +1,64 @@
+/** What the server counts of itself, for Prometheus. No ids are labels: the number of series stays small. */
+import { Counter, Gauge, Histogram, Registry } from 'prom-client';
+import type { Stoa } from '../index.js';
+import type { GroupFacts } from '../kernel/store.js';
+import type { EventStreams } from './event-stream.js';
+
+const secondsBuckets = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10];
+
+export class Metrics {
+  readonly registry = new Registry();
+  readonly #requests: Counter<'method' | 'route' | 'status'>;
+  readonly #requestSeconds: Histogram;
+  /** Requests since the last scrape, added up here because a labelled counter costs as much as a small request. */
+  readonly #pending = new Map<string, { method: string; route: string; status: string; count: number }>();
+
+  constructor(stoa: Stoa, streams: EventStreams) {
+    const registers = [this.registry];
+    this.#requests = new Counter({ name: 'stoa_http_requests_total', help: 'Requests answered.', labelNames: ['method', 'route', 'status'], registers, collect: () => this.#addPending() });
+    this.#requestSeconds = new Histogram({ name: 'stoa_http_request_seconds', help: 'Time from the first byte of a request to the end of its answer.', buckets: secondsBuckets, registers });
+    gauge(registers, 'stoa_streams_open', 'Event streams that are open.', () => streams.count);
+    this.#measureKernel(stoa);
+  }
+
+  /** One request was answered. `route` is the pattern, never the path. */
+  answered(method: string, route: string, status: number, ms: number): void {
+    const key = `${method} ${route} ${status}`;
+    const found = this.#pending.get(key);
+    if (found === undefined) this.#pending.set(key, { method, route, status: String(status), count: 1 });
+    else found.count += 1;
+    this.#requestSeconds.observe(ms / 1_000);
+  }
+
+  #addPending(): void {
+    for (const entry of this.#pending.values()) {
+      const { count, ...labels } = entry;
+      if (count > 0) this.#requests.inc(labels, count);
+      entry.count = 0;
+    }
+  }
+
+  #measureKernel(stoa: Stoa): void {
+    const registers = [this.registry];
+    const { kernel } = stoa;
+    const commits = new Counter({ name: 'stoa_commits_total', help: 'Transactions made durable.', registers });
+    const groups = new Counter({ name: 'stoa_commit_groups_total', help: 'Groups of transactions that shared one sync.', registers });
+    const groupSize = new Histogram({ name: 'stoa_commit_group_size', help: 'Transactions in one group.', buckets: [1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024], registers });
+    const syncSeconds = new Histogram({ name: 'stoa_fsync_seconds', help: 'Time from handing a group to the engine until it was on disk.', buckets: secondsBuckets, registers });
+    stoa.onGroup((group: GroupFacts) => {
+      commits.inc(group.transactions);
+      groups.inc();
+      groupSize.observe(group.transactions);
+      syncSeconds.observe(group.commitMs / 1_000);
+    });
+    gauge(registers, 'stoa_feed_sequence', 'Newest number of the change feed, over all shards.', () => kernel.stores.reduce((sum, store) => sum + store.sequence, 0));
+    gauge(registers, 'stoa_feed_bytes', 'Bytes that the change feed keeps.', () => kernel.stores.reduce((sum, store) => sum + store.feedExtent().sizeBytes, 0));
+    gauge(registers, 'stoa_feed_lag_commits', 'Commits by which the slowest open stream of changes is behind.', () => stoa.changes.lagCommits());
+    gauge(registers, 'stoa_expiry_backlog_seconds', 'Age of the oldest timer that is due and not handled.', () => kernel.expiryBacklogMs() / 1_000);
+    gauge(registers, 'stoa_writes_stopped', 'One while writes are refused after a failed commit.', () => (kernel.stores.some((store) => store.stopped !== undefined) ? 1 : 0));
+  }
+}
+
+function gauge(registers: Registry[], name: string, help: string, read: () => number): void {
+  const metric: Gauge = new Gauge({ name, help, registers, collect: (): void => metric.set(read()) });
+}

@@ -1,0 +1,88 @@
+/** Errors on the wire: RFC 9457 problem details, made from the one error table. */
+import { STATUS_CODES } from 'node:http';
+import { z } from 'zod';
+import { type ErrorCode, StoaError, errorKinds } from '../errors.js';
+
+export const problemSchema = z
+  .object({
+    type: z.string().meta({ description: 'A relative link to the code in the reference.' }),
+    title: z.string(),
+    status: z.int(),
+    // errorKinds is not empty, which Object.keys cannot say.
+    code: z.enum(Object.keys(errorKinds) as [ErrorCode, ...ErrorCode[]]).meta({ description: 'Stable, for programs.' }),
+    detail: z.string(),
+    fix: z.string().optional().meta({ description: 'What the reader can do about it.' }),
+    errors: z
+      .array(z.object({ field: z.string(), message: z.string() }))
+      .optional()
+      .meta({ description: 'The fields that are wrong, each with its reason.' }),
+    details: z.record(z.string(), z.unknown()).optional().meta({ description: 'Facts for programs: states, limits, positions.' }),
+    request_id: z.string(),
+  })
+  .meta({ id: 'Problem', description: 'RFC 9457 problem details.' });
+
+export type Problem = z.output<typeof problemSchema>;
+
+export function problemOf(error: StoaError, requestId: string): Problem {
+  const { errors, ...details } = error.details ?? {};
+  return {
+    type: `/reference#${error.code}`,
+    title: error.title,
+    status: error.status,
+    code: error.code,
+    detail: error.message,
+    ...(error.fix === undefined ? {} : { fix: error.fix }),
+    // Field errors are put there by invalidFields alone.
+    ...(errors === undefined ? {} : { errors: errors as FieldError[] }),
+    ...(Object.keys(details).length === 0 ? {} : { details }),
+    request_id: requestId,
+  };
+}
+
+export interface FieldError {
+  /** `body.labels.team`, `query.limit`, `header.stoa-fence`. */
+  field: string;
+  message: string;
+}
+
+/** A 400 that names every field that is wrong. */
+export function invalidFields(errors: readonly FieldError[], fix?: string): StoaError {
+  const named = errors.slice(0, 5).map(({ field, message }) => `${field}: ${message}`);
+  const more = errors.length > named.length ? ` (and ${errors.length - named.length} more)` : '';
+  return new StoaError('invalid_request', `${named.join(' ')}${more}`, { details: { errors }, ...(fix === undefined ? {} : { fix }) });
+}
+
+/** Field errors of a failed schema; `where` is `body`, `query`, `path` or `header`. */
+export function fieldErrors(where: string, error: z.ZodError): FieldError[] {
+  return error.issues.flatMap((issue): FieldError[] => {
+    const at = [where, ...issue.path.map(String)];
+    if (issue.code === 'unrecognized_keys') {
+      return issue.keys.map((key) => ({ field: [...at, key].join('.'), message: 'is not known here.' }));
+    }
+    return [{ field: at.join('.'), message: sentence(issue.message) }];
+  });
+}
+
+function sentence(text: string): string {
+  return /[.!?]$/.test(text) ? text : `${text}.`;
+}
+
+const fastifyCodes: Readonly<Record<string, [ErrorCode, string]>> = {
+  FST_ERR_CTP_BODY_TOO_LARGE: ['too_large', 'The body is larger than this route takes.'],
+  FST_ERR_CTP_INVALID_MEDIA_TYPE: ['unsupported_media_type', 'The Content-Type is not one that this route reads.'],
+  FST_ERR_CTP_INVALID_CONTENT_LENGTH: ['invalid_request', 'The body does not have the length that Content-Length names.'],
+  FST_ERR_BAD_URL: ['invalid_request', 'The path is not valid percent-encoded UTF-8.'],
+};
+
+/** Anything that was thrown, as one of ours. What nobody foresaw is `internal` and says nothing of its cause. */
+export function stoaErrorOf(thrown: unknown): StoaError {
+  if (thrown instanceof StoaError) return thrown;
+  if (thrown instanceof z.ZodError) return invalidFields(fieldErrors('value', thrown));
+  const { code, statusCode } = (typeof thrown === 'object' && thrown !== null ? thrown : {}) as { code?: unknown; statusCode?: unknown };
+  const known = typeof code === 'string' ? fastifyCodes[code] : undefined;
+  if (known !== undefined) return new StoaError(known[0], known[1], { cause: thrown });
+  if (typeof statusCode === 'number' && statusCode >= 400 && statusCode < 500) {
+    return new StoaError('invalid_request', `The request could not be read (${STATUS_CODES[statusCode] ?? statusCode}).`, { cause: thrown });
+  }
+  return new StoaError('internal', 'Something went wrong inside the server; its log has the details under this request id.', { cause: thrown });
+}

@@ -1,0 +1,57 @@
+/** The optional limit on requests a minute on /v1, by caller: a bucket that refills as time passes. */
+import type { FastifyReply, FastifyRequest } from 'fastify';
+import { StoaError } from '../errors.js';
+import type { Caller } from '../identity/caller.js';
+
+interface Bucket {
+  /** Requests left, with fractions. */
+  left: number;
+  atMs: number;
+}
+
+const windowSeconds = 60;
+
+export class RateLimit {
+  readonly #perMinute: number;
+  readonly #buckets = new Map<string, Bucket>();
+  #tidiedAtMs = 0;
+
+  constructor(perMinute: number) {
+    this.#perMinute = perMinute;
+  }
+
+  /** Takes one request from the caller's bucket; sets the headers in any case. */
+  take(request: FastifyRequest, reply: FastifyReply, caller: Caller | null): void {
+    const nowMs = Date.now();
+    const bucket = this.#bucketOf(caller === null ? `ip ${request.ip}` : `${caller.kind} ${caller.identity ?? caller.tokenId ?? caller.user}`, nowMs);
+    const refused = bucket.left < 1;
+    if (!refused) bucket.left -= 1;
+    const secondsToNext = Math.ceil(((1 - (bucket.left % 1)) / this.#perMinute) * windowSeconds);
+    void reply.header('ratelimit-policy', `"default";q=${this.#perMinute};w=${windowSeconds}`);
+    void reply.header('ratelimit', `"default";r=${Math.floor(bucket.left)};t=${secondsToNext}`);
+    if (!refused) return;
+    void reply.header('retry-after', String(secondsToNext));
+    throw new StoaError('rate_limited', `More than ${this.#perMinute} requests a minute.`, { fix: `Try again in ${secondsToNext} s.` });
+  }
+
+  #bucketOf(name: string, nowMs: number): Bucket {
+    this.#tidy(nowMs);
+    const found = this.#buckets.get(name);
+    if (found === undefined) {
+      const bucket = { left: this.#perMinute, atMs: nowMs };
+      this.#buckets.set(name, bucket);
+      return bucket;
+    }
+    const refilled = ((nowMs - found.atMs) / (windowSeconds * 1_000)) * this.#perMinute;
+    found.left = Math.min(this.#perMinute, found.left + Math.max(0, refilled));
+    found.atMs = nowMs;
+    return found;
+  }
+
+  /** A bucket not touched for a window is full again, which is what a new one is. */
+  #tidy(nowMs: number): void {
+    if (nowMs - this.#tidiedAtMs < windowSeconds * 1_000) return;
+    this.#tidiedAtMs = nowMs;
+    for (const [name, { atMs }] of this.#buckets) if (nowMs - atMs > windowSeconds * 1_000) this.#buckets.delete(name);
+  }
+}

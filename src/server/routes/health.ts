@@ -1,0 +1,74 @@
+/** Whether the server lives, can work, and how it feels: for probes and for AICQ clients. */
+import { z } from 'zod';
+import { kernelFamilies } from '../../kernel/families.js';
+import type { Stoa } from '../../index.js';
+import { version } from '../../version.js';
+import { answer, anyone, defineRoute } from '../route.js';
+
+const checkSchema = z.object({ status: z.enum(['pass', 'fail']), latency: z.string().optional(), message: z.string().optional() });
+
+/** The two names are those that AICQ clients look at; the embedded store answers under both. */
+const healthSchema = z
+  .object({
+    status: z.enum(['healthy', 'degraded']),
+    version: z.string(),
+    checks: z.object({ postgres: checkSchema, redis: checkSchema }),
+    timestamp: z.string(),
+  })
+  .meta({ id: 'Health' });
+
+const probeSchema = z.object({ status: z.enum(['ok', 'stopping', 'writes_stopped']) }).meta({ id: 'Probe' });
+
+export const healthRoutes = [
+  defineRoute({
+    method: 'GET',
+    path: '/health',
+    summary: 'How the server feels, with its stores',
+    tags: ['health'],
+    principals: anyone,
+    query: z.looseObject({}),
+    answers: { 200: healthSchema, 503: healthSchema },
+    handler: ({ stoa }) => {
+      const check = checkStore(stoa);
+      const status = check.status === 'pass' ? ('healthy' as const) : ('degraded' as const);
+      return answer(status === 'healthy' ? 200 : 503, { status, version, checks: { postgres: check, redis: check }, timestamp: new Date().toISOString() });
+    },
+  }),
+  defineRoute({
+    method: 'GET',
+    path: '/livez',
+    summary: 'The process answers',
+    tags: ['health'],
+    principals: anyone,
+    query: z.looseObject({}),
+    answers: { 200: probeSchema },
+    handler: () => ({ status: 'ok' as const }),
+  }),
+  defineRoute({
+    method: 'GET',
+    path: '/readyz',
+    summary: 'The server can take work',
+    tags: ['health'],
+    principals: anyone,
+    query: z.looseObject({}),
+    answers: { 200: probeSchema, 503: probeSchema },
+    handler: ({ stoa, request }) => {
+      if (request.server.stoaServer.isStopping()) return answer(503, { status: 'stopping' as const });
+      if (stoa.kernel.stores.some((store) => store.stopped !== undefined)) return answer(503, { status: 'writes_stopped' as const });
+      return { status: 'ok' as const };
+    },
+  }),
+];
+
+function checkStore({ kernel }: Stoa): z.output<typeof checkSchema> {
+  const startedMs = performance.now();
+  try {
+    for (const store of kernel.stores) {
+      store.get(kernelFamilies.meta, Buffer.from('health'));
+      if (store.stopped !== undefined) return { status: 'fail', message: store.stopped.message };
+    }
+  } catch (error) {
+    return { status: 'fail', message: error instanceof Error ? error.message : String(error) };
+  }
+  return { status: 'pass', latency: `${(performance.now() - startedMs).toFixed(2)}ms` };
+}
