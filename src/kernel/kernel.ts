@@ -9,7 +9,7 @@ import { openEngine } from './engines/index.js';
 import { kernelFamilies } from './families.js';
 import { acquireLock, type DirectoryLock } from './lock.js';
 import { backedUpLsn, putBackupMark } from './backup-marks.js';
-import { type Manifest, newManifest, readManifest, shardDirectory, shardOf, writeManifest } from './manifest.js';
+import { type Manifest, newManifest, readManifest, shardDirectory, shardOf, storeIdKey, writeManifest } from './manifest.js';
 import { forgetAnswer, idempotencyTimer } from './once.js';
 import { type Outage, lastAliveMs, outagesWith, readOutages } from './outages.js';
 import { type GroupFacts, Store } from './store.js';
@@ -44,8 +44,16 @@ export async function openKernel(options: KernelOptions): Promise<Kernel> {
   let kernel: Kernel | undefined;
   const lock = await acquireLock(options.dataDir, {}, () => kernel?.stopWrites(lockLost(options.dataDir)));
   try {
-    const manifest = await manifestOf(options);
+    const { manifest, isNew } = await manifestOf(options);
     kernel = await openShards(options, manifest, lock, lockTouchedMs);
+    try {
+      await markStores(kernel, isNew);
+    } catch (error) {
+      await kernel.close();
+      throw error;
+    }
+    // Last, so that a directory whose making was cut off has none and is made anew.
+    if (isNew) await writeManifest(options.dataDir, manifest);
     return kernel;
   } catch (error) {
     await lock.release();
@@ -239,12 +247,10 @@ function checkShards(shards: number, limits: Limits): number {
   return shards;
 }
 
-async function manifestOf(options: KernelOptions): Promise<Manifest> {
+async function manifestOf(options: KernelOptions): Promise<{ manifest: Manifest; isNew: boolean }> {
   const found = await readManifest(options.dataDir);
   if (found === undefined) {
-    const manifest = newManifest(options.engine ?? 'lmdb', checkShards(options.shards ?? 1, options.limits));
-    await writeManifest(options.dataDir, manifest);
-    return manifest;
+    return { manifest: newManifest(options.engine ?? 'lmdb', checkShards(options.shards ?? 1, options.limits)), isNew: true };
   }
   if (options.engine !== undefined && options.engine !== found.engine) {
     throw new StoaError('invalid_config', `${options.dataDir} was created with the engine ${found.engine}, not ${options.engine}.`, {
@@ -256,7 +262,27 @@ async function manifestOf(options: KernelOptions): Promise<Manifest> {
       fix: 'Leave the shards setting away, or re-shard offline into a new directory with "stoa reshard".',
     });
   }
-  return found;
+  return { manifest: found, isNew: false };
+}
+
+/**
+ * Each database carries the id of the manifest: one that lost its file, or was put there by
+ * mistake, is not taken for an empty store.
+ */
+async function markStores(kernel: Kernel, isNew: boolean): Promise<void> {
+  for (const [shard, store] of kernel.stores.entries()) {
+    const marked = store.get(kernelFamilies.meta, storeIdKey)?.toString();
+    const path = shardDirectory(kernel.dataDir, shard);
+    if (isNew) {
+      if (store.sequence > 0) {
+        throw new StoaError('damaged_data', `${path} holds data, but ${join(kernel.dataDir, 'stoa.json')} is missing.`, { fix: 'Put stoa.json back from a copy, or restore a backup into a new directory.' });
+      }
+      await store.transact((tx) => tx.put(kernelFamilies.meta, storeIdKey, Buffer.from(kernel.manifest.id)));
+    } else if (marked !== kernel.manifest.id) {
+      const reason = marked === undefined ? 'its database has lost what was in it' : 'its database belongs to another directory';
+      throw new StoaError('damaged_data', `${path} cannot be used: ${reason}.`, { fix: 'Put the right files back, or restore a backup into a new directory.' });
+    }
+  }
 }
 
 async function makeDirectory(path: string): Promise<void> {

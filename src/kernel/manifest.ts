@@ -4,7 +4,8 @@ import { mkdir, open, readFile, rename } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { StoaError, messageOf } from '../errors.js';
 import { blake3 } from './blake3.js';
-import { type EngineName, engineNames } from './engine.js';
+import { type EngineName, type WriteOperation, engineNames } from './engine.js';
+import { kernelFamilies } from './families.js';
 
 /** The format of everything in a data directory. A program refuses what is newer than this. */
 export const dataFormat = 1;
@@ -25,6 +26,13 @@ export function shardDirectory(dataDir: string, shard: number): string {
 /** The seed's rule: the first byte of the BLAKE3 of the user id, modulo the number of shards. */
 export function shardOf(userKey: Buffer, shards: number): number {
   return (blake3(userKey)[0] as number) % shards;
+}
+
+/** The entry by which each database shows that it belongs to a manifest. */
+export const storeIdKey = Buffer.from('store_id');
+
+export function storeMark({ id }: Manifest): WriteOperation {
+  return { family: kernelFamilies.meta, key: storeIdKey, value: Buffer.from(id) };
 }
 
 export function newManifest(engine: EngineName, shards: number): Manifest {

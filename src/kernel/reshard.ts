@@ -7,7 +7,7 @@ import { type Engine, type EngineName, type Entry, type WriteOperation, storeCon
 import { openEngine } from './engines/index.js';
 import { kernelFamilies } from './families.js';
 import { acquireLock } from './lock.js';
-import { newManifest, readManifest, shardDirectory, shardOf, syncDirectory, writeManifest } from './manifest.js';
+import { newManifest, readManifest, shardDirectory, shardOf, storeMark, syncDirectory, writeManifest } from './manifest.js';
 import type { Reader } from './transaction.js';
 
 /**
@@ -35,8 +35,10 @@ export interface ReshardReport {
   hash: string;
 }
 
-/** The feed and the redo log belong to the old shards: positions in them mean nothing in the new ones. */
-const leftBehind: ReadonlySet<string> = new Set([kernelFamilies.changes, kernelFamilies.redo, kernelFamilies.directory]);
+/** The logs and the notes belong to the old shards: positions in them mean nothing in the new ones. */
+const leftBehind: ReadonlySet<string> = new Set([kernelFamilies.meta, kernelFamilies.changes, kernelFamilies.redo, kernelFamilies.directory]);
+/** The notes that leases need to live through the move. */
+const notesKept = ['outages', 'closed_at_ms'];
 const stepEntries = 1_000;
 
 export async function reshard(options: ReshardOptions): Promise<ReshardReport> {
@@ -64,8 +66,11 @@ export async function reshard(options: ReshardOptions): Promise<ReshardReport> {
     const targets = await open(engine, partial, options.shards);
     const copied = await copy(sources, targets, options);
     const report = verify(copied, targets, options);
+    const made = newManifest(engine, options.shards);
+    for (const target of targets) await target.commit([storeMark(made)]);
+    await (targets[0] as Engine).commit(notesOf(sources[0] as Engine));
     await closeAll(opened);
-    await writeManifest(partial, newManifest(engine, options.shards));
+    await writeManifest(partial, made);
     await rename(partial, target);
     await syncDirectory(dirname(target));
     return report;
@@ -167,9 +172,12 @@ function placementOf(family: string, { placements }: ReshardOptions): Placement 
   return placement;
 }
 
-/** The kernel's own families; the feed and the logs are not carried over. */
+function notesOf(source: Engine): WriteOperation[] {
+  return notesKept.map((name) => ({ family: kernelFamilies.meta, key: Buffer.from(name), value: source.get(kernelFamilies.meta, Buffer.from(name)) }));
+}
+
+/** The kernel's own families that are carried over. */
 export const kernelPlacements: Readonly<Record<string, Placement>> = {
-  [kernelFamilies.meta]: () => 'root',
   [kernelFamilies.timers]: () => 'every',
   [kernelFamilies.idempotency]: () => 'every',
 };

@@ -9,7 +9,7 @@ import { type Engine, type EngineName, type WriteOperation, engineNames, storeCo
 import { openEngine } from './engines/index.js';
 import { kernelFamilies } from './families.js';
 import { type RedoTransaction, decodeFeed, decodeRedo, encodeFeed, encodeRedo, positionKey } from './log.js';
-import { newManifest, shardDirectory, syncDirectory, writeManifest } from './manifest.js';
+import { type Manifest, newManifest, shardDirectory, storeMark, syncDirectory, writeManifest } from './manifest.js';
 
 /** Where to stop: a position of the change feed, or a time. Inclusive. */
 export type RestorePoint = { position: string } | { timeMs: number };
@@ -58,13 +58,14 @@ export async function restore(options: RestoreOptions): Promise<RestoreReport> {
     const report: RestoreReport = { chain: chain.map(({ name }) => name), engine, entries: 0, transactions: 0, seq: [] };
     const shards = (chain[0] as BackupDescription).shards.length;
     const points = pointOfShards(options.to, shards);
+    const manifest = newManifest(engine, shards);
     for (let shard = 0; shard < shards; shard += 1) {
-      const part = await restoreShard({ options, chain, shard, engine, partial, point: points[shard] as ShardPoint, onBytes });
+      const part = await restoreShard({ options, chain, shard, manifest, partial, point: points[shard] as ShardPoint, onBytes });
       report.entries += part.entries;
       report.transactions += part.transactions;
       report.seq[shard] = part.seq;
     }
-    await writeManifest(partial, newManifest(engine, shards));
+    await writeManifest(partial, manifest);
     await rm(target, { recursive: true, force: true });
     await rename(partial, target);
     await syncDirectory(dirname(target));
@@ -84,7 +85,7 @@ interface ShardJob {
   options: RestoreOptions;
   chain: readonly BackupDescription[];
   shard: number;
-  engine: EngineName;
+  manifest: Manifest;
   partial: string;
   point: ShardPoint;
   onBytes: (bytes: number) => void;
@@ -95,7 +96,7 @@ async function restoreShard(job: ShardJob): Promise<{ entries: number; transacti
   if (full === undefined) throw new StoaError('internal', 'A chain of backups is empty.');
   const config = { ...storeConfigDefaults, data_dir: shardDirectory(job.partial, job.shard) };
   const families = [...new Set([...Object.values(kernelFamilies), ...job.options.families, ...(await familiesIn(job, full.backup, full.part))])];
-  const engine = await openEngine(job.engine, config, families);
+  const engine = await openEngine(job.manifest.engine, config, families);
   try {
     const loader = new Loader(engine);
     for await (const frame of readFrames(join(job.options.directory, full.backup.name, full.part.file.name), full.part.file, job.onBytes)) {
@@ -105,6 +106,7 @@ async function restoreShard(job: ShardJob): Promise<{ entries: number; transacti
     await loader.flush();
     checkCount(full.backup, full.part.entries, loader.count);
     const replayed = await replay(job, engine, increments, full.part);
+    await engine.commit([storeMark(job.manifest)]);
     return { entries: loader.count, ...replayed };
   } finally {
     await engine.close();
