@@ -27,6 +27,9 @@ export interface DataCapabilities {
 /** The version that must be current; 0 means that there must be none, `any` that there must be one; null does not ask. */
 export type ExpectedVersion = number | 'any' | null;
 
+/** As much of a document as a plain `get` needs. */
+export type StoredValue = Pick<DocumentRecord, 'valueJson' | 'accessCount'>;
+
 /** One write of a document, checked and encoded. */
 export interface DocumentWrite {
   readonly key: string;
@@ -105,6 +108,8 @@ export type Decide = (current: DocumentRecord | undefined) => DocumentWrite;
 export interface DataStorePort {
   readonly capabilities: DataCapabilities;
   get(scope: Scope, key: string): MaybePromise<DocumentRecord | undefined>;
+  /** Only the value, where that is cheaper than the whole document. */
+  getValue?(scope: Scope, key: string): MaybePromise<StoredValue | undefined>;
   getMany(scope: Scope, keys: readonly string[]): MaybePromise<(DocumentRecord | undefined)[]>;
   write(scope: Scope, batch: WriteBatch, idempotency: Idempotency | null): Promise<BatchResult>;
   /** A read-modify-write in one step. Where it is missing, the service loops with `ifVersion`. */

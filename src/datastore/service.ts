@@ -84,9 +84,9 @@ export class DataService {
   async get(caller: Caller, namespace: string, key: string): Promise<JsonValue | undefined> {
     const scope = this.#reads(caller, namespace);
     checkKey(key, this.limits);
-    const record = await this.port.get(scope, key);
+    const record = await (this.port.getValue === undefined ? this.port.get(scope, key) : this.port.getValue(scope, key));
     if (record === undefined) return undefined;
-    this.#counted(caller, scope, record);
+    if (caller.agent !== null) this.tracker.read(scope, key, caller.agent, record.accessCount);
     return JSON.parse(record.valueJson) as JsonValue;
   }
 

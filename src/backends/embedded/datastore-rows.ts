@@ -1,0 +1,194 @@
+/** The rows of the data store in the kernel's families: their keys, their bytes. */
+import { StoaError } from '../../errors.js';
+import type { DocumentRecord, JsonObject, KeySummary, Scope } from '../../datastore/model.js';
+import type { Usage } from '../../datastore/quota.js';
+import { expiryOfMs, msOf } from '../../datastore/times.js';
+import { userKey } from '../../identity/user-key.js';
+import type { LimitName, Limits } from '../../limits.js';
+import { keyBytesMax } from '../../kernel/engine.js';
+
+export const dataFamilies = {
+  /** Document → its fields, and its value unless that is large. */
+  documents: 'data/agent_data_store',
+  /** Document → a large value's JSON text, so that lists need not read it. */
+  values: 'data/values',
+  /** Document → reads since it was written there: count, last agent, when. */
+  access: 'data/access',
+  /** Namespace → count, size and last write. */
+  namespaces: 'data/namespaces',
+  /** Namespace ‖ 0 ‖ agent → nothing. */
+  agents: 'data/namespace_agents',
+  /** User → documents, bytes and namespaces in all. */
+  usage: 'data/usage',
+} as const;
+
+/** Values above this have a row of their own. */
+const valueInlineBytesMax = 8 * 1024;
+
+const format = 1;
+const apartFlag = 1;
+/** Format, flags, expiry in milliseconds, length of the head. */
+const prefixBytes = 1 + 1 + 8 + 4;
+
+const userKeys = new Map<string, Buffer>();
+const userKeysMax = 10_000;
+
+/** The user's 32 bytes; hashing them for each call would cost more than the read itself. */
+export function cachedUserKey(user: string): Buffer {
+  let key = userKeys.get(user);
+  if (key === undefined) {
+    key = userKey(user);
+    if (userKeys.size >= userKeysMax) userKeys.clear();
+    userKeys.set(user, key);
+  }
+  return key;
+}
+
+/** User ‖ namespace: names have no control characters, so 0 ends them. */
+export function namespaceKey(scope: Scope): Buffer {
+  return Buffer.concat([cachedUserKey(scope.user), Buffer.from(scope.namespace)]);
+}
+
+/** User ‖ namespace ‖ 0 ‖ key: UTF-8 bytes are in code-point order. */
+export function documentKey(scope: Scope, key: string): Buffer {
+  const user = cachedUserKey(scope.user);
+  const bytes = Buffer.allocUnsafe(user.length + Buffer.byteLength(scope.namespace) + 1 + Buffer.byteLength(key));
+  let at = user.copy(bytes, 0);
+  at += bytes.write(scope.namespace, at);
+  bytes[at] = 0;
+  bytes.write(key, at + 1);
+  return bytes;
+}
+
+/** The namespace and key in a document's row key. */
+export function namesOf(rowKey: Buffer): { namespace: string; key: string } {
+  const end = rowKey.indexOf(0, 32);
+  return { namespace: rowKey.toString('utf8', 32, end), key: rowKey.toString('utf8', end + 1) };
+}
+
+/** Limits that were raised too far would make keys that no engine takes. */
+export function checkKeyLimits(limits: Limits): void {
+  const names = ['dataKeyBytesMax', 'namespaceBytesMax'] as const satisfies readonly LimitName[];
+  // A timer's key is the longest: time and kind before the document's own.
+  const longest = 8 + expiryTimer.length + 1 + 32 + limits.namespaceBytesMax + 1 + limits.dataKeyBytesMax;
+  if (longest <= keyBytesMax && 32 + limits.namespaceBytesMax + 1 + limits.agentHeaderBytesMax <= keyBytesMax) return;
+  throw new StoaError('invalid_config', `${names.join(' and ')} together make keys of ${longest} bytes; the engines take ${keyBytesMax}.`, { fix: 'Lower one of them.' });
+}
+
+export const expiryTimer = 'data.expiry';
+
+/** [user, version, created, updated, created by, last accessed by, last accessed, count, metadata, bytes of the value] */
+type Head = [string, number, string, string, string | null, string | null, string | null, number, JsonObject, number];
+
+/** The row of a document; `apart` is the value's own row, when it is large. */
+export function encodeDocument(record: DocumentRecord): { row: Buffer; apart: Buffer | undefined; sizeBytes: number } {
+  const value = Buffer.from(record.valueJson);
+  const isApart = value.length > valueInlineBytesMax;
+  const head: Head = [
+    record.userId, record.version, record.createdAt, record.updatedAt, record.createdByAgent, record.lastAccessedByAgent, record.lastAccessedAt,
+    record.accessCount, record.metadata, value.length,
+  ];
+  const text = JSON.stringify(head);
+  const headBytes = Buffer.byteLength(text);
+  const row = Buffer.allocUnsafe(prefixBytes + headBytes + (isApart ? 0 : value.length));
+  row[0] = format;
+  row[1] = isApart ? apartFlag : 0;
+  row.writeDoubleBE(record.expiresAt === null ? 0 : msOf(record.expiresAt), 2);
+  row.writeUInt32BE(headBytes, 10);
+  row.write(text, prefixBytes);
+  if (!isApart) value.copy(row, prefixBytes + headBytes);
+  return { row, apart: isApart ? value : undefined, sizeBytes: value.length };
+}
+
+/** Milliseconds, or 0 for a document that does not expire. */
+export function expiresAtMsOf(row: Buffer): number {
+  if (row[0] !== format) throw new StoaError('newer_data', `A document has the format ${row[0]}; this program knows ${format}.`, { fix: 'Use the version of Stoa that wrote it.' });
+  return row.readDoubleBE(2);
+}
+
+export function isLiveRow(row: Buffer, nowMs: number): boolean {
+  const expiresAtMs = expiresAtMsOf(row);
+  return expiresAtMs === 0 || expiresAtMs > nowMs;
+}
+
+export function isApart(row: Buffer): boolean {
+  return row[1] === apartFlag;
+}
+
+/** The JSON text of a value that stands in the row itself. */
+export function inlineValue(row: Buffer): string {
+  return row.toString('utf8', prefixBytes + row.readUInt32BE(10));
+}
+
+export function sizeOfRow(row: Buffer): number {
+  return headOf(row)[9];
+}
+
+/** The count that the document came with; reads counted here stand in the access row. */
+export function restoredCountOf(row: Buffer): number {
+  return headOf(row)[7];
+}
+
+export function summaryOf(rowKey: Buffer, row: Buffer): KeySummary {
+  const [, version, , updatedAt, , , , , , sizeBytes] = headOf(row);
+  return { key: namesOf(rowKey).key, version, sizeBytes, updatedAt };
+}
+
+/** `value` is the JSON text, from the row or from its own. */
+export function decodeDocument(rowKey: Buffer, row: Buffer, value: string): DocumentRecord {
+  const { namespace, key } = namesOf(rowKey);
+  const [userId, version, createdAt, updatedAt, createdByAgent, lastAccessedByAgent, lastAccessedAt, accessCount, metadata] = headOf(row);
+  const expiresAtMs = expiresAtMsOf(row);
+  return {
+    userId, namespace, key, valueJson: value, metadata, createdByAgent, lastAccessedByAgent, accessCount, createdAt, updatedAt, lastAccessedAt, version,
+    expiresAt: expiresAtMs === 0 ? null : expiryOfMs(expiresAtMs),
+  };
+}
+
+function headOf(row: Buffer): Head {
+  return JSON.parse(row.toString('utf8', prefixBytes, prefixBytes + row.readUInt32BE(10))) as Head;
+}
+
+export interface AccessRow {
+  count: number;
+  agent: string | null;
+  at: string | null;
+}
+
+export interface NamespaceRow {
+  count: number;
+  sizeBytes: number;
+  updatedAt: string;
+}
+
+export const noUsage: Usage = { documents: 0, sizeBytes: 0, namespaces: 0 };
+
+export function encodeRow(row: AccessRow | NamespaceRow | Usage): Buffer {
+  return Buffer.from(JSON.stringify(row));
+}
+
+/** The caller names what the family holds. */
+export function decodeRow<Row extends AccessRow | NamespaceRow | Usage>(value: Buffer): Row {
+  return JSON.parse(value.toString()) as Row;
+}
+
+/** What a row says, for whoever looks into the store; undefined for a family of another domain. */
+export function decodeDataEntry(family: string, key: Buffer, value: Buffer): unknown {
+  const user = key.toString('hex', 0, 32);
+  switch (family) {
+    case dataFamilies.documents:
+      return isApart(value) ? { ...decodeDocument(key, value, ''), valueJson: undefined } : decodeDocument(key, value, inlineValue(value));
+    case dataFamilies.values:
+      return { user, ...namesOf(key), sizeBytes: value.length };
+    case dataFamilies.access:
+      return { user, ...namesOf(key), ...decodeRow<AccessRow>(value) };
+    case dataFamilies.namespaces:
+      return { user, namespace: key.toString('utf8', 32), ...decodeRow<NamespaceRow>(value) };
+    case dataFamilies.agents:
+      return { user, namespace: namesOf(key).namespace, agent: namesOf(key).key };
+    case dataFamilies.usage:
+      return { user, ...decodeRow<Usage>(value) };
+    default:
+      return undefined;
+  }
+}

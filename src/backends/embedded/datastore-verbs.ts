@@ -1,0 +1,200 @@
+/** The verbs of the data store inside one transaction, so that a commit can join them with other domains'. */
+import { documentDeleted, documentSet, namespaceCleared } from '../../datastore/changes.js';
+import { checkVersion, mergeDocument, resultOf } from '../../datastore/merge-document.js';
+import type { DocumentRecord, Scope } from '../../datastore/model.js';
+import type { AccessRead, BatchResult, ClearStep, Decide, DocumentDelete, DocumentWrite, WriteBatch, WriteResult } from '../../datastore/port.js';
+import { type Usage, checkQuota } from '../../datastore/quota.js';
+import { laterTime, timeOfMs } from '../../datastore/times.js';
+import { prefixRange } from '../../kernel/engine.js';
+import type { Reader, Transaction } from '../../kernel/transaction.js';
+import type { Limits } from '../../limits.js';
+import {
+  type AccessRow, type NamespaceRow, cachedUserKey, dataFamilies as families, decodeDocument, decodeRow, documentKey, encodeDocument, encodeRow, expiresAtMsOf,
+  expiryTimer, inlineValue, isApart, isLiveRow, namespaceKey, namesOf, noUsage, restoredCountOf, sizeOfRow,
+} from './datastore-rows.js';
+
+export interface DataVerbsOptions {
+  limits: Limits;
+  /** Makes the user known where it is new: a user exists from its first write. */
+  ensureUser: (tx: Transaction, user: string) => void;
+}
+
+/** How a write changes what is kept about its namespace and user. */
+interface Difference {
+  documents: number;
+  sizeBytes: number;
+}
+
+export class DataVerbs {
+  readonly #limits: Limits;
+  readonly #ensureUser: DataVerbsOptions['ensureUser'];
+
+  constructor(options: DataVerbsOptions) {
+    this.#limits = options.limits;
+    this.#ensureUser = options.ensureUser;
+  }
+
+  set(tx: Transaction, scope: Scope, write: DocumentWrite): WriteResult {
+    const rowKey = documentKey(scope, write.key);
+    const row = tx.get(families.documents, rowKey);
+    // The last reader stands in a row of its own, which matters only to a write by nobody. The count
+    // stays where it is: in the document what it was restored with, in that row what was read since.
+    const current = row === undefined ? undefined : { ...readDocument(tx, rowKey, row, write.agent === null), accessCount: restoredCountOf(row) };
+    const record = mergeDocument(scope, current, write, tx.nowMs, this.#limits);
+    if (row !== undefined && record.version === 1) this.#forgetReads(tx, rowKey);
+    this.#put(tx, scope, rowKey, row, record);
+    if (write.agent !== null) this.#noteAgent(tx, scope, write.agent);
+    tx.change(documentSet(scope, write.key, record.version));
+    return resultOf(record);
+  }
+
+  /** Writes what `decide` makes of the current document. */
+  modify(tx: Transaction, scope: Scope, key: string, decide: Decide): WriteResult {
+    return this.set(tx, scope, decide(this.get(tx, scope, key)));
+  }
+
+  delete(tx: Transaction, scope: Scope, { key, ifVersion }: DocumentDelete): boolean {
+    const rowKey = documentKey(scope, key);
+    const row = tx.get(families.documents, rowKey);
+    const isThere = row !== undefined && isLiveRow(row, tx.nowMs);
+    checkVersion(key, isThere ? decodeDocument(rowKey, row, '').version : 0, ifVersion);
+    if (!isThere) return false;
+    this.#remove(tx, scope, rowKey, row);
+    tx.change(documentDeleted(scope, key));
+    return true;
+  }
+
+  write(tx: Transaction, scope: Scope, batch: WriteBatch): BatchResult {
+    return {
+      sets: batch.sets.map((write) => this.set(tx, scope, write)),
+      deletes: batch.deletes.map((removal) => this.delete(tx, scope, removal)),
+    };
+  }
+
+  /** The document with all its counted reads, also the ones of writes that wait for the disk. */
+  get(reader: Reader & { readonly nowMs: number }, scope: Scope, key: string): DocumentRecord | undefined {
+    const rowKey = documentKey(scope, key);
+    const row = reader.get(families.documents, rowKey);
+    return row !== undefined && isLiveRow(row, reader.nowMs) ? readDocument(reader, rowKey, row, true) : undefined;
+  }
+
+  clearStep(tx: Transaction, scope: Scope, after: string | null, limit: number): ClearStep {
+    const { gte, lt } = prefixRange(documentKey(scope, ''));
+    const start = after === null ? { gte } : { gt: documentKey(scope, after) };
+    const entries = [...tx.range(families.documents, { ...(start as { gte: Buffer }), lt: lt as Buffer, limit })];
+    let deleted = 0;
+    for (const { key, value } of entries) {
+      if (isLiveRow(value, tx.nowMs)) deleted += 1;
+      this.#remove(tx, scope, key, value);
+    }
+    if (deleted > 0) tx.change(namespaceCleared(scope, deleted));
+    const last = entries.length < limit ? undefined : entries.at(-1);
+    if (last !== undefined) return { deleted, after: namesOf(last.key).key };
+    const agents = Array.from(tx.range(families.agents, prefixRange(documentKey(scope, ''))), ({ key }) => key);
+    for (const key of agents) tx.delete(families.agents, key);
+    return { deleted, after: null };
+  }
+
+  recordAccess(tx: Transaction, read: AccessRead): void {
+    const rowKey = documentKey(read.scope, read.key);
+    if (tx.get(families.documents, rowKey) === undefined) return;
+    const stored = tx.get(families.access, rowKey);
+    const row = stored === undefined ? { count: 0, agent: null, at: null } : decodeRow<AccessRow>(stored);
+    const isLater = read.last !== null && laterTime(read.last.at, row.at) === read.last.at;
+    tx.put(families.access, rowKey, encodeRow({ count: row.count + read.count, agent: isLater ? read.last.agent : row.agent, at: isLater ? read.last.at : row.at }));
+    for (const agent of read.agents) this.#noteAgent(tx, read.scope, agent);
+  }
+
+  /** Writes a document exactly as it is. */
+  restore(tx: Transaction, record: DocumentRecord): void {
+    const scope = { user: record.userId, namespace: record.namespace };
+    const rowKey = documentKey(scope, record.key);
+    const row = tx.get(families.documents, rowKey);
+    if (row !== undefined) this.#forgetReads(tx, rowKey);
+    this.#put(tx, scope, rowKey, row, record);
+    for (const agent of [record.createdByAgent, record.lastAccessedByAgent]) if (agent !== null) this.#noteAgent(tx, scope, agent);
+    tx.change(documentSet(scope, record.key, record.version));
+  }
+
+  /** The timer of a document: it may have been written anew, with another expiry or none. */
+  expire(tx: Transaction, rowKey: Buffer): void {
+    const row = tx.get(families.documents, rowKey);
+    if (row === undefined || isLiveRow(row, tx.nowMs)) return;
+    const { userId, namespace, key } = decodeDocument(rowKey, row, '');
+    this.#remove(tx, { user: userId, namespace }, rowKey, row);
+    tx.change(documentDeleted({ user: userId, namespace }, key, true));
+  }
+
+  #put(tx: Transaction, scope: Scope, rowKey: Buffer, before: Buffer | undefined, record: DocumentRecord): void {
+    const { row, apart, sizeBytes } = encodeDocument(record);
+    const difference = { documents: before === undefined ? 1 : 0, sizeBytes: sizeBytes - (before === undefined ? 0 : sizeOfRow(before)) };
+    this.#account(tx, scope, difference);
+    tx.put(families.documents, rowKey, row);
+    if (apart !== undefined) tx.put(families.values, rowKey, apart);
+    else if (before !== undefined && isApart(before)) tx.delete(families.values, rowKey);
+    this.#reschedule(tx, rowKey, before, row);
+  }
+
+  #remove(tx: Transaction, scope: Scope, rowKey: Buffer, row: Buffer): void {
+    this.#account(tx, scope, { documents: -1, sizeBytes: -sizeOfRow(row) });
+    tx.delete(families.documents, rowKey);
+    if (isApart(row)) tx.delete(families.values, rowKey);
+    this.#forgetReads(tx, rowKey);
+    this.#reschedule(tx, rowKey, row, undefined);
+  }
+
+  /** The reads of a document that is gone must not count for the next one. */
+  #forgetReads(tx: Transaction, rowKey: Buffer): void {
+    if (tx.get(families.access, rowKey) !== undefined) tx.delete(families.access, rowKey);
+  }
+
+  #reschedule(tx: Transaction, rowKey: Buffer, before: Buffer | undefined, after: Buffer | undefined): void {
+    const [was, is] = [before === undefined ? 0 : expiresAtMsOf(before), after === undefined ? 0 : expiresAtMsOf(after)];
+    if (was === is) return;
+    if (was > 0) tx.unschedule({ atMs: was, kind: expiryTimer, reference: rowKey });
+    if (is > 0) tx.schedule({ atMs: is, kind: expiryTimer, reference: rowKey });
+  }
+
+  /** Keeps the counts of namespace and user, and refuses what a quota forbids. */
+  #account(tx: Transaction, scope: Scope, difference: Difference): void {
+    const namespaceRowKey = namespaceKey(scope);
+    const storedNamespace = tx.get(families.namespaces, namespaceRowKey);
+    const namespace = storedNamespace === undefined ? { count: 0, sizeBytes: 0 } : decodeRow<NamespaceRow>(storedNamespace);
+    const count = namespace.count + difference.documents;
+    const row = { count, sizeBytes: namespace.sizeBytes + difference.sizeBytes, updatedAt: timeOfMs(tx.nowMs) };
+    if (count === 0) tx.delete(families.namespaces, namespaceRowKey);
+    else tx.put(families.namespaces, namespaceRowKey, encodeRow(row));
+
+    const userRowKey = cachedUserKey(scope.user);
+    const storedUsage = tx.get(families.usage, userRowKey);
+    if (storedUsage === undefined) this.#ensureUser(tx, scope.user);
+    const before = storedUsage === undefined ? noUsage : decodeRow<Usage>(storedUsage);
+    const after = {
+      documents: before.documents + difference.documents,
+      sizeBytes: before.sizeBytes + difference.sizeBytes,
+      namespaces: before.namespaces + (count > 0 ? 1 : 0) - (namespace.count > 0 ? 1 : 0),
+    };
+    checkQuota(before, after, this.#limits);
+    tx.put(families.usage, userRowKey, encodeRow(after));
+  }
+
+  #noteAgent(tx: Transaction, scope: Scope, agent: string): void {
+    const rowKey = documentKey(scope, agent);
+    if (tx.get(families.agents, rowKey) === undefined) tx.put(families.agents, rowKey, Buffer.alloc(0));
+  }
+}
+
+/** The document in a row; with its counted reads where they are asked for. */
+export function readDocument(reader: Reader, rowKey: Buffer, row: Buffer, withAccess: boolean): DocumentRecord {
+  const value = isApart(row) ? (reader.get(families.values, rowKey)?.toString() ?? 'null') : inlineValue(row);
+  const record = decodeDocument(rowKey, row, value);
+  const stored = withAccess ? reader.get(families.access, rowKey) : undefined;
+  if (stored === undefined) return record;
+  const access = decodeRow<AccessRow>(stored);
+  const isLater = access.at !== null && laterTime(access.at, record.lastAccessedAt) === access.at;
+  return {
+    ...record,
+    accessCount: record.accessCount + access.count,
+    ...(isLater && { lastAccessedAt: access.at, lastAccessedByAgent: access.agent }),
+  };
+}

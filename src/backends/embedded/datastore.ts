@@ -1,0 +1,154 @@
+/** The data store on the kernel: the default backend. */
+import type { DocumentRecord, KeySummary, NamespaceSummary, Scope } from '../../datastore/model.js';
+import type { AccessRead, BatchResult, ClearStep, DataCapabilities, DataStorePort, Decide, ExportPage, KeyRange, StoredValue, WriteBatch, WriteResult } from '../../datastore/port.js';
+import type { Entry, RangeOptions } from '../../kernel/engine.js';
+import { keyAfterPrefix, prefixRange } from '../../kernel/engine.js';
+import type { Kernel } from '../../kernel/kernel.js';
+import { type Idempotency, once } from '../../kernel/once.js';
+import type { Store } from '../../kernel/store.js';
+import {
+  type NamespaceRow, cachedUserKey, checkKeyLimits, dataFamilies as families, decodeRow, documentKey, expiryTimer, inlineValue, isApart, isLiveRow, namesOf, namespaceKey, summaryOf,
+} from './datastore-rows.js';
+import { DataVerbs, type DataVerbsOptions, readDocument } from './datastore-verbs.js';
+
+export { dataFamilies } from './datastore-rows.js';
+
+export interface EmbeddedDataStoreOptions extends Partial<Pick<DataVerbsOptions, 'ensureUser'>> {
+  kernel: Kernel;
+}
+
+export class EmbeddedDataStore implements DataStorePort {
+  readonly capabilities: DataCapabilities = {
+    backend: 'embedded',
+    atomicBatches: true,
+    changes: 'same-commit',
+    quotas: true,
+    valueBytesMax: null,
+    accessFlushMs: 1_000,
+    accessVisibleOnResolve: true,
+    sharedIds: false,
+  };
+  readonly verbs: DataVerbs;
+  readonly #kernel: Kernel;
+
+  constructor(options: EmbeddedDataStoreOptions) {
+    this.#kernel = options.kernel;
+    checkKeyLimits(options.kernel.limits);
+    this.verbs = new DataVerbs({ limits: options.kernel.limits, ensureUser: options.ensureUser ?? (() => undefined) });
+    this.#kernel.handleTimer(expiryTimer, (tx, reference) => this.verbs.expire(tx, reference));
+  }
+
+  get(scope: Scope, key: string): DocumentRecord | undefined {
+    const store = this.#storeOf(scope);
+    const rowKey = documentKey(scope, key);
+    const row = store.get(families.documents, rowKey);
+    return row !== undefined && isLiveRow(row, store.nowMs()) ? readDocument(store, rowKey, row, true) : undefined;
+  }
+
+  /** One look at one row: neither the other fields nor the counts are read. */
+  getValue(scope: Scope, key: string): StoredValue | undefined {
+    const store = this.#storeOf(scope);
+    const rowKey = documentKey(scope, key);
+    const row = store.get(families.documents, rowKey);
+    if (row === undefined || !isLiveRow(row, store.nowMs())) return undefined;
+    return { valueJson: isApart(row) ? (store.get(families.values, rowKey)?.toString() ?? 'null') : inlineValue(row), accessCount: 0 };
+  }
+
+  getMany(scope: Scope, keys: readonly string[]): (DocumentRecord | undefined)[] {
+    return keys.map((key) => this.get(scope, key));
+  }
+
+  write(scope: Scope, batch: WriteBatch, idempotency: Idempotency | null): Promise<BatchResult> {
+    return this.#storeOf(scope).transact((tx) => once(tx, idempotency, () => this.verbs.write(tx, scope, batch)));
+  }
+
+  modify(scope: Scope, key: string, decide: Decide): Promise<WriteResult> {
+    return this.#storeOf(scope).transact((tx) => this.verbs.modify(tx, scope, key, decide));
+  }
+
+  listKeys(scope: Scope, range: KeyRange): KeySummary[] {
+    return this.#rows(scope, range).map(({ key, value }) => summaryOf(key, value));
+  }
+
+  listDocuments(scope: Scope, range: KeyRange): DocumentRecord[] {
+    const store = this.#storeOf(scope);
+    return this.#rows(scope, range).map(({ key, value }) => readDocument(store, key, value, true));
+  }
+
+  listNamespaces(user: string, after: string | null, limit: number): NamespaceSummary[] {
+    const store = this.#kernel.storeOf(cachedUserKey(user));
+    const bounds = prefixRange(cachedUserKey(user));
+    const start = after === null ? bounds : { gt: namespaceKey({ user, namespace: after }), ...(bounds.lt !== undefined && { lt: bounds.lt }) };
+    return Array.from(store.range(families.namespaces, { ...start, limit }), ({ key, value }) => {
+      const namespace = key.toString('utf8', 32);
+      const agents = Array.from(store.range(families.agents, prefixRange(documentKey({ user, namespace }, ''))), (entry) => namesOf(entry.key).key);
+      const { count, sizeBytes, updatedAt } = decodeRow<NamespaceRow>(value);
+      return { namespace, count, sizeBytes, agents, updatedAt };
+    });
+  }
+
+  clearStep(scope: Scope, after: string | null, limit: number): Promise<ClearStep> {
+    return this.#storeOf(scope).transact((tx) => this.verbs.clearStep(tx, scope, after, limit));
+  }
+
+  async recordAccess(reads: readonly AccessRead[]): Promise<void> {
+    for (const store of this.#kernel.stores) {
+      const ofStore = reads.filter(({ scope }) => this.#storeOf(scope) === store);
+      await store.transact((tx) => {
+        for (const read of ofStore) this.verbs.recordAccess(tx, read);
+      });
+    }
+  }
+
+  /** The position is the shard and the last row's key. */
+  async exportPage(after: string | null, limit: number): Promise<ExportPage> {
+    const [shardText = '0', keyText = ''] = after?.split('.') ?? [];
+    const shard = Number(shardText);
+    const store = this.#kernel.stores[shard];
+    if (store === undefined) return { documents: [], after: null };
+    const documents: DocumentRecord[] = [];
+    const bounds: RangeOptions = keyText === '' ? {} : { gt: Buffer.from(keyText, 'hex') };
+    let last: Buffer | undefined;
+    let looked = 0;
+    for (const { key, value } of store.range(families.documents, { ...bounds, limit })) {
+      if (isLiveRow(value, store.nowMs())) documents.push(readDocument(store, key, value, true));
+      last = key;
+      looked += 1;
+    }
+    if (looked === limit && last !== undefined) return { documents, after: `${shard}.${last.toString('hex')}` };
+    return { documents, after: shard + 1 < this.#kernel.stores.length ? `${shard + 1}.` : null };
+  }
+
+  async restore(documents: readonly DocumentRecord[]): Promise<void> {
+    for (const store of this.#kernel.stores) {
+      const ofStore = documents.filter(({ userId }) => this.#kernel.storeOf(cachedUserKey(userId)) === store);
+      await store.transact((tx) => {
+        for (const record of ofStore) this.verbs.restore(tx, record);
+      });
+    }
+  }
+
+  /** The kernel belongs to whoever opened it. */
+  async close(): Promise<void> {
+    for (const store of this.#kernel.stores) await store.flush();
+  }
+
+  #storeOf(scope: Scope): Store {
+    return this.#kernel.storeOf(cachedUserKey(scope.user));
+  }
+
+  #rows(scope: Scope, { prefix, after, limit }: KeyRange): Entry[] {
+    const store = this.#storeOf(scope);
+    const first = documentKey(scope, prefix);
+    const lt = keyAfterPrefix(first);
+    const afterKey = after === null ? undefined : documentKey(scope, after);
+    const start = afterKey === undefined || Buffer.compare(afterKey, first) < 0 ? { gte: first } : { gt: afterKey };
+    const rows: Entry[] = [];
+    for (const entry of store.range(families.documents, { ...start, ...(lt !== undefined && { lt }) })) {
+      if (!isLiveRow(entry.value, store.nowMs())) continue;
+      rows.push(entry);
+      if (rows.length === limit) break;
+    }
+    return rows;
+  }
+}
