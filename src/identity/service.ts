@@ -2,6 +2,8 @@
 import { StoaError } from '../errors.js';
 import type { Idempotency } from '../kernel/once.js';
 import type { Limits } from '../limits.js';
+import { type Page, type PageRequest, decodeCursor, encodeCursor, pageLimit } from '../paging.js';
+import { validate } from '../validate.js';
 import { type Caller, type Scopes, defaultUser, fullScopes } from './caller.js';
 import type { IdentityPort } from './port.js';
 import { type CreateTokenInput, type CreatedToken, type Token, createTokenSchema, tokenIdPattern, tokenView } from './schemas.js';
@@ -70,7 +72,7 @@ export class IdentityService {
 
   async createToken(caller: Caller, user: string, input: CreateTokenInput, idempotency: Idempotency | null): Promise<CreatedToken> {
     onlyOperator(caller);
-    const { name, expires_in, expires_at, scopes } = createTokenSchema.parse(input);
+    const { name, expires_in, expires_at, scopes } = validate(createTokenSchema, input);
     const nowMs = this.#nowMs();
     const expiresAtMs = expires_in !== undefined ? nowMs + expires_in * 1_000 : (expires_at ?? null);
     if (expiresAtMs !== null && expiresAtMs <= nowMs) {
@@ -90,11 +92,16 @@ export class IdentityService {
     return { ...tokenView(record, undefined), token };
   }
 
-  listTokens(caller: Caller, user: string, page: { limit: number; afterId?: string | undefined }): { items: Token[]; lastId: string | null } {
+  /** In the order of their ids, without their secrets. */
+  listTokens(caller: Caller, user: string, page: PageRequest = {}): Page<Token> {
     onlyOperator(caller);
-    const found = this.#port.listTokens(checkUserId(user, this.#limits.userIdBytesMax), page.limit + 1, page.afterId);
-    const items = found.slice(0, page.limit).map(({ record, lastUsedAtMs }) => tokenView(record, this.#uses.get(record.id) ?? lastUsedAtMs));
-    return { items, lastId: found.length > page.limit ? (items.at(-1)?.token_id ?? null) : null };
+    const owner = checkUserId(user, this.#limits.userIdBytesMax);
+    const list = JSON.stringify(['tokens', owner]);
+    const limit = pageLimit(page.limit, this.#limits);
+    const found = this.#port.listTokens(owner, limit + 1, decodeCursor(list, page.cursor)?.toString('hex'));
+    const items = found.slice(0, limit).map(({ record, lastUsedAtMs }) => tokenView(record, this.#uses.get(record.id) ?? lastUsedAtMs));
+    const last = found.length > limit ? items.at(-1) : undefined;
+    return { items, next_cursor: last === undefined ? null : encodeCursor(list, Buffer.from(last.token_id, 'hex')) };
   }
 
   /** Revokes one token of a user, or all; a token that is not there is `not_found`. They are refused from this moment on. */

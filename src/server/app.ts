@@ -24,6 +24,8 @@ export interface AppOptions {
   host?: string;
   /** Further names under which it is reached. */
   allowedHosts?: readonly string[];
+  /** Other sites whose pages may call /v1 and /mcp. */
+  allowedOrigins?: readonly string[];
   /** Beside bearer tokens. */
   authenticators?: readonly Authenticator[];
   /** All route groups unless given; tests pass their own. */
@@ -137,7 +139,7 @@ export function createApp(stoa: Stoa, options: AppOptions = {}): FastifyInstance
     stoa,
     streams,
     authenticators: [bearerAuthenticator(stoa.identity), ...(options.authenticators ?? [])],
-    hostCheck: new HostCheck(options.host ?? '127.0.0.1', options.allowedHosts),
+    hostCheck: new HostCheck(options.host ?? '127.0.0.1', options.allowedHosts, options.allowedOrigins),
     rateLimit: requestsPerMinuteMax > 0 ? new RateLimit(requestsPerMinuteMax) : undefined,
   };
   for (const group of groups) for (const route of group.routes) addRoute(app, route, group, services);

@@ -7,8 +7,11 @@ const loopbackNames: readonly string[] = ['localhost', '127.0.0.1', '[::1]'];
 export class HostCheck {
   readonly #names: ReadonlySet<string>;
 
-  /** `host` is what the server binds to; `allowedHosts` are further names under which it is reached. */
-  constructor(host: string, allowedHosts: readonly string[] = []) {
+  readonly #origins: ReadonlySet<string>;
+
+  /** `host` is what the server binds to, `allowedHosts` further names under which it is reached, `allowedOrigins` other sites whose pages may call it. */
+  constructor(host: string, allowedHosts: readonly string[] = [], allowedOrigins: readonly string[] = []) {
+    this.#origins = new Set(allowedOrigins.map((origin) => origin.toLowerCase()));
     this.#names = new Set([...loopbackNames, bracketed(host), ...allowedHosts].map((name) => name.toLowerCase()));
   }
 
@@ -16,7 +19,7 @@ export class HostCheck {
     const { host, origin } = request.headers;
     const name = host === undefined ? undefined : nameOfHost(host);
     if (name === undefined || !this.#serves(name, request)) throw refusal(`The Host "${(host ?? '').slice(0, 100)}" is not served here.`);
-    if (origin === undefined) return;
+    if (origin === undefined || this.#origins.has(origin.toLowerCase())) return;
     const from = nameOfOrigin(origin);
     if (from === undefined || !this.#serves(from, request)) throw refusal(`Pages of the Origin "${origin.slice(0, 100)}" may not call this server.`);
   }
@@ -42,5 +45,5 @@ function nameOfOrigin(origin: string): string | undefined {
 }
 
 function refusal(detail: string): StoaError {
-  return new StoaError('origin_refused', detail, { fix: 'Call it by localhost or its address, or add the name to allowedHosts (STOA_ALLOWED_HOSTS).' });
+  return new StoaError('origin_refused', detail, { fix: 'Call it by localhost or its address, or add the name to the setting allowed_hosts, a page\'s to allowed_origins.' });
 }

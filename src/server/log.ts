@@ -1,7 +1,7 @@
 /** Structured logs, without secrets. */
 import { type DestinationStream, type Logger, pino } from 'pino';
+import type { logLevels } from '../settings.js';
 
-export const logLevels = ['silent', 'error', 'warn', 'info', 'debug'] as const;
 export type LogLevel = (typeof logLevels)[number];
 
 /** Where a secret could stand in anything that is logged. */

@@ -4,6 +4,7 @@ import { z } from 'zod';
 import { StoaError } from '../errors.js';
 import type { Caller } from '../identity/caller.js';
 import type { Stoa } from '../index.js';
+import { type FieldError, fieldErrors, invalidFields } from '../validate.js';
 import { type Authenticator, callerOf, missingCredentials } from './authentication.js';
 import { conditionsOf, entityTag, isNotModified } from './conditions.js';
 import type { EventStreams } from './event-stream.js';
@@ -11,7 +12,6 @@ import type { RouteGroup } from './group.js';
 import type { HostCheck } from './host-check.js';
 import { idempotencyOf } from './idempotency.js';
 import { parseJsonBody } from './json-body.js';
-import { type FieldError, fieldErrors, invalidFields } from './problem.js';
 import type { RateLimit } from './rate-limit.js';
 import { Answer, type Route, type RouteContext, streaming } from './route.js';
 
@@ -161,7 +161,7 @@ function checked(schema: z.ZodType | undefined, value: unknown, where: string, e
   if (schema === undefined) return undefined;
   const result = schema.safeParse(value);
   if (result.success) return result.data;
-  errors.push(...fieldErrors(where, result.error));
+  errors.push(...fieldErrors(result.error, [where]));
   return undefined;
 }
 

@@ -2,6 +2,7 @@
 import { STATUS_CODES } from 'node:http';
 import { z } from 'zod';
 import { type ErrorCode, StoaError, errorKinds } from '../errors.js';
+import { type FieldError, fieldErrors, invalidFields } from '../validate.js';
 
 export const problemSchema = z
   .object({
@@ -39,34 +40,6 @@ export function problemOf(error: StoaError, requestId: string): Problem {
   };
 }
 
-export interface FieldError {
-  /** `body.labels.team`, `query.limit`, `header.stoa-fence`. */
-  field: string;
-  message: string;
-}
-
-/** A 400 that names every field that is wrong. */
-export function invalidFields(errors: readonly FieldError[], fix?: string): StoaError {
-  const named = errors.slice(0, 5).map(({ field, message }) => `${field}: ${message}`);
-  const more = errors.length > named.length ? ` (and ${errors.length - named.length} more)` : '';
-  return new StoaError('invalid_request', `${named.join(' ')}${more}`, { details: { errors }, ...(fix === undefined ? {} : { fix }) });
-}
-
-/** Field errors of a failed schema; `where` is `body`, `query`, `path` or `header`. */
-export function fieldErrors(where: string, error: z.ZodError): FieldError[] {
-  return error.issues.flatMap((issue): FieldError[] => {
-    const at = [where, ...issue.path.map(String)];
-    if (issue.code === 'unrecognized_keys') {
-      return issue.keys.map((key) => ({ field: [...at, key].join('.'), message: 'is not known here.' }));
-    }
-    return [{ field: at.join('.'), message: sentence(issue.message) }];
-  });
-}
-
-function sentence(text: string): string {
-  return /[.!?]$/.test(text) ? text : `${text}.`;
-}
-
 const fastifyCodes: Readonly<Record<string, [ErrorCode, string]>> = {
   FST_ERR_CTP_BODY_TOO_LARGE: ['too_large', 'The body is larger than this route takes.'],
   FST_ERR_CTP_INVALID_MEDIA_TYPE: ['unsupported_media_type', 'The Content-Type is not one that this route reads.'],
@@ -77,7 +50,7 @@ const fastifyCodes: Readonly<Record<string, [ErrorCode, string]>> = {
 /** Anything that was thrown, as one of ours. What nobody foresaw is `internal` and says nothing of its cause. */
 export function stoaErrorOf(thrown: unknown): StoaError {
   if (thrown instanceof StoaError) return thrown;
-  if (thrown instanceof z.ZodError) return invalidFields(fieldErrors('value', thrown));
+  if (thrown instanceof z.ZodError) return invalidFields(fieldErrors(thrown));
   const { code, statusCode } = (typeof thrown === 'object' && thrown !== null ? thrown : {}) as { code?: unknown; statusCode?: unknown };
   const known = typeof code === 'string' ? fastifyCodes[code] : undefined;
   if (known !== undefined) return new StoaError(known[0], known[1], { cause: thrown });

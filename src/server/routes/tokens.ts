@@ -1,8 +1,6 @@
 /** Tokens of users, for the operator. */
 import { z } from 'zod';
-import { createTokenSchema, createdTokenSchema, tokenIdPattern, tokenSchema } from '../../identity/schemas.js';
-import { StoaError } from '../../errors.js';
-import { decodeCursor, encodeCursor } from '../cursor.js';
+import { createTokenSchema, createdTokenSchema, tokenSchema } from '../../identity/schemas.js';
 import { pathSegment } from '../path-segment.js';
 import { pageQuery } from '../query.js';
 import { defineRoute, operatorOnly } from '../route.js';
@@ -21,13 +19,7 @@ export const tokenRoutes = [
     params,
     query: z.object(pageQuery),
     answers: { 200: z.object({ items: z.array(tokenSchema), next_cursor: z.string().nullable() }).meta({ id: 'TokenPage' }) },
-    handler: ({ stoa, caller, params: { id }, query }) => {
-      const afterId = decodeCursor('tokens', query.cursor);
-      if (afterId !== undefined && !tokenIdPattern.test(afterId)) throw new StoaError('invalid_cursor', 'The cursor is not one of this list.');
-      const limit = Math.min(query.limit ?? stoa.limits.pageItemsDefault, stoa.limits.pageItemsMax);
-      const { items, lastId } = stoa.identity.listTokens(caller, id, { limit, afterId });
-      return { items, next_cursor: lastId === null ? null : encodeCursor('tokens', lastId) };
-    },
+    handler: ({ stoa, caller, params: { id }, query }) => stoa.identity.listTokens(caller, id, query),
   }),
   defineRoute({
     method: 'POST',
