@@ -1,6 +1,7 @@
 /** The library: what `openStoa` gives is all that server, CLI and MCP use. */
 import { EmbeddedIdentity } from './backends/embedded/identity.js';
 import { embeddedFamilies } from './backends/embedded/families.js';
+import { EmbeddedRegistry } from './backends/embedded/registry.js';
 import { ChangesService } from './changes/service.js';
 import { messageOf } from './errors.js';
 import { ensureOperatorToken } from './identity/operator-token.js';
@@ -10,6 +11,7 @@ import type { EngineName, StoreConfig } from './kernel/engine.js';
 import { type Kernel, openKernel } from './kernel/kernel.js';
 import type { GroupFacts } from './kernel/store.js';
 import { type Limits, limitsWith } from './limits.js';
+import { RegistryService } from './registry/service.js';
 
 export interface StoaOptions {
   /** The data directory; made when it is not there. */
@@ -29,6 +31,7 @@ export interface Stoa {
   readonly limits: Limits;
   readonly kernel: Kernel;
   readonly identity: IdentityService;
+  readonly registry: RegistryService;
   readonly changes: ChangesService;
   /** The operator's own token, as it is in `operator.token`. */
   readonly operatorToken: string;
@@ -71,6 +74,7 @@ export async function openStoa(options: StoaOptions): Promise<Stoa> {
     const operatorToken = kernel.manifest.engine === 'memory' ? newOperatorToken() : await ensureOperatorToken(options.data);
     const port = new EmbeddedIdentity(kernel, (tokenId) => identity.forget(tokenId));
     const identity = new IdentityService({ port, limits, operatorToken, nowMs: () => kernel.nowMs(), onError });
+    const registry = new RegistryService({ port: new EmbeddedRegistry(kernel), limits });
     const changes = new ChangesService(kernel.feed, limits);
     kernel.start();
     identity.start();
@@ -78,6 +82,7 @@ export async function openStoa(options: StoaOptions): Promise<Stoa> {
       limits,
       kernel,
       identity,
+      registry,
       changes,
       operatorToken,
       syncWrites: options.storeConfig?.sync_writes !== false,

@@ -10,6 +10,7 @@ import { answerClientError } from './client-error.js';
 import { EventStreams } from './event-stream.js';
 import type { ErrorWriter, RouteGroup } from './group.js';
 import { HostCheck } from './host-check.js';
+import { LastSeen } from './last-seen.js';
 import { silentLogger } from './log.js';
 import { Metrics } from './metrics.js';
 import { openApiOf } from './openapi.js';
@@ -141,6 +142,7 @@ export function createApp(stoa: Stoa, options: AppOptions = {}): FastifyInstance
     authenticators: [bearerAuthenticator(stoa.identity), ...(options.authenticators ?? [])],
     hostCheck: new HostCheck(options.host ?? '127.0.0.1', options.allowedHosts, options.allowedOrigins),
     rateLimit: requestsPerMinuteMax > 0 ? new RateLimit(requestsPerMinuteMax) : undefined,
+    lastSeen: new LastSeen(stoa),
   };
   for (const group of groups) for (const route of group.routes) addRoute(app, route, group, services);
   return app;

@@ -12,6 +12,7 @@ import type { RouteGroup } from './group.js';
 import type { HostCheck } from './host-check.js';
 import { idempotencyOf } from './idempotency.js';
 import { parseJsonBody } from './json-body.js';
+import type { LastSeen } from './last-seen.js';
 import type { RateLimit } from './rate-limit.js';
 import { Answer, type Route, type RouteContext, streaming } from './route.js';
 
@@ -22,6 +23,7 @@ export interface PipelineServices {
   hostCheck: HostCheck;
   /** Undefined: no limit. */
   rateLimit: RateLimit | undefined;
+  lastSeen: LastSeen;
 }
 
 declare module 'fastify' {
@@ -100,10 +102,11 @@ function prove(authenticator: Authenticator, route: Route, services: PipelineSer
 }
 
 /** Whether this caller may use the route at all; what it may see there is the service's to say. */
-function admit(route: Route, { rateLimit }: PipelineServices, request: FastifyRequest, reply: FastifyReply, caller: Caller | null): void {
+function admit(route: Route, { rateLimit, lastSeen }: PipelineServices, request: FastifyRequest, reply: FastifyReply, caller: Caller | null): void {
   request.caller = caller;
   if (rateLimit !== undefined && route.path.startsWith('/v1')) rateLimit.take(request, reply, caller);
   if (caller === null) return;
+  lastSeen.saw(caller);
   if (!route.principals.includes(caller.kind) && !route.principals.includes('anyone')) {
     throw new StoaError('forbidden', `This is not for ${caller.kind === 'agent' ? 'agents' : `${caller.kind}s`}.`, {
       details: { allowed: route.principals },

@@ -1,14 +1,17 @@
 /** Every route group of the server. */
 import type { RouteGroup } from '../group.js';
+import { agentSessionRoutes } from './agent-sessions.js';
+import { agentRoutes } from './agents.js';
 import { changeRoutes } from './changes.js';
 import { healthRoutes } from './health.js';
 import { operationRoutes } from './operations.js';
 import { referenceRoutes } from './reference.js';
 import { tokenRoutes } from './tokens.js';
+import { userRoutes } from './users.js';
 
 /** Errors are problem details here, also for paths that nobody owns. */
 const platform: RouteGroup = {
-  routes: [...tokenRoutes, ...changeRoutes, ...operationRoutes, ...healthRoutes, ...referenceRoutes],
+  routes: [...agentRoutes, ...agentSessionRoutes, ...userRoutes, ...tokenRoutes, ...changeRoutes, ...operationRoutes, ...healthRoutes, ...referenceRoutes],
 };
 
 export const routeGroups: readonly RouteGroup[] = [platform];

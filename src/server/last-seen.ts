@@ -1,0 +1,26 @@
+/** Notes lazily that users call, so that a request never waits for it. */
+import type { Caller } from '../identity/caller.js';
+import type { Stoa } from '../index.js';
+
+const pauseMs = 60_000;
+/** Users remembered at a time; beyond it the memory starts anew, which costs a few reads. */
+const usersMax = 10_000;
+
+export class LastSeen {
+  readonly #stoa: Stoa;
+  readonly #notedAtMs = new Map<string, number>();
+
+  constructor(stoa: Stoa) {
+    this.#stoa = stoa;
+  }
+
+  saw(caller: Caller): void {
+    if (caller.kind === 'operator') return;
+    const nowMs = Date.now();
+    const noted = this.#notedAtMs.get(caller.user);
+    if (noted !== undefined && nowMs - noted < pauseMs) return;
+    if (this.#notedAtMs.size >= usersMax) this.#notedAtMs.clear();
+    this.#notedAtMs.set(caller.user, nowMs);
+    this.#stoa.registry.sawUser(caller).catch((error: unknown) => this.#stoa.onError(error, 'noting that a user called'));
+  }
+}
