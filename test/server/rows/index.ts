@@ -1,0 +1,6 @@
+/** The table route × principal. Every route of the server has a row here; the walk fails on one that is missing. */
+import { platformRows } from './platform.js';
+import { registryRows } from './registry.js';
+import type { Row } from './row.js';
+
+export const routeTable: Readonly<Record<string, Row>> = { ...platformRows, ...registryRows };

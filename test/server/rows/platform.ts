@@ -1,0 +1,27 @@
+import { mkdtempSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { type Row, open, statuses } from './row.js';
+
+const operatorOnly = statuses(200, 403, 403, 403, 403, 401);
+
+export const platformRows: Record<string, Row> = {
+  'GET /v1/users/{id}/tokens': { request: () => ({ path: '/v1/users/alice/tokens' }), status: operatorOnly },
+  'POST /v1/users/{id}/tokens': { request: () => ({ path: '/v1/users/carol/tokens', body: { name: 'test' } }), status: statuses(201, 403, 403, 403, 403, 401) },
+  'DELETE /v1/users/{id}/tokens': { request: () => ({ path: '/v1/users/carol/tokens?token=all' }), status: operatorOnly },
+  'GET /v1/changes': { request: () => ({ path: '/v1/changes?limit=2' }), status: statuses(200, 200, 200, 200, 200, 401) },
+  'GET /v1/status': { request: () => ({ path: '/v1/status' }), status: operatorOnly },
+  'POST /v1/backups': {
+    request: () => ({ path: '/v1/backups', body: { directory: mkdtempSync(join(tmpdir(), 'stoa-backup-')) } }),
+    status: statuses(201, 403, 403, 403, 403, 401),
+  },
+  'GET /health': { request: () => ({ path: '/health' }), status: open },
+  'GET /livez': { request: () => ({ path: '/livez' }), status: open },
+  'GET /readyz': { request: () => ({ path: '/readyz' }), status: open },
+  'GET /metrics': { request: () => ({ path: '/metrics' }), status: open },
+  'GET /openapi.json': { request: () => ({ path: '/openapi.json' }), status: open },
+  'GET /reference': { request: () => ({ path: '/reference' }), status: open },
+  'GET /reference/errors.json': { request: () => ({ path: '/reference/errors.json' }), status: open },
+  'GET /reference/reference.js': { request: () => ({ path: '/reference/reference.js' }), status: open },
+  'GET /reference/reference.css': { request: () => ({ path: '/reference/reference.css' }), status: open },
+};
