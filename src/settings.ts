@@ -86,7 +86,8 @@ function backendUrl(schemes: readonly string[]): SettingType<string | null> {
 const postgresSchemes = ['embedded', 'postgres', 'postgresql'];
 const datastoreSchemes = [...postgresSchemes, 'couchdb', 'couchdbs', 'dynamodb', 'firestore'];
 
-export const logLevels = ['silent', 'fatal', 'error', 'warn', 'info', 'debug', 'trace'] as const;
+export const logLevels = ['silent', 'error', 'warn', 'info', 'debug'] as const;
+export type LogLevel = (typeof logLevels)[number];
 
 function setting<Value>(type: SettingType<Value>, fallback: Value, about: string, secret = false): Setting<Value> {
   return { type, default: fallback, about, ...(secret && { secret }) };
@@ -115,7 +116,7 @@ export const settings = {
   rateLimitAllow: setting(list, [], 'Addresses or CIDR ranges that are exempt from rate limits and blocks.'),
   autoBlock: setting(onOrOff, true, 'Block an address for a day after ten refusals by rate limits within an hour.'),
   adminAgent: setting(orNone(text), null, 'Name of the messaging agent that may administrate rooms.'),
-  logLevel: setting(oneOf(logLevels), 'info' as (typeof logLevels)[number], 'Least severe level that is logged to stderr.'),
+  logLevel: setting<LogLevel>(oneOf(logLevels), 'info', 'Least severe level that is logged to stderr.'),
 } as const;
 
 export type SettingName = keyof typeof settings;

@@ -4,6 +4,7 @@ import { agentSessionRoutes } from './agent-sessions.js';
 import { agentRoutes } from './agents.js';
 import { changeRoutes } from './changes.js';
 import { healthRoutes } from './health.js';
+import { inspectRoutes } from './inspect.js';
 import { operationRoutes } from './operations.js';
 import { referenceRoutes } from './reference.js';
 import { tokenRoutes } from './tokens.js';
@@ -11,7 +12,7 @@ import { userRoutes } from './users.js';
 
 /** Errors are problem details here, also for paths that nobody owns. */
 const platform: RouteGroup = {
-  routes: [...agentRoutes, ...agentSessionRoutes, ...userRoutes, ...tokenRoutes, ...changeRoutes, ...operationRoutes, ...healthRoutes, ...referenceRoutes],
+  routes: [...agentRoutes, ...agentSessionRoutes, ...userRoutes, ...tokenRoutes, ...changeRoutes, ...operationRoutes, ...inspectRoutes, ...healthRoutes, ...referenceRoutes],
 };
 
 export const routeGroups: readonly RouteGroup[] = [platform];
