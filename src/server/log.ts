@@ -2,7 +2,6 @@
 import { type DestinationStream, type Logger, pino } from 'pino';
 import type { LogLevel } from '../settings.js';
 
-
 /** Where a secret could stand in anything that is logged. */
 const secretPaths = ['authorization', 'cookie', 'token', 'secret', 'key', 'password'].flatMap((name) => [name, `*.${name}`, `*.*.${name}`]);
 const secretHeaders = ['headers["x-aicq-room-key"]', '*.headers["x-aicq-room-key"]'];

@@ -1,8 +1,7 @@
 /** The raw families of the store, for the operator. */
 import { z } from 'zod';
-import { StoaError } from '../../errors.js';
-import { type InspectPosition, familyNamed, familyStats, inspectFamily } from '../../kernel/inspect.js';
-import { decodeCursor, encodeCursor } from '../cursor.js';
+import { familyNamed, familyStats, inspectFamily } from '../../kernel/inspect.js';
+import { decodeCursor, encodeCursor, pageLimit } from '../../paging.js';
 import { pathSegment } from '../path-segment.js';
 import { pageQuery } from '../query.js';
 import { defineRoute, operatorOnly } from '../route.js';
@@ -38,18 +37,13 @@ export const inspectRoutes = [
     handler: ({ stoa, params, query }) => {
       const { stores } = stoa.kernel;
       const family = familyNamed(stores, params.family);
-      const limit = Math.min(query.limit ?? stoa.limits.pageItemsDefault, stoa.limits.pageItemsMax);
-      const list = `inspect/${family}`;
-      const from = positionOf(decodeCursor(list, query.cursor));
-      const { items, next } = inspectFamily(stores, family, { prefix: Buffer.from(query.prefix ?? '', 'hex'), limit, from });
-      return { items, next_cursor: next === undefined ? null : encodeCursor(list, `${next.shard}.${next.after.toString('hex')}`) };
+      const prefix = Buffer.from(query.prefix ?? '', 'hex');
+      const list = `inspect ${family} ${prefix.toString('hex')}`;
+      // A cursor is the number of the shard and the last key of the page before.
+      const cursor = decodeCursor(list, query.cursor);
+      const from = cursor === null ? undefined : { shard: cursor.readUInt8(0), after: cursor.subarray(1) };
+      const { items, next } = inspectFamily(stores, family, { prefix, limit: pageLimit(query.limit, stoa.limits), from });
+      return { items, next_cursor: next === undefined ? null : encodeCursor(list, Buffer.concat([Buffer.of(next.shard), next.after])) };
     },
   }),
 ];
-
-function positionOf(position: string | undefined): InspectPosition | undefined {
-  if (position === undefined) return undefined;
-  const [, shard, after] = /^(\d{1,3})\.((?:[0-9a-f]{2})+)$/.exec(position) ?? [];
-  if (shard === undefined || after === undefined) throw new StoaError('invalid_cursor', 'The cursor is not one of this list.');
-  return { shard: Number(shard), after: Buffer.from(after, 'hex') };
-}
