@@ -92,7 +92,7 @@ async function operatorToken(dataDir: string): Promise<string | undefined> {
 /** A server at an address. */
 function remote(url: string, identity: Readonly<Record<string, string>>): Connection {
   if (!URL.canParse(url) || !/^https?:$/.test(new URL(url).protocol)) {
-    throw new StoaError('invalid_request', `"${url}" is not the URL of a server.`, { fix: 'It looks like http://127.0.0.1:8080.' });
+    throw new StoaError('invalid_request', `"${url}" is not the URL of a server.`, { fix: 'It looks like http://127.0.0.1:7862.' });
   }
   const base = url.replace(/\/+$/, '');
   const send = async (method: string, path: string, { query, body, headers }: CallOptions, signal?: AbortSignal): Promise<Response> => {
