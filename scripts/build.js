@@ -14,13 +14,16 @@ export function build() {
   say('Compiling …');
   // Into a place of its own first: a failed or interrupted compile leaves the old one usable.
   const next = join(root, `dist.${process.pid}`);
-  const cleanUp = () => rmSync(next, { recursive: true, force: true });
-  run(process.execPath, [join(root, 'node_modules', 'typescript', 'bin', 'tsc'), '--outDir', next], root, 'The sources do not compile.', cleanUp);
-  const main = join(next, 'cli', 'main.js');
-  if (existsSync(main)) chmodSync(main, 0o755);
-  writeFileSync(join(next, '.sources'), sources);
-  rmSync(dist, { recursive: true, force: true });
-  renameSync(next, dist);
+  try {
+    run(process.execPath, [join(root, 'node_modules', 'typescript', 'bin', 'tsc'), '--outDir', next], root, 'The sources do not compile.');
+    const main = join(next, 'cli', 'main.js');
+    if (existsSync(main)) chmodSync(main, 0o755);
+    writeFileSync(join(next, '.sources'), sources);
+    rmSync(dist, { recursive: true, force: true });
+    renameSync(next, dist);
+  } finally {
+    rmSync(next, { recursive: true, force: true });
+  }
 }
 
 /** One hash over every path and content that the output depends on. */

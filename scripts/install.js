@@ -45,11 +45,10 @@ function readJson(path) {
   }
 }
 
-/** Runs a command whose talk goes to stderr, so that stdout stays the program's own. Ends the program when it fails. */
-export function run(command, args, cwd, complaint, cleanUp = () => undefined) {
+/** Runs a command whose talk goes to stderr, so that stdout stays the program's own. */
+export function run(command, args, cwd, complaint) {
   const { status, error } = spawnSync(command, args, { cwd, stdio: ['ignore', 2, 2] });
   if (status === 0) return;
-  cleanUp();
   fail(`${complaint} (${command} ${args.join(' ')}${error === undefined ? '' : `: ${error.message}`})`);
 }
 

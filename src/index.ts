@@ -1,15 +1,21 @@
 /** The library: what `openStoa` gives is all that server, CLI and MCP use. */
+import { openDataBackend } from './backends/open-datastore.js';
+import { EmbeddedDataStore } from './backends/embedded/datastore.js';
 import { EmbeddedIdentity } from './backends/embedded/identity.js';
 import { embeddedFamilies } from './backends/embedded/families.js';
 import { EmbeddedRegistry } from './backends/embedded/registry.js';
+import { UserVerbs } from './backends/embedded/registry-users.js';
 import { ChangesService } from './changes/service.js';
+import { DataService } from './datastore/service.js';
 import { messageOf } from './errors.js';
 import { ensureOperatorToken } from './identity/operator-token.js';
 import { IdentityService } from './identity/service.js';
 import { newOperatorToken } from './identity/tokens.js';
+import { userKey } from './identity/user-key.js';
 import type { EngineName, StoreConfig } from './kernel/engine.js';
 import { type Kernel, openKernel } from './kernel/kernel.js';
 import type { GroupFacts } from './kernel/store.js';
+import type { Change } from './kernel/transaction.js';
 import { type Limits, limitsWith } from './limits.js';
 import { RegistryService } from './registry/service.js';
 
@@ -18,6 +24,8 @@ export interface StoaOptions {
   data: string;
   engine?: EngineName | undefined;
   shards?: number | undefined;
+  /** The URL of the data store's backend; the data directory itself unless given. */
+  datastore?: string | null | undefined;
   storeConfig?: Partial<Omit<StoreConfig, 'data_dir'>> | undefined;
   limits?: Partial<Limits> | undefined;
   /** Milliseconds since 1970; tests pass a clock of their own. */
@@ -32,6 +40,7 @@ export interface Stoa {
   readonly kernel: Kernel;
   readonly identity: IdentityService;
   readonly registry: RegistryService;
+  readonly data: DataService;
   readonly changes: ChangesService;
   /** The operator's own token, as it is in `operator.token`. */
   readonly operatorToken: string;
@@ -75,14 +84,17 @@ export async function openStoa(options: StoaOptions): Promise<Stoa> {
     const port = new EmbeddedIdentity(kernel, (tokenId) => identity.forget(tokenId));
     const identity = new IdentityService({ port, limits, operatorToken, nowMs: () => kernel.nowMs(), onError });
     const registry = new RegistryService({ port: new EmbeddedRegistry(kernel), limits });
+    const data = await openData(kernel, options.datastore ?? 'embedded', onError);
     const changes = new ChangesService(kernel.feed, limits);
     kernel.start();
     identity.start();
+    data.start();
     return {
       limits,
       kernel,
       identity,
       registry,
+      data,
       changes,
       operatorToken,
       syncWrites: options.storeConfig?.sync_writes !== false,
@@ -93,6 +105,7 @@ export async function openStoa(options: StoaOptions): Promise<Stoa> {
       },
       close: async () => {
         await identity.close();
+        await data.close();
         await kernel.close();
       },
     };
@@ -100,4 +113,24 @@ export async function openStoa(options: StoaOptions): Promise<Stoa> {
     await kernel.close();
     throw error;
   }
+}
+
+/** The data store on its backend. What another database holds is announced in this directory's feed, right after each write. */
+async function openData(kernel: Kernel, url: string, onError: (error: unknown, about: string) => void): Promise<DataService> {
+  const { limits, feed } = kernel;
+  const nowMs = (): number => kernel.nowMs();
+  const users = new UserVerbs(limits);
+  if (url === 'embedded') {
+    const port = new EmbeddedDataStore({ kernel, ensureUser: (tx, user) => void users.ensure(tx, user) });
+    return new DataService({ port, limits, nowMs, feed, onError });
+  }
+  const announce = async (changes: readonly Change[]): Promise<void> => {
+    const user = changes[0]?.user ?? null;
+    if (user === null) return;
+    await kernel.storeOf(userKey(user)).transact((tx) => {
+      users.ensure(tx, user);
+      for (const change of changes) tx.change(change);
+    });
+  };
+  return new DataService({ port: await openDataBackend(url, { limits, nowMs }), limits, nowMs, feed, onError, announce });
 }

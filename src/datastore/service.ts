@@ -1,20 +1,23 @@
 /** The data store: checks and authorises, then asks the port. It holds no storage logic. */
-import { StoaError } from '../errors.js';
+import { StoaError, messageOf } from '../errors.js';
 import type { Caller } from '../identity/caller.js';
+import type { ChangeFeed } from '../kernel/changes.js';
 import type { Idempotency } from '../kernel/once.js';
 import type { Limits } from '../limits.js';
 import { type Page, type PageRequest, decodeCursor, encodeCursor, pageLimit } from '../paging.js';
 import { documentDeleted, documentSet, namespaceCleared } from './changes.js';
 import { KeyQueue } from './key-queue.js';
 import { isLive } from './merge-document.js';
-import type { DataDocument, DocumentRecord, JsonObject, JsonValue, KeySummary, NamespaceSummary, Scope } from './model.js';
+import type { DataDocument, DocumentRecord, JsonValue, KeySummary, NamespaceSummary, Scope } from './model.js';
 import { appended, incremented, mergePatched } from './modifications.js';
-import { checkAgent, checkKey, checkNamespace, checkPrefix } from './names.js';
-import type { Announce, BatchResult, DataStorePort, Decide, DocumentWrite, ExpectedVersion, WriteBatch, WriteResult } from './port.js';
+import { checkKey, checkNamespace, checkPrefix } from './names.js';
+import type { Announce, BatchResult, DataStorePort, Decide, ExpectedVersion, WriteBatch, WriteResult } from './port.js';
 import { toDocument } from './seed-document.js';
-import { expiryOfMs, msOf } from './times.js';
+import { DataNamespace } from './namespace.js';
+import { type RequestRules, type SetOptions, checkBatchBytes, checkBatchKeys, distinctKeys, documentWrite } from './requests.js';
 import { AccessTracker } from './tracking.js';
-import { checkMetadata, valueJson } from './value.js';
+import { valueJson } from './value.js';
+import { type DocumentChange, type WatchOptions, watchNamespace } from './watch.js';
 
 export interface DataServiceOptions {
   port: DataStorePort;
@@ -22,19 +25,10 @@ export interface DataServiceOptions {
   nowMs?: () => number;
   /** Appends to the change feed; null where the backend does it in its own commits. */
   announce?: Announce | null;
+  /** Where `watch` listens. */
+  feed?: ChangeFeed | undefined;
   /** Faults that no caller waits for: counted reads that could not be written yet. */
   onError?: (error: unknown, about: string) => void;
-}
-
-export interface SetOptions {
-  /** Merged into what is there, member by member; left away, it stays as it is. */
-  metadata?: JsonObject | undefined;
-  /** Write only over this version; 0 only where there is no document yet. */
-  ifVersion?: ExpectedVersion | undefined;
-  /** Seconds until the document expires. Without `ttl` and `expiresAt` a set document never does. */
-  ttl?: number | null | undefined;
-  /** The moment at which it expires, ISO 8601. */
-  expiresAt?: string | null | undefined;
 }
 
 export interface ListOptions extends PageRequest {
@@ -45,7 +39,7 @@ export interface BatchRequest {
   set?: Readonly<Record<string, unknown>> | undefined;
   get?: readonly string[] | undefined;
   delete?: readonly string[] | undefined;
-  metadata?: JsonObject | undefined;
+  metadata?: Readonly<Record<string, unknown>> | undefined;
   ttl?: number | null | undefined;
 }
 
@@ -64,19 +58,25 @@ export class DataService {
   readonly tracker: AccessTracker;
   readonly #announce: Announce | null;
   readonly #nowMs: () => number;
+  readonly #rules: RequestRules;
   readonly #queue = new KeyQueue();
+  readonly #feed: ChangeFeed | undefined;
+  readonly #onError: (error: unknown, about: string) => void;
+  #sweeping: NodeJS.Timeout | undefined;
 
   constructor(options: DataServiceOptions) {
     this.port = options.port;
     this.limits = options.limits;
     this.#announce = options.announce ?? null;
     this.#nowMs = options.nowMs ?? Date.now;
-    const onError = options.onError ?? ((error, about) => process.emitWarning(`${about}: ${String(error)}`));
+    this.#rules = { limits: this.limits, nowMs: this.#nowMs };
+    this.#feed = options.feed;
+    this.#onError = options.onError ?? ((error, about) => process.emitWarning(`${about}: ${messageOf(error)}`));
     this.tracker = new AccessTracker({
       port: options.port,
       entriesMax: options.limits.trackedReadsMax,
       nowMs: this.#nowMs,
-      onError: (error) => onError(error, 'counting reads of the data store'),
+      onError: (error) => this.#onError(error, 'counting reads of the data store'),
     });
   }
 
@@ -107,7 +107,7 @@ export class DataService {
   /** The values by key; keys without a document are left out. */
   async getMany(caller: Caller, namespace: string, keys: readonly string[]): Promise<Record<string, JsonValue>> {
     const scope = this.#reads(caller, namespace);
-    const distinct = this.#distinct(keys);
+    const distinct = distinctKeys(this.limits, keys);
     const values: [string, JsonValue][] = [];
     for (let start = 0; start < distinct.length; start += this.limits.dataBatchKeysMax) {
       for (const record of await this.port.getMany(scope, distinct.slice(start, start + this.limits.dataBatchKeysMax))) {
@@ -121,7 +121,7 @@ export class DataService {
 
   async set(caller: Caller, namespace: string, key: string, value: unknown, options: SetOptions = {}): Promise<WriteResult> {
     const scope = this.#writes(caller, namespace);
-    const write = this.#documentWrite(caller, key, value, options);
+    const write = documentWrite(this.#rules, caller.agent, key, value, options);
     const [result] = (await this.#write(scope, { sets: [write], deletes: [] }, null)).sets;
     return succeeded(result);
   }
@@ -143,11 +143,11 @@ export class DataService {
   /** Sets and deletes in one step, then reads. */
   async batch(caller: Caller, namespace: string, request: BatchRequest, idempotency: Idempotency | null = null): Promise<BatchAnswer> {
     const sets = Object.entries(request.set ?? {});
-    const deletes = this.#distinct(request.delete ?? []);
-    const gets = this.#distinct(request.get ?? []);
-    this.#checkBatchKeys(sets.map(([key]) => key), deletes, gets);
-    const writes = sets.map(([key, value]) => this.#documentWrite(caller, key, value, request));
-    this.#checkBatchBytes(writes);
+    const deletes = distinctKeys(this.limits, request.delete ?? []);
+    const gets = distinctKeys(this.limits, request.get ?? []);
+    checkBatchKeys(this.limits, sets.map(([key]) => key), deletes, gets);
+    const writes = sets.map(([key, value]) => documentWrite(this.#rules, caller.agent, key, value, request));
+    checkBatchBytes(this.limits, writes);
     const answer: BatchAnswer = { set: {}, values: {}, deleted: 0 };
     if (writes.length + deletes.length > 0) {
       const batch = { sets: writes, deletes: deletes.map((key) => ({ key, ifVersion: null })) };
@@ -228,7 +228,7 @@ export class DataService {
       const current = await this.port.get(scope, key);
       const value = await change(current === undefined ? undefined : (JSON.parse(current.valueJson) as JsonValue));
       const keepsExpiry = options.ttl === undefined && options.expiresAt === undefined;
-      const write = { ...this.#documentWrite(caller, key, value, { ...options, ifVersion: current?.version ?? 0 }), ...(keepsExpiry && { expiresAt: undefined }) };
+      const write = { ...documentWrite(this.#rules, caller.agent, key, value, { ...options, ifVersion: current?.version ?? 0 }), ...(keepsExpiry && { expiresAt: undefined }) };
       const [result] = (await this.#write(scope, { sets: [write], deletes: [] }, null)).sets;
       return { ...succeeded(result), value };
     });
@@ -254,8 +254,37 @@ export class DataService {
     return this.#modify(caller, namespace, key, options.ifVersion, (current) => mergePatched(current, checked));
   }
 
+  /** Changes in a namespace as they happen, until the signal is aborted. */
+  watch(caller: Caller, namespace: string, options: WatchOptions): AsyncGenerator<DocumentChange> {
+    const scope = this.#reads(caller, namespace);
+    checkPrefix(options.prefix ?? '', this.limits);
+    if (this.#feed === undefined) throw new StoaError('unsupported', 'This data store was opened without a change feed.');
+    return watchNamespace(this.#feed, scope, options);
+  }
+
+  /** A handle on one namespace. */
+  open(caller: Caller, namespace?: string): DataNamespace {
+    return new DataNamespace(this, caller, namespace);
+  }
+
+  /** Starts sweeping what has expired, where the backend does not do so by itself. */
+  start(): void {
+    if (this.port.sweepExpired === undefined) return;
+    this.#sweeping ??= setInterval(() => void this.#sweep(), sweepIntervalMs);
+    this.#sweeping.unref();
+  }
+
+  async #sweep(): Promise<void> {
+    try {
+      while ((await this.port.sweepExpired?.(this.limits.clearStepMax)) === this.limits.clearStepMax);
+    } catch (error) {
+      this.#onError(error, 'sweeping expired documents');
+    }
+  }
+
   /** Writes what has been counted; then the port may be closed. */
   async close(): Promise<void> {
+    clearInterval(this.#sweeping);
     await this.tracker.close();
     await this.port.close();
   }
@@ -273,7 +302,7 @@ export class DataService {
     const decide: Decide = (stored) => {
       const current = stored !== undefined && isLive(stored, this.#nowMs()) ? stored : undefined;
       value = change(current === undefined ? undefined : (JSON.parse(current.valueJson) as JsonValue));
-      return { ...this.#documentWrite(caller, key, value, { ifVersion }), expiresAt: undefined };
+      return { ...documentWrite(this.#rules, caller.agent, key, value, { ifVersion }), expiresAt: undefined };
     };
     const result = this.port.modify === undefined ? await this.#modifyByVersion(scope, key, decide) : await this.port.modify(scope, key, decide);
     this.tracker.written(scope, key);
@@ -322,35 +351,6 @@ export class DataService {
     return result;
   }
 
-  #documentWrite(caller: Caller, key: string, value: unknown, options: SetOptions): DocumentWrite {
-    checkKey(key, this.limits);
-    if (caller.agent !== null) checkAgent(caller.agent, this.limits);
-    const { ifVersion = null } = options;
-    if (typeof ifVersion === 'number' && (!Number.isSafeInteger(ifVersion) || ifVersion < 0)) {
-      throw new StoaError('invalid_request', 'A version is a whole number from 0 on.', { details: { field: 'ifVersion' } });
-    }
-    return {
-      key,
-      valueJson: valueJson(value, this.limits),
-      metadata: options.metadata === undefined ? null : checkMetadata(options.metadata, this.limits),
-      agent: caller.agent,
-      ifVersion,
-      expiresAt: this.#expiry(options),
-    };
-  }
-
-  #expiry({ ttl, expiresAt }: SetOptions): string | null {
-    if (typeof ttl === 'number' && typeof expiresAt === 'string') {
-      throw new StoaError('invalid_request', 'Give ttl or expiresAt, not both.', { details: { field: 'ttl' } });
-    }
-    const atMs = typeof ttl === 'number' ? this.#nowMs() + ttl * 1000 : typeof expiresAt === 'string' ? expiryMs(expiresAt) : null;
-    if (atMs === null) return null;
-    if (!Number.isFinite(atMs) || atMs <= this.#nowMs() || atMs > latestExpiryMs) {
-      throw new StoaError('invalid_request', 'A document expires in the future, before the year 10000.', { details: { field: typeof ttl === 'number' ? 'ttl' : 'expiresAt' } });
-    }
-    return expiryOfMs(atMs);
-  }
-
   async #page<Item extends { key: string }>(
     scope: Scope,
     kind: string,
@@ -391,44 +391,14 @@ export class DataService {
     return this.#reads(caller, namespace);
   }
 
-  #distinct(keys: readonly string[]): string[] {
-    for (const key of keys) checkKey(key, this.limits);
-    return [...new Set(keys)];
-  }
-
-  #checkBatchKeys(sets: readonly string[], deletes: readonly string[], gets: readonly string[]): void {
-    const { dataBatchKeysMax } = this.limits;
-    if (sets.length + deletes.length + gets.length > dataBatchKeysMax) {
-      throw new StoaError('too_large', `A batch has at most ${dataBatchKeysMax} keys.`, { fix: 'Split it.', details: { dataBatchKeysMax } });
-    }
-    const both = sets.find((key) => deletes.includes(key));
-    if (both !== undefined) throw new StoaError('invalid_request', `Key "${both}" is both set and deleted.`, { details: { field: 'delete' } });
-  }
-
-  #checkBatchBytes(writes: readonly DocumentWrite[]): void {
-    const { dataBatchBytesMax } = this.limits;
-    const sizeBytes = writes.reduce((sum, write) => sum + Buffer.byteLength(write.valueJson), 0);
-    if (sizeBytes > dataBatchBytesMax) {
-      throw new StoaError('too_large', `The values of a batch have at most ${dataBatchBytesMax} bytes.`, { fix: 'Split it.', details: { sizeBytes, dataBatchBytesMax } });
-    }
-  }
 }
+
+const sweepIntervalMs = 60_000;
 
 /** The caller asked for a version that is not the current one: trying again would not help. */
 class FinalConflict extends Error {
   constructor(readonly conflict: StoaError) {
     super(conflict.message);
-  }
-}
-
-/** The last millisecond that ISO 8601 writes with four digits for the year. */
-const latestExpiryMs = Date.UTC(9999, 11, 31, 23, 59, 59, 999);
-
-function expiryMs(text: string): number {
-  try {
-    return msOf(text);
-  } catch (error) {
-    throw new StoaError('invalid_request', `expiresAt: "${text}" is not an ISO 8601 time.`, { cause: error, details: { field: 'expiresAt' } });
   }
 }
 

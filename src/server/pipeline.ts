@@ -14,7 +14,7 @@ import { idempotencyOf } from './idempotency.js';
 import { parseJsonBody } from './json-body.js';
 import type { LastSeen } from './last-seen.js';
 import type { RateLimit } from './rate-limit.js';
-import { Answer, type Route, type RouteContext, streaming } from './route.js';
+import { Answer, JsonText, type Route, type RouteContext, streaming } from './route.js';
 
 export interface PipelineServices {
   stoa: Stoa;
@@ -207,7 +207,7 @@ function write(route: Route, request: FastifyRequest, reply: FastifyReply, handl
     }
   }
   void reply.header('content-type', jsonContentType);
-  return reply.send(JSON.stringify(body));
+  return reply.send(body instanceof JsonText ? body.text : JSON.stringify(body));
 }
 
 function versionOf(body: unknown): number | undefined {

@@ -46,6 +46,15 @@ export function answer<Body = undefined>(status: number, body?: Body, headers: R
   return new Answer(status, body as Body, headers);
 }
 
+/** A JSON answer that is text already, so that a stored value need not be parsed to be sent. */
+export class JsonText {
+  constructor(
+    readonly text: string,
+    /** For the `ETag` of a versioned route. */
+    readonly version?: number,
+  ) {}
+}
+
 /** Returned by a handler that has opened a stream and writes the answer itself. */
 export const streaming = Symbol('streaming');
 
@@ -115,7 +124,7 @@ export interface RouteDefinition<
   ) => Handled<Given> | Promise<Handled<Given>>;
 }
 
-type Handled<Given extends Answers> = AnyAnswerBody<Given> | Answer<AnyAnswerBody<Given>> | typeof streaming;
+type Handled<Given extends Answers> = AnyAnswerBody<Given> | Answer<AnyAnswerBody<Given>> | JsonText | typeof streaming;
 
 /** A route with its types erased: what lists of routes hold. */
 export interface Route extends RouteFacts {

@@ -1,5 +1,6 @@
 /** Every family of the embedded backend: what a data directory is opened with. */
+import { dataFamilies } from './datastore-rows.js';
 import { identityFamilies } from './identity.js';
 import { registryFamilies } from './registry-families.js';
 
-export const embeddedFamilies: readonly string[] = [...identityFamilies, ...Object.values(registryFamilies)];
+export const embeddedFamilies: readonly string[] = [...identityFamilies, ...Object.values(dataFamilies), ...Object.values(registryFamilies)];

@@ -3,8 +3,8 @@ import type { RouteGroup } from '../group.js';
 import { agentSessionRoutes } from './agent-sessions.js';
 import { agentRoutes } from './agents.js';
 import { changeRoutes } from './changes.js';
+import { dataRoutes } from './data.js';
 import { healthRoutes } from './health.js';
-import { inspectRoutes } from './inspect.js';
 import { operationRoutes } from './operations.js';
 import { referenceRoutes } from './reference.js';
 import { tokenRoutes } from './tokens.js';
@@ -12,7 +12,17 @@ import { userRoutes } from './users.js';
 
 /** Errors are problem details here, also for paths that nobody owns. */
 const platform: RouteGroup = {
-  routes: [...agentRoutes, ...agentSessionRoutes, ...userRoutes, ...tokenRoutes, ...changeRoutes, ...operationRoutes, ...inspectRoutes, ...healthRoutes, ...referenceRoutes],
+  routes: [
+    ...dataRoutes,
+    ...agentRoutes,
+    ...agentSessionRoutes,
+    ...userRoutes,
+    ...tokenRoutes,
+    ...changeRoutes,
+    ...operationRoutes,
+    ...healthRoutes,
+    ...referenceRoutes,
+  ],
 };
 
 export const routeGroups: readonly RouteGroup[] = [platform];

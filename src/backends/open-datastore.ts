@@ -1,0 +1,41 @@
+/** The backend of the data store that a setting names. Drivers are loaded only when they are chosen. */
+import type { DataStorePort } from '../datastore/port.js';
+import { hasQuota } from '../datastore/quota.js';
+import { StoaError } from '../errors.js';
+import type { Limits } from '../limits.js';
+
+export interface DataBackendOptions {
+  limits: Limits;
+  nowMs: () => number;
+}
+
+/** The schemes of the URLs that name a backend outside of the data directory. */
+type OpenBackend = (url: URL, options: DataBackendOptions) => Promise<DataStorePort>;
+
+const backends: Readonly<Record<string, OpenBackend>> = {
+  memory: async (_url, options) => new (await import('./memory/datastore.js')).MemoryDataStore(options),
+};
+
+/** Opens the backend behind a URL, with its tables and indexes made and usable. */
+export async function openDataBackend(url: string, options: DataBackendOptions): Promise<DataStorePort> {
+  const scheme = /^([a-z][a-z0-9+.-]*):/i.exec(url)?.[1]?.toLowerCase() ?? '';
+  const open = backends[scheme];
+  if (open === undefined || !URL.canParse(url)) {
+    throw new StoaError('invalid_config', `"${withoutPassword(url)}" names no backend of the data store.`, {
+      fix: `Use embedded, or a URL that begins with ${Object.keys(backends).map((name) => `${name}://`).join(', ')}.`,
+    });
+  }
+  const port = await open(new URL(url), options);
+  if (hasQuota(options.limits) && !port.capabilities.quotas) {
+    await port.close();
+    throw new StoaError('unsupported', `The backend ${port.capabilities.backend} cannot keep quotas of the data store.`, {
+      fix: 'Set dataDocumentsPerUserMax, dataBytesPerUserMax and dataNamespacesPerUserMax to 0, or choose embedded or PostgreSQL.',
+    });
+  }
+  return port;
+}
+
+/** A URL for messages: whoever reads a log must not learn the password. */
+export function withoutPassword(url: string): string {
+  return url.replace(/\/\/[^@/]*@/, '//…@');
+}

@@ -1,0 +1,88 @@
+/** What callers ask for, checked and put into the port's terms. */
+import { StoaError } from '../errors.js';
+import type { Limits } from '../limits.js';
+import { checkAgent, checkKey } from './names.js';
+import type { DocumentWrite, ExpectedVersion } from './port.js';
+import { expiryOfMs, msOf } from './times.js';
+import { checkMetadata, valueJson } from './value.js';
+
+export interface SetOptions {
+  /** Merged into what is there, member by member; left away, it stays as it is. */
+  metadata?: Readonly<Record<string, unknown>> | undefined;
+  /** Write only over this version; 0 only where there is no document yet. */
+  ifVersion?: ExpectedVersion | undefined;
+  /** Seconds until the document expires. Without `ttl` and `expiresAt` a set document never does. */
+  ttl?: number | null | undefined;
+  /** The moment at which it expires, ISO 8601. */
+  expiresAt?: string | null | undefined;
+}
+
+export interface RequestRules {
+  readonly limits: Limits;
+  readonly nowMs: () => number;
+}
+
+/** One write, with everything refused that must not be stored. */
+export function documentWrite({ limits, nowMs }: RequestRules, agent: string | null, key: string, value: unknown, options: SetOptions): DocumentWrite {
+  checkKey(key, limits);
+  if (agent !== null) checkAgent(agent, limits);
+  const { ifVersion = null } = options;
+  if (typeof ifVersion === 'number' && (!Number.isSafeInteger(ifVersion) || ifVersion < 0)) {
+    throw new StoaError('invalid_request', 'A version is a whole number from 0 on.', { details: { field: 'ifVersion' } });
+  }
+  return {
+    key,
+    valueJson: valueJson(value, limits),
+    metadata: options.metadata === undefined ? null : checkMetadata(options.metadata, limits),
+    agent,
+    ifVersion,
+    expiresAt: expiryOf(options, nowMs()),
+  };
+}
+
+/** The keys without repeats, each checked. */
+export function distinctKeys(limits: Limits, keys: readonly string[]): string[] {
+  for (const key of keys) checkKey(key, limits);
+  return [...new Set(keys)];
+}
+
+export function checkBatchKeys(limits: Limits, sets: readonly string[], deletes: readonly string[], gets: readonly string[]): void {
+  const { dataBatchKeysMax } = limits;
+  if (sets.length + deletes.length + gets.length > dataBatchKeysMax) {
+    throw new StoaError('too_large', `A batch has at most ${dataBatchKeysMax} keys.`, { fix: 'Split it.', details: { dataBatchKeysMax } });
+  }
+  const deleted = new Set(deletes);
+  const both = sets.find((key) => deleted.has(key));
+  if (both !== undefined) throw new StoaError('invalid_request', `Key "${both}" is both set and deleted.`, { details: { field: 'delete' } });
+}
+
+export function checkBatchBytes(limits: Limits, writes: readonly DocumentWrite[]): void {
+  const { dataBatchBytesMax } = limits;
+  const sizeBytes = writes.reduce((sum, write) => sum + Buffer.byteLength(write.valueJson), 0);
+  if (sizeBytes > dataBatchBytesMax) {
+    throw new StoaError('too_large', `The values of a batch have at most ${dataBatchBytesMax} bytes.`, { fix: 'Split it.', details: { sizeBytes, dataBatchBytesMax } });
+  }
+}
+
+function expiryOf({ ttl, expiresAt }: SetOptions, nowMs: number): string | null {
+  if (typeof ttl === 'number' && typeof expiresAt === 'string') {
+    throw new StoaError('invalid_request', 'Give ttl or expiresAt, not both.', { details: { field: 'ttl' } });
+  }
+  const atMs = typeof ttl === 'number' ? nowMs + ttl * 1000 : typeof expiresAt === 'string' ? expiryMs(expiresAt) : null;
+  if (atMs === null) return null;
+  if (!Number.isFinite(atMs) || atMs <= nowMs || atMs > latestExpiryMs) {
+    throw new StoaError('invalid_request', 'A document expires in the future, before the year 10000.', { details: { field: typeof ttl === 'number' ? 'ttl' : 'expiresAt' } });
+  }
+  return expiryOfMs(atMs);
+}
+
+/** The last millisecond that ISO 8601 writes with four digits for the year. */
+const latestExpiryMs = Date.UTC(9999, 11, 31, 23, 59, 59, 999);
+
+function expiryMs(text: string): number {
+  try {
+    return msOf(text);
+  } catch (error) {
+    throw new StoaError('invalid_request', `expiresAt: "${text}" is not an ISO 8601 time.`, { cause: error, details: { field: 'expiresAt' } });
+  }
+}

@@ -1,0 +1,47 @@
+/** Changes of a namespace as they happen, from the change feed. */
+import { StoaError } from '../errors.js';
+import type { ChangeFeed } from '../kernel/changes.js';
+import type { Change } from '../kernel/transaction.js';
+import type { Scope } from './model.js';
+
+export interface DocumentChange {
+  kind: 'set' | 'deleted' | 'cleared';
+  /** Null when the whole namespace was cleared. */
+  key: string | null;
+  /** The version after a set. */
+  version: number | null;
+  /** ISO 8601. */
+  at: string;
+  /** Pass it as `since` to go on after this change. */
+  position: string;
+}
+
+export interface WatchOptions {
+  /** Only keys that begin with it; a clear is always told. */
+  prefix?: string | undefined;
+  /** A position; without it the watch begins now. */
+  since?: string | undefined;
+  signal: AbortSignal;
+}
+
+const kinds: Readonly<Record<string, DocumentChange['kind']>> = { 'document.set': 'set', 'document.deleted': 'deleted', 'namespace.cleared': 'cleared' };
+const idleMs = 60_000;
+
+export async function* watchNamespace(feed: ChangeFeed, scope: Scope, options: WatchOptions): AsyncGenerator<DocumentChange> {
+  const prefix = options.prefix ?? '';
+  const accept = (change: Change): boolean => {
+    if (change.domain !== 'data' || change.user !== scope.user || change.facts?.['namespace'] !== scope.namespace) return false;
+    const key = change.facts['key'];
+    return typeof key !== 'string' || key.startsWith(prefix);
+  };
+  for await (const page of feed.follow({ since: options.since ?? feed.position, accept, signal: options.signal, idleMs })) {
+    for (const commit of page.commits) {
+      for (const change of commit.changes) {
+        const kind = kinds[change.kind];
+        if (kind === undefined) throw new StoaError('invalid_data', `The feed holds a change of the unknown kind "${change.kind}".`);
+        const key = change.facts?.['key'];
+        yield { kind, key: typeof key === 'string' ? key : null, version: change.version, at: new Date(commit.atMs).toISOString(), position: commit.position };
+      }
+    }
+  }
+}

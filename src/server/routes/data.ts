@@ -1,0 +1,149 @@
+/** The data store over HTTP. */
+import { z } from 'zod';
+import { namespaceSchema, batchAnswerSchema, batchSchema, changeDocumentSchema, changedSchema, clearedSchema, documentSchema, keySummarySchema, pageOf, setDocumentSchema, writtenSchema } from '../../datastore/schemas.js';
+import type { ExpectedVersion, WriteResult } from '../../datastore/port.js';
+import { toDocumentJson } from '../../datastore/seed-document.js';
+import { StoaError } from '../../errors.js';
+import { validate } from '../../validate.js';
+import { pathSegment } from '../path-segment.js';
+import { pageQuery, queryBoolean } from '../query.js';
+import { JsonText, answer, authenticated, defineRoute } from '../route.js';
+
+const inNamespace = z.object({ ns: pathSegment });
+const ofDocument = z.object({ ns: pathSegment, key: pathSegment });
+const mergePatchType = 'application/merge-patch+json';
+
+export const dataRoutes = [
+  defineRoute({
+    method: 'GET',
+    path: '/v1/data',
+    summary: 'The namespaces, with what is in them',
+    tags: ['data'],
+    principals: authenticated,
+    query: z.object(pageQuery),
+    answers: { 200: pageOf(namespaceSchema) },
+    handler: ({ stoa, caller, query }) => stoa.data.listNamespaces(caller, query),
+  }),
+  defineRoute({
+    method: 'GET',
+    path: '/v1/data/{ns}',
+    summary: 'The keys of a namespace in code-point order, or its documents',
+    description: 'With `values=1` the items are whole documents, and each counts as read by the agent.',
+    tags: ['data'],
+    principals: authenticated,
+    params: inNamespace,
+    query: z.object({
+      ...pageQuery,
+      prefix: z.string().optional().meta({ description: 'What the keys begin with.' }),
+      values: queryBoolean().optional().meta({ description: 'Whole documents instead of keys.' }),
+    }),
+    answers: { 200: pageOf(z.union([documentSchema, keySummarySchema])) },
+    handler: async ({ stoa, caller, params, query: { values, ...page } }) => {
+      if (values !== true) return stoa.data.listKeys(caller, params.ns, page);
+      const { items, next_cursor } = await stoa.data.listDocuments(caller, params.ns, page);
+      return new JsonText(`{"items":[${items.map(toDocumentJson).join(',')}],"next_cursor":${JSON.stringify(next_cursor)}}`);
+    },
+  }),
+  defineRoute({
+    method: 'POST',
+    path: '/v1/data/{ns}',
+    summary: 'Sets, deletes and reads many keys in one step',
+    description: 'First the writes, all or none where the backend can, then the reads. At most 1,000 keys and 16 MiB of values.',
+    tags: ['data'],
+    principals: authenticated,
+    creates: true,
+    params: inNamespace,
+    body: batchSchema,
+    answers: { 200: batchAnswerSchema },
+    handler: ({ stoa, caller, params, body, idempotency }) => stoa.data.batch(caller, params.ns, body, idempotency),
+  }),
+  defineRoute({
+    method: 'DELETE',
+    path: '/v1/data/{ns}',
+    summary: 'Clears a namespace',
+    tags: ['data'],
+    principals: authenticated,
+    params: inNamespace,
+    answers: { 200: clearedSchema },
+    handler: async ({ stoa, caller, params }) => ({ deleted: await stoa.data.clear(caller, params.ns) }),
+  }),
+  defineRoute({
+    method: 'GET',
+    path: '/v1/data/{ns}/{key}',
+    summary: 'One document',
+    tags: ['data'],
+    principals: authenticated,
+    versioned: true,
+    params: ofDocument,
+    answers: { 200: documentSchema },
+    handler: async ({ stoa, caller, params }) => {
+      const record = await stoa.data.getRecord(caller, params.ns, params.key);
+      if (record === undefined) throw missing(params);
+      return new JsonText(toDocumentJson(record), record.version);
+    },
+  }),
+  defineRoute({
+    method: 'PUT',
+    path: '/v1/data/{ns}/{key}',
+    summary: 'Writes a document, new or over the one that is there',
+    tags: ['data'],
+    principals: authenticated,
+    versioned: true,
+    params: ofDocument,
+    body: setDocumentSchema,
+    answers: { 200: writtenSchema, 201: writtenSchema },
+    handler: async ({ stoa, caller, params, body, ifVersion, ifExists }) => {
+      const { value, ...options } = body;
+      return written(await stoa.data.set(caller, params.ns, params.key, value, { ...options, ifVersion: expected(ifVersion, ifExists) }));
+    },
+  }),
+  defineRoute({
+    method: 'PATCH',
+    path: '/v1/data/{ns}/{key}',
+    summary: 'Adds to a number, appends to a list, or merges into a value, in one step',
+    description: `\`{increment}\` or \`{append}\` as application/json; a JSON merge patch of the value (RFC 7396) only as ${mergePatchType}. A missing document counts as 0, as an empty list, or as nothing.`,
+    tags: ['data'],
+    principals: authenticated,
+    versioned: true,
+    consumes: ['application/json', mergePatchType],
+    params: ofDocument,
+    body: z.unknown().meta({ description: 'ChangeDocument, or with the other content type a merge patch.' }),
+    answers: { 200: changedSchema, 201: changedSchema },
+    handler: async ({ stoa, caller, params, body, ifVersion, ifExists, request }) => {
+      const options = { ifVersion: expected(ifVersion, ifExists) };
+      if (request.headers['content-type']?.toLowerCase().startsWith(mergePatchType) === true) {
+        return written(await stoa.data.mergePatch(caller, params.ns, params.key, body, options));
+      }
+      const change = validate(changeDocumentSchema, body);
+      if ('increment' in change) return written(await stoa.data.increment(caller, params.ns, params.key, change.increment, options));
+      return written(await stoa.data.append(caller, params.ns, params.key, change.append, options));
+    },
+  }),
+  defineRoute({
+    method: 'DELETE',
+    path: '/v1/data/{ns}/{key}',
+    summary: 'Deletes a document',
+    tags: ['data'],
+    principals: authenticated,
+    versioned: true,
+    params: ofDocument,
+    answers: { 204: null },
+    handler: async ({ stoa, caller, params, ifVersion, ifExists }) => {
+      if (!(await stoa.data.delete(caller, params.ns, params.key, { ifVersion: expected(ifVersion, ifExists) }))) throw missing(params);
+      return answer(204);
+    },
+  }),
+];
+
+function expected(ifVersion: number | undefined, ifExists: boolean): ExpectedVersion {
+  return ifExists ? 'any' : (ifVersion ?? null);
+}
+
+/** 201 for a document that was not there before. */
+function written<Result extends WriteResult>({ created, ...body }: Result): ReturnType<typeof answer<Omit<Result, 'created'>>> {
+  return answer(created ? 201 : 200, body);
+}
+
+function missing({ ns, key }: { ns: string; key: string }): StoaError {
+  return new StoaError('not_found', `There is no document under the key "${key}" in the namespace "${ns}".`);
+}

@@ -1,0 +1,169 @@
+import { request as httpRequest } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { type Stoa, openStoa } from '../../src/index.js';
+import { encodeSegment } from '../../src/path-segment.js';
+import { createApp, stopApp } from '../../src/server/app.js';
+
+interface Reply {
+  status: number;
+  headers: Record<string, string | string[] | undefined>;
+  body: Record<string, unknown>;
+}
+
+let stoa: Stoa;
+let port: number;
+let stop: () => Promise<void>;
+
+beforeAll(async () => {
+  stoa = await openStoa({ data: 'unused', engine: 'memory' });
+  const app = createApp(stoa);
+  await app.listen({ host: '127.0.0.1', port: 0 });
+  port = (app.server.address() as AddressInfo).port; // A TCP server that listens has an AddressInfo.
+  stop = async () => {
+    await stopApp(app, 5);
+    await stoa.close();
+  };
+});
+afterAll(() => stop());
+
+/** A request whose path goes out exactly as it is written: `fetch` would rewrite it. */
+function call(method: string, path: string, body?: unknown, headers: Record<string, string> = {}): Promise<Reply> {
+  return new Promise((resolve, reject) => {
+    const payload = body === undefined ? undefined : Buffer.from(typeof body === 'string' ? body : JSON.stringify(body));
+    const request = httpRequest(
+      {
+        host: '127.0.0.1',
+        port,
+        method,
+        path,
+        headers: { authorization: `Bearer ${stoa.operatorToken}`, ...(payload && { 'content-type': 'application/json', 'content-length': payload.length }), ...headers },
+      },
+      (response) => {
+        const chunks: Buffer[] = [];
+        response.on('data', (chunk: Buffer) => chunks.push(chunk));
+        response.on('end', () => {
+          const text = Buffer.concat(chunks).toString();
+          resolve({ status: response.statusCode ?? 0, headers: response.headers, body: text === '' ? {} : (JSON.parse(text) as Record<string, unknown>) });
+        });
+      },
+    );
+    request.on('error', reject);
+    request.end(payload);
+  });
+}
+
+test('a document is written, read, changed and deleted, with its version as ETag', async () => {
+  const written = await call('PUT', '/v1/data/notes/today', { value: { mood: 'good' }, metadata: { source: 'test' } }, { 'stoa-agent': 'writer' });
+  expect(written).toMatchObject({ status: 201, headers: { etag: '"1"' }, body: { key: 'today', version: 1, sizeBytes: 15 } });
+  const read = await call('GET', '/v1/data/notes/today', undefined, { 'stoa-agent': 'reader' });
+  expect(read).toMatchObject({
+    status: 200,
+    headers: { etag: '"1"' },
+    body: { _id: 'default:notes:dG9kYXk=', userId: 'default', value: { mood: 'good' }, metadata: { source: 'test' }, createdByAgent: 'writer', accessCount: 0 },
+  });
+  expect((await call('GET', '/v1/data/notes/today')).body).toMatchObject({ accessCount: 1, lastAccessedByAgent: 'reader', version: 1 });
+  expect((await call('GET', '/v1/data/notes/today', undefined, { 'if-none-match': '"1"' })).status).toBe(304);
+  expect((await call('PUT', '/v1/data/notes/today', { value: 2 }, { 'if-match': '"7"' })).status).toBe(412);
+  expect((await call('PUT', '/v1/data/notes/today', { value: 2 }, { 'if-none-match': '*' })).status).toBe(412);
+  expect(await call('PUT', '/v1/data/notes/today', { value: 2 }, { 'if-match': '"1"' })).toMatchObject({ status: 200, headers: { etag: '"2"' } });
+  expect((await call('DELETE', '/v1/data/notes/today', undefined, { 'if-match': '"1"' })).status).toBe(412);
+  expect((await call('DELETE', '/v1/data/notes/today', undefined, { 'if-match': '*' })).status).toBe(204);
+  expect(await call('DELETE', '/v1/data/notes/today')).toMatchObject({ status: 404, body: { code: 'not_found' } });
+  expect((await call('PUT', '/v1/data/notes/today', { value: 2 }, { 'if-match': '*' })).status).toBe(412);
+});
+
+test('numbers are incremented, lists appended to, and objects merged only by their own content type', async () => {
+  expect(await call('PATCH', '/v1/data/patch/n', { increment: 5 })).toMatchObject({ status: 201, body: { value: 5, version: 1 } });
+  expect(await call('PATCH', '/v1/data/patch/n', { increment: -1.5 })).toMatchObject({ status: 200, headers: { etag: '"2"' }, body: { value: 3.5 } });
+  expect(await call('PATCH', '/v1/data/patch/l', { append: [1, [2]] })).toMatchObject({ status: 201, body: { value: [1, [2]] } });
+  await call('PUT', '/v1/data/patch/o', { value: { a: 1, increment: 1 } });
+  const merged = await call('PATCH', '/v1/data/patch/o', { a: null, increment: 2 }, { 'content-type': 'application/merge-patch+json' });
+  expect(merged).toMatchObject({ status: 200, body: { value: { increment: 2 } } });
+  expect((await call('PATCH', '/v1/data/patch/o', { a: 1 })).status).toBe(400);
+  expect((await call('PATCH', '/v1/data/patch/o', { increment: 1, append: [] })).status).toBe(400);
+  expect(await call('PATCH', '/v1/data/patch/o', { increment: 1 })).toMatchObject({ status: 409, body: { code: 'conflict' } });
+  expect((await call('PATCH', '/v1/data/patch/o', { increment: 1 }, { 'content-type': 'text/plain' })).status).toBe(415);
+});
+
+test('a batch answers what became of each key, and a repeat with the same Idempotency-Key answers the same', async () => {
+  const body = { set: { a: 1, b: { c: null } }, delete: ['missing'], get: ['b', 'missing'], metadata: { m: 1 } };
+  const first = await call('POST', '/v1/data/batch', body, { 'idempotency-key': 'once' });
+  expect(first).toMatchObject({ status: 200, body: { set: { a: { version: 1 }, b: { version: 1 } }, values: { b: { c: null } }, deleted: 0 } });
+  expect((await call('POST', '/v1/data/batch', body, { 'idempotency-key': 'once' })).body).toEqual(first.body);
+  expect((await call('GET', '/v1/data/batch/a')).body).toMatchObject({ version: 1, metadata: { m: 1 } });
+  expect((await call('POST', '/v1/data/batch', { set: { a: 2 } }, { 'idempotency-key': 'once' })).status).toBe(422);
+  expect((await call('POST', '/v1/data/batch', { set: Object.fromEntries(Array.from({ length: 1001 }, (_, index) => [`k${index}`, 1])) })).status).toBe(413);
+  expect((await call('POST', '/v1/data/batch', { sets: {} })).body).toMatchObject({ status: 400, code: 'invalid_request' });
+});
+
+test('namespaces and keys are listed in pages, with values on request', async () => {
+  await call('POST', '/v1/data/list', { set: { '～': 1, '😀': 2, a: 3, 'a/b': 4 } });
+  const first = await call('GET', '/v1/data/list?limit=2');
+  expect((first.body['items'] as { key: string }[]).map(({ key }) => key)).toEqual(['a', 'a/b']);
+  const second = await call('GET', `/v1/data/list?limit=5&cursor=${String(first.body['next_cursor'])}`);
+  expect(second.body).toMatchObject({ items: [{ key: '～' }, { key: '😀' }], next_cursor: null });
+  expect(Object.keys((second.body['items'] as object[])[0] ?? {})).toEqual(['key', 'version', 'sizeBytes', 'updatedAt']);
+  const values = await call('GET', '/v1/data/list?values=1&prefix=a%2F');
+  expect(values.body).toMatchObject({ items: [{ key: 'a/b', value: 4, _id: 'default:list:YS9i' }], next_cursor: null });
+  const namespaces = await call('GET', '/v1/data');
+  expect((namespaces.body['items'] as { namespace: string }[]).find(({ namespace }) => namespace === 'list')).toMatchObject({ count: 4, sizeBytes: 4, agents: [] });
+  expect((await call('GET', '/v1/data/list?limit=0')).status).toBe(400);
+  expect((await call('GET', '/v1/data/list?cursor=zzzz')).body).toMatchObject({ status: 400, code: 'invalid_cursor' });
+  expect((await call('GET', '/v1/data/list?unknown=1')).status).toBe(400);
+  expect((await call('DELETE', '/v1/data/list')).body).toEqual({ deleted: 4 });
+});
+
+test('bad values, names, times and sizes are 400 or 413, and nothing is stored', async () => {
+  for (const body of ['{"value":1e999}', '{"value":"\\ud800"}', '{"metadata":{}}', '{"value":1,"extra":2}', '{"value":1,"ttl":-1}', '{"value":1,"metadata":[]}', '[]', '{', '']) {
+    const reply = await call('PUT', '/v1/data/bad/k', body);
+    expect([body, reply.status]).toEqual([body, 400]);
+  }
+  expect((await call('PUT', '/v1/data/bad/k', { value: 'x'.repeat(1024 * 1024) })).status).toBe(413);
+  expect((await call('PUT', `/v1/data/bad/${'x'.repeat(1025)}`, { value: 1 })).status).toBe(400);
+  expect((await call('PUT', '/v1/data/bad/%00', { value: 1 })).status).toBe(400);
+  expect((await call('PUT', '/v1/data/bad/~_w', { value: 1 })).status).toBe(400);
+  expect((await call('PUT', '/v1/data/bad/%ff', { value: 1 })).status).toBe(400);
+  expect((await call('GET', '/v1/data/bad')).body).toEqual({ items: [], next_cursor: null });
+});
+
+describe('a hostile name reaches its own document and no other route', () => {
+  const names = ['..', '.', '/', '//', '../..', 'a/../b', '%2F', '%2e%2e', '~', '~~', '~Li4', '😀', '?', '#', '&', ' ', '+', '\\', 'status', 'v1', '*', ';', ':', '{key}', '%', '"', '<script>', 'é'.repeat(100), 'constructor'];
+
+  test.each(names)('%s', async (name) => {
+    const inKey = `/v1/data/hostile/${encodeSegment(name)}`;
+    const inNamespace = `/v1/data/${encodeSegment(name)}/k`;
+    for (const path of [inKey, inNamespace]) {
+      expect((await call('PUT', path, { value: name })).status).toBe(201);
+      expect((await call('GET', path)).body).toMatchObject({ value: name, namespace: path === inKey ? 'hostile' : name, key: path === inKey ? name : 'k' });
+      // The same through a client that rewrites what it takes for dots and escapes.
+      const rewritten = await fetch(`http://127.0.0.1:${port}${path}`, { headers: { authorization: `Bearer ${stoa.operatorToken}` } });
+      expect(((await rewritten.json()) as { value: unknown }).value).toBe(name);
+      expect((await call('DELETE', path)).status).toBe(204);
+    }
+  });
+
+  test('an empty key or namespace is refused, also as base64url', async () => {
+    await call('PUT', '/v1/data/hostile/k', { value: 1 });
+    for (const path of ['/v1/data/hostile/', '/v1/data//k', '/v1/data/hostile/~', '/v1/data/~/k', '/v1/data/']) {
+      for (const method of ['GET', 'DELETE', 'PUT']) {
+        const { status } = await call(method, path, method === 'PUT' ? { value: 1 } : undefined);
+        expect([path, method, [400, 404, 405].includes(status)]).toEqual([path, method, true]);
+      }
+    }
+    expect((await call('GET', '/v1/data/hostile/k')).status).toBe(200);
+  });
+
+  test('dots in a raw path do not climb out of a namespace', async () => {
+    await call('PUT', '/v1/data/victim/k', { value: 'kept' });
+    for (const path of ['/v1/data/hostile/../victim', '/v1/data/hostile/%2e%2e/victim', '/v1/data/hostile/..%2Fvictim', '/v1/data/hostile/x/../../victim']) await call('DELETE', path);
+    expect((await call('GET', '/v1/data/victim/k')).body).toMatchObject({ value: 'kept' });
+  });
+});
+
+test('users do not see each other, and a read-only token does not write', async () => {
+  await call('PUT', '/v1/data/own/k', { value: 'alice' }, { 'stoa-user': 'alice' });
+  expect((await call('GET', '/v1/data/own/k', undefined, { 'stoa-user': 'bob' })).status).toBe(404);
+  expect((await call('GET', '/v1/data', undefined, { 'stoa-user': 'bob' })).body).toEqual({ items: [], next_cursor: null });
+  expect((await call('GET', '/v1/data/own/k', undefined, { authorization: 'Bearer wrong' })).status).toBe(401);
+});
