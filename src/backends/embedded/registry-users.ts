@@ -27,9 +27,9 @@ export class UserVerbs {
    */
   ensure(tx: Transaction, user: string): Buffer {
     const key = keyOfUser(tx, user);
+    if (tx.get(families.userNames, key) === undefined) tx.put(families.userNames, key, Buffer.from(user));
     if (tx.get(families.users, key) === undefined) {
       writeUser(tx, { user_id: key.toString('hex'), email: '', created_at: tx.nowMs, last_seen_at: tx.nowMs });
-      tx.put(families.userNames, key, Buffer.from(user));
       tx.change({ domain: 'registry', kind: 'user.created', id: user, user, version: null });
     }
     return key;

@@ -1,0 +1,114 @@
+/** Looks through a store for rows that do not fit each other, and mends them page by page. */
+import { setImmediate as nextTurn } from 'node:timers/promises';
+import type { Entry } from './engine.js';
+import type { Store } from './store.js';
+import type { Reader, Transaction } from './transaction.js';
+
+export type DamageKind =
+  /** A row that follows from another is not there. */
+  | 'missing'
+  /** A row speaks of something that is not there. */
+  | 'dangling'
+  /** A second row of an index where one belongs. */
+  | 'duplicate'
+  /** A row says something that is not so. */
+  | 'wrong'
+  /** A row cannot be decoded. */
+  | 'unreadable';
+
+export interface Finding {
+  family: string;
+  /** The key of the damaged or missing row, in hex. */
+  key: string;
+  kind: DamageKind;
+  /** One sentence. */
+  problem: string;
+  /** What mending does, or null where only a backup can help. */
+  repair: string | null;
+}
+
+export interface Damage extends Finding {
+  /** Mends it inside a transaction of `store`, or of the store that was looked through. */
+  mend?: (tx: Transaction) => void;
+  store?: Store;
+}
+
+/** One family, walked in key order. Each domain brings its own checks; their order is the order of repair. */
+export interface Check {
+  family: string;
+  /** What is wrong with this row, or with rows that follow from it. */
+  inspect(reader: Reader, entry: Entry, store: Store): Iterable<Damage>;
+}
+
+export interface ExamineOptions {
+  repair?: boolean;
+  /** Rows looked at in one turn, and mended in one transaction. */
+  pageEntries?: number;
+}
+
+/**
+ * Every damage that the checks find in a store, mended as it goes where asked for. Holds one page
+ * at a time, so that a store of any size can be examined while it is in use.
+ */
+export async function* examine(store: Store, checks: readonly Check[], options: ExamineOptions = {}): AsyncGenerator<Finding & { repaired: boolean }> {
+  const limit = options.pageEntries ?? 500;
+  for (const check of checks) {
+    let after: Buffer | undefined;
+    for (;;) {
+      const page = Array.from(store.range(check.family, { ...(after !== undefined && { gt: after }), limit }));
+      const damages = page.flatMap((entry) => [...check.inspect(store, entry, store)]);
+      if (damages.length > 0 && options.repair === true) yield* await repairPage(store, check, page);
+      else for (const damage of damages) yield { ...findingOf(damage), repaired: false };
+      const last = page.at(-1);
+      if (last === undefined || page.length < limit) break;
+      after = last.key;
+      await nextTurn();
+    }
+  }
+}
+
+/** Looks again inside the transaction: what was wrong a moment ago may have been a write on its way. */
+async function repairPage(store: Store, check: Check, page: readonly Entry[]): Promise<(Finding & { repaired: boolean })[]> {
+  const damages = await store.transact((tx) => {
+    const found: Damage[] = [];
+    for (const { key } of page) {
+      const value = tx.get(check.family, key);
+      if (value === undefined) continue;
+      for (const damage of check.inspect(tx, { key, value }, store)) {
+        found.push(damage);
+        if (damage.store === undefined || damage.store === store) damage.mend?.(tx);
+      }
+    }
+    return found;
+  });
+  for (const { mend, store: other } of damages) {
+    if (mend !== undefined && other !== undefined && other !== store) await other.transact((tx) => mend(tx));
+  }
+  return damages.map((damage) => ({ ...findingOf(damage), repaired: damage.mend !== undefined }));
+}
+
+function findingOf({ family, key, kind, problem, repair }: Damage): Finding {
+  return { family, key, kind, problem, repair };
+}
+
+// Words for the usual kinds of damage.
+
+/** A row that should be there. */
+export function missingRow(family: string, key: Buffer, problem: string, mend: (tx: Transaction) => void, store?: Store): Damage {
+  return { family, key: key.toString('hex'), kind: 'missing', problem, repair: 'write the row', mend, ...(store && { store }) };
+}
+
+/** A row that should not be there. */
+export function surplusRow(family: string, key: Buffer, kind: 'dangling' | 'duplicate' | 'wrong', problem: string, store?: Store): Damage {
+  return { family, key: key.toString('hex'), kind, problem, repair: 'delete the row', mend: (tx) => tx.delete(family, key), ...(store && { store }) };
+}
+
+/** A row that says something else than it should. */
+export function wrongRow(family: string, key: Buffer, problem: string, mend: (tx: Transaction) => void): Damage {
+  return { family, key: key.toString('hex'), kind: 'wrong', problem, repair: 'write the row anew', mend };
+}
+
+/** Damage that only a backup can help with. */
+export function beyondRepair(family: string, key: Buffer, kind: 'unreadable' | 'wrong' | 'missing', problem: string): Damage {
+  return { family, key: key.toString('hex'), kind, problem, repair: null };
+}
