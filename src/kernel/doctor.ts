@@ -46,6 +46,13 @@ export interface ExamineOptions {
   pageEntries?: number;
 }
 
+/** Every damage in all shards. Shard 00 comes last: its directory is judged by what the others hold then. */
+export async function* examineAll(stores: readonly Store[], checks: readonly Check[], options: ExamineOptions = {}): AsyncGenerator<Finding & { repaired: boolean; shard: number }> {
+  for (const [shard, store] of [...stores.entries()].toReversed()) {
+    for await (const finding of examine(store, checks, options)) yield { ...finding, shard };
+  }
+}
+
 /**
  * Every damage that the checks find in a store, mended as it goes where asked for. Holds one page
  * at a time, so that a store of any size can be examined while it is in use.

@@ -157,6 +157,14 @@ export class Kernel {
     await this.root.transact((tx) => tx.put(kernelFamilies.directory, Buffer.from(id), userKey));
   }
 
+  /** Forgets ids whose things are gone or were never made. */
+  async leave(ids: readonly string[]): Promise<void> {
+    if (this.stores.length === 1 || ids.length === 0) return;
+    await this.root.transact((tx) => {
+      for (const id of ids) tx.delete(kernelFamilies.directory, Buffer.from(id));
+    });
+  }
+
   handleTimer(kind: string, handler: TimerHandler): void {
     for (const sweeper of this.#sweepers) sweeper.handle(kind, handler);
   }

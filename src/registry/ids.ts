@@ -1,7 +1,7 @@
 /** The ids of agents and sessions: how they are made and how they are read. */
-import { randomBytes } from 'node:crypto';
 import { StoaError } from '../errors.js';
 import { blake3 } from '../kernel/blake3.js';
+import { uuid7 } from '../kernel/uuid.js';
 
 const hexDigits = /^[0-9a-f]+$/;
 const uuidForm = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/;
@@ -27,13 +27,9 @@ export function makeAgentId(user: Buffer, name: string, nanoseconds: bigint): st
   return blake3(user, Buffer.from(name), time).toString('hex');
 }
 
-/** A UUID of version 7: ordered by time, so that the sessions of an agent are listed as they were opened. */
+/** Ordered by time, so that the sessions of an agent are listed as they were opened. */
 export function makeSessionId(nowMs: number): string {
-  const bytes = randomBytes(16);
-  bytes.writeUIntBE(Math.floor(nowMs), 0, 6);
-  bytes[6] = 0x70 | ((bytes[6] as number) & 0x0f);
-  bytes[8] = 0x80 | ((bytes[8] as number) & 0x3f);
-  return sessionIdOf(bytes);
+  return uuid7(Math.floor(nowMs));
 }
 
 /** An agent id in lower case; a wrong length and a wrong digit are told apart. */

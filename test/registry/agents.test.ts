@@ -302,15 +302,15 @@ describe('what comes in', () => {
     const reader = userCaller('alice', { scopes: { write: false, namespaces: null } });
     expect((await registry.getAgent(reader, agent_id)).name).toBe('scout');
     for (const attempt of [
-      registry.createAgent(reader, { name: 'x' }),
-      registry.updateAgent(reader, agent_id, { name: 'x' }),
-      registry.start(reader, agent_id),
-      registry.heartbeat(reader, agent_id),
-      registry.openSession(reader, agent_id),
-      registry.putUser(reader, 'alice', { email: 'a@b' }),
-      registry.deleteAgent(reader, agent_id),
+      () => registry.createAgent(reader, { name: 'x' }),
+      () => registry.updateAgent(reader, agent_id, { name: 'x' }),
+      () => registry.start(reader, agent_id),
+      () => registry.heartbeat(reader, agent_id),
+      () => registry.openSession(reader, agent_id),
+      () => registry.putUser(reader, 'alice', { email: 'a@b' }),
+      () => registry.deleteAgent(reader, agent_id),
     ]) {
-      await expect(attempt).rejects.toMatchObject({ code: 'forbidden' });
+      await expect(attempt()).rejects.toMatchObject({ code: 'forbidden' });
     }
   });
 

@@ -6,8 +6,8 @@ import { prefixRange } from '../../kernel/engine.js';
 import type { Reader, Transaction } from '../../kernel/transaction.js';
 import type { Limits } from '../../limits.js';
 import { type AgentChange, activityDueMs, changedAgent, checkAgentQuota, checkVersion, newAgent } from '../../registry/changes.js';
-import { idBytes } from '../../registry/ids.js';
-import { agentCountKey } from '../../registry/keys.js';
+import { idBytes, sessionIdOf } from '../../registry/ids.js';
+import { agentCountKey, sessionByAgentKey } from '../../registry/keys.js';
 import { type AgentState, type StoredAgent, agentSpecDefaults, stateOf } from '../../registry/model.js';
 import type { CreateAgent, PutAgent, WriteGuard } from '../../registry/port.js';
 import { type AgentVerb, checkDeletable, verbPath } from '../../registry/transitions.js';
@@ -73,21 +73,23 @@ export class AgentVerbs {
     return agent;
   }
 
-  /** The agent, its sessions, its lease, its links and every index entry, in one batch. */
-  delete(tx: Transaction, user: Buffer | null, agentId: string, guard: WriteGuard): void {
+  /** Removes the agent, its sessions, its lease, its links and every index entry, in one batch. Answers the ids of the sessions. */
+  delete(tx: Transaction, user: Buffer | null, agentId: string, guard: WriteGuard): string[] {
     const agent = this.#guarded(tx, user, agentId, guard);
     checkDeletable(stateOf(agent.record));
     const id = idBytes(agentId);
     this.#leases.end(tx, agent);
     this.#unschedule(tx, agent);
-    for (const { key } of Array.from(tx.range(families.sessionsByAgent, prefixRange(id)))) {
-      const session = readSession(tx, key.subarray(id.length));
-      if (session === undefined) tx.delete(families.sessionsByAgent, key);
+    const sessions = Array.from(tx.range(families.sessionsByAgent, prefixRange(id)), ({ key }) => key.subarray(id.length));
+    for (const key of sessions) {
+      const session = readSession(tx, key);
+      if (session === undefined) tx.delete(families.sessionsByAgent, sessionByAgentKey(id, key));
       else removeSession(tx, session);
     }
     removeLinks(tx, id);
     removeAgent(tx, agent);
     tx.change({ domain: 'registry', kind: 'agent.deleted', id: agentId, user: agent.meta.user, version: agent.meta.version });
+    return sessions.map(sessionIdOf);
   }
 
   /** Makes a change that has passed every guard, and announces it. */

@@ -71,8 +71,7 @@ export class EmbeddedRegistry implements RegistryPort {
   async createAgent(input: CreateAgent, idempotency: Idempotency | null): Promise<StoredAgent> {
     const user = userKey(input.user);
     const agentId = makeAgentId(user, input.name, this.#clock.next(this.nowMs()));
-    await this.#kernel.enter(agentId, user);
-    return this.#kernel.storeOf(user).transact((tx) => this.verbs.agents.create(tx, agentId, input, idempotency));
+    return this.#madeUnder(agentId, user, (tx) => this.verbs.agents.create(tx, agentId, input, idempotency), (agent) => agent.record.agent_id);
   }
 
   async putAgent(input: PutAgent, guard: WriteGuard): Promise<StoredAgent> {
@@ -108,8 +107,9 @@ export class EmbeddedRegistry implements RegistryPort {
     return this.#transact(scope, agentId, (tx, user) => this.verbs.agents.move(tx, user, agentId, verb, guard));
   }
 
-  deleteAgent(scope: UserScope, agentId: string, guard: WriteGuard): Promise<void> {
-    return this.#transact(scope, agentId, (tx, user) => this.verbs.agents.delete(tx, user, agentId, guard));
+  async deleteAgent(scope: UserScope, agentId: string, guard: WriteGuard): Promise<void> {
+    const sessions = await this.#transact(scope, agentId, (tx, user) => this.verbs.agents.delete(tx, user, agentId, guard));
+    await this.#kernel.leave([agentId, ...sessions]);
   }
 
   heartbeat(scope: UserScope, agentId: string, holder: string, guard: WriteGuard): Promise<Lease> {
@@ -124,11 +124,16 @@ export class EmbeddedRegistry implements RegistryPort {
     const place = this.#place(scope, agentId);
     const owner = place?.store.get(families.agentsById, idBytes(agentId));
     if (place === undefined || owner === undefined) throw agentNotFound(agentId);
-    const id = sessionId ?? makeSessionId(this.nowMs());
-    const known = this.#kernel.locate(id);
-    if (known !== undefined && known !== place.store && this.verbs.sessions.find(known, null, id) !== undefined) throw sessionExists(id);
-    await this.#kernel.enter(id, owner);
-    return place.store.transact((tx) => this.verbs.sessions.open(tx, place.user, agentId, id, guard, idempotency));
+    const open = (id: string) => (tx: Transaction) => this.verbs.sessions.open(tx, place.user, agentId, id, guard, idempotency);
+    if (sessionId === null) {
+      const id = makeSessionId(this.nowMs());
+      return this.#madeUnder(id, owner, open(id), (session) => session.session_id);
+    }
+    const known = this.#kernel.locate(sessionId);
+    if (known !== undefined && known !== place.store && this.verbs.sessions.find(known, null, sessionId) !== undefined) throw sessionExists(sessionId);
+    // An id of the caller's own stays in the directory whatever happens: another attempt may be under way with it.
+    await this.#kernel.enter(sessionId, owner);
+    return place.store.transact(open(sessionId));
   }
 
   async getSession(scope: UserScope, sessionId: string): Promise<SessionRecord | undefined> {
@@ -206,6 +211,20 @@ export class EmbeddedRegistry implements RegistryPort {
     }
     const store = this.#kernel.locate(id);
     return store === undefined ? undefined : { store, user: null };
+  }
+
+  /** Makes a thing under a new id that is in the directory before it; a refusal, or an earlier answer, takes the id out again. */
+  async #madeUnder<T>(id: string, user: Buffer, make: (tx: Transaction) => T, idOf: (made: T) => string): Promise<T> {
+    await this.#kernel.enter(id, user);
+    let made: T;
+    try {
+      made = await this.#kernel.storeOf(user).transact(make);
+    } catch (error) {
+      await this.#kernel.leave([id]);
+      throw error;
+    }
+    if (idOf(made) !== id) await this.#kernel.leave([id]);
+    return made;
   }
 
   #userOf(user: string): Buffer {

@@ -1,0 +1,135 @@
+import { afterEach, describe, expect, it } from 'vitest';
+import type { AgentState } from '../../src/registry/model.js';
+import { type TestRegistry, type TestRegistryOptions, openRegistry, operator, startMs, userCaller } from './open-registry.js';
+
+const alice = userCaller('alice');
+const bob = userCaller('bob');
+
+let opened: TestRegistry;
+afterEach(() => opened.close());
+
+async function open(options: TestRegistryOptions = {}) {
+  opened = await openRegistry(options);
+  return opened;
+}
+
+async function agentThrough(...steps: AgentState[]) {
+  const { agent_id } = await opened.registry.createAgent(alice, { name: 'scout' });
+  for (const step of steps) await opened.registry.updateAgentStatus(alice, agent_id, step);
+  return agent_id;
+}
+
+describe.each([
+  { engine: 'memory', shards: 1 },
+  { engine: 'lmdb', shards: 4 },
+] as const)('sessions on $engine with $shards shard(s)', (options) => {
+  it('make an idle agent running, and idle again when the last one is closed', async () => {
+    const { registry } = await open(options);
+    const agentId = await agentThrough('running', 'idle');
+    const first = await registry.openSession(alice, agentId);
+    expect(first).toMatchObject({ agent_id: agentId, status: 'active', created_at: startMs, closed_at: null });
+    const second = await registry.openSession(alice, agentId);
+    expect(await registry.getAgent(alice, agentId)).toMatchObject({ status: 'running', active_sessions: 2 });
+    opened.clock.nowMs += 7;
+    expect(await registry.closeSession(alice, first.session_id)).toMatchObject({ status: 'closed', closed_at: startMs + 7 });
+    expect((await registry.getAgent(alice, agentId)).status).toBe('running');
+    await registry.closeSession(alice, second.session_id);
+    expect(await registry.getAgent(alice, agentId)).toMatchObject({ status: 'idle', active_sessions: 0 });
+  });
+
+  it('ask for a wake of a sleeping or stopped agent, and the feed says so', async () => {
+    const { registry } = await open(options);
+    for (const steps of [
+      ['running', 'hibernating'],
+      ['running', 'stopping', 'stopped'],
+    ] as const) {
+      const agentId = await agentThrough(...steps);
+      const { session_id } = await registry.openSession(alice, agentId);
+      expect((await registry.getAgent(alice, agentId)).status).toBe('provisioning');
+      expect(opened.changes().at(-1)).toMatchObject({ kind: 'agent.wake_requested', id: agentId, facts: { session: session_id } });
+    }
+  });
+
+  it('are refused on an agent that is provisioning, stopping or in error', async () => {
+    const { registry } = await open(options);
+    for (const steps of [[], ['running', 'stopping'], ['error']] as const) {
+      const agentId = await agentThrough(...steps);
+      await expect(registry.openSession(alice, agentId)).rejects.toMatchObject({ code: 'conflict', status: 409 });
+      expect((await registry.listSessions(alice, agentId)).items).toEqual([]);
+    }
+  });
+
+  it('close twice without error and never reopen', async () => {
+    const { registry } = await open(options);
+    const agentId = await agentThrough('running');
+    const { session_id } = await registry.openSession(alice, agentId);
+    const closed = await registry.closeSession(alice, session_id);
+    opened.clock.nowMs += 1_000;
+    expect(await registry.closeSession(alice, session_id)).toEqual(closed);
+    await expect(registry.updateSessionStatus(alice, session_id, 'active')).rejects.toMatchObject({ code: 'conflict' });
+    await expect(registry.openSession(alice, agentId, { session_id })).rejects.toMatchObject({ code: 'already_exists' });
+    await expect(registry.putSession(alice, { session_id, agent_id: agentId, status: 'active' })).rejects.toMatchObject({ code: 'conflict' });
+  });
+
+  it('can be put under an id of the caller and closed by putting them again', async () => {
+    const { registry } = await open(options);
+    const agentId = await agentThrough('running');
+    const session_id = '550e8400-e29b-41d4-a716-446655440000';
+    await expect(registry.putSession(alice, { session_id, agent_id: agentId, status: 'closed' })).rejects.toMatchObject({ code: 'conflict' });
+    expect(await registry.putSession(alice, { session_id, agent_id: agentId })).toMatchObject({ session_id, status: 'active' });
+    expect(await registry.putSession(alice, { session_id, agent_id: agentId })).toMatchObject({ status: 'active' });
+    expect(await registry.putSession(alice, { session_id, agent_id: agentId, status: 'closed' })).toMatchObject({ status: 'closed' });
+    expect(await registry.getSession(operator, session_id.toUpperCase())).toMatchObject({ session_id });
+  });
+
+  it('of another user, or of another agent, are not found', async () => {
+    const { registry } = await open(options);
+    const agentId = await agentThrough('running');
+    const otherId = await agentThrough('running');
+    const { session_id } = await registry.openSession(alice, agentId);
+    const gone = { code: 'not_found' };
+    await expect(registry.getSession(bob, session_id)).rejects.toMatchObject(gone);
+    await expect(registry.closeSession(bob, session_id)).rejects.toMatchObject(gone);
+    await expect(registry.getSession(alice, session_id, otherId)).rejects.toMatchObject(gone);
+    await expect(registry.closeSession(alice, session_id, otherId)).rejects.toMatchObject(gone);
+    await expect(registry.getSession(userCaller('alice', { kind: 'agent', agentId: otherId }), session_id)).rejects.toMatchObject(gone);
+    expect(await registry.getSession(alice, session_id, agentId)).toMatchObject({ session_id });
+  });
+
+  it('are listed in the order in which they were opened, page by page, and by status', async () => {
+    const { registry } = await open(options);
+    const agentId = await agentThrough('running');
+    const ids: string[] = [];
+    for (let index = 0; index < 25; index += 1) {
+      opened.clock.nowMs += 1;
+      ids.push((await registry.openSession(alice, agentId)).session_id);
+    }
+    const seen: string[] = [];
+    let cursor: string | undefined;
+    do {
+      const page = await registry.listSessions(alice, agentId, { limit: 10, cursor });
+      seen.push(...page.items.map(({ session_id }) => session_id));
+      cursor = page.next_cursor ?? undefined;
+    } while (cursor !== undefined);
+    expect(seen).toEqual(ids);
+    await registry.closeSession(alice, ids[3] as string);
+    expect((await registry.listSessions(alice, agentId, { status: 'closed' })).items.map(({ session_id }) => session_id)).toEqual([ids[3]]);
+    expect((await registry.listSessions(alice, agentId, { status: 'active' })).items).toHaveLength(24);
+  });
+
+  it('are made once under one Idempotency-Key', async () => {
+    const { registry } = await open(options);
+    const agentId = await agentThrough('running');
+    const idempotency = { scope: 'alice', key: 'k', fingerprint: 'f', seconds: 60 };
+    const answers = await Promise.all(Array.from({ length: 10 }, () => registry.openSession(alice, agentId, {}, idempotency)));
+    expect(new Set(answers.map(({ session_id }) => session_id)).size).toBe(1);
+    expect((await registry.getAgent(alice, agentId)).active_sessions).toBe(1);
+  });
+
+  it('are limited an agent', async () => {
+    const { registry } = await open({ ...options, limits: { sessionsPerAgentMax: 2 } });
+    const agentId = await agentThrough('running');
+    const outcomes = await Promise.allSettled(Array.from({ length: 5 }, () => registry.openSession(alice, agentId)));
+    expect(outcomes.filter(({ status }) => status === 'fulfilled')).toHaveLength(2);
+  });
+});
