@@ -1,0 +1,62 @@
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, beforeEach, expect, it } from 'vitest';
+import { embeddedFamilies } from '../../../src/backends/embedded/families.js';
+import { embeddedPlacements } from '../../../src/backends/embedded/placements.js';
+import { reshardDirectory } from '../../../src/backends/embedded/reshard.js';
+import { operatorCaller } from '../../../src/identity/caller.js';
+import { type Stoa, openStoa } from '../../../src/index.js';
+
+let directory: string;
+
+beforeEach(async () => {
+  directory = await mkdtemp(join(tmpdir(), 'stoa-reshard-'));
+});
+
+afterEach(async () => {
+  await rm(directory, { recursive: true, force: true });
+});
+
+it('every family of the embedded backend has its place', () => {
+  expect(embeddedFamilies.filter((family) => embeddedPlacements[family] === undefined)).toEqual([]);
+});
+
+const users = Array.from({ length: 12 }, (_, index) => `user-${index}`);
+
+/** What every user can see, as the doors show it. */
+async function visible(stoa: Stoa): Promise<unknown> {
+  const seen: unknown[] = [];
+  for (const user of users) {
+    const caller = operatorCaller(user);
+    const { items } = await stoa.registry.listAgents(caller, {});
+    for (const { agent_id: id } of items) {
+      seen.push(await stoa.registry.getAgent(caller, id), await stoa.registry.listSessions(caller, id, {}));
+    }
+    for await (const document of stoa.data.getAll(caller, 'notes')) seen.push(document);
+    seen.push(await stoa.data.listNamespaces(caller, {}));
+  }
+  return seen;
+}
+
+it('agents, sessions and documents are the same after a move to four shards and back', async () => {
+  const first = await openStoa({ data: join(directory, 'one') });
+  for (const user of users) {
+    const caller = operatorCaller(user);
+    const agent = await first.registry.createAgent(caller, { name: `agent of ${user}`, labels: { team: 'red' } });
+    await first.registry.updateAgentStatus(caller, agent.agent_id, 'running');
+    await first.registry.openSession(caller, agent.agent_id, {}, null);
+    await first.data.set(caller, 'notes', 'key', { of: user });
+    await first.data.set(caller, 'notes', 'large', 'x'.repeat(20_000));
+  }
+  const before = await visible(first);
+  await first.close();
+  await reshardDirectory({ from: join(directory, 'one'), to: join(directory, 'four'), shards: 4 });
+  const second = await openStoa({ data: join(directory, 'four'), shards: 4 });
+  expect(await visible(second)).toEqual(before);
+  await second.close();
+  await reshardDirectory({ from: join(directory, 'four'), to: join(directory, 'again'), shards: 1 });
+  const third = await openStoa({ data: join(directory, 'again') });
+  expect(await visible(third)).toEqual(before);
+  await third.close();
+});
