@@ -14,16 +14,13 @@ export function build() {
   say('Compiling …');
   // Into a place of its own first: a failed or interrupted compile leaves the old one usable.
   const next = join(root, `dist.${process.pid}`);
-  try {
-    run(process.execPath, [join(root, 'node_modules', 'typescript', 'bin', 'tsc'), '--outDir', next], root, 'The sources do not compile.');
-    const main = join(next, 'cli', 'main.js');
-    if (existsSync(main)) chmodSync(main, 0o755);
-    writeFileSync(join(next, '.sources'), sources);
-    rmSync(dist, { recursive: true, force: true });
-    renameSync(next, dist);
-  } finally {
-    rmSync(next, { recursive: true, force: true });
-  }
+  const cleanUp = () => rmSync(next, { recursive: true, force: true });
+  run(process.execPath, [join(root, 'node_modules', 'typescript', 'bin', 'tsc'), '--outDir', next], root, 'The sources do not compile.', cleanUp);
+  const main = join(next, 'cli', 'main.js');
+  if (existsSync(main)) chmodSync(main, 0o755);
+  writeFileSync(join(next, '.sources'), sources);
+  rmSync(dist, { recursive: true, force: true });
+  renameSync(next, dist);
 }
 
 /** One hash over every path and content that the output depends on. */

@@ -40,7 +40,7 @@ const list: SettingType<readonly string[]> = {
   },
 };
 
-/** A whole number between two bounds. Text must be digits alone: `8080x`, `0x10` and `1e3` are mistakes. */
+/** A whole number between two bounds. Text must be digits alone: `7862x`, `0x10` and `1e3` are mistakes. */
 export function wholeNumber(min: number, max: number, about = `a whole number from ${min} to ${max}`): SettingType<number> {
   return {
     about,
@@ -86,7 +86,8 @@ function backendUrl(schemes: readonly string[]): SettingType<string | null> {
 const postgresSchemes = ['embedded', 'postgres', 'postgresql'];
 const datastoreSchemes = [...postgresSchemes, 'couchdb', 'couchdbs', 'dynamodb', 'firestore'];
 
-export const logLevels = ['silent', 'fatal', 'error', 'warn', 'info', 'debug', 'trace'] as const;
+export const logLevels = ['silent', 'error', 'warn', 'info', 'debug'] as const;
+export type LogLevel = (typeof logLevels)[number];
 
 function setting<Value>(type: SettingType<Value>, fallback: Value, about: string, secret = false): Setting<Value> {
   return { type, default: fallback, about, ...(secret && { secret }) };
@@ -95,7 +96,7 @@ function setting<Value>(type: SettingType<Value>, fallback: Value, about: string
 export const settings = {
   data: setting(text, storeConfigDefaults.data_dir, 'Directory that holds everything: databases, operator token, lock.'),
   host: setting(text, '127.0.0.1', 'Address to listen on. Other machines reach only a public one, which needs TLS or --allow-public.'),
-  port: setting(wholeNumber(0, 65_535, 'a port number from 0 to 65535'), 8080, 'Port to listen on; 0 takes any free one.'),
+  port: setting(wholeNumber(0, 65_535, 'a port number from 0 to 65535'), 7862, 'Port to listen on; 0 takes any free one.'),
   tlsCert: setting(orNone(text), null, 'File with the TLS certificate chain in PEM.'),
   tlsKey: setting(orNone(text), null, 'File with the key of the TLS certificate in PEM.'),
   allowPublic: setting(onOrOff, false, 'Listen on a public address without TLS, for use behind a proxy that adds it.'),
@@ -115,7 +116,7 @@ export const settings = {
   rateLimitAllow: setting(list, [], 'Addresses or CIDR ranges that are exempt from rate limits and blocks.'),
   autoBlock: setting(onOrOff, true, 'Block an address for a day after ten refusals by rate limits within an hour.'),
   adminAgent: setting(orNone(text), null, 'Name of the messaging agent that may administrate rooms.'),
-  logLevel: setting(oneOf(logLevels), 'info' as (typeof logLevels)[number], 'Least severe level that is logged to stderr.'),
+  logLevel: setting<LogLevel>(oneOf(logLevels), 'info', 'Least severe level that is logged to stderr.'),
 } as const;
 
 export type SettingName = keyof typeof settings;

@@ -50,7 +50,7 @@ describe('values', () => {
   });
 
   test('in an empty variable are not given at all', () => {
-    expect(loadConfig({ environment: { STOA_PORT: '' }, directory: null }).config.port).toBe(8080);
+    expect(loadConfig({ environment: { STOA_PORT: '' }, directory: null }).config.port).toBe(7862);
   });
 
   test('that are lists are separated by commas', () => {

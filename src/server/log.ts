@@ -1,8 +1,6 @@
 /** Structured logs, without secrets. */
 import { type DestinationStream, type Logger, pino } from 'pino';
-import type { logLevels } from '../settings.js';
-
-export type LogLevel = (typeof logLevels)[number];
+import type { LogLevel } from '../settings.js';
 
 /** Where a secret could stand in anything that is logged. */
 const secretPaths = ['authorization', 'cookie', 'token', 'secret', 'key', 'password'].flatMap((name) => [name, `*.${name}`, `*.*.${name}`]);

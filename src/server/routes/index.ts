@@ -5,6 +5,7 @@ import { agentRoutes } from './agents.js';
 import { changeRoutes } from './changes.js';
 import { dataRoutes } from './data.js';
 import { healthRoutes } from './health.js';
+import { inspectRoutes } from './inspect.js';
 import { operationRoutes } from './operations.js';
 import { referenceRoutes } from './reference.js';
 import { tokenRoutes } from './tokens.js';
@@ -20,6 +21,7 @@ const platform: RouteGroup = {
     ...tokenRoutes,
     ...changeRoutes,
     ...operationRoutes,
+    ...inspectRoutes,
     ...healthRoutes,
     ...referenceRoutes,
   ],

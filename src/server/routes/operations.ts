@@ -3,6 +3,7 @@ import { isAbsolute, join } from 'node:path';
 import { z } from 'zod';
 import { StoaError } from '../../errors.js';
 import { backup } from '../../kernel/backup.js';
+import { familyStats } from '../../kernel/inspect.js';
 import { version } from '../../version.js';
 import { defineRoute, operatorOnly } from '../route.js';
 
@@ -49,16 +50,7 @@ export const operationRoutes = [
     handler: ({ stoa, request }) => {
       const { kernel } = stoa;
       const { startedAtMs, streams } = request.server.stoaServer;
-      const families: z.output<typeof statusSchema>['families'] = {};
-      let sizeBytes = 0;
-      for (const store of kernel.stores) {
-        const stats = store.engine.stats();
-        sizeBytes += stats.sizeBytes;
-        for (const [name, family] of Object.entries(stats.families)) {
-          const before = families[name];
-          families[name] = { entries: (before?.entries ?? 0) + family.entries, size_bytes: (before?.size_bytes ?? 0) + family.sizeBytes, estimated: family.estimated };
-        }
-      }
+      const families = [...familyStats(kernel.stores)].map(([name, { entries, sizeBytes, estimated }]) => [name, { entries, size_bytes: sizeBytes, estimated }] as const);
       return {
         version,
         node: process.version,
@@ -72,8 +64,8 @@ export const operationRoutes = [
         feed_bytes: kernel.stores.reduce((sum, store) => sum + store.feedExtent().sizeBytes, 0),
         expiry_backlog_ms: kernel.expiryBacklogMs(),
         streams: streams.count,
-        size_bytes: sizeBytes,
-        families,
+        size_bytes: kernel.stores.reduce((sum, store) => sum + store.engine.stats().sizeBytes, 0),
+        families: Object.fromEntries(families),
       };
     },
   }),

@@ -1,0 +1,20 @@
+/** `stoa status`: how the server and its store are. */
+import type { Action } from '../definition.js';
+import { sizeText } from '../output.js';
+
+interface Status extends Record<string, unknown> {
+  size_bytes: number;
+  feed_bytes: number;
+  families: Record<string, unknown>;
+}
+
+export const status: Action = async ({ connect, output }) => {
+  const connection = await connect();
+  const answer = await connection.call<Status>('GET', '/v1/status');
+  if (output.json) {
+    output.value(answer);
+    return;
+  }
+  const { families, size_bytes, feed_bytes, ...rest } = answer;
+  output.value({ answered_by: connection.stoa === undefined ? connection.where : `${connection.where} (no server runs)`, ...rest, size: sizeText(size_bytes), feed_size: sizeText(feed_bytes), families: Object.keys(families).length });
+};

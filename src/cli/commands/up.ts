@@ -1,0 +1,113 @@
+/** `stoa up`: the server, in the foreground, until a signal ends it. */
+import { readFileSync } from 'node:fs';
+import { join, resolve } from 'node:path';
+import type { FastifyInstance } from 'fastify';
+import { type Config, loadConfig } from '../../config.js';
+import { StoaError, messageOf } from '../../errors.js';
+import { openStoa } from '../../index.js';
+import { createApp, stopApp } from '../../server/app.js';
+import { createLogger } from '../../server/log.js';
+import type { Action } from '../definition.js';
+import { settingFlags } from '../setting-flags.js';
+import { stoaOptions } from '../stoa-options.js';
+
+/** Requests that run when the stop begins may take this long to end. */
+const stopSecondsMax = 10;
+
+export const up: Action = async ({ output, globals }, _args, options) => {
+  const { config, warnings } = loadConfig({ flags: settingFlags({ ...globals, ...options }), environment: process.env });
+  refuseMissingBackends(config);
+  const tls = tlsOf(config);
+  for (const warning of warnings) output.warn(warning);
+  const logger = createLogger(config.logLevel);
+  const stoa = await openStoa(stoaOptions(config, (error, about) => logger.error({ err: error }, about)));
+  let app: FastifyInstance | undefined;
+  try {
+    app = createApp(stoa, {
+      host: config.host,
+      allowedHosts: config.allowedHosts,
+      trustedProxies: config.trustedProxies,
+      logger,
+      ...(tls && { tls }),
+    });
+    const url = await listen(app, config);
+    await stoa.kernel.lock?.update({ url });
+    const tokenPath = join(resolve(config.data), 'operator.token');
+    const isKept = stoa.kernel.manifest.engine !== 'memory';
+    if (output.json) output.line({ url, data: resolve(config.data), operator_token_file: isKept ? tokenPath : null, pid: process.pid }, '');
+    else greet(output.say.bind(output), { url, data: isKept ? resolve(config.data) : 'memory only', token: isKept ? tokenPath : undefined, secret: stoa.operatorToken });
+    const signal = await untilSignal();
+    output.say(`Stopping (${signal}) …`);
+  } finally {
+    if (app !== undefined) await stopApp(app, stopSecondsMax);
+    await stoa.close();
+  }
+};
+
+/** Everything that a first-time user needs, in five lines. */
+function greet(say: (line: string) => void, { url, data, token, secret }: { url: string; data: string; token: string | undefined; secret: string }): void {
+  const bearer = token === undefined ? secret : `$(cat ${shellQuoted(token)})`;
+  say(`Stoa is up at ${url}`);
+  say(`  data            ${data}`);
+  say(`  operator token  ${token ?? secret}`);
+  say(`  reference       ${url}/reference`);
+  say(`  try it          curl ${url}/v1/status -H "Authorization: Bearer ${bearer}"`);
+}
+
+function shellQuoted(path: string): string {
+  return /^[\w./-]+$/.test(path) ? path : `'${path.replaceAll("'", "'\\''")}'`;
+}
+
+async function listen(app: FastifyInstance, { host, port }: Config): Promise<string> {
+  try {
+    const url = await app.listen({ host, port });
+    // A wildcard is no address that a client could call.
+    return url.replace('//0.0.0.0:', '//127.0.0.1:').replace('//[::]:', '//[::1]:');
+  } catch (error) {
+    const { code } = error as NodeJS.ErrnoException;
+    if (code === 'EADDRINUSE') {
+      throw new StoaError('invalid_config', `Port ${port} on ${host} is in use.`, { cause: error, fix: 'Choose another with --port, or --port 0 for any free one.' });
+    }
+    if (code === 'EACCES') {
+      throw new StoaError('invalid_config', `Port ${port} may not be opened by this user.`, { cause: error, fix: 'Choose a port of 1024 or above with --port.' });
+    }
+    if (code === 'EADDRNOTAVAIL' || code === 'ENOTFOUND') {
+      throw new StoaError('invalid_config', `This machine has no address ${host}.`, { cause: error, fix: 'Choose another with --host; 127.0.0.1 always works.' });
+    }
+    throw new StoaError('invalid_config', `The server cannot listen on ${host}:${port}: ${messageOf(error)}.`, { cause: error });
+  }
+}
+
+function tlsOf({ tlsCert, tlsKey }: Config): { cert: Buffer; key: Buffer } | undefined {
+  if (tlsCert === null || tlsKey === null) return undefined;
+  return { cert: readPem(tlsCert), key: readPem(tlsKey) };
+}
+
+function readPem(path: string): Buffer {
+  try {
+    return readFileSync(path);
+  } catch (error) {
+    throw new StoaError('invalid_config', `The TLS file ${path} cannot be read: ${messageOf(error)}.`, { cause: error });
+  }
+}
+
+/** A setting that nothing follows yet must not look as if it did. */
+function refuseMissingBackends(config: Config): void {
+  for (const name of ['backend', 'datastore', 'workspaces', 'messaging'] as const) {
+    const url = config[name];
+    if (url === null || url === 'embedded') continue;
+    throw new StoaError('unsupported', `This version keeps everything in its own directory; ${name} cannot be ${new URL(url).protocol.slice(0, -1)}.`, { fix: `Leave ${name} away.` });
+  }
+}
+
+/** The first signal asks for an orderly stop; a second one ends the process at once. */
+function untilSignal(): Promise<NodeJS.Signals> {
+  return new Promise((resolve) => {
+    for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) {
+      process.once(signal, () => {
+        process.once(signal, () => process.exit(130));
+        resolve(signal);
+      });
+    }
+  });
+}

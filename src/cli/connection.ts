@@ -1,0 +1,222 @@
+/** How a command reaches the data: through the running server, or through the same routes in this process. */
+import { readFile } from 'node:fs/promises';
+import { join, resolve } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { Config } from '../config.js';
+import { type ErrorCode, StoaError, errorKinds, messageOf } from '../errors.js';
+import type { Stoa } from '../index.js';
+import { readLock } from '../kernel/lock.js';
+
+export interface CallOptions {
+  query?: Readonly<Record<string, string | number | boolean | undefined>>;
+  body?: unknown;
+  headers?: Readonly<Record<string, string>>;
+}
+
+export interface Connection {
+  /** For people: where the answers come from. */
+  readonly where: string;
+  /** Set when this process holds the directory itself. */
+  readonly stoa: Stoa | undefined;
+  /** Sends one request; a refusal is thrown as the same error that the server had. */
+  call<Body>(method: string, path: string, options?: CallOptions): Promise<Body>;
+  /** Reads server-sent events until the signal ends it. */
+  stream(path: string, options: CallOptions, signal: AbortSignal): AsyncIterable<ServerEvent>;
+  close(): Promise<void>;
+}
+
+export interface ServerEvent {
+  id: string | undefined;
+  event: string;
+  data: string;
+}
+
+/** Who calls, as flags or variables say. */
+export interface ConnectionOptions {
+  url?: string | undefined;
+  token?: string | undefined;
+  user?: string | undefined;
+  agent?: string | undefined;
+  loadConfig(): Config;
+}
+
+/** Another command holds the directory for a moment at most; a server without an address is still starting. */
+const lockWaitMsMax = 10_000;
+
+export async function connect(options: ConnectionOptions): Promise<Connection> {
+  const identity = identityHeaders(options);
+  if (options.url !== undefined) return remote(options.url, { ...identity, ...bearer(options.token) });
+  const config = options.loadConfig();
+  const dataDir = resolve(config.data);
+  const deadlineMs = Date.now() + lockWaitMsMax;
+  for (;;) {
+    const owner = config.engine === 'memory' ? undefined : await readLock(dataDir);
+    if (owner?.url !== undefined) return remote(owner.url, { ...identity, ...bearer(options.token ?? (await operatorToken(dataDir))) });
+    try {
+      if (owner === undefined) return await local(config, options.token, identity);
+    } catch (error) {
+      if (!(error instanceof StoaError && error.code === 'locked')) throw error;
+    }
+    if (Date.now() > deadlineMs) {
+      throw new StoaError('locked', `${dataDir} is held by process ${owner?.pid ?? 'unknown'}, which does not answer requests.`, {
+        fix: 'Wait for that command to end, or stop it.',
+      });
+    }
+    await sleep(50);
+  }
+}
+
+function identityHeaders({ user, agent }: ConnectionOptions): Record<string, string> {
+  return {
+    ...(user !== undefined && { 'stoa-user': encodeURIComponent(user) }),
+    ...(agent !== undefined && { 'stoa-agent': encodeURIComponent(agent) }),
+  };
+}
+
+function bearer(token: string | undefined): Record<string, string> {
+  return token === undefined ? {} : { authorization: `Bearer ${token}` };
+}
+
+async function operatorToken(dataDir: string): Promise<string | undefined> {
+  const path = join(dataDir, 'operator.token');
+  try {
+    return (await readFile(path, 'utf8')).trim();
+  } catch (error) {
+    throw new StoaError('unauthenticated', `The operator's token in ${path} cannot be read: ${messageOf(error)}.`, {
+      cause: error,
+      fix: 'Run as the user who started the server, or pass --token.',
+    });
+  }
+}
+
+/** A server at an address. */
+function remote(url: string, identity: Readonly<Record<string, string>>): Connection {
+  if (!URL.canParse(url) || !/^https?:$/.test(new URL(url).protocol)) {
+    throw new StoaError('invalid_request', `"${url}" is not the URL of a server.`, { fix: 'It looks like http://127.0.0.1:7862.' });
+  }
+  const base = url.replace(/\/+$/, '');
+  const send = async (method: string, path: string, { query, body, headers }: CallOptions, signal?: AbortSignal): Promise<Response> => {
+    try {
+      return await fetch(base + pathWith(path, query), {
+        method,
+        headers: { ...identity, ...(body !== undefined && { 'content-type': 'application/json' }), ...headers },
+        ...(body !== undefined && { body: JSON.stringify(body) }),
+        ...(signal && { signal }),
+      });
+    } catch (error) {
+      if (signal?.aborted === true) throw error;
+      const cause = error instanceof Error && error.cause !== undefined ? messageOf(error.cause) : messageOf(error);
+      throw new StoaError('unreachable', `No server answers at ${base}: ${cause}.`, { cause: error, fix: 'Start one with "stoa up", or check --url.' });
+    }
+  };
+  return {
+    where: base,
+    stoa: undefined,
+    call: async <Body>(method: string, path: string, options: CallOptions = {}): Promise<Body> => {
+      const answer = await send(method, path, options);
+      return answerOf<Body>(answer.status, await answer.text());
+    },
+    stream: async function* (path, options, signal) {
+      const answer = await send('GET', path, { ...options, headers: { ...options.headers, accept: 'text/event-stream' } }, signal);
+      if (!answer.ok || answer.body === null) answerOf(answer.status, await answer.text());
+      else yield* readEvents(answer.body);
+    },
+    close: async () => undefined,
+  };
+}
+
+/** The directory itself, through the routes of a server that listens nowhere but, for a stream, on a port of its own. */
+async function local(config: Config, token: string | undefined, identity: Readonly<Record<string, string>>): Promise<Connection> {
+  const [{ openStoa }, { createApp }, { stoaOptions }] = await Promise.all([import('../index.js'), import('../server/app.js'), import('./stoa-options.js')]);
+  const stoa = await openStoa(stoaOptions(config));
+  const app = createApp(stoa);
+  const headersOf = (body: unknown, headers: CallOptions['headers']): Record<string, string> => ({
+    host: '127.0.0.1',
+    ...identity,
+    ...bearer(token ?? stoa.operatorToken),
+    ...(body !== undefined && { 'content-type': 'application/json' }),
+    ...headers,
+  });
+  return {
+    where: resolve(config.data),
+    stoa,
+    call: async <Body>(method: string, path: string, { query, body, headers }: CallOptions = {}): Promise<Body> => {
+      const answer = await app.inject({
+        method: method as 'GET',
+        url: pathWith(path, query),
+        headers: headersOf(body, headers),
+        ...(body !== undefined && { payload: JSON.stringify(body) }),
+      });
+      return answerOf<Body>(answer.statusCode, answer.body);
+    },
+    stream: async function* (path, options, signal) {
+      const url = await app.listen({ host: '127.0.0.1', port: 0 });
+      yield* remote(url, headersOf(undefined, undefined)).stream(path, options, signal);
+    },
+    close: async () => {
+      await app.close();
+      await stoa.close();
+    },
+  };
+}
+
+function pathWith(path: string, query: CallOptions['query'] = {}): string {
+  const given = Object.entries(query).filter(([, value]) => value !== undefined);
+  return given.length === 0 ? path : `${path}?${new URLSearchParams(given.map(([name, value]): [string, string] => [name, String(value)]))}`;
+}
+
+/** The body of a good answer; a bad one becomes the error that it tells of. */
+function answerOf<Body>(status: number, text: string): Body {
+  const body = parseJson(text);
+  // Each route declares what it answers; a caller names that type.
+  if (status < 400) return body as Body;
+  const { code, detail, fix, title, details, errors } = (typeof body === 'object' && body !== null ? body : {}) as Record<string, unknown>;
+  const known: ErrorCode = typeof code === 'string' && Object.hasOwn(errorKinds, code) ? (code as ErrorCode) : codeOfStatus(status);
+  throw new StoaError(known, typeof detail === 'string' ? detail : typeof title === 'string' ? title : `The server answered ${status}.`, {
+    ...(typeof fix === 'string' && { fix }),
+    ...(typeof details === 'object' && details !== null ? { details: { ...details } } : Array.isArray(errors) ? { details: { errors } } : {}),
+  });
+}
+
+/** For answers that no Stoa wrote: a proxy's, say. */
+function codeOfStatus(status: number): ErrorCode {
+  const byStatus: Record<number, ErrorCode> = { 401: 'unauthenticated', 403: 'forbidden', 404: 'not_found', 409: 'conflict', 412: 'version_conflict', 429: 'rate_limited' };
+  return byStatus[status] ?? (status < 500 ? 'invalid_request' : status === 503 ? 'unreachable' : 'internal');
+}
+
+function parseJson(text: string): unknown {
+  if (text === '') return undefined;
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined;
+  }
+}
+
+/** The events of a stream; comments, which only keep it open, are passed over. */
+async function* readEvents(body: ReadableStream<Uint8Array>): AsyncGenerator<ServerEvent> {
+  const decoder = new TextDecoder();
+  let rest = '';
+  for await (const chunk of body) {
+    rest += decoder.decode(chunk, { stream: true });
+    const parts = rest.split('\n\n');
+    rest = parts.pop() ?? '';
+    for (const part of parts) {
+      const event = parseEvent(part);
+      if (event !== undefined) yield event;
+    }
+  }
+}
+
+function parseEvent(part: string): ServerEvent | undefined {
+  let id: string | undefined;
+  let event = 'message';
+  const data: string[] = [];
+  for (const line of part.split('\n')) {
+    const [, field, value = ''] = /^(\w+): ?(.*)$/.exec(line) ?? [];
+    if (field === 'id') id = value;
+    else if (field === 'event') event = value;
+    else if (field === 'data') data.push(value);
+  }
+  return data.length === 0 && event === 'message' ? undefined : { id, event, data: data.join('\n') };
+}

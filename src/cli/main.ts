@@ -1,0 +1,98 @@
+#!/usr/bin/env node
+/** The `stoa` program: reads the command line, runs one command, ends with the exit status of its error. */
+import { Command, CommanderError, Option } from 'commander';
+import { loadConfig } from '../config.js';
+import { StoaError, messageOf } from '../errors.js';
+import { version } from '../version.js';
+import { type Connection, connect } from './connection.js';
+import { type CommandDefinition, type Options, textOption } from './definition.js';
+import { Output } from './output.js';
+import { settingFlags } from './setting-flags.js';
+import { commandTree } from './tree.js';
+
+const usageExit = 2;
+
+/** Options of every command. */
+const globalOptions = [
+  new Option('--json', 'Print JSON for programs'),
+  new Option('--data <directory>', 'Directory that holds everything (./data unless set)'),
+  new Option('--config <file>', 'Configuration file (./stoa.config.json unless set)').env('STOA_CONFIG'),
+  new Option('--url <url>', 'A running server, instead of the one of the directory').env('STOA_URL'),
+  new Option('--token <token>', 'Bearer token; prefer STOA_TOKEN, which other users of the machine cannot see').env('STOA_TOKEN'),
+  new Option('--user <user>', 'Act for this user').env('STOA_USER'),
+  new Option('--agent <name>', 'Name of the agent, for the record of who read and wrote').env('STOA_AGENT'),
+];
+
+const program = new Command('stoa')
+  .description('The state plane for AI agents: shared data, registry, workspaces and messaging.')
+  .version(version, '--version', 'Print the version')
+  .configureHelp({ showGlobalOptions: true })
+  .configureOutput({ outputError: (text, write) => write(usageText(text)) })
+  .showSuggestionAfterError()
+  .exitOverride();
+for (const option of globalOptions) program.addOption(option);
+addCommands(program, commandTree);
+program.addHelpText('after', examplesText(['stoa up', 'stoa agents create scout --user ada', 'stoa changes --follow']));
+
+try {
+  await program.parseAsync();
+} catch (error) {
+  process.exitCode = error instanceof CommanderError ? (error.exitCode === 0 ? 0 : usageExit) : report(error);
+}
+
+function addCommands(parent: Command, definitions: readonly CommandDefinition[]): void {
+  for (const definition of definitions) {
+    const command = parent.command(definition.usage).description(definition.about).showSuggestionAfterError();
+    for (const [flags, about, many] of definition.options ?? []) {
+      if (many === undefined) command.option(flags, about);
+      else command.option(flags, about, (value: string, before: readonly string[] = []) => [...before, value]);
+    }
+    if (definition.examples !== undefined) command.addHelpText('after', examplesText(definition.examples));
+    if (definition.commands !== undefined) addCommands(command, definition.commands);
+    const { action } = definition;
+    // The last two arguments that commander passes are the options and the command itself.
+    if (action !== undefined) command.action((...given: unknown[]) => run(action, given.slice(0, -2) as string[], command));
+  }
+}
+
+async function run(load: NonNullable<CommandDefinition['action']>, args: readonly string[], command: Command): Promise<void> {
+  const globals: Options = program.opts();
+  const opened: Connection[] = [];
+  const connectNow = async (): Promise<Connection> => {
+    const connection = await connect({
+      url: textOption(globals, 'url'),
+      token: textOption(globals, 'token'),
+      user: textOption(globals, 'user'),
+      agent: textOption(globals, 'agent'),
+      loadConfig: () => loadConfig({ flags: settingFlags(globals), environment: process.env }).config,
+    });
+    opened.push(connection);
+    return connection;
+  };
+  const action = await load();
+  try {
+    await action({ output: new Output({ json: globals['json'] === true }), globals, connect: connectNow }, args, command.opts());
+  } finally {
+    for (const connection of opened) await connection.close();
+  }
+}
+
+/** Prints what went wrong and answers the exit status. */
+function report(thrown: unknown): number {
+  const error = thrown instanceof StoaError ? thrown : new StoaError('internal', messageOf(thrown), { cause: thrown });
+  new Output({ json: program.opts()['json'] === true }).error(error);
+  // A fault of ours needs its trace; a refusal does not.
+  if (error.code === 'internal' && thrown instanceof Error) process.stderr.write(`${thrown.stack}\n`);
+  return error.exit;
+}
+
+/** Commander's complaints in the shape of ours. */
+function usageText(text: string): string {
+  const sentence = text.trim().replace(/^error: /, '');
+  if (program.opts()['json'] === true || process.argv.includes('--json')) return `${JSON.stringify({ code: 'invalid_request', title: 'The command line is not valid', detail: sentence })}\n`;
+  return `error ${sentence}\nfix   "--help" after a command shows its options and examples.\n`;
+}
+
+function examplesText(examples: readonly string[]): string {
+  return `\nExamples:\n${examples.map((example) => `  $ ${example}`).join('\n')}`;
+}

@@ -1,0 +1,179 @@
+/** Every command: its words, options and examples. The code of each is loaded only when it runs. */
+import { flagOf, settingNames, settings } from '../settings.js';
+import type { CommandDefinition } from './definition.js';
+
+const pageOptions = [
+  ['--limit <n>', 'Items on a page'],
+  ['--cursor <cursor>', 'Go on after the page that gave this cursor'],
+] as const;
+
+const specOptions = [
+  ['--cpu <millicores>', 'CPU in thousandths of a core'],
+  ['--memory <mb>', 'Memory in MB'],
+  ['--runtime <version>', 'Version of the runtime'],
+] as const;
+
+const labelOption = ['--label <name=value>', 'A label; may be given more than once', 'many'] as const;
+const versionOption = ['--if-version <n>', 'Only if this is still the version'] as const;
+
+const agents = () => import('./commands/agents.js');
+
+/** The flags of every setting beside those that all commands have. */
+const settingOptions = settingNames
+  .filter((name) => name !== 'data')
+  .map((name) => [`${flagOf(name)} ${settings[name].type.about === 'true or false' ? '[on]' : '<value>'}`, `${settings[name].about} (${settings[name].type.about})`] as const);
+
+const lifecycleVerbs = [
+  ['start', 'Ask for a stopped or broken agent to run', async () => (await agents()).start],
+  ['stop', 'Ask for an agent to stop', async () => (await agents()).stop],
+  ['restart', 'Ask for an agent to stop and run again', async () => (await agents()).restart],
+  ['hibernate', 'Put an agent to sleep', async () => (await agents()).hibernate],
+  ['wake', 'Wake a hibernating agent', async () => (await agents()).wake],
+] as const;
+
+export const commandTree: readonly CommandDefinition[] = [
+  {
+    usage: 'up',
+    about: 'Start the server and keep it in the foreground',
+    options: settingOptions,
+    examples: ['stoa up', 'stoa up --data ./data --port 9000', 'STOA_PORT=0 stoa up --json'],
+    action: async () => (await import('./commands/up.js')).up,
+  },
+  {
+    usage: 'status',
+    about: 'How the server and its store are',
+    examples: ['stoa status', 'stoa status --json | jq .position'],
+    action: async () => (await import('./commands/status.js')).status,
+  },
+  {
+    usage: 'agents',
+    about: 'The registry of agents',
+    examples: ['stoa agents create scout --label team=blue --user ada', 'stoa agents ls --status running'],
+    commands: [
+      {
+        usage: 'ls',
+        about: 'List agents; without --user those of every user',
+        options: [['--status <status>', 'Only in this status'], ['--name <name>', 'Only of this very name'], ['--label <label>', 'Only with this label: name or name=value'], ...pageOptions],
+        examples: ['stoa agents ls', 'stoa agents ls --user ada --label team=blue --json'],
+        action: async () => (await agents()).ls,
+      },
+      { usage: 'get <id>', about: 'Show one agent', examples: ['stoa agents get ID --json'], action: async () => (await agents()).get },
+      {
+        usage: 'create <name>',
+        about: 'Make an agent',
+        options: [...specOptions, labelOption, ['--idempotency-key <key>', 'A repeat with the same key makes no second agent']],
+        examples: ['stoa agents create scout --user ada', 'stoa agents create scout --cpu 1000 --memory 2048 --label team=blue'],
+        action: async () => (await agents()).create,
+      },
+      {
+        usage: 'update <id>',
+        about: 'Change an agent; labels are replaced as a whole',
+        options: [['--name <name>', 'A new name'], ['--status <status>', 'A new status, where the table of states allows it'], ...specOptions, labelOption, ['--error-message <text>', 'Why it is in error'], versionOption],
+        examples: ['stoa agents update ID --status running', 'stoa agents update ID --name scout-2 --if-version 3'],
+        action: async () => (await agents()).update,
+      },
+      { usage: 'rm <id>', about: 'Delete a stopped or broken agent and its sessions', options: [versionOption], examples: ['stoa agents rm ID'], action: async () => (await agents()).rm },
+      ...lifecycleVerbs.map(([verb, about, action]) => ({ usage: `${verb} <id>`, about, examples: [`stoa agents ${verb} ID`], action })),
+      {
+        usage: 'heartbeat <id>',
+        about: 'Keep an agent alive: take or renew its lease',
+        options: [['--holder <name>', 'Who keeps it alive']],
+        examples: ['stoa agents heartbeat ID --holder host-1 --json'],
+        action: async () => (await agents()).heartbeat,
+      },
+      {
+        usage: 'sessions',
+        about: 'Sessions of an agent',
+        examples: ['stoa agents sessions open ID', 'stoa agents sessions ls ID --status active'],
+        commands: [
+          { usage: 'ls <id>', about: 'List the sessions of an agent', options: [['--status <status>', 'active or closed'], ...pageOptions], examples: ['stoa agents sessions ls ID'], action: async () => (await agents()).listSessions },
+          { usage: 'open <id>', about: 'Open a session', options: [['--session-id <uuid>', 'Its id; a new one unless given']], examples: ['stoa agents sessions open ID'], action: async () => (await agents()).openSession },
+          { usage: 'get <id> <session>', about: 'Show a session', examples: ['stoa agents sessions get ID SESSION'], action: async () => (await agents()).getSession },
+          { usage: 'close <id> <session>', about: 'Close a session; closing twice is no error', examples: ['stoa agents sessions close ID SESSION'], action: async () => (await agents()).closeSession },
+        ],
+      },
+    ],
+  },
+  {
+    usage: 'users',
+    about: 'Who uses this server',
+    examples: ['stoa users ls', 'stoa users set ada --agents-max 50'],
+    commands: [
+      { usage: 'ls', about: 'List users', options: pageOptions, examples: ['stoa users ls --json'], action: async () => (await import('./commands/users.js')).ls },
+      { usage: 'get <user>', about: 'Show one user', examples: ['stoa users get ada'], action: async () => (await import('./commands/users.js')).get },
+      {
+        usage: 'set <user>',
+        about: 'Set the e-mail address or the quota of a user',
+        options: [['--email <address>', 'E-mail address'], ['--agents-max <n>', 'How many agents the user may have; none for the general limit']],
+        examples: ['stoa users set ada --email ada@example.org', 'stoa users set ada --agents-max none'],
+        action: async () => (await import('./commands/users.js')).set,
+      },
+    ],
+  },
+  {
+    usage: 'token',
+    about: 'Bearer tokens of users',
+    examples: ['stoa token create --user ada --name laptop', 'stoa token revoke TOKEN_ID --user ada'],
+    commands: [
+      {
+        usage: 'create',
+        about: 'Make a token for the user named by --user',
+        options: [
+          ['--name <name>', 'What it is for'],
+          ['--expires-in <duration>', 'Like 90s, 15m, 12h, 30d'],
+          ['--read-only', 'It may not write'],
+          ['--namespace <namespace>', 'A namespace that it reaches, instead of all; may be given more than once', 'many'],
+        ],
+        examples: ['stoa token create --user ada --name laptop', 'stoa token create --user ada --read-only --expires-in 30d --json'],
+        action: async () => (await import('./commands/token.js')).create,
+      },
+      { usage: 'ls', about: 'List the tokens of a user, without their secrets', options: pageOptions, examples: ['stoa token ls --user ada'], action: async () => (await import('./commands/token.js')).ls },
+      { usage: 'revoke <token_id>', about: 'Revoke a token by its id, or all of the user', examples: ['stoa token revoke TOKEN_ID --user ada', 'stoa token revoke all --user ada'], action: async () => (await import('./commands/token.js')).revoke },
+    ],
+  },
+  {
+    usage: 'changes',
+    about: 'What changed, in order',
+    options: [
+      ['--since <position>', 'Only what came after this position'],
+      ['--topics <topics>', 'Domains, kinds or nouns, separated by commas'],
+      ['--limit <n>', 'Changes on a page'],
+      ['--follow', 'Go on as things happen, until Ctrl-C'],
+    ],
+    examples: ['stoa changes --limit 20', 'stoa changes --follow --topics registry --json'],
+    action: async () => (await import('./commands/changes.js')).changes,
+  },
+  {
+    usage: 'backup [directory]',
+    about: 'Back up while work goes on; into "backups" of the data directory unless told where',
+    options: [['--full', 'Everything (the default)'], ['--incremental', 'Only what came after the last backup there']],
+    examples: ['stoa backup /var/backups/stoa', 'stoa backup --incremental /var/backups/stoa'],
+    action: async () => (await import('./commands/backup.js')).backup,
+  },
+  {
+    usage: 'restore <backups>',
+    about: 'Make a new data directory (--data) from backups',
+    options: [
+      ['--name <backup>', 'The backup to end with; the newest unless given'],
+      ['--to-time <time>', 'Stop at this time, like 2026-01-31T12:00:00Z'],
+      ['--to-position <position>', 'Stop at this position of the change feed'],
+      ['--engine <engine>', 'Engine of the new directory; that of the backup unless given'],
+    ],
+    examples: ['stoa restore /var/backups/stoa --data ./restored', 'stoa restore /var/backups/stoa --data ./restored --to-time 2026-01-31T12:00:00Z'],
+    action: async () => (await import('./commands/restore.js')).restore,
+  },
+  {
+    usage: 'inspect [family]',
+    about: 'The families of the store with counts and sizes, or the raw entries of one',
+    options: [['--prefix <hex>', 'Only keys that begin with these bytes'], ...pageOptions],
+    examples: ['stoa inspect', 'stoa inspect agents --json', 'stoa inspect registry/sessions --limit 5'],
+    action: async () => (await import('./commands/inspect.js')).inspect,
+  },
+  {
+    usage: 'config',
+    about: 'Every setting, its value and where it came from',
+    options: settingOptions,
+    examples: ['stoa config', 'STOA_PORT=9000 stoa config --json'],
+    action: async () => (await import('./commands/config.js')).config,
+  },
+];

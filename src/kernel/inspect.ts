@@ -1,0 +1,95 @@
+/** The raw entries of a store, for people who want to see the bytes. */
+import { Decoder } from 'cbor-x';
+import { StoaError } from '../errors.js';
+import { didYouMean } from '../nearest.js';
+import { type FamilyStats, prefixRange } from './engine.js';
+import type { Store } from './store.js';
+
+export interface InspectedEntry {
+  /** In hex, as is the value. */
+  key: string;
+  value: string;
+  /** The value as JSON where it is JSON or a CBOR map, list or text; else null. */
+  decoded: unknown;
+}
+
+/** The next entry to show: everything before it was on the page before. */
+export interface InspectPosition {
+  shard: number;
+  after: Buffer;
+}
+
+export interface InspectPage {
+  items: InspectedEntry[];
+  next: InspectPosition | undefined;
+}
+
+const cbor = new Decoder({ useRecords: false, mapsAsObjects: true });
+
+/** Counts and sizes of every family over all shards. */
+export function familyStats(stores: readonly Store[]): Map<string, FamilyStats> {
+  const sums = new Map<string, FamilyStats>();
+  for (const store of stores) {
+    for (const [family, { entries, sizeBytes, estimated }] of Object.entries(store.engine.stats().families)) {
+      const before = sums.get(family) ?? { entries: 0, sizeBytes: 0, estimated: false };
+      sums.set(family, { entries: before.entries + entries, sizeBytes: before.sizeBytes + sizeBytes, estimated: before.estimated || estimated });
+    }
+  }
+  return sums;
+}
+
+/** The family that a name means: its full name, or the part after the slash where only one has it. */
+export function familyNamed(stores: readonly Store[], name: string): string {
+  const families = stores[0]?.families ?? [];
+  if (families.includes(name)) return name;
+  const meant = families.filter((family) => family.endsWith(`/${name}`));
+  if (meant.length === 1) return meant[0] as string;
+  if (meant.length > 1) {
+    throw new StoaError('invalid_request', `"${name}" is the name of ${meant.length} families: ${meant.join(', ')}.`, { fix: 'Give the full name.' });
+  }
+  throw new StoaError('not_found', `There is no family "${name}".${didYouMean(name, [...families, ...families.map((family) => family.split('/')[1] ?? family)])}`, {
+    fix: '"stoa inspect" lists every family.',
+  });
+}
+
+/** A page of entries in key order, shard by shard. */
+export function inspectFamily(stores: readonly Store[], family: string, options: { prefix: Buffer; limit: number; from?: InspectPosition | undefined }): InspectPage {
+  const items: InspectedEntry[] = [];
+  for (let shard = options.from?.shard ?? 0; shard < stores.length; shard += 1) {
+    const after = options.from?.shard === shard ? options.from.after : undefined;
+    const { gte, ...bounds } = prefixRange(options.prefix);
+    const range = { ...bounds, ...(after === undefined ? gte !== undefined && gte.length > 0 && { gte } : { gt: after }), limit: options.limit - items.length };
+    for (const { key, value } of (stores[shard] as Store).range(family, range)) {
+      items.push({ key: key.toString('hex'), value: value.toString('hex'), decoded: decodeValue(value) });
+      if (items.length === options.limit) return { items, next: { shard, after: Buffer.from(key) } };
+    }
+  }
+  return { items, next: undefined };
+}
+
+/** Families keep JSON, CBOR or bare bytes; bytes that happen to be a CBOR number are still bytes. */
+function decodeValue(value: Buffer): unknown {
+  if (value[0] === 0x7b || value[0] === 0x5b || value[0] === 0x22) {
+    try {
+      return JSON.parse(value.toString()) as unknown;
+    } catch {
+      return null;
+    }
+  }
+  const major = (value[0] ?? 0) >> 5;
+  if (major < 3 || major > 5) return null;
+  try {
+    return plain(cbor.decode(value) as unknown);
+  } catch {
+    return null;
+  }
+}
+
+/** CBOR has what JSON has not: 64-bit numbers and bytes. */
+function plain(value: unknown): unknown {
+  if (typeof value === 'bigint') return value <= BigInt(Number.MAX_SAFE_INTEGER) ? Number(value) : String(value);
+  if (value instanceof Uint8Array) return Buffer.from(value).toString('hex');
+  if (Array.isArray(value)) return value.map(plain);
+  if (typeof value === 'object' && value !== null) return Object.fromEntries(Object.entries(value).map(([name, field]) => [name, plain(field)]));
+  return value === undefined ? null : value;
+}

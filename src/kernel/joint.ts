@@ -1,0 +1,182 @@
+/** Several operations as one transaction: what each would commit by itself is collected and committed together. */
+import { StoaError } from '../errors.js';
+import type { Kernel } from './kernel.js';
+import type { Store } from './store.js';
+import type { Transaction } from './transaction.js';
+
+type Body = (tx: Transaction) => unknown;
+
+/** One operation of a commit: it calls a service that was built over `joint.kernel`, once. */
+export type JointOperation = () => Promise<unknown>;
+
+/** Which operation refused, and why. */
+export class OperationRefused extends Error {
+  constructor(
+    readonly index: number,
+    readonly reason: unknown,
+  ) {
+    super(`Operation ${index} was refused.`, { cause: reason });
+    this.name = 'OperationRefused';
+  }
+}
+
+interface Registered {
+  index: number;
+  store: Store;
+  body: Body;
+  resolve: (result: unknown) => void;
+  reject: (error: unknown) => void;
+}
+
+/**
+ * Services that are built over `joint.kernel` behave as over the kernel itself, but that inside
+ * `commit` their transactions wait for each other and then run as one. So an operation in a commit
+ * is the same code as the operation alone. A service used here must make its whole change in one
+ * transaction; one that tries a second is refused.
+ */
+export class Joint {
+  readonly kernel: Kernel;
+  #open: OpenCommit | undefined;
+  /** Commits collect their operations one commit at a time; waiting for the disk is not part of it. */
+  #collecting: Promise<void> = Promise.resolve();
+
+  constructor(kernel: Kernel) {
+    const stores = new Map(kernel.stores.map((store) => [store, this.#joined(store)]));
+    const joined = (store: Store): Store => stores.get(store) as Store;
+    this.kernel = faceOf(kernel, {
+      root: joined(kernel.root),
+      stores: kernel.stores.map(joined),
+      storeOf: (userKey: Buffer) => joined(kernel.storeOf(userKey)),
+      locate: (id: string) => {
+        const store = kernel.locate(id);
+        return store === undefined ? undefined : joined(store);
+      },
+      // The handlers are those of the services over the kernel itself.
+      handleTimer: () => undefined,
+    });
+  }
+
+  /** Runs the operations in order as one transaction, after `check` has agreed. Throws OperationRefused, or what `check` threw. */
+  async commit(operations: readonly JointOperation[], check: Body): Promise<unknown[]> {
+    const turn = this.#collecting;
+    const { promise, resolve: release } = withResolvers();
+    this.#collecting = promise;
+    await turn;
+    const open = new OpenCommit();
+    this.#open = open;
+    let running: Promise<unknown>[];
+    let done: Promise<void>;
+    try {
+      running = await open.collect(operations);
+      done = open.run(check);
+    } finally {
+      this.#open = undefined;
+      release();
+    }
+    await done;
+    return Promise.all(running);
+  }
+
+  #joined(store: Store): Store {
+    return faceOf(store, {
+      transact: (body: Body) => (this.#open === undefined ? store.transact(body) : this.#open.register(store, body)),
+    });
+  }
+}
+
+class OpenCommit {
+  readonly #registered: Registered[] = [];
+  #index = 0;
+  #onRegistered: (() => void) | undefined;
+  #refused: OperationRefused | undefined;
+
+  register(store: Store, body: Body): Promise<unknown> {
+    if (this.#registered.some(({ index }) => index === this.#index)) {
+      this.#refused = new OperationRefused(this.#index, new StoaError('unsupported', 'This operation takes more than one transaction and cannot be part of a commit.'));
+      return Promise.reject(this.#refused.reason);
+    }
+    return new Promise((resolve, reject) => {
+      this.#registered.push({ index: this.#index, store, body, resolve, reject });
+      this.#onRegistered?.();
+    });
+  }
+
+  /** Starts each operation and waits until it has said what it would commit, or has ended without. */
+  async collect(operations: readonly JointOperation[]): Promise<Promise<unknown>[]> {
+    const running: Promise<unknown>[] = [];
+    for (const [index, operation] of operations.entries()) {
+      this.#index = index;
+      const { promise: registered, resolve } = withResolvers();
+      this.#onRegistered = resolve;
+      const result = operation();
+      // Its failure is reported once, by the commit; here it must not count as unheard.
+      result.catch(() => undefined);
+      running.push(result);
+      try {
+        await Promise.race([registered, result]);
+      } catch (reason) {
+        for (const { reject } of this.#registered) reject(reason);
+        throw new OperationRefused(index, reason);
+      }
+    }
+    return running;
+  }
+
+  /** The one transaction. Throws when it was refused or failed; then every operation has failed too. */
+  async run(check: Body): Promise<void> {
+    const [first] = this.#registered;
+    const progress = { index: -1 };
+    try {
+      if (this.#refused !== undefined) throw this.#refused;
+      if (first === undefined) return;
+      this.#refuseSeveralStores(first.store);
+      const results = await first.store.transact((tx) => {
+        check(tx);
+        return this.#registered.map(({ index, body }) => {
+          progress.index = index;
+          return body(tx);
+        });
+      });
+      for (const [place, { resolve }] of this.#registered.entries()) resolve(results[place]);
+    } catch (reason) {
+      for (const { reject } of this.#registered) reject(reason);
+      // A failed disk is nobody's fault: only what a body threw belongs to its operation.
+      throw progress.index >= 0 && !isStoreFailure(reason) ? new OperationRefused(progress.index, reason) : reason;
+    }
+  }
+
+  #refuseSeveralStores(first: Store): void {
+    const other = this.#registered.find(({ store }) => store !== first);
+    if (other === undefined) return;
+    throw new OperationRefused(
+      other.index,
+      new StoaError('unsupported', 'The operations belong to different shards; a commit has one.', { fix: 'Commit them apart, or keep the data in one shard.' }),
+    );
+  }
+}
+
+const storeFailures: ReadonlySet<string> = new Set(['overloaded', 'writes_stopped', 'disk_full', 'closed']);
+
+function isStoreFailure(reason: unknown): boolean {
+  return reason instanceof StoaError && storeFailures.has(reason.code);
+}
+
+/** The same object but for a few members; methods still run on the object itself. */
+function faceOf<T extends object>(target: T, members: Partial<Record<keyof T, unknown>>): T {
+  return new Proxy(target, {
+    get: (object, name) => {
+      if (Object.hasOwn(members, name)) return members[name as keyof T];
+      const value: unknown = Reflect.get(object, name, object);
+      return typeof value === 'function' ? value.bind(object) : value;
+    },
+  });
+}
+
+function withResolvers(): { promise: Promise<void>; resolve: () => void } {
+  let resolve: (() => void) | undefined;
+  const promise = new Promise<void>((settle) => {
+    resolve = settle;
+  });
+  // The executor runs before the constructor returns.
+  return { promise, resolve: resolve as unknown as () => void };
+}
