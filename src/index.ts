@@ -13,6 +13,7 @@ import { IdentityService } from './identity/service.js';
 import { newOperatorToken } from './identity/tokens.js';
 import { userKey } from './identity/user-key.js';
 import type { EngineName, StoreConfig } from './kernel/engine.js';
+import { type BackupSchedule, BackupScheduler } from './kernel/backup-schedule.js';
 import { type Kernel, openKernel } from './kernel/kernel.js';
 import type { GroupFacts } from './kernel/store.js';
 import type { Change } from './kernel/transaction.js';
@@ -33,6 +34,8 @@ export interface StoaOptions {
   /** Faults that no caller waits for. */
   onError?: ((error: unknown, about: string) => void) | undefined;
   sweepIntervalMs?: number | undefined;
+  /** Backups by the clock; none unless given. */
+  backups?: BackupSchedule | undefined;
 }
 
 export interface Stoa {
@@ -86,7 +89,9 @@ export async function openStoa(options: StoaOptions): Promise<Stoa> {
     const registry = new RegistryService({ port: new EmbeddedRegistry(kernel), limits });
     const data = await openData(kernel, options.datastore ?? 'embedded', onError);
     const changes = new ChangesService(kernel.feed, limits);
+    const backups = options.backups && new BackupScheduler(kernel, options.backups, { onBackup: () => undefined, onError });
     kernel.start();
+    backups?.start();
     identity.start();
     data.start();
     return {
@@ -104,6 +109,7 @@ export async function openStoa(options: StoaOptions): Promise<Stoa> {
         return () => listeners.delete(listener);
       },
       close: async () => {
+        await backups?.stop();
         await identity.close();
         await data.close();
         await kernel.close();

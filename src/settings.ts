@@ -116,6 +116,10 @@ export const settings = {
   rateLimitAllow: setting(list, [], 'Addresses or CIDR ranges that are exempt from rate limits and blocks.'),
   autoBlock: setting(onOrOff, true, 'Block an address for a day after ten refusals by rate limits within an hour.'),
   adminAgent: setting(orNone(text), null, 'Name of the messaging agent that may administrate rooms.'),
+  backupDirectory: setting(orNone(text), null, 'Directory for backups by the clock; without it there are none.'),
+  backupFullHours: setting(wholeNumber(1, 24 * 366), 24, 'Hours between two full backups by the clock.'),
+  backupIncrementalMinutes: setting(wholeNumber(0, 60 * 24 * 366), 60, 'Minutes between two increments by the clock; 0 makes full backups only.'),
+  backupChainsKept: setting(wholeNumber(1, 10_000), 7, 'Full backups by the clock that stay, each with its increments.'),
   logLevel: setting<LogLevel>(oneOf(logLevels), 'info', 'Least severe level that is logged to stderr.'),
 } as const;
 

@@ -1,6 +1,8 @@
 /** From the configuration to what `openStoa` takes. */
+import { resolve } from 'node:path';
 import type { Config } from '../config.js';
 import type { StoaOptions } from '../index.js';
+import type { BackupSchedule } from '../kernel/backup-schedule.js';
 
 export function stoaOptions(config: Config, onError?: StoaOptions['onError']): StoaOptions {
   return {
@@ -10,5 +12,16 @@ export function stoaOptions(config: Config, onError?: StoaOptions['onError']): S
     storeConfig: { sync_writes: config.syncWrites, max_open_files: config.maxOpenFiles, block_cache_bytes: config.blockCacheBytes },
     limits: config.limits,
     onError,
+  };
+}
+
+/** Only the server keeps the schedule: a single command is over before anything is due. */
+export function scheduleOf(config: Config): BackupSchedule | undefined {
+  if (config.backupDirectory === null) return undefined;
+  return {
+    directory: resolve(config.backupDirectory),
+    fullEveryMs: config.backupFullHours * 3_600_000,
+    incrementalEveryMs: config.backupIncrementalMinutes * 60_000,
+    chainsKept: config.backupChainsKept,
   };
 }

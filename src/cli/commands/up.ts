@@ -9,7 +9,7 @@ import { createApp, stopApp } from '../../server/app.js';
 import { createLogger } from '../../server/log.js';
 import type { Action } from '../definition.js';
 import { settingFlags } from '../setting-flags.js';
-import { stoaOptions } from '../stoa-options.js';
+import { scheduleOf, stoaOptions } from '../stoa-options.js';
 
 /** Requests that run when the stop begins may take this long to end. */
 const stopSecondsMax = 10;
@@ -20,7 +20,7 @@ export const up: Action = async ({ output, globals }, _args, options) => {
   const tls = tlsOf(config);
   for (const warning of warnings) output.warn(warning);
   const logger = createLogger(config.logLevel);
-  const stoa = await openStoa(stoaOptions(config, (error, about) => logger.error({ err: error }, about)));
+  const stoa = await openStoa({ ...stoaOptions(config, (error, about) => logger.error({ err: error }, about)), backups: scheduleOf(config) });
   let app: FastifyInstance | undefined;
   try {
     app = createApp(stoa, {
