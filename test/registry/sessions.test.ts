@@ -132,4 +132,20 @@ describe.each([
     const outcomes = await Promise.allSettled(Array.from({ length: 5 }, () => registry.openSession(alice, agentId)));
     expect(outcomes.filter(({ status }) => status === 'fulfilled')).toHaveLength(2);
   });
+
+  it('go with their agent, however many they are', async () => {
+    const { registry } = await open({ ...options, limits: { sessionsDeletedAtOnceMax: 3 } });
+    const agentId = await agentThrough('running');
+    await registry.openSession(alice, agentId);
+    for (let index = 0; index < 10; index += 1) await registry.closeSession(alice, (await registry.openSession(alice, agentId)).session_id);
+    await expect(registry.deleteAgent(alice, agentId)).rejects.toMatchObject({ code: 'conflict' });
+    expect((await registry.listSessions(alice, agentId)).items).toHaveLength(11);
+    await registry.updateAgentStatus(alice, agentId, 'error');
+    await registry.deleteAgent(alice, agentId);
+    for (const store of opened.kernel.stores) {
+      for (const family of ['registry/sessions', 'registry/sessions_by_agent', 'registry/sessions_by_status', 'registry/counts', 'kernel/directory']) {
+        expect([family, ...store.range(family, {})]).toEqual([family]);
+      }
+    }
+  });
 });

@@ -7,7 +7,7 @@ import type { Reader, Transaction } from '../../kernel/transaction.js';
 import type { Limits } from '../../limits.js';
 import { type AgentChange, activityDueMs, changedAgent, checkAgentQuota, checkVersion, newAgent } from '../../registry/changes.js';
 import { idBytes, sessionIdOf } from '../../registry/ids.js';
-import { agentCountKey, sessionByAgentKey } from '../../registry/keys.js';
+import { agentCountKey, sessionByAgentKey, sessionStatusPrefix } from '../../registry/keys.js';
 import { type AgentState, type StoredAgent, agentSpecDefaults, stateOf } from '../../registry/model.js';
 import type { CreateAgent, PutAgent, WriteGuard } from '../../registry/port.js';
 import { type AgentVerb, checkDeletable, verbPath } from '../../registry/transitions.js';
@@ -90,6 +90,24 @@ export class AgentVerbs {
     removeAgent(tx, agent);
     tx.change({ domain: 'registry', kind: 'agent.deleted', id: agentId, user: agent.meta.user, version: agent.meta.version });
     return sessions.map(sessionIdOf);
+  }
+
+  /**
+   * Removes some closed sessions of an agent that is about to be deleted, where there are more than
+   * one commit should hold. Answers their ids; none when the rest can go with the agent.
+   */
+  thinSessions(tx: Transaction, user: Buffer | null, agentId: string, guard: WriteGuard): string[] {
+    const agent = this.#guarded(tx, user, agentId, guard);
+    checkDeletable(stateOf(agent.record));
+    const limit = this.#limits.sessionsDeletedAtOnceMax;
+    const prefix = sessionStatusPrefix('closed', idBytes(agentId));
+    const closed = Array.from(tx.range(families.sessionsByStatus, { ...prefixRange(prefix), limit: limit + 1 }), ({ key }) => key.subarray(prefix.length));
+    if (closed.length <= limit) return [];
+    for (const key of closed) {
+      const session = readSession(tx, key);
+      if (session !== undefined) removeSession(tx, session);
+    }
+    return closed.map(sessionIdOf);
   }
 
   /** Makes a change that has passed every guard, and announces it. */

@@ -14,7 +14,7 @@ import type { AgentFilter, CreateAgent, KeyedPage, KeyedPageRequest, PutAgent, R
 import type { AgentVerb } from '../../registry/transitions.js';
 import { AgentVerbs, activityTimer, agentNotFound } from './registry-agents.js';
 import { registryFamilies as families } from './registry-families.js';
-import { LeaseVerbs, leaseTimer } from './registry-leases.js';
+import { LeaseVerbs, type PresenceLostHook, leaseTimer } from './registry-leases.js';
 import { identityTaken, linkDirectoryId, linkIdentity, linkedAgent, unlinkIdentity } from './registry-links.js';
 import { matchingAgents, mergedPage } from './registry-lists.js';
 import { findAgent, readAgent, readCount, readSession } from './registry-rows.js';
@@ -44,6 +44,11 @@ export class RegistryVerbs {
   }
 }
 
+export interface EmbeddedRegistryOptions {
+  /** Run in the transaction in which an agent's presence ends. */
+  onPresenceLost?: readonly PresenceLostHook[];
+}
+
 /** A scope's store and key: where to look, and whose things count. */
 interface Place {
   store: Store;
@@ -55,9 +60,10 @@ export class EmbeddedRegistry implements RegistryPort {
   readonly #kernel: Kernel;
   readonly #clock = new NanosecondClock();
 
-  constructor(kernel: Kernel) {
+  constructor(kernel: Kernel, options: EmbeddedRegistryOptions = {}) {
     this.#kernel = kernel;
     this.verbs = new RegistryVerbs(kernel);
+    this.verbs.leases.onPresenceLost.push(...(options.onPresenceLost ?? []));
   }
 
   leaseTimes(): LeaseTimes {
@@ -108,6 +114,11 @@ export class EmbeddedRegistry implements RegistryPort {
   }
 
   async deleteAgent(scope: UserScope, agentId: string, guard: WriteGuard): Promise<void> {
+    for (;;) {
+      const thinned = await this.#transact(scope, agentId, (tx, user) => this.verbs.agents.thinSessions(tx, user, agentId, guard));
+      if (thinned.length === 0) break;
+      await this.#kernel.leave(thinned);
+    }
     const sessions = await this.#transact(scope, agentId, (tx, user) => this.verbs.agents.delete(tx, user, agentId, guard));
     await this.#kernel.leave([agentId, ...sessions]);
   }
