@@ -1,0 +1,81 @@
+/** Claims that wait for a task: each is woken as soon as one may be ready, without polling. */
+import { StoaError } from '../errors.js';
+
+/** A place in the line of a project. */
+export interface Ticket {
+  /** Resolves true when a task may be ready, false when the time is over, the caller is gone or the server closes. */
+  wait(waitMs: number, signal?: AbortSignal): Promise<boolean>;
+  leave(): void;
+}
+
+export class ReadyWaiters {
+  readonly #lines = new Map<string, Set<(woken: boolean) => void>>();
+  readonly #max: number;
+  #size = 0;
+
+  constructor(max: number) {
+    this.#max = max;
+  }
+
+  get size(): number {
+    return this.#size;
+  }
+
+  /**
+   * Takes a place in the line. Call it in the same step that found nothing ready, so that a task
+   * that becomes ready right after cannot slip past.
+   */
+  enter(projectId: string): Ticket {
+    if (this.#size >= this.#max) {
+      throw new StoaError('overloaded', `${this.#max} claims wait already.`, { fix: 'Try again shortly, or claim without waiting.', details: { claimsWaitingMax: this.#max } });
+    }
+    // The executor runs at once, so it is assigned before anybody can call it.
+    let settle!: (woken: boolean) => void;
+    const outcome = new Promise<boolean>((resolve) => {
+      settle = resolve;
+    });
+    const line = this.#lines.get(projectId) ?? new Set();
+    this.#lines.set(projectId, line.add(settle));
+    this.#size += 1;
+    const leave = (): void => this.#leave(projectId, settle, false);
+    return {
+      leave,
+      wait: async (waitMs, signal) => {
+        const timeout = setTimeout(leave, waitMs);
+        signal?.addEventListener('abort', leave);
+        if (signal?.aborted === true) leave();
+        try {
+          return await outcome;
+        } finally {
+          clearTimeout(timeout);
+          signal?.removeEventListener('abort', leave);
+        }
+      },
+    };
+  }
+
+  /** Wakes those who have waited longest, one for each task that may be ready. */
+  wake(projectId: string, tasks = 1): void {
+    const line = this.#lines.get(projectId);
+    if (line === undefined) return;
+    let left = tasks;
+    for (const settle of line) {
+      if (left === 0) return;
+      left -= 1;
+      this.#leave(projectId, settle, true);
+    }
+  }
+
+  /** Sends everybody away. */
+  close(): void {
+    for (const [projectId, line] of this.#lines) for (const settle of line) this.#leave(projectId, settle, false);
+  }
+
+  #leave(projectId: string, settle: (woken: boolean) => void, woken: boolean): void {
+    const line = this.#lines.get(projectId);
+    if (line === undefined || !line.delete(settle)) return;
+    if (line.size === 0) this.#lines.delete(projectId);
+    this.#size -= 1;
+    settle(woken);
+  }
+}

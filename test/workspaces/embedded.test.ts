@@ -1,0 +1,20 @@
+/** The conformance suite of workspaces on every engine, and over shards. */
+import { describeHolders } from './conformance-holders.js';
+import { describeSecrets } from './conformance-secrets.js';
+import { describeSessions } from './conformance-sessions.js';
+import { describeTasks } from './conformance-tasks.js';
+import { type OpenBench, openEmbedded } from './fixture.js';
+
+const backends: Record<string, OpenBench> = {
+  memory: (limits) => openEmbedded('memory', limits),
+  lmdb: (limits) => openEmbedded('lmdb', limits),
+  rocksdb: (limits) => openEmbedded('rocksdb', limits),
+  'memory over 3 shards': (limits) => openEmbedded('memory', limits, 3),
+};
+
+for (const [name, open] of Object.entries(backends)) {
+  describeHolders(name, open);
+  describeSessions(name, open);
+  describeTasks(name, open);
+  describeSecrets(name, open);
+}

@@ -1,0 +1,101 @@
+/** Workspaces on each backend, with a clock that the test turns. */
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { type EmbeddedWorkspaces, openEmbeddedWorkspaces, workspacesFamilies } from '../../src/backends/embedded/workspaces.js';
+import { type Caller, operatorCaller } from '../../src/identity/caller.js';
+import type { EngineName } from '../../src/kernel/engine.js';
+import { type Kernel, openKernel } from '../../src/kernel/kernel.js';
+import { type Limits, limitsWith } from '../../src/limits.js';
+import { openKeyRing } from '../../src/secrets/key-ring.js';
+import { Rekeying } from '../../src/secrets/rekey.js';
+import { Sealer } from '../../src/secrets/sealer.js';
+import type { Task } from '../../src/workspaces/model.js';
+import type { WorkspacesPort } from '../../src/workspaces/port.js';
+import { WorkspacesService } from '../../src/workspaces/service.js';
+
+export interface ChangeSeen {
+  kind: string;
+  id: string;
+  user: string | null;
+}
+
+export interface Bench {
+  service: WorkspacesService;
+  port: WorkspacesPort;
+  sealer: Sealer;
+  rekey(): Promise<{ key_id: string; resealed: Record<string, number> }>;
+  /** Moves the clock. */
+  pass(seconds: number): void;
+  /** Does what is due by the clock. */
+  sweep(): Promise<void>;
+  changes(): Promise<ChangeSeen[]>;
+  /** Everything that is stored, as text. */
+  dump(): Promise<string>;
+  close(): Promise<void>;
+}
+
+export interface EmbeddedBench extends Bench {
+  kernel: Kernel;
+  port: EmbeddedWorkspaces;
+}
+
+export type OpenBench = (limits?: Partial<Limits>) => Promise<Bench>;
+
+export async function openEmbedded(engine: EngineName, limits: Partial<Limits> = {}, shards = 1): Promise<EmbeddedBench> {
+  const dataDir = await mkdtemp(join(tmpdir(), 'stoa-workspaces-'));
+  const allLimits = limitsWith(limits);
+  let offsetMs = 0;
+  const clock = (): number => Date.now() + offsetMs;
+  const kernel = await openKernel({ dataDir, engine, shards, families: workspacesFamilies, limits: allLimits, clock, sweepIntervalMs: 3_600_000 });
+  const ring = await openKeyRing({ file: join(dataDir, 'secret.keys') });
+  const sealer = new Sealer(ring);
+  const port = await openEmbeddedWorkspaces(kernel, { sealer });
+  return {
+    kernel,
+    port,
+    sealer,
+    service: new WorkspacesService({ port, limits: allLimits, sealer }),
+    rekey: () => new Rekeying(ring, [{ name: 'workspaces', reseal: (progress) => port.reseal(progress) }]).run(),
+    pass: (seconds) => {
+      offsetMs += seconds * 1_000;
+    },
+    sweep: async () => {
+      await kernel.sweep();
+      await port.bulk.finish();
+    },
+    changes: async () => kernel.feed.read().commits.flatMap(({ changes }) => changes.map(({ kind, id, user }) => ({ kind, id, user }))),
+    dump: async () => kernel.stores.flatMap((store) => workspacesFamilies.flatMap((family) => Array.from(store.range(family, {}), ({ key, value }) => `${family} ${key.toString()} ${value.toString()}`))).join('\n'),
+    close: async () => {
+      await port.close();
+      await kernel.close();
+      await rm(dataDir, { recursive: true, force: true });
+    },
+  };
+}
+
+/** A caller that acts for one user. */
+export function userCaller(user: string, changes: Partial<Caller> = {}): Caller {
+  return { ...operatorCaller(user), kind: 'user', ...changes };
+}
+
+export interface Place {
+  workspaceId: string;
+  projectId: string;
+  sessionId: string;
+}
+
+let places = 0;
+
+/** A workspace with a project and a session in it. */
+export async function makePlace(service: WorkspacesService, caller: Caller): Promise<Place> {
+  places += 1;
+  const workspace = await service.createWorkspace(caller, { name: `place ${places}` });
+  const project = await service.createProject(caller, workspace.id, { name: 'project' });
+  const session = await service.createSession(caller, project.id);
+  return { workspaceId: workspace.id, projectId: project.id, sessionId: session.id };
+}
+
+export async function makeTasks(service: WorkspacesService, caller: Caller, sessionId: string, count: number): Promise<Task[]> {
+  return Promise.all(Array.from({ length: count }, (_, index) => service.createTask(caller, sessionId, { command: `command ${index}` })));
+}
