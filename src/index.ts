@@ -5,6 +5,7 @@ import { EmbeddedIdentity } from './backends/embedded/identity.js';
 import { embeddedFamilies } from './backends/embedded/families.js';
 import { EmbeddedRegistry } from './backends/embedded/registry.js';
 import { UserVerbs } from './backends/embedded/registry-users.js';
+import { openEmbeddedWorkspaces } from './backends/embedded/workspaces.js';
 import { ChangesService } from './changes/service.js';
 import { DataService } from './datastore/service.js';
 import { messageOf } from './errors.js';
@@ -19,6 +20,8 @@ import type { GroupFacts } from './kernel/store.js';
 import type { Change } from './kernel/transaction.js';
 import { type Limits, limitsWith } from './limits.js';
 import { RegistryService } from './registry/service.js';
+import { type Secrets, openSecrets } from './secrets/secrets.js';
+import { WorkspacesService } from './workspaces/service.js';
 
 export interface StoaOptions {
   /** The data directory; made when it is not there. */
@@ -27,6 +30,8 @@ export interface StoaOptions {
   shards?: number | undefined;
   /** The URL of the data store's backend; the data directory itself unless given. */
   datastore?: string | null | undefined;
+  /** What secrets are encrypted with, instead of the key file in the data directory. */
+  secretKeys?: string | null | undefined;
   storeConfig?: Partial<Omit<StoreConfig, 'data_dir'>> | undefined;
   limits?: Partial<Limits> | undefined;
   /** Milliseconds since 1970; tests pass a clock of their own. */
@@ -44,6 +49,8 @@ export interface Stoa {
   readonly identity: IdentityService;
   readonly registry: RegistryService;
   readonly data: DataService;
+  readonly workspaces: WorkspacesService;
+  readonly secrets: Secrets;
   readonly changes: ChangesService;
   /** The operator's own token, as it is in `operator.token`. */
   readonly operatorToken: string;
@@ -86,7 +93,10 @@ export async function openStoa(options: StoaOptions): Promise<Stoa> {
     const operatorToken = kernel.manifest.engine === 'memory' ? newOperatorToken() : await ensureOperatorToken(options.data);
     const port = new EmbeddedIdentity(kernel, (tokenId) => identity.forget(tokenId));
     const identity = new IdentityService({ port, limits, operatorToken, nowMs: () => kernel.nowMs(), onError });
-    const registry = new RegistryService({ port: new EmbeddedRegistry(kernel), limits });
+    const secrets = await openSecrets({ dataDir: kernel.manifest.engine === 'memory' ? null : options.data, environment: options.secretKeys ?? undefined });
+    const registryPort = new EmbeddedRegistry(kernel);
+    const registry = new RegistryService({ port: registryPort, limits });
+    const workspaces = await openWorkspaces(kernel, registryPort, secrets, onError);
     const data = await openData(kernel, options.datastore ?? 'embedded', onError);
     const changes = new ChangesService(kernel.feed, limits);
     const backups = options.backups && new BackupScheduler(kernel, options.backups, { onBackup: () => undefined, onError });
@@ -100,6 +110,8 @@ export async function openStoa(options: StoaOptions): Promise<Stoa> {
       identity,
       registry,
       data,
+      workspaces,
+      secrets,
       changes,
       operatorToken,
       syncWrites: options.storeConfig?.sync_writes !== false,
@@ -112,6 +124,7 @@ export async function openStoa(options: StoaOptions): Promise<Stoa> {
         await backups?.stop();
         await identity.close();
         await data.close();
+        await workspaces.close();
         await kernel.close();
       },
     };
@@ -119,6 +132,19 @@ export async function openStoa(options: StoaOptions): Promise<Stoa> {
     await kernel.close();
     throw error;
   }
+}
+
+/** Workspaces, joined with the registry: an owner exists from its first workspace, and a lost agent's claims come back. */
+async function openWorkspaces(kernel: Kernel, registry: EmbeddedRegistry, secrets: Secrets, onError: (error: unknown, about: string) => void): Promise<WorkspacesService> {
+  const { users, leases } = registry.verbs;
+  const port = await openEmbeddedWorkspaces(kernel, {
+    sealer: secrets.sealer,
+    onOwner: (tx, user) => void users.ensure(tx, user),
+    onError: (error) => onError(error, 'bulk work on workspaces'),
+  });
+  leases.onPresenceLost.push((tx, { record, meta }) => port.tasks.releaseClaims(tx, meta.user, [record.agent_id, record.name]));
+  secrets.addHolder({ name: 'workspaces', reseal: (onProgress) => port.reseal(onProgress) });
+  return new WorkspacesService({ port, limits: kernel.limits, sealer: secrets.sealer });
 }
 
 /** The data store on its backend. What another database holds is announced in this directory's feed, right after each write. */

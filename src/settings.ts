@@ -113,6 +113,7 @@ export const settings = {
   messaging: setting(backendUrl(postgresSchemes), null, 'Where messaging is kept; over --backend.'),
   redis: setting(backendUrl(['redis', 'rediss']), null, 'Redis for what expires in messaging, beside PostgreSQL.'),
   trustedProxies: setting(list, [], 'Addresses or CIDR ranges of proxies whose forwarding headers count.'),
+  secretKeys: setting(orNone(text), null, 'Keys of 32 bytes in hex or base64, separated by commas, that secrets are encrypted with instead of the key file; the first encrypts, all decrypt.', true),
   rateLimitAllow: setting(list, [], 'Addresses or CIDR ranges that are exempt from rate limits and blocks.'),
   autoBlock: setting(onOrOff, true, 'Block an address for a day after ten refusals by rate limits within an hour.'),
   adminAgent: setting(orNone(text), null, 'Name of the messaging agent that may administrate rooms.'),

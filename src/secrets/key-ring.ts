@@ -7,7 +7,7 @@ import { StoaError, messageOf } from '../errors.js';
 export interface KeyRingOptions {
   /** Null keeps the keys in memory only, for a store that keeps nothing either. */
   file: string | null;
-  /** `STOA_SECRET_KEY`: keys of 32 bytes in hex or base64, separated by commas. The first one encrypts, all decrypt. */
+  /** `STOA_SECRET_KEYS`: keys of 32 bytes in hex or base64, separated by commas. The first one encrypts, all decrypt. */
   environment?: string | undefined;
 }
 
@@ -63,15 +63,15 @@ export class KeyRing {
     const key = this.#keys.get(id);
     if (key !== undefined) return key;
     throw new StoaError('damaged_data', `A secret is encrypted with the key ${id}, which the key ring does not have.`, {
-      fix: 'Put the old key back into the key file, or name it after the current one in STOA_SECRET_KEY.',
+      fix: 'Put the old key back into the key file, or name it after the current one in STOA_SECRET_KEYS.',
     });
   }
 
   /** Makes a new key and lets it encrypt from here on. The old ones stay. */
   async addKey(): Promise<string> {
     if (this.#fixed) {
-      throw new StoaError('conflict', 'The key comes from STOA_SECRET_KEY, so the server cannot make a new one.', {
-        fix: 'Put the new key first in STOA_SECRET_KEY ("new,old"), start again, then re-key.',
+      throw new StoaError('conflict', 'The key comes from STOA_SECRET_KEYS, so the server cannot make a new one.', {
+        fix: 'Put the new key first in STOA_SECRET_KEYS ("new,old"), start again, then re-key.',
       });
     }
     const key = randomBytes(keyBytes);
@@ -97,7 +97,7 @@ function idOf(key: Buffer): string {
 function parseKey(text: string): Buffer {
   const key = /^[0-9a-f]{64}$/i.test(text) ? Buffer.from(text, 'hex') : Buffer.from(text, 'base64');
   if (key.length !== keyBytes) {
-    throw new StoaError('invalid_config', 'STOA_SECRET_KEY does not hold keys of 32 bytes in hex or base64.', { fix: 'Make one with: openssl rand -hex 32' });
+    throw new StoaError('invalid_config', 'STOA_SECRET_KEYS does not hold keys of 32 bytes in hex or base64.', { fix: 'Make one with: openssl rand -hex 32' });
   }
   return key;
 }

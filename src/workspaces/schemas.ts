@@ -22,8 +22,8 @@ const jsonObject: z.ZodType<JsonObject> = z.record(z.string(), jsonValue);
 const count = z.int().min(0);
 const seconds = z.number().min(0).max(10 * 365 * 24 * 3600);
 const time = z.iso.datetime();
-const workspaceStatus = z.enum(workspaceStatuses);
-const sessionStatus = z.enum(sessionStatuses);
+export const workspaceStatus = z.enum(workspaceStatuses);
+export const sessionStatus = z.enum(sessionStatuses);
 export const taskStatus = z.enum(taskStatuses);
 const secret = text.min(1).nullable().describe('Stored encrypted; answers only show a mask. Sending the mask back changes nothing.');
 
@@ -195,17 +195,25 @@ export const failRequestSchema = z.strictObject({
 });
 export const cancelRequestSchema = z.strictObject({ reason: text.optional() });
 
+export const workspacePageSchema = pageOf(workspaceSchema);
+export const projectPageSchema = pageOf(projectSchema);
+export const sessionPageSchema = pageOf(sessionSchema);
+export const taskPageSchema = pageOf(taskSchema);
+
+function pageOf<Item extends z.ZodType>(item: Item): z.ZodObject<{ items: z.ZodArray<Item>; next_cursor: z.ZodNullable<z.ZodString> }> {
+  return z.object({ items: z.array(item), next_cursor: z.string().nullable() });
+}
+
 // What lists take.
 
-const page = { limit: z.coerce.number().int().min(1).optional(), cursor: z.string().optional() };
-const flag = z.union([z.boolean(), z.enum(['true', 'false', '1', '0']).transform((value) => value === 'true' || value === '1')]);
+const page = { limit: z.int().min(1).optional(), cursor: z.string().min(1).optional() };
 
 export const workspaceListSchema = z.strictObject({
   ...page,
   status: workspaceStatus.optional(),
   name: z.string().optional(),
   path: z.string().optional(),
-  deleted: flag.optional().describe('Only the deleted ones'),
+  deleted: z.boolean().optional().describe('Only the deleted ones'),
 });
 export const sessionListSchema = z.strictObject({ ...page, status: sessionStatus.optional() });
 export const taskListSchema = z.strictObject({ ...page, status: taskStatus.optional() });

@@ -263,6 +263,11 @@ export class WorkspacesService {
     return this.#port.cancelTask(ownerOf(caller), checkId('task', id), reason);
   }
 
+  /** Sends waiting claims away and finishes the step of bulk work that runs. */
+  close(): Promise<void> {
+    return this.#port.close();
+  }
+
   #sealed<Input extends { claude_key?: string | null | undefined }>(id: string, input: Input): Input {
     if (input.claude_key === secretMask) throw new StoaError('invalid_request', 'claude_key: this is the mask, not a key.', { details: { field: 'claude_key' } });
     return typeof input.claude_key === 'string' ? { ...input, claude_key: this.#sealer.seal(input.claude_key, id) } : input;

@@ -7,9 +7,8 @@ import { type Caller, operatorCaller } from '../../src/identity/caller.js';
 import type { EngineName } from '../../src/kernel/engine.js';
 import { type Kernel, openKernel } from '../../src/kernel/kernel.js';
 import { type Limits, limitsWith } from '../../src/limits.js';
-import { openKeyRing } from '../../src/secrets/key-ring.js';
-import { Rekeying } from '../../src/secrets/rekey.js';
-import { Sealer } from '../../src/secrets/sealer.js';
+import type { Sealer } from '../../src/secrets/sealer.js';
+import { type RekeyReport, openSecrets } from '../../src/secrets/secrets.js';
 import type { Task } from '../../src/workspaces/model.js';
 import type { WorkspacesPort } from '../../src/workspaces/port.js';
 import { WorkspacesService } from '../../src/workspaces/service.js';
@@ -24,7 +23,7 @@ export interface Bench {
   service: WorkspacesService;
   port: WorkspacesPort;
   sealer: Sealer;
-  rekey(): Promise<{ key_id: string; resealed: Record<string, number> }>;
+  rekey(): Promise<RekeyReport>;
   /** Moves the clock. */
   pass(seconds: number): void;
   /** Does what is due by the clock. */
@@ -48,15 +47,16 @@ export async function openEmbedded(engine: EngineName, limits: Partial<Limits> =
   let offsetMs = 0;
   const clock = (): number => Date.now() + offsetMs;
   const kernel = await openKernel({ dataDir, engine, shards, families: workspacesFamilies, limits: allLimits, clock, sweepIntervalMs: 3_600_000 });
-  const ring = await openKeyRing({ file: join(dataDir, 'secret.keys') });
-  const sealer = new Sealer(ring);
+  const secrets = await openSecrets({ dataDir });
+  const { sealer } = secrets;
   const port = await openEmbeddedWorkspaces(kernel, { sealer });
+  secrets.addHolder({ name: 'workspaces', reseal: (onProgress) => port.reseal(onProgress) });
   return {
     kernel,
     port,
     sealer,
     service: new WorkspacesService({ port, limits: allLimits, sealer }),
-    rekey: () => new Rekeying(ring, [{ name: 'workspaces', reseal: (progress) => port.reseal(progress) }]).run(),
+    rekey: () => secrets.rekey(),
     pass: (seconds) => {
       offsetMs += seconds * 1_000;
     },

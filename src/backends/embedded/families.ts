@@ -2,5 +2,6 @@
 import { dataFamilies } from './datastore-rows.js';
 import { identityFamilies } from './identity.js';
 import { registryFamilies } from './registry-families.js';
+import { workspacesFamilies } from './workspaces-keys.js';
 
-export const embeddedFamilies: readonly string[] = [...identityFamilies, ...Object.values(dataFamilies), ...Object.values(registryFamilies)];
+export const embeddedFamilies: readonly string[] = [...identityFamilies, ...Object.values(dataFamilies), ...Object.values(registryFamilies), ...workspacesFamilies];

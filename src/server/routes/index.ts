@@ -9,7 +9,12 @@ import { inspectRoutes } from './inspect.js';
 import { operationRoutes } from './operations.js';
 import { referenceRoutes } from './reference.js';
 import { tokenRoutes } from './tokens.js';
+import { secretRoutes } from './secrets.js';
+import { taskRoutes } from './tasks.js';
 import { userRoutes } from './users.js';
+import { projectRoutes } from './projects.js';
+import { workSessionRoutes } from './work-sessions.js';
+import { workspaceRoutes } from './workspaces.js';
 
 /** Errors are problem details here, also for paths that nobody owns. */
 const platform: RouteGroup = {
@@ -17,6 +22,11 @@ const platform: RouteGroup = {
     ...dataRoutes,
     ...agentRoutes,
     ...agentSessionRoutes,
+    ...workspaceRoutes,
+    ...projectRoutes,
+    ...workSessionRoutes,
+    ...taskRoutes,
+    ...secretRoutes,
     ...userRoutes,
     ...tokenRoutes,
     ...changeRoutes,

@@ -2,5 +2,6 @@
 import { platformRows } from './platform.js';
 import { registryRows } from './registry.js';
 import type { Row } from './row.js';
+import { workspaceRows } from './workspaces.js';
 
-export const routeTable: Readonly<Record<string, Row>> = { ...platformRows, ...registryRows };
+export const routeTable: Readonly<Record<string, Row>> = { ...platformRows, ...registryRows, ...workspaceRows };
