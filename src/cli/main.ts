@@ -34,6 +34,15 @@ for (const option of globalOptions) program.addOption(option);
 addCommands(program, commandTree);
 program.addHelpText('after', examplesText(['stoa up', 'stoa agents create scout --user ada', 'stoa changes --follow']));
 
+// A reader that has seen enough (`| head`) is no failure, and a closed stderr must not end a server.
+process.stdout.on('error', (error: NodeJS.ErrnoException) => {
+  if (error.code !== 'EPIPE') throw error;
+  process.exit(0);
+});
+process.stderr.on('error', (error: NodeJS.ErrnoException) => {
+  if (error.code !== 'EPIPE') throw error;
+});
+
 try {
   await program.parseAsync();
 } catch (error) {

@@ -2,11 +2,13 @@
  * The desk that hands out shared servers: one small HTTP server in the runner's own process.
  * A suite asks it by name, the first to ask waits for the start, and all are ended with the run.
  */
+import { execFile } from 'node:child_process';
 import { mkdir, writeFile } from 'node:fs/promises';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { promisify } from 'node:util';
 import type { TestProject } from 'vitest/node';
 import type { TestServer } from './child.js';
 
@@ -29,8 +31,17 @@ export type SharedServerName = keyof typeof sharedServers;
 /** What `npm test` prints at its end: on which server each suite ran. */
 export const usagePath = join(dirname(dirname(fileURLToPath(import.meta.url))), 'report', 'servers.json');
 
+const repository = dirname(dirname(dirname(fileURLToPath(import.meta.url))));
+
+/** Compiles once a run, when the first suite that runs the program asks; answers its path. */
+async function buildProgram(): Promise<string> {
+  await promisify(execFile)(process.execPath, [join(repository, 'scripts', 'build.js')]);
+  return join(repository, 'dist', 'cli', 'main.js');
+}
+
 export default async function setup(project: TestProject): Promise<() => Promise<void>> {
   const running = new Map<SharedServerName, Promise<TestServer>>();
+  let program: Promise<string> | undefined;
   const suitesOf = new Map<string, Set<string>>();
   const note = (describe: string, suite: string): void => {
     suitesOf.set(describe, (suitesOf.get(describe) ?? new Set()).add(suite));
@@ -44,6 +55,10 @@ export default async function setup(project: TestProject): Promise<() => Promise
       if (described !== null) {
         note(described, suite);
         return null;
+      }
+      if (pathname === '/program') {
+        program ??= buildProgram();
+        return { url: await program, describe: 'the built program' };
       }
       const name = pathname.slice(1) as SharedServerName;
       const start = sharedServers[name];

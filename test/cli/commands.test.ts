@@ -1,0 +1,209 @@
+import { spawn } from 'node:child_process';
+import { beforeAll, describe, expect, test } from 'vitest';
+import { builtProgram } from '../servers/shared.js';
+import { type RunningServer, useProgram } from './program.js';
+
+const { stoa, up, path } = useProgram();
+let data: string;
+let server: RunningServer;
+
+beforeAll(async () => {
+  data = path('data');
+  server = await up(data);
+});
+
+const run = (...args: string[]) => stoa([...args, '--data', data]);
+const json = async <Body>(...args: string[]): Promise<Body> => {
+  const ended = await run(...args, '--json');
+  if (ended.status !== 0) throw new Error(`stoa ${args.join(' ')} ended with ${ended.status}: ${ended.stderr}`);
+  return ended.json<Body>();
+};
+
+interface Agent {
+  agent_id: string;
+  name: string;
+  status: string;
+  labels: Record<string, string>;
+  spec: { cpu_millicores: number };
+  version: number;
+}
+
+describe('agents', () => {
+  test('are created, listed, changed, kept alive, stopped and deleted', async () => {
+    const created = await json<Agent>('agents', 'create', 'scout', '--user', 'ada', '--cpu', '750', '--label', 'team=blue', '--label', 'tier=1');
+    expect(created).toMatchObject({ name: 'scout', status: 'provisioning', labels: { team: 'blue', tier: '1' }, spec: { cpu_millicores: 750 } });
+    const id = created.agent_id;
+    expect((await json<{ items: Agent[] }>('agents', 'ls', '--user', 'ada', '--label', 'team=blue')).items.map((agent) => agent.agent_id)).toEqual([id]);
+    expect((await json<Agent>('agents', 'update', id, '--user', 'ada', '--status', 'running', '--if-version', String(created.version))).status).toBe('running');
+    expect(await json('agents', 'heartbeat', id, '--user', 'ada', '--holder', 'host-1')).toMatchObject({ lease: { holder: 'host-1', fence: 1 } });
+    const session = await json<{ session_id: string; status: string }>('agents', 'sessions', 'open', id, '--user', 'ada');
+    expect(session.status).toBe('active');
+    await json('agents', 'sessions', 'close', id, session.session_id, '--user', 'ada');
+    expect((await json<{ items: { status: string }[] }>('agents', 'sessions', 'ls', id, '--user', 'ada')).items).toMatchObject([{ status: 'closed' }]);
+    await json('agents', 'stop', id, '--user', 'ada');
+    await json('agents', 'update', id, '--user', 'ada', '--status', 'stopped');
+    expect(await json('agents', 'rm', id, '--user', 'ada')).toEqual({ deleted: id });
+    expect((await run('agents', 'get', id, '--user', 'ada')).status).toBe(4);
+  });
+
+  test('with the same idempotency key are one agent', async () => {
+    const args = ['agents', 'create', 'once', '--user', 'ida', '--idempotency-key', 'k1'];
+    expect((await json<Agent>(...args)).agent_id).toBe((await json<Agent>(...args)).agent_id);
+  });
+
+  test('show as a table for people', async () => {
+    await run('agents', 'create', 'painted\u001B[31m', '--user', 'tab');
+    await run('agents', 'create', 'plain', '--user', 'tab');
+    const { stdout, stderr } = await run('agents', 'ls', '--user', 'tab');
+    expect(stdout.split('\n')[0]).toMatch(/^ID +NAME +STATUS/);
+    expect(stdout).toContain('plain');
+    expect(stdout).not.toContain('\u001B');
+    expect(stderr).toBe('');
+  });
+});
+
+describe('exit statuses follow the error', () => {
+  test('2 for usage, 3 for credentials, 4 for what is not there, 5 for a conflict, 6 for no server', async () => {
+    const { agent_id: id, version } = await json<Agent>('agents', 'create', 'exits', '--user', 'eve');
+    expect((await run('agents', 'get', 'zz', '--user', 'eve')).status).toBe(2);
+    expect((await run('agents', 'ls', '--limit', 'many')).status).toBe(2);
+    expect((await stoa(['status', '--url', server.url, '--token', 'wrong'])).status).toBe(3);
+    expect((await run('agents', 'get', '0'.repeat(64), '--user', 'eve')).status).toBe(4);
+    expect((await run('agents', 'wake', id, '--user', 'eve')).status).toBe(5);
+    expect((await run('agents', 'update', id, '--name', 'x', '--if-version', String(version + 7), '--user', 'eve')).status).toBe(5);
+    expect((await stoa(['status', '--url', 'http://127.0.0.1:9', '--json'])).status).toBe(6);
+  });
+});
+
+describe('tokens', () => {
+  test('are made for a user, reach only that user, and are revoked', async () => {
+    const created = await json<{ token: string; token_id: string }>('token', 'create', '--user', 'tom', '--name', 'laptop', '--expires-in', '1h');
+    await json('agents', 'create', 'mine', '--user', 'tom');
+    const as = (...args: string[]) => stoa([...args, '--url', server.url, '--json'], { environment: { STOA_TOKEN: created.token } });
+    expect((await as('agents', 'ls')).json<{ items: Agent[] }>().items.map((agent) => agent.name)).toEqual(['mine']);
+    expect((await as('users', 'ls')).status).toBe(3);
+    expect(JSON.stringify(await json('token', 'ls', '--user', 'tom'))).not.toContain(created.token);
+    expect(await json('token', 'revoke', created.token_id, '--user', 'tom')).toEqual({ revoked: [created.token_id] });
+    expect((await as('agents', 'ls')).status).toBe(3);
+  });
+
+  test('that only read cannot write', async () => {
+    const { token } = await json<{ token: string }>('token', 'create', '--user', 'rea', '--read-only');
+    expect((await stoa(['agents', 'create', 'x', '--url', server.url, '--token', token])).status).toBe(3);
+  });
+
+  test('are never made for nobody', async () => {
+    const refused = await run('token', 'create', '--json');
+    expect(refused.status).toBe(2);
+    expect(refused.error().fix).toContain('--user');
+  });
+});
+
+describe('users', () => {
+  test('are listed and given a quota, which holds', async () => {
+    await json('agents', 'create', 'first', '--user', 'quo');
+    expect(await json('users', 'set', 'quo', '--agents-max', '1', '--email', 'quo@example.org')).toMatchObject({ user: 'quo', agents_max: 1, email: 'quo@example.org' });
+    expect((await run('agents', 'create', 'second', '--user', 'quo')).status).toBe(5);
+    expect((await json<{ items: { user: string }[] }>('users', 'ls')).items.map(({ user }) => user)).toContain('quo');
+  });
+});
+
+describe('the store', () => {
+  test('shows its families, and entries as hex with their meaning', async () => {
+    const { agent_id: id } = await json<Agent>('agents', 'create', 'seen', '--user', 'ins');
+    const families = await json<{ items: { family: string; entries: number }[] }>('inspect');
+    expect(families.items.find(({ family }) => family === 'registry/agents')?.entries).toBeGreaterThan(0);
+    const entries = await json<{ items: { key: string; value: string; decoded: { agent_id: string; name: string } }[] }>('inspect', 'agents');
+    const entry = entries.items.find(({ decoded }) => decoded.agent_id === id);
+    expect(entry?.decoded.name).toBe('seen');
+    expect(entry?.key).toMatch(new RegExp(`^[0-9a-f]{64}${id}$`));
+    expect(Buffer.from(entry?.value ?? '', 'hex').toString('latin1')).toContain('seen');
+  });
+
+  test('pages entries without losing or repeating one', async () => {
+    const whole = await json<{ items: { key: string }[] }>('inspect', 'agents');
+    const paged: string[] = [];
+    for (let cursor: string | null = null; ; ) {
+      const page: { items: { key: string }[]; next_cursor: string | null } = await json('inspect', 'agents', '--limit', '3', ...(cursor === null ? [] : ['--cursor', cursor]));
+      paged.push(...page.items.map(({ key }) => key));
+      cursor = page.next_cursor;
+      if (cursor === null) break;
+    }
+    expect(paged).toEqual(whole.items.map(({ key }) => key));
+  });
+
+  test('refuses a name that several families have, and one that none has', async () => {
+    expect((await run('inspect', 'agent_metal', '--json')).error().detail).toContain('Did you mean "agent_meta"?');
+    expect((await run('inspect', 'nothing-like-it')).status).toBe(4);
+  });
+
+  test('is backed up and restored into a new directory', async () => {
+    await json('agents', 'create', 'kept', '--user', 'bak');
+    const backups = path('backups');
+    expect(await json('backup', backups)).toMatchObject({ kind: 'full', parent: null });
+    await json('agents', 'create', 'later', '--user', 'bak');
+    expect(await json('backup', '--incremental', backups)).toMatchObject({ kind: 'incremental' });
+    const restored = path('restored');
+    expect((await stoa(['restore', backups, '--data', restored, '--json'])).json<{ chain: string[] }>().chain).toHaveLength(2);
+    const names = (await stoa(['agents', 'ls', '--user', 'bak', '--data', restored, '--json'])).json<{ items: Agent[] }>().items.map(({ name }) => name);
+    expect(names.toSorted()).toEqual(['kept', 'later']);
+    expect((await stoa(['restore', backups, '--data', restored])).status).not.toBe(0);
+  });
+});
+
+describe('changes', () => {
+  test('are listed, and go on from a position', async () => {
+    const before = await json<{ position: string }>('changes', '--limit', '1000');
+    await json('agents', 'create', 'news', '--user', 'chg');
+    const after = await json<{ items: { kind: string; user: string }[] }>('changes', '--since', before.position, '--topics', 'agent');
+    expect(after.items).toMatchObject([{ kind: 'agent.created', user: 'chg' }]);
+  });
+
+  test('are followed, one JSON a line, until a signal', async () => {
+    const child = spawn(process.execPath, [await builtProgram(), 'changes', '--follow', '--json', '--data', data], { stdio: ['ignore', 'pipe', 'pipe'] });
+    const ended = new Promise<number | null>((resolve) => child.once('exit', resolve));
+    let talk = '';
+    child.stderr.on('data', (chunk: Buffer) => (talk += chunk.toString()));
+    await expect.poll(() => talk, { timeout: 20_000 }).toContain('Following');
+    let lines = '';
+    child.stdout.on('data', (chunk: Buffer) => (lines += chunk.toString()));
+    // The stream opens a moment after the program says so; each agent is another chance to see it.
+    await expect
+      .poll(
+        async () => {
+          await json('agents', 'create', `followed-${Date.now()}`, '--user', `fol-${Date.now()}`);
+          return lines.split('\n').filter((line) => line !== '').length;
+        },
+        { timeout: 30_000 },
+      )
+      .toBeGreaterThan(0);
+    expect(JSON.parse(lines.split('\n')[0] ?? '')).toMatchObject({ domain: 'registry' });
+    child.kill('SIGINT');
+    expect(await ended).toBe(0);
+  });
+});
+
+describe('the configuration', () => {
+  test('is printed with where each value came from', async () => {
+    const ended = await stoa(['config', '--host', '127.0.0.2', '--json'], { environment: { STOA_PORT: '9000', STOA_LIMIT_LEASE_SECONDS: '5' } });
+    expect(ended.json()).toMatchObject({
+      host: { value: '127.0.0.2', origin: '--host' },
+      port: { value: 9000, origin: 'STOA_PORT' },
+      engine: { value: null, origin: 'default' },
+      'limits.leaseSeconds': { value: 5, origin: 'STOA_LIMIT_LEASE_SECONDS' },
+    });
+  });
+});
+
+describe('help', () => {
+  test.each([['up'], ['agents'], ['agents create'], ['agents sessions open'], ['users set'], ['token create'], ['changes'], ['backup'], ['restore'], ['inspect'], ['config'], ['status'], ['']])('of "%s" has examples', async (words) => {
+    const { stdout, status } = await stoa([...words.split(' ').filter((word) => word !== ''), '--help']);
+    expect(status).toBe(0);
+    expect(stdout).toContain('Examples:');
+    expect(stdout).toContain(`$ stoa ${words}`.trim());
+  });
+
+  test('names the version', async () => {
+    expect((await stoa(['--version'])).stdout).toMatch(/^\d+\.\d+\.\d+\n$/);
+  });
+});

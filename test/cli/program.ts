@@ -1,0 +1,113 @@
+/** The `stoa` program in processes of its own, as a person runs it. */
+import { type ChildProcess, spawn } from 'node:child_process';
+import { mkdtemp, readFile, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, beforeAll } from 'vitest';
+import { builtProgram } from '../servers/shared.js';
+
+export interface Ended {
+  status: number | null;
+  stdout: string;
+  stderr: string;
+  /** The JSON on stdout; throws when there is none. */
+  json<Body>(): Body;
+  /** The JSON on stderr: an error with --json. */
+  error(): { code: string; detail: string; fix?: string };
+}
+
+export interface RunningServer {
+  url: string;
+  pid: number;
+  token: string;
+  /** Everything printed so far. */
+  stderr(): string;
+  /** Ends it and answers the exit status. */
+  end(signal: NodeJS.Signals): Promise<number | null>;
+}
+
+export interface RunOptions {
+  environment?: Record<string, string>;
+  cwd?: string;
+}
+
+/** A directory for a suite, and the ways to run the program in it. */
+export function useProgram(): { directory(): string; path(name: string): string; stoa(args: readonly string[], options?: RunOptions): Promise<Ended>; up(data: string, args?: readonly string[]): Promise<RunningServer> } {
+  let program: string;
+  let directory: string;
+  const running = new Set<ChildProcess>();
+
+  beforeAll(async () => {
+    program = await builtProgram();
+    directory = await mkdtemp(join(tmpdir(), 'stoa-cli-'));
+  });
+  afterAll(async () => {
+    for (const child of running) child.kill('SIGKILL');
+    await rm(directory, { recursive: true, force: true });
+  });
+
+  const start = (args: readonly string[], { environment = {}, cwd = directory }: RunOptions = {}): ChildProcess => {
+    const inherited = Object.entries(process.env).filter(([name]) => !name.startsWith('STOA_'));
+    const child = spawn(process.execPath, [program, ...args], { cwd, env: { ...Object.fromEntries(inherited), ...environment }, stdio: ['ignore', 'pipe', 'pipe'] });
+    running.add(child);
+    child.once('exit', () => running.delete(child));
+    return child;
+  };
+
+  return {
+    directory: () => directory,
+    path: (name) => join(directory, name),
+    stoa: async (args, options) => {
+      const child = start(args, options);
+      const [stdout, stderr, status] = await Promise.all([textOf(child.stdout), textOf(child.stderr), statusOf(child)]);
+      return {
+        status,
+        stdout,
+        stderr,
+        json: <Body>() => JSON.parse(stdout) as Body,
+        error: () => JSON.parse(stderr.trim().split('\n').at(-1) ?? '') as { code: string; detail: string; fix?: string },
+      };
+    },
+    up: async (data, args = []) => {
+      const child = start(['up', '--data', data, '--port', '0', '--json', ...args]);
+      let stderr = '';
+      child.stderr?.on('data', (chunk: Buffer) => (stderr += chunk.toString()));
+      const line = await firstLine(child, () => stderr);
+      const { url, pid, operator_token_file } = JSON.parse(line) as { url: string; pid: number; operator_token_file: string };
+      return {
+        url,
+        pid,
+        token: (await readFile(operator_token_file, 'utf8')).trim(),
+        stderr: () => stderr,
+        end: async (signal) => {
+          const ended = statusOf(child);
+          child.kill(signal);
+          return ended;
+        },
+      };
+    },
+  };
+}
+
+async function textOf(stream: NodeJS.ReadableStream | null): Promise<string> {
+  let text = '';
+  if (stream !== null) for await (const chunk of stream) text += String(chunk);
+  return text;
+}
+
+function statusOf(child: ChildProcess): Promise<number | null> {
+  if (child.exitCode !== null || child.signalCode !== null) return Promise.resolve(child.exitCode);
+  return new Promise((resolve) => child.once('exit', (status) => resolve(status)));
+}
+
+function firstLine(child: ChildProcess, stderr: () => string): Promise<string> {
+  return new Promise((resolve, reject) => {
+    let text = '';
+    child.stdout?.on('data', (chunk: Buffer) => {
+      text += chunk.toString();
+      const end = text.indexOf('\n');
+      if (end !== -1) resolve(text.slice(0, end));
+    });
+    child.once('exit', (status) => reject(new Error(`stoa up ended with ${status} before it was up:\n${stderr()}`)));
+  });
+}

@@ -1,0 +1,153 @@
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { type AddressInfo, createServer } from 'node:net';
+import { mkdir, readFile, readdir, stat, writeFile } from 'node:fs/promises';
+import { describe, expect, test } from 'vitest';
+import { builtProgram } from '../servers/shared.js';
+import { useProgram } from './program.js';
+
+const { stoa, up, path } = useProgram();
+
+describe('a server', () => {
+  test('prints its address, its data, its token and a curl that works, and outlives its reader', async () => {
+    const data = path('greeting');
+    const child = spawn(process.execPath, [await builtProgram(), 'up', '--data', data, '--port', '0'], { stdio: ['ignore', 'pipe', 'pipe'] });
+    let stderr = '';
+    for await (const chunk of child.stderr) {
+      stderr += String(chunk);
+      if (stderr.includes('try it') && stderr.endsWith('\n')) break;
+    }
+    expect(stderr).toContain(data);
+    expect((await stat(`${data}/operator.token`)).mode & 0o777).toBe(0o600);
+    const command = /try it +(.*)/.exec(stderr)?.[1] ?? '';
+    const curl = spawn('bash', ['-c', command], { stdio: ['ignore', 'pipe', 'ignore'] });
+    let answer = '';
+    for await (const chunk of curl.stdout) answer += String(chunk);
+    expect(JSON.parse(answer)).toMatchObject({ engine: 'lmdb', writes: 'ok' });
+    child.kill('SIGTERM');
+    const [status] = (await once(child, 'exit')) as [number];
+    expect(status).toBe(0);
+  });
+
+  test('killed at once loses nothing that was acknowledged, and starts again', async () => {
+    const data = path('killed');
+    const first = await up(data);
+    const created = (await stoa(['agents', 'create', 'scout', '--user', 'ada', '--data', data, '--json'])).json<{ agent_id: string }>();
+    expect(await first.end('SIGKILL')).toBeNull();
+    const second = await up(data);
+    const found = (await stoa(['agents', 'get', created.agent_id, '--data', data, '--json'])).json<{ name: string }>();
+    expect(found.name).toBe('scout');
+    expect(await second.end('SIGTERM')).toBe(0);
+  });
+
+  test('is what a second command of the same directory goes through; without it the directory answers alike', async () => {
+    const data = path('shared');
+    const server = await up(data);
+    await stoa(['agents', 'create', 'one', '--user', 'ada', '--data', data]);
+    const through = await stoa(['agents', 'ls', '--data', data, '--json']);
+    const status = await stoa(['status', '--data', data]);
+    expect(status.stdout).toContain(server.url);
+    expect(await server.end('SIGINT')).toBe(0);
+    const alone = await stoa(['agents', 'ls', '--data', data, '--json']);
+    expect(alone.json()).toEqual(through.json());
+    expect((await stoa(['status', '--data', data])).stdout).toContain('no server runs');
+  });
+
+  test('refuses a directory that another one owns, and names the owner', async () => {
+    const data = path('owned');
+    const server = await up(data);
+    const refused = await stoa(['up', '--data', data, '--port', '0', '--json']);
+    expect(refused.status).toBe(5);
+    expect(refused.error().code).toBe('locked');
+    expect(refused.error().detail).toContain(String(server.pid));
+    await server.end('SIGTERM');
+  });
+});
+
+describe('what cannot start says why and what to do', () => {
+  test('a port in use', async () => {
+    const taken = createServer().listen(0, '127.0.0.1');
+    await once(taken, 'listening');
+    const { port } = taken.address() as AddressInfo; // A TCP server that listens has an AddressInfo.
+    const refused = await stoa(['up', '--data', path('port'), '--port', String(port), '--json']);
+    taken.close();
+    expect(refused.status).toBe(2);
+    expect(refused.error().detail).toContain(`Port ${port}`);
+    expect(refused.error().fix).toContain('--port');
+  });
+
+  test('a data directory that is a file', async () => {
+    await writeFile(path('file'), '');
+    const refused = await stoa(['up', '--data', path('file'), '--json']);
+    expect(refused.status).toBe(2);
+    expect(refused.error().fix).toContain('--data');
+  });
+
+  test('a damaged database', async () => {
+    const data = path('damaged');
+    await stoa(['agents', 'ls', '--data', data]);
+    const directory = `${data}/shard-00/db`;
+    for (const name of await readdir(directory)) {
+      if (/lock/.test(name)) continue;
+      const file = `${directory}/${name}`;
+      if ((await stat(file)).isFile()) await writeFile(file, Buffer.alloc(8192, 0x5a));
+    }
+    const refused = await stoa(['up', '--data', data, '--port', '0', '--json']);
+    expect(refused.status).toBe(1);
+    expect(['damaged_data', 'engine']).toContain(refused.error().code);
+    expect(refused.error().fix).toBeDefined();
+  });
+
+  test('a damaged manifest', async () => {
+    const data = path('manifest');
+    await mkdir(data);
+    await writeFile(`${data}/stoa.json`, '{');
+    const refused = await stoa(['up', '--data', data, '--json']);
+    expect(refused.status).toBe(1);
+    expect(refused.error()).toMatchObject({ code: 'damaged_data', fix: expect.stringContaining('restore') });
+  });
+
+  test.each([
+    [['up', '--port', '99999'], 'port'],
+    [['up', '--port', 'x'], 'port'],
+    [['up', '--engine', 'bolt'], 'lmdb'],
+    [['up', '--host', '0.0.0.0'], '0.0.0.0'],
+    [['up', '--backend', 'mysql://x'], 'mysql'],
+    [['up', '--prot', '1'], '--port'],
+    [['ups'], 'up'],
+    [['up', 'extra'], 'argument'],
+  ])('%j', async (args, named) => {
+    const refused = await stoa([...args, '--json']);
+    expect(refused.status).toBe(2);
+    expect(refused.error().detail).toContain(named);
+    expect(refused.stdout).toBe('');
+  });
+
+  test('an unknown key in the file and an unknown variable', async () => {
+    const cwd = path('config');
+    await mkdir(cwd);
+    await writeFile(`${cwd}/stoa.config.json`, JSON.stringify({ prot: 1 }));
+    const fromFile = await stoa(['up', '--json'], { cwd });
+    expect(fromFile).toMatchObject({ status: 2 });
+    expect(fromFile.error().detail).toContain('Did you mean "port"?');
+    const fromVariable = await stoa(['status', '--json'], { environment: { STOA_DATE: 'x' } });
+    expect(fromVariable).toMatchObject({ status: 2 });
+    expect(fromVariable.error().detail).toContain('Did you mean "STOA_DATA"?');
+  });
+});
+
+test('sync_writes that are off are warned of at start', async () => {
+  const server = await up(path('unsynced'), ['--sync-writes', 'false']);
+  await expect.poll(() => server.stderr()).toContain('can lose writes');
+  await server.end('SIGTERM');
+});
+
+test('the operator token stays the same over restarts', async () => {
+  const data = path('token');
+  const first = await up(data);
+  await first.end('SIGTERM');
+  const second = await up(data);
+  expect(second.token).toBe(first.token);
+  expect(await readFile(`${data}/operator.token`, 'utf8')).toContain(first.token);
+  await second.end('SIGTERM');
+});
