@@ -30,6 +30,12 @@ export class Output {
     this.#stdout.write(this.json ? `${JSON.stringify(value, null, 2)}\n` : this.#fields(value));
   }
 
+  /** Something was done that has no value of its own: a fact for programs, a sentence for people. */
+  done(fact: object, sentence: string): void {
+    if (this.json) this.value(fact);
+    else this.say(sentence);
+  }
+
   /** A page of a list; people are told how to get the rest. */
   list<Item>(page: { items: readonly Item[]; next_cursor?: string | null | undefined }, columns: readonly Column<Item>[], empty: string): void {
     if (this.json) {

@@ -10,6 +10,7 @@ export function stoaOptions(config: Config, onError?: StoaOptions['onError']): S
     engine: config.engine ?? undefined,
     shards: config.shards ?? undefined,
     storeConfig: { sync_writes: config.syncWrites, max_open_files: config.maxOpenFiles, block_cache_bytes: config.blockCacheBytes },
+    secretKeys: config.secretKeys,
     limits: config.limits,
     onError,
   };

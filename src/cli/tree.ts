@@ -1,6 +1,7 @@
 /** Every command: its words, options and examples. The code of each is loaded only when it runs. */
 import { flagOf, settingNames, settings } from '../settings.js';
 import type { CommandDefinition } from './definition.js';
+import { workspaceCommands } from './workspaces-tree.js';
 
 const pageOptions = [
   ['--limit <n>', 'Items on a page'],
@@ -94,6 +95,7 @@ export const commandTree: readonly CommandDefinition[] = [
       },
     ],
   },
+  ...workspaceCommands,
   {
     usage: 'users',
     about: 'Who uses this server',
