@@ -58,6 +58,15 @@ export const limitDefinitions = {
   dataBytesPerUserMax: { default: 0, about: 'Bytes of all values of one user; 0 means no quota.' },
   dataNamespacesPerUserMax: { default: 0, about: 'Namespaces of one user; 0 means no quota.' },
 
+  // Database servers
+  backendAttemptsMax: { default: 8, about: 'Attempts of a request to a database server that fails for a moment or asks to slow down.' },
+  backendDelayMsMax: { default: 2_000, about: 'Longest pause in milliseconds between two such attempts.' },
+  backendRequestSecondsMax: { default: 10, about: 'Time after which a request to a database server counts as lost.' },
+  backendReadySecondsMax: { default: 600, about: 'Time that tables and indexes of a database server may take to become usable.' },
+  backendInFlightMax: { default: 32, about: 'Requests of one call that are under way to a database server at a time.' },
+  foreignDocumentsSeconds: { default: 60, about: 'How long a document written by another program may be missing from lists on DynamoDB.' },
+  knownAgentSeconds: { default: 60, about: 'How often an agent that goes on working in a namespace is noted there again.' },
+
   // Registry
   agentsPerUserMax: { default: 10, about: 'Agents of one user; stopped ones count.' },
   agentNameCharactersMax: { default: 100, about: 'Characters of an agent name.' },

@@ -16,3 +16,14 @@ function rank(unit: number): number {
   if (unit < 0xd800) return unit;
   return unit < 0xe000 ? unit + 0x2000 : unit - 0x800;
 }
+
+/** The first text after all that begin with the prefix, in code-point order; null where there is none. */
+export function afterPrefix(prefix: string): string | null {
+  const characters = [...prefix];
+  for (let last = characters.pop(); last !== undefined; last = characters.pop()) {
+    const point = last.codePointAt(0) ?? 0;
+    // Surrogates are no characters of their own.
+    if (point < 0x10ffff) return characters.join('') + String.fromCodePoint(point === 0xd7ff ? 0xe000 : point + 1);
+  }
+  return null;
+}

@@ -1,0 +1,47 @@
+/** Counted reads on DynamoDB: a field-level update that never touches what a write sets. */
+import type { AccessRead } from '../../datastore/port.js';
+import { type DynamodbClient, type Item, isReason } from './client.js';
+import { idOf } from './items.js';
+
+/** Adds up the reads of one document; one that is gone, or another owner's, is left alone. */
+export async function recordAccess(client: DynamodbClient, table: string, read: AccessRead): Promise<void> {
+  if (read.last !== null && (await update(client, table, read, read.last))) return;
+  await update(client, table, read, null);
+}
+
+/** False where the document is gone or, with a last reader, was touched later by somebody else. */
+async function update(client: DynamodbClient, table: string, { scope, key, count }: AccessRead, last: AccessRead['last']): Promise<boolean> {
+  const names: Record<string, string> = { '#accessCount': 'accessCount', '#userId': 'userId', '#namespace': 'namespace' };
+  const values: Item = { ':zero': { N: '0' }, ':count': { N: String(count) }, ':userId': { S: scope.user }, ':namespace': { S: scope.namespace } };
+  let set = 'SET #accessCount = if_not_exists(#accessCount, :zero) + :count';
+  let condition = '#userId = :userId AND #namespace = :namespace';
+  if (last !== null) {
+    set += ', #at = :at, #by = :by';
+    condition += ' AND (attribute_not_exists(#at) OR #at < :before OR #at = :whole)';
+    Object.assign(names, { '#at': 'lastAccessedAt', '#by': 'lastAccessedByAgent' });
+    Object.assign(values, { ':at': { S: last.at }, ':by': { S: last.agent }, ...textBounds(last.at) });
+  }
+  try {
+    await client.call('UpdateItem', {
+      TableName: table,
+      Key: { _id: { S: idOf(scope, key) } },
+      UpdateExpression: set,
+      ConditionExpression: condition,
+      ExpressionAttributeNames: names,
+      ExpressionAttributeValues: values,
+    });
+    return true;
+  } catch (error) {
+    if (isReason(error, 'ConditionalCheckFailedException')) return false;
+    throw error;
+  }
+}
+
+/**
+ * Times are compared as text. A whole second is written without a fraction and sorts after the
+ * fractions of the same second (`Z` after `.`), so it is asked for by itself.
+ */
+function textBounds(at: string): Item {
+  const second = at.slice(0, 'yyyy-mm-ddThh:mm:ss'.length);
+  return { ':before': { S: at === `${second}Z` ? `${second}.` : at }, ':whole': { S: `${second}Z` } };
+}

@@ -1,0 +1,79 @@
+/** Which agents worked in a namespace, for backends that keep it beside the documents. */
+import type { Scope } from '../datastore/model.js';
+
+export interface AgentsStore {
+  /** Adds to what is kept; adding twice is the same as once. */
+  add(scope: Scope, agents: readonly string[]): Promise<void>;
+  remove(scope: Scope): Promise<void>;
+}
+
+export interface NamespaceAgentsOptions {
+  store: AgentsStore;
+  nowMs: () => number;
+  /** How long an agent counts as kept before it is written again: another process may have cleared the namespace. */
+  knownSeconds: number;
+}
+
+/** Entries after which the memory of what is kept starts over. */
+const knownMax = 100_000;
+
+/**
+ * Writes an agent once and then remembers it. A failure takes nothing from the write that it
+ * follows: the agent waits here and goes along with the next one.
+ */
+export class NamespaceAgents {
+  readonly #options: NamespaceAgentsOptions;
+  readonly #known = new Map<string, number>();
+  readonly #waiting = new Map<string, { scope: Scope; agents: Set<string> }>();
+
+  constructor(options: NamespaceAgentsOptions) {
+    this.#options = options;
+  }
+
+  /** Notes that these agents worked there. Never throws. */
+  async seen(scope: Scope, agents: Iterable<string | null>): Promise<void> {
+    for (const agent of agents) {
+      if (agent === null || this.#isKnown(scope, agent)) continue;
+      const id = idOf(scope);
+      const entry = this.#waiting.get(id) ?? { scope, agents: new Set() };
+      this.#waiting.set(id, entry);
+      entry.agents.add(agent);
+    }
+    if (this.#waiting.size > 0) await Promise.allSettled([this.flush()]);
+  }
+
+  /** Writes what waits; throws where that fails, and keeps it. */
+  async flush(): Promise<void> {
+    for (const [id, { scope, agents }] of this.#waiting) {
+      this.#waiting.delete(id);
+      try {
+        await this.#options.store.add(scope, [...agents]);
+      } catch (error) {
+        const later = this.#waiting.get(id);
+        for (const agent of agents) later?.agents.add(agent);
+        if (later === undefined) this.#waiting.set(id, { scope, agents });
+        throw error;
+      }
+      if (this.#known.size > knownMax) this.#known.clear();
+      for (const agent of agents) this.#known.set(idOf(scope, agent), this.#options.nowMs());
+    }
+  }
+
+  /** The namespace was cleared. */
+  async forget(scope: Scope): Promise<void> {
+    this.#waiting.delete(idOf(scope));
+    const prefix = `${idOf(scope)}\n`;
+    for (const id of this.#known.keys()) if (id.startsWith(prefix)) this.#known.delete(id);
+    await this.#options.store.remove(scope);
+  }
+
+  #isKnown(scope: Scope, agent: string): boolean {
+    const knownAtMs = this.#known.get(idOf(scope, agent));
+    return knownAtMs !== undefined && Math.abs(this.#options.nowMs() - knownAtMs) < this.#options.knownSeconds * 1000;
+  }
+}
+
+/** Names have no control characters, so a line break cannot stand inside one. */
+function idOf(scope: Scope, ...more: readonly string[]): string {
+  return [scope.user, scope.namespace, ...more].join('\n');
+}

@@ -1,0 +1,64 @@
+/** A proxy in front of an HTTP server that can vanish, come back, and answer in the server's place. */
+import { type IncomingMessage, type Server, type ServerResponse, createServer, request as forward } from 'node:http';
+import type { AddressInfo } from 'node:net';
+
+export interface Answer {
+  status: number;
+  body: unknown;
+}
+
+/** Sees a request before the server; an answer is sent instead of the server's. */
+export type Intercept = (request: { target: string; body: string }) => Answer | undefined;
+
+export class FaultyProxy {
+  readonly #target: URL;
+  #server: Server | undefined;
+  #port = 0;
+  intercept: Intercept = () => undefined;
+
+  constructor(target: string) {
+    this.#target = new URL(target);
+  }
+
+  get url(): string {
+    return `http://127.0.0.1:${this.#port}`;
+  }
+
+  /** The second time it comes back at the same address. */
+  async start(): Promise<void> {
+    const server = createServer((request, response) => void this.#pass(request, response));
+    await new Promise<void>((resolve, reject) => {
+      server.once('error', reject);
+      server.listen(this.#port, '127.0.0.1', resolve);
+    });
+    this.#port = (server.address() as AddressInfo).port; // A TCP server that listens has an AddressInfo.
+    this.#server = server;
+  }
+
+  async stop(): Promise<void> {
+    const server = this.#server;
+    if (server === undefined) return;
+    this.#server = undefined;
+    const closed = new Promise((resolve) => server.close(resolve));
+    server.closeAllConnections();
+    await closed;
+  }
+
+  async #pass(request: IncomingMessage, response: ServerResponse): Promise<void> {
+    const chunks: Buffer[] = [];
+    for await (const chunk of request) chunks.push(chunk as Buffer); // A request without an encoding gives buffers.
+    const body = Buffer.concat(chunks);
+    const answer = this.intercept({ target: String(request.headers['x-amz-target'] ?? request.url), body: body.toString() });
+    if (answer !== undefined) {
+      response.writeHead(answer.status, { 'Content-Type': 'application/x-amz-json-1.0' }).end(JSON.stringify(answer.body));
+      return;
+    }
+    const { hostname, port } = this.#target;
+    const onward = forward({ hostname, port, path: request.url, method: request.method, headers: request.headers }, (back) => {
+      response.writeHead(back.statusCode ?? 502, back.headers);
+      back.pipe(response);
+    });
+    onward.on('error', (error) => response.destroy(error));
+    onward.end(body);
+  }
+}
