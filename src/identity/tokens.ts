@@ -1,5 +1,5 @@
 /** Bearer tokens: how they are made, read and compared. Nothing here stores anything. */
-import { createHash, randomBytes, timingSafeEqual } from 'node:crypto';
+import { hash, randomBytes, timingSafeEqual } from 'node:crypto';
 import type { Scopes } from './caller.js';
 
 /** What is kept of a user's token: everything but the secret. */
@@ -38,7 +38,7 @@ export function tokenIdOf(text: string): string | undefined {
 }
 
 export function hashToken(token: string): string {
-  return createHash('sha256').update(token).digest('hex');
+  return hash('sha256', token, 'hex');
 }
 
 /** Compares two hashes in a time that does not depend on where they differ. */

@@ -8,8 +8,21 @@ const uuid = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/i;
 // oxlint-disable-next-line no-control-regex -- control characters are what it looks for
 const controlCharacter = /[\u0000-\u001f\u007f-\u009f]/;
 
+/** Keys of users who called lately: every request asks for one, and hashing costs as much as a read. */
+const lately = new Map<string, Buffer>();
+const latelyMax = 10_000;
+
 /** 64 hex digits are the bytes themselves; a UUID is hashed as its 16 bytes; any other name as its UTF-8 text. */
 export function userKey(user: string): Buffer {
+  const known = lately.get(user);
+  if (known !== undefined) return known;
+  const key = makeKey(user);
+  if (lately.size >= latelyMax) lately.clear();
+  lately.set(user, key);
+  return key;
+}
+
+function makeKey(user: string): Buffer {
   if (hex64.test(user)) return Buffer.from(user, 'hex');
   if (uuid.test(user)) return blake3(Buffer.from(user.replaceAll('-', ''), 'hex'));
   return blake3(Buffer.from(user, 'utf8'));

@@ -119,7 +119,7 @@ export function createApp(stoa: Stoa, options: AppOptions = {}): FastifyInstance
   app.addHook('onResponse', (request, reply, done) => {
     const route = request.routeOptions.config.route?.path ?? 'none';
     metrics.answered(request.method, route, reply.statusCode, reply.elapsedTime);
-    logger.debug({ request: request.id, method: request.method, route, status: reply.statusCode, ms: reply.elapsedTime }, 'answered');
+    if (logger.isLevelEnabled('debug')) logger.debug({ request: request.id, method: request.method, route, status: reply.statusCode, ms: reply.elapsedTime }, 'answered');
     done();
   });
   app.addHook('preClose', (done) => {

@@ -1,7 +1,7 @@
 /** From the headers of a request to its caller: each kind of credentials has an authenticator. */
 import type { FastifyRequest } from 'fastify';
 import { StoaError } from '../errors.js';
-import { type Caller, defaultUser } from '../identity/caller.js';
+import type { Caller } from '../identity/caller.js';
 import type { IdentityService, ProvenPrincipal } from '../identity/service.js';
 import { checkUserId } from '../identity/user-key.js';
 import type { Limits } from '../limits.js';
@@ -41,12 +41,10 @@ export function missingCredentials(): StoaError {
 /** What the credentials prove, with what `Stoa-User`, `Stoa-Agent` and `Stoa-Fence` add. */
 export function callerOf(principal: ProvenPrincipal, request: FastifyRequest, limits: Limits): Caller {
   const { headers } = request;
+  if (headers['stoa-user'] === undefined && headers['stoa-agent'] === undefined && headers['stoa-fence'] === undefined) return plainCaller(principal);
   const namedUser = text(headers['stoa-user'], 'Stoa-User', limits.userIdBytesMax);
   const namedAgent = text(headers['stoa-agent'], 'Stoa-Agent', limits.agentHeaderBytesMax);
   const fence = fenceOf(headers['stoa-fence']);
-  if (namedUser === undefined && namedAgent === undefined && fence === null && principal.kind !== 'operator') {
-    return { ...principal, everyUser: false, fence };
-  }
   return {
     ...principal,
     user: userOf(principal, namedUser, limits),
@@ -56,8 +54,19 @@ export function callerOf(principal: ProvenPrincipal, request: FastifyRequest, li
   };
 }
 
+/** Most requests say nothing of themselves; the caller of a cached token is then always the same. */
+const plainCallers = new WeakMap<ProvenPrincipal, Caller>();
+
+function plainCaller(principal: ProvenPrincipal): Caller {
+  const known = plainCallers.get(principal);
+  if (known !== undefined) return known;
+  const caller: Caller = { ...principal, everyUser: principal.kind === 'operator', fence: null };
+  plainCallers.set(principal, caller);
+  return caller;
+}
+
 function userOf(principal: ProvenPrincipal, named: string | undefined, limits: Limits): string {
-  if (named === undefined) return principal.kind === 'operator' ? defaultUser : principal.user;
+  if (named === undefined) return principal.user;
   const user = checkUserId(named, limits.userIdBytesMax);
   if (principal.kind !== 'operator' && user !== principal.user) {
     throw new StoaError('forbidden', 'Only the operator can act for another user.', { fix: 'Leave Stoa-User away.' });

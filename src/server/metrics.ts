@@ -6,12 +6,17 @@ import type { EventStreams } from './event-stream.js';
 
 const secondsBuckets = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10];
 
+interface Pending {
+  labels: { method: string; route: string; status: string };
+  count: number;
+}
+
 export class Metrics {
   readonly registry = new Registry();
   readonly #requests: Counter<'method' | 'route' | 'status'>;
   readonly #requestSeconds: Histogram;
   /** Requests since the last scrape, added up here because a labelled counter costs as much as a small request. */
-  readonly #pending = new Map<string, { method: string; route: string; status: string; count: number }>();
+  readonly #pending = new Map<string, Map<number, Pending>>();
 
   constructor(stoa: Stoa, streams: EventStreams) {
     const registers = [this.registry];
@@ -23,18 +28,25 @@ export class Metrics {
 
   /** One request was answered. `route` is the pattern, never the path. */
   answered(method: string, route: string, status: number, ms: number): void {
-    const key = `${method} ${route} ${status}`;
-    const found = this.#pending.get(key);
-    if (found === undefined) this.#pending.set(key, { method, route, status: String(status), count: 1 });
+    const byStatus = this.#pending.get(method + route) ?? this.#counting(method + route);
+    const found = byStatus.get(status);
+    if (found === undefined) byStatus.set(status, { labels: { method, route, status: String(status) }, count: 1 });
     else found.count += 1;
     this.#requestSeconds.observe(ms / 1_000);
   }
 
+  #counting(key: string): Map<number, Pending> {
+    const byStatus = new Map<number, Pending>();
+    this.#pending.set(key, byStatus);
+    return byStatus;
+  }
+
   #addPending(): void {
-    for (const entry of this.#pending.values()) {
-      const { count, ...labels } = entry;
-      if (count > 0) this.#requests.inc(labels, count);
-      entry.count = 0;
+    for (const byStatus of this.#pending.values()) {
+      for (const entry of byStatus.values()) {
+        if (entry.count > 0) this.#requests.inc(entry.labels, entry.count);
+        entry.count = 0;
+      }
     }
   }
 
