@@ -58,7 +58,6 @@ async function compare() {
     for (let round = 0; round < rounds; round += 1) {
       results.push({ object: await load(object, roundMs), stoa: await load(stoa, roundMs), text: await load(text, roundMs) });
     }
-    const median = (values) => values.toSorted((a, b) => a - b)[Math.floor(values.length / 2)];
     const of = (name, unit) => Number(median(results.map((result) => result[name][unit])).toFixed(1));
     const ratio = (name, unit) => median(results.map((result) => result.stoa[unit] / result[name][unit])).toFixed(3);
     console.log(JSON.stringify({
@@ -72,6 +71,10 @@ async function compare() {
     for (const child of children) child.kill();
     rmSync(data, { recursive: true, force: true });
   }
+}
+
+function median(values) {
+  return values.toSorted((a, b) => a - b)[Math.floor(values.length / 2)];
 }
 
 function start(kind, options, children) {

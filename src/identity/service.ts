@@ -7,7 +7,7 @@ import { validate } from '../validate.js';
 import { type Caller, type Scopes, defaultUser, fullScopes } from './caller.js';
 import type { IdentityPort } from './port.js';
 import { type CreateTokenInput, type CreatedToken, type Token, createTokenSchema, tokenIdPattern, tokenView } from './schemas.js';
-import { type TokenRecord, hashToken, isExpired, newToken, sameHash, tokenIdOf } from './tokens.js';
+import { type TokenRecord, hashToken, isExpired, newToken, publicPart, publicPartOf, sameHash, sameToken, tokenIdOf } from './tokens.js';
 import { checkUserId } from './user-key.js';
 
 /** What credentials prove, before the headers of the request add to it. */
@@ -30,9 +30,9 @@ export interface IdentityServiceOptions {
   onError: (error: unknown, about: string) => void;
 }
 
-interface CachedToken {
+interface VerifiedToken {
+  token: string;
   principal: ProvenPrincipal;
-  tokenId: string;
   expiresAtMs: number;
 }
 
@@ -44,8 +44,8 @@ export class IdentityService {
   readonly #operatorHash: string;
   readonly #nowMs: () => number;
   readonly #onError: IdentityServiceOptions['onError'];
-  /** By the hash of the token: a lookup tells nothing of the token itself. */
-  readonly #verified = new Map<string, CachedToken>();
+  /** By the part that is no secret. Hashing anew at each request would cost more than the rest of the check. */
+  readonly #verified = new Map<string, VerifiedToken>();
   #uses = new Map<string, number>();
   #writingUses: NodeJS.Timeout | undefined;
 
@@ -59,15 +59,11 @@ export class IdentityService {
 
   /** The principal of a bearer token. Throws `unauthenticated` for one that is unknown, revoked or expired. */
   authenticate(token: string): ProvenPrincipal {
-    const hash = hashToken(token);
     const nowMs = this.#nowMs();
-    const cached = this.#verified.get(hash);
-    if (cached !== undefined && cached.expiresAtMs > nowMs) {
-      this.#uses.set(cached.tokenId, nowMs);
-      return cached.principal;
-    }
-    if (sameHash(hash, this.#operatorHash)) return operator;
-    return this.#verify(token, hash, nowMs);
+    const known = this.#verified.get(publicPart(token));
+    if (known === undefined || known.expiresAtMs <= nowMs || !sameToken(token, known.token)) return this.#verify(token, nowMs);
+    if (known.principal.tokenId !== null) this.#uses.set(known.principal.tokenId, nowMs);
+    return known.principal;
   }
 
   async createToken(caller: Caller, user: string, input: CreateTokenInput, idempotency: Idempotency | null): Promise<CreatedToken> {
@@ -116,7 +112,7 @@ export class IdentityService {
 
   /** Drops what is remembered of a token that is no longer good. */
   forget(tokenId: string): void {
-    for (const [hash, cached] of this.#verified) if (cached.tokenId === tokenId) this.#verified.delete(hash);
+    this.#verified.delete(publicPartOf(tokenId));
     this.#uses.delete(tokenId);
   }
 
@@ -143,18 +139,23 @@ export class IdentityService {
     await this.flush();
   }
 
-  #verify(token: string, hash: string, nowMs: number): ProvenPrincipal {
+  #verify(token: string, nowMs: number): ProvenPrincipal {
+    const hash = hashToken(token);
+    if (sameHash(hash, this.#operatorHash)) return this.#remember({ token, principal: operator, expiresAtMs: Infinity });
     const id = tokenIdOf(token);
     const record = id === undefined ? undefined : this.#port.findToken(id);
     if (record === undefined || !sameHash(hash, record.hash) || isExpired(record, nowMs)) {
-      this.#verified.delete(hash);
       throw new StoaError('unauthenticated', 'The bearer token is unknown, revoked or expired.', { fix: 'Make a new one with "stoa token create".' });
     }
-    const principal: ProvenPrincipal = { kind: 'user', user: record.user, agent: null, identity: null, agentId: null, scopes: record.scopes, tokenId: record.id };
-    if (this.#verified.size >= this.#limits.tokensCachedMax) this.#verified.clear();
-    this.#verified.set(hash, { principal, tokenId: record.id, expiresAtMs: record.expiresAtMs ?? Infinity });
     this.#uses.set(record.id, nowMs);
-    return principal;
+    const principal: ProvenPrincipal = { kind: 'user', user: record.user, agent: null, identity: null, agentId: null, scopes: record.scopes, tokenId: record.id };
+    return this.#remember({ token, principal, expiresAtMs: record.expiresAtMs ?? Infinity });
+  }
+
+  #remember(verified: VerifiedToken): ProvenPrincipal {
+    if (this.#verified.size >= this.#limits.tokensCachedMax) this.#verified.clear();
+    this.#verified.set(publicPart(verified.token), verified);
+    return verified.principal;
   }
 }
 

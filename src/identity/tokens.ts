@@ -48,6 +48,24 @@ export function sameHash(left: string, right: string): boolean {
   return a.length === b.length && timingSafeEqual(a, b);
 }
 
+/** Whether two tokens are the same, in a time that does not depend on where they differ: every character is looked at. */
+export function sameToken(left: string, right: string): boolean {
+  if (left.length !== right.length) return false;
+  let difference = 0;
+  for (let index = 0; index < left.length; index += 1) difference |= left.charCodeAt(index) ^ right.charCodeAt(index);
+  return difference === 0;
+}
+
+/** The part of a token that is no secret: `stoa_` and its id, or `stoa_operator`. */
+export function publicPart(token: string): string {
+  return token.slice(0, token.indexOf('_', 5));
+}
+
+/** The same part, from the id of a token. */
+export function publicPartOf(tokenId: string): string {
+  return `stoa_${tokenId}`;
+}
+
 export function isExpired(token: Pick<TokenRecord, 'expiresAtMs'>, nowMs: number): boolean {
   return token.expiresAtMs !== null && token.expiresAtMs <= nowMs;
 }

@@ -6,15 +6,16 @@ import type { Logger } from 'pino';
 import { StoaError } from '../errors.js';
 import type { Stoa } from '../index.js';
 import { type Authenticator, bearerAuthenticator } from './authentication.js';
+import { AnswerWriter } from './answer-writer.js';
 import { answerClientError } from './client-error.js';
 import { EventStreams } from './event-stream.js';
-import type { ErrorWriter, RouteGroup } from './group.js';
+import type { RouteGroup } from './group.js';
 import { HostCheck } from './host-check.js';
 import { LastSeen } from './last-seen.js';
 import { silentLogger } from './log.js';
 import { Metrics } from './metrics.js';
 import { openApiOf } from './openapi.js';
-import { type PipelineServices, addRoute, hook } from './pipeline.js';
+import { type PipelineServices, addRoute, refuseWhileStopping } from './pipeline.js';
 import { problemOf, stoaErrorOf } from './problem.js';
 import { RateLimit } from './rate-limit.js';
 import type { Route } from './route.js';
@@ -62,6 +63,7 @@ export function createApp(stoa: Stoa, options: AppOptions = {}): FastifyInstance
   const logger = options.logger ?? silentLogger();
   const streams = new EventStreams(limits);
   const metrics = new Metrics(stoa, streams);
+  const writer = new AnswerWriter(metrics, logger);
   const routes = groups.flatMap((group) => group.routes);
   const app = Fastify({
     genReqId: requestIds(),
@@ -74,7 +76,7 @@ export function createApp(stoa: Stoa, options: AppOptions = {}): FastifyInstance
     trustProxy: options.trustedProxies === undefined || options.trustedProxies.length === 0 ? false : [...options.trustedProxies],
     clientErrorHandler: answerClientError,
     frameworkErrors: (error, request, reply) => {
-      stamp(request, reply);
+      request.startedMs = performance.now();
       return answerError(error, request, reply);
     },
     ...(options.tls === undefined ? { http: { maxHeaderSize: limits.headerBytesMax } } : { https: { ...options.tls, maxHeaderSize: limits.headerBytesMax } }),
@@ -93,6 +95,7 @@ export function createApp(stoa: Stoa, options: AppOptions = {}): FastifyInstance
   app.decorateRequest('caller', null);
   // Assigned by the pipeline before any handler runs.
   app.decorateRequest('rawBody');
+  app.decorateRequest('startedMs', 0);
 
   const groupOf = (request: FastifyRequest): RouteGroup | undefined => {
     const { config } = request.routeOptions;
@@ -101,27 +104,16 @@ export function createApp(stoa: Stoa, options: AppOptions = {}): FastifyInstance
   const answerError = (thrown: unknown, request: FastifyRequest, reply: FastifyReply): unknown => {
     const error = stoaErrorOf(thrown);
     if (error.status >= 500) logger[error.code === 'internal' ? 'error' : 'warn']({ err: error.cause ?? error, code: error.code, request: request.id, route: request.routeOptions.url }, error.message);
-    return (groupOf(request)?.writeError ?? writeProblem)(error, request, reply);
+    const writeError = groupOf(request)?.writeError;
+    if (writeError === undefined) return writeProblem(writer, error, request, reply);
+    writer.stamp(request, reply);
+    writer.note(request, error.status);
+    return writeError(error, request, reply);
   };
 
   // Bodies stay bytes until the route is known: signatures and idempotency are about the bytes.
   app.removeAllContentTypeParsers();
   app.addContentTypeParser('*', { parseAs: 'buffer' }, (_request, body, done) => done(null, body));
-  app.addHook(
-    'onRequest',
-    hook((request, reply) => {
-      stamp(request, reply);
-      if (!stopping) return;
-      void reply.header('connection', 'close');
-      throw new StoaError('closed', 'The server is stopping.', { fix: 'Try again shortly.' });
-    }),
-  );
-  app.addHook('onResponse', (request, reply, done) => {
-    const route = request.routeOptions.config.route?.path ?? 'none';
-    metrics.answered(request.method, route, reply.statusCode, reply.elapsedTime);
-    if (logger.isLevelEnabled('debug')) logger.debug({ request: request.id, method: request.method, route, status: reply.statusCode, ms: reply.elapsedTime }, 'answered');
-    done();
-  });
   app.addHook('preClose', (done) => {
     stopping = true;
     streams.stop();
@@ -130,6 +122,8 @@ export function createApp(stoa: Stoa, options: AppOptions = {}): FastifyInstance
   app.setErrorHandler(answerError);
   const matchers = routes.map((route) => ({ route, pattern: patternOf(route.path) }));
   app.setNotFoundHandler(async (request, reply) => {
+    request.startedMs = performance.now();
+    refuseWhileStopping(services, reply);
     await groupOf(request)?.onRequest?.(request, reply);
     const allowed = matchers.filter(({ pattern }) => pattern.test(pathOf(request))).map(({ route }) => route.method);
     return answerError(unknownRoute(request, reply, allowed), request, reply);
@@ -143,6 +137,8 @@ export function createApp(stoa: Stoa, options: AppOptions = {}): FastifyInstance
     hostCheck: new HostCheck(options.host ?? '127.0.0.1', options.allowedHosts, options.allowedOrigins),
     rateLimit: requestsPerMinuteMax > 0 ? new RateLimit(requestsPerMinuteMax) : undefined,
     lastSeen: new LastSeen(stoa),
+    writer,
+    isStopping: () => stopping,
   };
   for (const group of groups) for (const route of group.routes) addRoute(app, route, group, services);
   return app;
@@ -168,23 +164,11 @@ function requestIds(): () => string {
   };
 }
 
-const securityHeaders = {
-  'x-content-type-options': 'nosniff',
-  'x-frame-options': 'DENY',
-  'referrer-policy': 'no-referrer',
-  'strict-transport-security': 'max-age=31536000',
-  'content-security-policy': "default-src 'none'; frame-ancestors 'none'",
-} as const;
-
-function stamp(request: FastifyRequest, reply: FastifyReply): void {
-  void reply.header('request-id', request.id).headers(securityHeaders);
-}
-
-const writeProblem: ErrorWriter = (error, request, reply) => {
+function writeProblem(writer: AnswerWriter, error: StoaError, request: FastifyRequest, reply: FastifyReply): FastifyReply {
   if (error.code === 'unauthenticated') void reply.header('www-authenticate', 'Bearer realm="stoa"');
   if (error.status === 503 && !reply.hasHeader('retry-after')) void reply.header('retry-after', '1');
-  return reply.code(error.status).header('content-type', 'application/problem+json; charset=utf-8').send(JSON.stringify(problemOf(error, request.id)));
-};
+  return writer.text(request, reply, error.status, 'application/problem+json; charset=utf-8', JSON.stringify(problemOf(error, request.id)));
+}
 
 function pathOf(request: FastifyRequest): string {
   return request.url.split('?', 1)[0] as string;

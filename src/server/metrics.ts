@@ -21,7 +21,7 @@ export class Metrics {
   constructor(stoa: Stoa, streams: EventStreams) {
     const registers = [this.registry];
     this.#requests = new Counter({ name: 'stoa_http_requests_total', help: 'Requests answered.', labelNames: ['method', 'route', 'status'], registers, collect: () => this.#addPending() });
-    this.#requestSeconds = new Histogram({ name: 'stoa_http_request_seconds', help: 'Time from the first byte of a request to the end of its answer.', buckets: secondsBuckets, registers });
+    this.#requestSeconds = new Histogram({ name: 'stoa_http_request_seconds', help: 'Time from the headers of a request until its answer was handed to the socket.', buckets: secondsBuckets, registers });
     gauge(registers, 'stoa_streams_open', 'Event streams that are open.', () => streams.count);
     this.#measureKernel(stoa);
   }

@@ -7,6 +7,7 @@ import type { Stoa } from '../index.js';
 import { type FieldError, fieldErrors, invalidFields } from '../validate.js';
 import { type Authenticator, callerOf, missingCredentials } from './authentication.js';
 import { conditionsOf, entityTag, isNotModified } from './conditions.js';
+import type { AnswerWriter } from './answer-writer.js';
 import type { EventStreams } from './event-stream.js';
 import type { RouteGroup } from './group.js';
 import type { HostCheck } from './host-check.js';
@@ -24,6 +25,8 @@ export interface PipelineServices {
   /** Undefined: no limit. */
   rateLimit: RateLimit | undefined;
   lastSeen: LastSeen;
+  writer: AnswerWriter;
+  isStopping: () => boolean;
 }
 
 declare module 'fastify' {
@@ -31,6 +34,7 @@ declare module 'fastify' {
     caller: Caller | null;
     /** The bytes of the body as they arrived. */
     rawBody: Buffer;
+    startedMs: number;
   }
   interface FastifyContextConfig {
     route?: Route;
@@ -43,25 +47,29 @@ const jsonTypes: readonly string[] = ['application/json'];
 const jsonContentType = 'application/json; charset=utf-8';
 
 export function addRoute(app: FastifyInstance, route: Route, group: RouteGroup, services: PipelineServices): void {
-  const before = [group.onRequest, guard(route, services), authentication(route, group, services)].filter((step) => step !== undefined);
+  const steps = [group.onRequest, guard(route, services), authentication(route, group, services)].filter((step) => step !== undefined);
   app.route({
     method: route.method,
     url: route.path.replaceAll(/\{(\w+)\}/g, ':$1'),
     bodyLimit: services.stoa.limits[route.bodyLimit ?? 'bodyBytesMax'],
     config: { route, group },
-    onRequest: before.map((step) => hook(step)),
+    onRequest: beforeBody(steps, services),
     handler: (request, reply) => handle(route, group, services, request, reply),
   });
 }
 
 type Step = (request: FastifyRequest, reply: FastifyReply) => void | Promise<void>;
 
-/** A step as a hook that costs no promise when the step is synchronous: Fastify waits for a promise or for `done`. */
-export function hook(step: Step): (request: FastifyRequest, reply: FastifyReply, done: (error?: Error) => void) => void | Promise<void> {
-  return (request, reply, done) => {
+/** All steps as one hook, which costs no promise while they are synchronous: Fastify waits for a promise or for `done`. */
+function beforeBody(steps: readonly Step[], services: PipelineServices) {
+  return (request: FastifyRequest, reply: FastifyReply, done: (error?: Error) => void): void | Promise<void> => {
+    request.startedMs = performance.now();
     try {
-      const result = step(request, reply);
-      if (result instanceof Promise) return result;
+      refuseWhileStopping(services, reply);
+      for (let index = 0; index < steps.length; index += 1) {
+        const result = (steps[index] as Step)(request, reply);
+        if (result instanceof Promise) return finishSteps(result, steps.slice(index + 1), request, reply);
+      }
     } catch (error) {
       // Fastify takes whatever was thrown; the error handler sorts it.
       done(error as Error);
@@ -70,6 +78,17 @@ export function hook(step: Step): (request: FastifyRequest, reply: FastifyReply,
     done();
     return undefined;
   };
+}
+
+async function finishSteps(running: Promise<void>, rest: readonly Step[], request: FastifyRequest, reply: FastifyReply): Promise<void> {
+  await running;
+  for (const step of rest) await step(request, reply);
+}
+
+export function refuseWhileStopping({ isStopping }: Pick<PipelineServices, 'isStopping'>, reply: FastifyReply): void {
+  if (!isStopping()) return;
+  void reply.header('connection', 'close');
+  throw new StoaError('closed', 'The server is stopping.', { fix: 'Try again shortly.' });
 }
 
 /** By the route's own path, not the request's: that has many spellings. */
@@ -122,7 +141,7 @@ async function handle(route: Route, group: RouteGroup, services: PipelineService
   if (late !== undefined && request.caller === null && !isForAnyoneAlone(route)) await prove(late, route, services, request, reply);
   const context = contextOf(route, services, request, reply, rawBody);
   const handled = route.handler(context);
-  return write(route, request, reply, handled instanceof Promise ? await handled : handled);
+  return write(route, services.writer, request, reply, handled instanceof Promise ? await handled : handled);
 }
 
 function isForAnyoneAlone(route: Route): boolean {
@@ -187,27 +206,34 @@ function requireContentType(request: FastifyRequest, accepted: readonly string[]
   });
 }
 
-function write(route: Route, request: FastifyRequest, reply: FastifyReply, handled: unknown): unknown {
-  if (handled === streaming) return reply;
+function write(route: Route, writer: AnswerWriter, request: FastifyRequest, reply: FastifyReply, handled: unknown): unknown {
+  if (handled === streaming) {
+    writer.note(request, 200);
+    return reply;
+  }
   const { status, body, headers } = handled instanceof Answer ? handled : { status: route.defaultStatus, body: handled as unknown, headers: undefined };
-  void reply.code(status);
   if (headers !== undefined) void reply.headers(headers);
   const content = route.answers[status];
   if (content === undefined) throw new StoaError('internal', `${route.method} ${route.path} does not declare the status ${status}.`);
-  if (content === null) return reply.send();
+  if (content === null) return writeOther(writer, request, reply, status, undefined);
   if ('contentType' in content) {
     if (!reply.hasHeader('content-type')) void reply.header('content-type', content.contentType);
-    return reply.send(body);
+    return writeOther(writer, request, reply, status, body);
   }
-  if (route.versioned === true) {
-    const version = versionOf(body);
-    if (version !== undefined) {
-      void reply.header('etag', entityTag(version));
-      if (!route.writes && isNotModified(request.headers['if-none-match'], version)) return reply.code(304).send();
-    }
+  const version = route.versioned === true ? versionOf(body) : undefined;
+  const etag = version === undefined ? undefined : entityTag(version);
+  if (version !== undefined && !route.writes && isNotModified(request.headers['if-none-match'], version)) {
+    void reply.header('etag', etag);
+    return writeOther(writer, request, reply, 304, undefined);
   }
-  void reply.header('content-type', jsonContentType);
-  return reply.send(body instanceof JsonText ? body.text : JSON.stringify(body));
+  return writer.text(request, reply, status, jsonContentType, body instanceof JsonText ? body.text : JSON.stringify(body), etag);
+}
+
+function writeOther(writer: AnswerWriter, request: FastifyRequest, reply: FastifyReply, status: number, body: unknown): unknown {
+  const given = reply.getHeaders();
+  writer.stamp(request, reply);
+  writer.note(request, status);
+  return reply.headers(given).code(status).send(body);
 }
 
 function versionOf(body: unknown): number | undefined {

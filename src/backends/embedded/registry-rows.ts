@@ -46,9 +46,9 @@ export function readAgent(reader: Reader, user: Buffer, agent: Buffer): StoredAg
 /** The agent with this id, or undefined where there is none or (with a user) where it is somebody else's. */
 export function findAgent(reader: Reader, user: Buffer | null, agentId: string): StoredAgent | undefined {
   const agent = idBytes(agentId);
-  const owner = reader.get(families.agentsById, agent);
-  if (owner === undefined || (user !== null && !owner.equals(user))) return undefined;
-  return readAgent(reader, owner, agent);
+  // With its owner the agent's own row is found at once; the index is for those who know only the id.
+  const owner = user ?? reader.get(families.agentsById, agent);
+  return owner === undefined ? undefined : readAgent(reader, owner, agent);
 }
 
 /** Every index entry that follows from an agent's record and meta. */
