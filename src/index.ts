@@ -23,6 +23,9 @@ import { RegistryService } from './registry/service.js';
 import { type Secrets, openSecrets } from './secrets/secrets.js';
 import { WorkspacesService } from './workspaces/service.js';
 
+export { StoaError } from './errors.js';
+export { type Caller, operatorCaller } from './identity/caller.js';
+
 export interface StoaOptions {
   /** The data directory; made when it is not there. */
   data: string;
