@@ -16,6 +16,7 @@ export const limitDefinitions = {
   redoBytesMax: { default: 1024 * 1024 * 1024, about: 'Size after which the oldest entries leave the redo log, backed up or not.' },
   sweepStepMax: { default: 256, about: 'Timers handled in one step of the sweeper.' },
   shardsMax: { default: 256, about: 'Shards of a data directory.' },
+  doctorFindingsMax: { default: 1_000, about: 'Damages that one examination lists; all are counted.' },
 
   // Wire
   bodyBytesMax: { default: 17 * 1024 * 1024, about: 'Bytes of a request body.' },

@@ -172,6 +172,20 @@ export const commandTree: readonly CommandDefinition[] = [
     action: async () => (await import('./commands/inspect.js')).inspect,
   },
   {
+    usage: 'doctor',
+    about: 'Look for rows that do not fit each other; ends with 1 when damage remains',
+    options: [['--repair', 'Mend what can be mended']],
+    examples: ['stoa doctor', 'stoa doctor --repair --json'],
+    action: async () => (await import('./commands/doctor.js')).doctor,
+  },
+  {
+    usage: 'reshard',
+    about: 'Copy a data directory that no server uses into a new one with another number of shards',
+    options: [['--from <directory>', 'The directory as it is (--data unless given)'], ['--to <directory>', 'The directory to make'], ['--shards <n>', 'Shards of the new directory, 1 to 256']],
+    examples: ['stoa reshard --from ./data --to ./data-8 --shards 8'],
+    action: async () => (await import('./commands/reshard.js')).reshard,
+  },
+  {
     usage: 'config',
     about: 'Every setting, its value and where it came from',
     options: settingOptions,

@@ -52,19 +52,39 @@ export function familyNamed(stores: readonly Store[], name: string): string {
   });
 }
 
+export interface InspectOptions {
+  prefix: Buffer;
+  limit: number;
+  from?: InspectPosition | undefined;
+  /** What a domain knows of a row; undefined where it knows nothing. */
+  decode?: (family: string, key: Buffer, value: Buffer) => unknown;
+}
+
 /** A page of entries in key order, shard by shard. */
-export function inspectFamily(stores: readonly Store[], family: string, options: { prefix: Buffer; limit: number; from?: InspectPosition | undefined }): InspectPage {
+export function inspectFamily(stores: readonly Store[], family: string, { prefix, limit, from, decode }: InspectOptions): InspectPage {
   const items: InspectedEntry[] = [];
-  for (let shard = options.from?.shard ?? 0; shard < stores.length; shard += 1) {
-    const after = options.from?.shard === shard ? options.from.after : undefined;
-    const { gte, ...bounds } = prefixRange(options.prefix);
-    const range = { ...bounds, ...(after === undefined ? gte !== undefined && gte.length > 0 && { gte } : { gt: after }), limit: options.limit - items.length };
-    for (const { key, value } of (stores[shard] as Store).range(family, range)) {
-      items.push({ key: key.toString('hex'), value: value.toString('hex'), decoded: decodeValue(value) });
-      if (items.length === options.limit) return { items, next: { shard, after: Buffer.from(key) } };
+  let last: InspectPosition | undefined;
+  for (let shard = from?.shard ?? 0; shard < stores.length; shard += 1) {
+    const { gte, ...bounds } = prefixRange(prefix);
+    const start = from?.shard === shard ? { gt: from.after } : gte !== undefined && gte.length > 0 ? { gte } : {};
+    for (const { key, value } of (stores[shard] as Store).range(family, { ...bounds, ...start })) {
+      // One more than the page holds is there: only then is there a next page.
+      if (items.length === limit) return { items, next: last };
+      items.push({ key: key.toString('hex'), value: value.toString('hex'), decoded: decodedOf(family, key, value, decode) });
+      last = { shard, after: Buffer.from(key) };
     }
   }
   return { items, next: undefined };
+}
+
+/** A row that its domain cannot read is shown as its bytes alone: to look at such a row is what this is for. */
+function decodedOf(family: string, key: Buffer, value: Buffer, decode: InspectOptions['decode']): unknown {
+  try {
+    const known = decode?.(family, key, value);
+    return known === undefined ? decodeValue(value) : plain(known);
+  } catch {
+    return null;
+  }
 }
 
 /** Families keep JSON, CBOR or bare bytes; bytes that happen to be a CBOR number are still bytes. */

@@ -1,5 +1,8 @@
 import { spawn } from 'node:child_process';
 import { beforeAll, describe, expect, test } from 'vitest';
+import { embeddedFamilies } from '../../src/backends/embedded/families.js';
+import { openKernel } from '../../src/kernel/kernel.js';
+import { limitsWith } from '../../src/limits.js';
 import { builtProgram } from '../servers/shared.js';
 import { type RunningServer, useProgram } from './program.js';
 
@@ -205,5 +208,36 @@ describe('help', () => {
 
   test('names the version', async () => {
     expect((await stoa(['--version'])).stdout).toMatch(/^\d+\.\d+\.\d+\n$/);
+  });
+});
+
+describe('without a server', () => {
+  test('the doctor finds nothing wrong, and mends an index entry that was lost', async () => {
+    const own = path('doctored');
+    const created = (await stoa(['agents', 'create', 'patient', '--user', 'doc', '--data', own, '--json'])).json<Agent>();
+    const healthy = await stoa(['doctor', '--data', own, '--json']);
+    expect(healthy.json()).toMatchObject({ found: 0, remaining: 0, findings: [] });
+    expect(healthy.status).toBe(0);
+
+    const kernel = await openKernel({ dataDir: own, families: embeddedFamilies, limits: limitsWith() });
+    await kernel.root.transact((tx) => tx.delete('registry/agents_by_id', Buffer.from(created.agent_id, 'hex')));
+    await kernel.close();
+
+    const sick = await stoa(['doctor', '--data', own, '--json']);
+    expect(sick.status).toBe(1);
+    expect(sick.json<{ findings: object[] }>().findings).toMatchObject([{ family: 'registry/agents_by_id', kind: 'missing', repaired: false }]);
+    const mended = await stoa(['doctor', '--repair', '--data', own, '--json']);
+    expect(mended.json()).toMatchObject({ found: 1, repaired: 1, remaining: 0 });
+    expect(mended.status).toBe(0);
+    expect((await stoa(['agents', 'get', created.agent_id, '--data', own, '--json'])).json<Agent>().name).toBe('patient');
+  });
+
+  test('re-sharding says what it needs, and touches nothing that is there', async () => {
+    const from = path('one-shard');
+    await stoa(['agents', 'ls', '--data', from]);
+    expect((await stoa(['reshard', '--from', from, '--to', path('four'), '--shards', '0'])).status).toBe(2);
+    expect((await stoa(['reshard', '--from', from, '--shards', '4', '--json'])).error().fix).toContain('--to');
+    expect((await stoa(['reshard', '--from', from, '--to', data, '--shards', '4'])).status).toBe(5);
+    expect((await stoa(['reshard', '--from', path('nowhere'), '--to', path('four'), '--shards', '4'])).status).toBe(4);
   });
 });

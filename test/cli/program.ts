@@ -64,7 +64,10 @@ export function useProgram(): { directory(): string; path(name: string): string;
         status,
         stdout,
         stderr,
-        json: <Body>() => JSON.parse(stdout) as Body,
+        json: <Body>() => {
+          if (stdout === '') throw new Error(`stoa ${args.join(' ')} ended with ${status} and no data:\n${stderr}`);
+          return JSON.parse(stdout) as Body;
+        },
         error: () => JSON.parse(stderr.trim().split('\n').at(-1) ?? '') as { code: string; detail: string; fix?: string },
       };
     },

@@ -4,6 +4,7 @@ import { agentSessionRoutes } from './agent-sessions.js';
 import { agentRoutes } from './agents.js';
 import { changeRoutes } from './changes.js';
 import { dataRoutes } from './data.js';
+import { doctorRoutes } from './doctor.js';
 import { healthRoutes } from './health.js';
 import { inspectRoutes } from './inspect.js';
 import { operationRoutes } from './operations.js';
@@ -32,6 +33,7 @@ const platform: RouteGroup = {
     ...changeRoutes,
     ...operationRoutes,
     ...inspectRoutes,
+    ...doctorRoutes,
     ...healthRoutes,
     ...referenceRoutes,
   ],

@@ -1,5 +1,6 @@
 /** The raw families of the store, for the operator. */
 import { z } from 'zod';
+import { decodeEmbeddedEntry } from '../../backends/embedded/inspect.js';
 import { familyNamed, familyStats, inspectFamily } from '../../kernel/inspect.js';
 import { decodeCursor, encodeCursor, pageLimit } from '../../paging.js';
 import { pathSegment } from '../path-segment.js';
@@ -42,7 +43,7 @@ export const inspectRoutes = [
       // A cursor is the number of the shard and the last key of the page before.
       const cursor = decodeCursor(list, query.cursor);
       const from = cursor === null ? undefined : { shard: cursor.readUInt8(0), after: cursor.subarray(1) };
-      const { items, next } = inspectFamily(stores, family, { prefix, limit: pageLimit(query.limit, stoa.limits), from });
+      const { items, next } = inspectFamily(stores, family, { prefix, limit: pageLimit(query.limit, stoa.limits), from, decode: decodeEmbeddedEntry });
       return { items, next_cursor: next === undefined ? null : encodeCursor(list, Buffer.concat([Buffer.of(next.shard), next.after])) };
     },
   }),

@@ -1,0 +1,8 @@
+/** Every check of the embedded backend, in the order of repair: what `stoa doctor` runs. */
+import type { Check } from '../../kernel/doctor.js';
+import type { Kernel } from '../../kernel/kernel.js';
+import { registryChecks } from './doctor-registry.js';
+
+export function embeddedChecks(kernel: Kernel): Check[] {
+  return [...registryChecks(kernel)];
+}

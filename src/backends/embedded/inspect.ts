@@ -1,0 +1,7 @@
+/** What a row of any family says, where its domain knows better than its bytes. */
+import { decodeRegistryEntry } from './registry-inspect.js';
+
+/** Undefined for a family that no domain decodes. Throws for a row that cannot be read. */
+export function decodeEmbeddedEntry(family: string, key: Buffer, value: Buffer): unknown {
+  return decodeRegistryEntry(family, key, value);
+}
