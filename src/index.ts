@@ -1,11 +1,13 @@
 /** The library: what `openStoa` gives is all that server, CLI and MCP use. */
 import { openDataBackend } from './backends/open-datastore.js';
 import { EmbeddedDataStore } from './backends/embedded/datastore.js';
+import { EmbeddedCommit } from './backends/embedded/commit.js';
 import { EmbeddedIdentity } from './backends/embedded/identity.js';
 import { embeddedFamilies } from './backends/embedded/families.js';
 import { EmbeddedRegistry } from './backends/embedded/registry.js';
 import { UserVerbs } from './backends/embedded/registry-users.js';
 import { openEmbeddedWorkspaces } from './backends/embedded/workspaces.js';
+import { CommitService } from './commit/service.js';
 import { ChangesService } from './changes/service.js';
 import { DataService } from './datastore/service.js';
 import { messageOf } from './errors.js';
@@ -15,6 +17,7 @@ import { newOperatorToken } from './identity/tokens.js';
 import { userKey } from './identity/user-key.js';
 import type { EngineName, StoreConfig } from './kernel/engine.js';
 import { type BackupSchedule, BackupScheduler } from './kernel/backup-schedule.js';
+import { Joint } from './kernel/joint.js';
 import { type Kernel, openKernel } from './kernel/kernel.js';
 import type { GroupFacts } from './kernel/store.js';
 import type { Change } from './kernel/transaction.js';
@@ -55,6 +58,7 @@ export interface Stoa {
   readonly workspaces: WorkspacesService;
   readonly secrets: Secrets;
   readonly changes: ChangesService;
+  readonly commit: CommitService;
   /** The operator's own token, as it is in `operator.token`. */
   readonly operatorToken: string;
   /** False: acknowledged writes may be lost with the machine. */
@@ -102,6 +106,7 @@ export async function openStoa(options: StoaOptions): Promise<Stoa> {
     const workspaces = await openWorkspaces(kernel, registryPort, secrets, onError);
     const data = await openData(kernel, options.datastore ?? 'embedded', onError);
     const changes = new ChangesService(kernel.feed, limits);
+    const commit = openCommit(kernel, data);
     const backups = options.backups && new BackupScheduler(kernel, options.backups, { onBackup: () => undefined, onError });
     kernel.start();
     backups?.start();
@@ -116,6 +121,7 @@ export async function openStoa(options: StoaOptions): Promise<Stoa> {
       workspaces,
       secrets,
       changes,
+      commit,
       operatorToken,
       syncWrites: options.storeConfig?.sync_writes !== false,
       onError,
@@ -168,4 +174,18 @@ async function openData(kernel: Kernel, url: string, onError: (error: unknown, a
     });
   };
   return new DataService({ port: await openDataBackend(url, { limits, nowMs }), limits, nowMs, feed, onError, announce });
+}
+
+/** The same services once more, over a kernel that joins what they write. Data in another database stays outside. */
+function openCommit(kernel: Kernel, data: DataService): CommitService {
+  const joint = new Joint(kernel);
+  const { limits, feed } = kernel;
+  const users = new UserVerbs(limits);
+  const joinsData = data.port instanceof EmbeddedDataStore;
+  const port = new EmbeddedDataStore({ kernel: joint.kernel, ensureUser: (tx, user) => void users.ensure(tx, user) });
+  const services = {
+    data: joinsData ? new DataService({ port, limits, nowMs: () => kernel.nowMs(), feed, tracker: data.tracker }) : null,
+    registry: new RegistryService({ port: new EmbeddedRegistry(joint.kernel), limits }),
+  };
+  return new CommitService({ port: new EmbeddedCommit(joint, services), limits, position: () => feed.position });
 }

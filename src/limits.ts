@@ -35,6 +35,8 @@ export const limitDefinitions = {
   pathSegmentCharactersMax: { default: 8_192, about: 'Characters of one parameter in a path.' },
   requestsPerMinuteMax: { default: 0, about: 'Requests a minute on /v1 from one caller; 0 means no limit.' },
 
+  commitStepsMax: { default: 1_000, about: 'Checks and operations of one commit.' },
+
   // Identity
   userIdBytesMax: { default: 256, about: 'Bytes of a user id.' },
   agentHeaderBytesMax: { default: 256, about: 'Bytes of the agent name in Stoa-Agent.' },

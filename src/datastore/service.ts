@@ -27,6 +27,8 @@ export interface DataServiceOptions {
   announce?: Announce | null;
   /** Where `watch` listens. */
   feed?: ChangeFeed | undefined;
+  /** Shared by services over the same documents; a new one unless given. */
+  tracker?: AccessTracker;
   /** Faults that no caller waits for: counted reads that could not be written yet. */
   onError?: (error: unknown, about: string) => void;
 }
@@ -72,7 +74,7 @@ export class DataService {
     this.#rules = { limits: this.limits, nowMs: this.#nowMs };
     this.#feed = options.feed;
     this.#onError = options.onError ?? ((error, about) => process.emitWarning(`${about}: ${messageOf(error)}`));
-    this.tracker = new AccessTracker({
+    this.tracker = options.tracker ?? new AccessTracker({
       port: options.port,
       entriesMax: options.limits.trackedReadsMax,
       nowMs: this.#nowMs,

@@ -31,7 +31,7 @@ export const idempotencyTimer = 'idempotency';
  */
 export function once<T>(tx: Transaction, idempotency: Idempotency | null, body: () => T, options: { keep?: boolean } = {}): T {
   if (idempotency === null) return body();
-  const key = blake3(Buffer.from(JSON.stringify([idempotency.scope, idempotency.key])));
+  const key = rowKey(idempotency);
   const stored = tx.get(kernelFamilies.idempotency, key);
   const kept = stored === undefined ? undefined : (JSON.parse(stored.toString()) as Kept);
   if (kept !== undefined && kept.expiresAtMs > tx.nowMs) return answerAgain<T>(kept, idempotency);
@@ -41,6 +41,20 @@ export function once<T>(tx: Transaction, idempotency: Idempotency | null, body: 
   tx.put(kernelFamilies.idempotency, key, Buffer.from(JSON.stringify(value)));
   tx.schedule({ atMs: expiresAtMs, kind: idempotencyTimer, reference: key });
   return result;
+}
+
+/** Keeps the answer to a request that `once` let through without one. */
+export function keepAnswer(tx: Transaction, idempotency: Idempotency, result: unknown): void {
+  const key = rowKey(idempotency);
+  const stored = tx.get(kernelFamilies.idempotency, key);
+  if (stored === undefined) return;
+  const { fingerprint, expiresAtMs } = JSON.parse(stored.toString()) as Kept;
+  const value: Kept = { fingerprint, expiresAtMs, result };
+  tx.put(kernelFamilies.idempotency, key, Buffer.from(JSON.stringify(value)));
+}
+
+function rowKey({ scope, key }: Idempotency): Buffer {
+  return blake3(Buffer.from(JSON.stringify([scope, key])));
 }
 
 /** Forgets an answer whose time is over. */
@@ -56,7 +70,7 @@ function answerAgain<T>(kept: Kept, idempotency: Idempotency): T {
     throw new StoaError('idempotency_mismatch', 'This Idempotency-Key was used before with another request.', { fix: 'Use a new key for a new request.' });
   }
   if (kept.secret === true) {
-    throw new StoaError('idempotency_unrepeatable', 'This request was carried out before; its answer held a secret and was not kept.', {
+    throw new StoaError('idempotency_unrepeatable', 'This request was carried out before; its answer was not kept.', {
       fix: 'List what exists, and create anew under a new key where the secret is lost.',
     });
   }

@@ -120,6 +120,10 @@ export function inlineValue(row: Buffer): string {
   return row.toString('utf8', prefixBytes + row.readUInt32BE(10));
 }
 
+export function versionOfRow(row: Buffer): number {
+  return headOf(row)[1];
+}
+
 export function sizeOfRow(row: Buffer): number {
   return headOf(row)[9];
 }

@@ -3,6 +3,7 @@ import type { RouteGroup } from '../group.js';
 import { agentSessionRoutes } from './agent-sessions.js';
 import { agentRoutes } from './agents.js';
 import { changeRoutes } from './changes.js';
+import { commitRoutes } from './commit.js';
 import { dataRoutes } from './data.js';
 import { doctorRoutes } from './doctor.js';
 import { healthRoutes } from './health.js';
@@ -30,6 +31,7 @@ const platform: RouteGroup = {
     ...secretRoutes,
     ...userRoutes,
     ...tokenRoutes,
+    ...commitRoutes,
     ...changeRoutes,
     ...operationRoutes,
     ...inspectRoutes,

@@ -1,0 +1,96 @@
+/** Commits on the kernel: the operations' transactions joined into one. */
+import { CheckFailed, type CommitPort, OperationFailed } from '../../commit/port.js';
+import { type CommitServices, runOperation } from '../../commit/operations.js';
+import type { Check, Operation } from '../../commit/schemas.js';
+import { StoaError } from '../../errors.js';
+import type { Caller } from '../../identity/caller.js';
+import { userKey } from '../../identity/user-key.js';
+import { type Joint, OperationRefused } from '../../kernel/joint.js';
+import { type Idempotency, keepAnswer, once } from '../../kernel/once.js';
+import type { Transaction } from '../../kernel/transaction.js';
+import { idBytes, parseAgentId } from '../../registry/ids.js';
+import { dataFamilies, documentKey, isLiveRow, versionOfRow } from './datastore-rows.js';
+import { findAgent, readLease } from './registry-rows.js';
+
+/** A repeat under the same key: what was answered the first time. */
+class AnsweredBefore extends Error {
+  constructor(readonly results: unknown[]) {
+    super('This commit was made before.');
+    this.name = 'AnsweredBefore';
+  }
+}
+
+export class EmbeddedCommit implements CommitPort {
+  readonly #joint: Joint;
+  readonly #services: CommitServices;
+
+  /** `services` are built over `joint.kernel`. */
+  constructor(joint: Joint, services: CommitServices) {
+    this.#joint = joint;
+    this.#services = services;
+  }
+
+  async commit(caller: Caller, checks: readonly Check[], operations: readonly Operation[], idempotency: Idempotency | null): Promise<unknown[]> {
+    const steps = operations.map((operation) => () => runOperation(this.#services, caller, operation));
+    try {
+      const results = await this.#joint.commit(steps, (tx) => {
+        const before = madeBefore(tx, idempotency);
+        if (before !== undefined) throw new AnsweredBefore(before);
+        checkAll(tx, caller, checks);
+      });
+      if (idempotency !== null) await this.#joint.kernel.storeOf(userKey(caller.user)).transact((tx) => keepAnswer(tx, idempotency, results));
+      return results;
+    } catch (error) {
+      if (error instanceof AnsweredBefore) return error.results;
+      throw error instanceof OperationRefused ? new OperationFailed(error.index, error.reason) : error;
+    }
+  }
+}
+
+/** The answers to the same key before; otherwise notes, with this commit, that the key is used. */
+function madeBefore(tx: Transaction, idempotency: Idempotency | null): unknown[] | undefined {
+  let isFirst = false;
+  const note = (): unknown[] => {
+    isFirst = true;
+    return [];
+  };
+  // Only the fact goes into the commit: the answers are known when it is done, and are kept then.
+  const answers = once(tx, idempotency, note, { keep: false });
+  return isFirst ? undefined : answers;
+}
+
+function checkAll(tx: Transaction, caller: Caller, checks: readonly Check[]): void {
+  for (const [index, check] of checks.entries()) {
+    const failure = failureOf(tx, caller, check);
+    if (failure !== undefined) throw new CheckFailed(index, failure);
+  }
+}
+
+function failureOf(tx: Transaction, caller: Caller, check: Check): StoaError | undefined {
+  switch (check.check) {
+    case 'data': {
+      const row = tx.get(dataFamilies.documents, documentKey({ user: caller.user, namespace: check.namespace }, check.key));
+      const current = row === undefined || !isLiveRow(row, tx.nowMs) ? 0 : versionOfRow(row);
+      return current === (check.version ?? 0) ? undefined : versionFailure(`The document "${check.key}" in "${check.namespace}"`, current, check.version ?? 0);
+    }
+    case 'agent': {
+      const current = agentOf(tx, caller, check.agent_id)?.meta.version ?? 0;
+      return current === check.version ? undefined : versionFailure(`The agent ${check.agent_id}`, current, check.version);
+    }
+    case 'lease': {
+      const agent = agentOf(tx, caller, check.agent_id);
+      const current = agent === undefined ? 0 : (readLease(tx, idBytes(agent.record.agent_id))?.fence ?? 0);
+      if (current === check.fence) return undefined;
+      return new StoaError('fenced', `The lease of the agent ${check.agent_id} has the number ${current}, not ${check.fence}.`);
+    }
+  }
+}
+
+function agentOf(tx: Transaction, caller: Caller, agentId: string): ReturnType<typeof findAgent> {
+  return findAgent(tx, caller.everyUser ? null : userKey(caller.user), parseAgentId(agentId));
+}
+
+function versionFailure(what: string, current: number, expected: number): StoaError {
+  const now = current === 0 ? 'is not there' : `has version ${current}`;
+  return new StoaError('version_conflict', `${what} ${now}; ${expected === 0 ? 'it must not be there' : `version ${expected} was expected`}.`);
+}

@@ -1,0 +1,56 @@
+/** Each operation of a commit as the call of a service: the same code as the operation alone. */
+import type { DataService } from '../datastore/service.js';
+import { StoaError } from '../errors.js';
+import type { Caller } from '../identity/caller.js';
+import type { RegistryService } from '../registry/service.js';
+import type { Operation } from './schemas.js';
+
+/** The services of every domain that can take part. */
+export interface CommitServices {
+  /** Null where the data is kept in a database that can't join. */
+  data: DataService | null;
+  registry: RegistryService;
+}
+
+export function runOperation(services: CommitServices, caller: Caller, operation: Operation): Promise<unknown> {
+  switch (operation.op) {
+    case 'data.set': {
+      const { namespace, key, value, if_version: ifVersion, metadata, ttl, expiresAt } = operation;
+      return dataOf(services).set(caller, namespace, key, value, { metadata, ttl, expiresAt, ifVersion });
+    }
+    case 'data.delete':
+      return deleted(dataOf(services).delete(caller, operation.namespace, operation.key, { ifVersion: operation.if_version }));
+    case 'data.increment':
+      return dataOf(services).increment(caller, operation.namespace, operation.key, operation.by, { ifVersion: operation.if_version });
+    case 'data.append':
+      return dataOf(services).append(caller, operation.namespace, operation.key, operation.items, { ifVersion: operation.if_version });
+    case 'agent.create': {
+      const { op: _, ...input } = operation;
+      return services.registry.createAgent(caller, input);
+    }
+    case 'agent.update': {
+      const { op: _, agent_id, if_version: ifVersion, fence, ...input } = operation;
+      return services.registry.updateAgent(fenced(caller, fence), agent_id, input, { ifVersion });
+    }
+    case 'agent.heartbeat': {
+      const { op: _, agent_id, fence, ...input } = operation;
+      return services.registry.heartbeat(fenced(caller, fence), agent_id, input);
+    }
+  }
+}
+
+async function deleted(outcome: Promise<boolean>): Promise<{ deleted: boolean }> {
+  return { deleted: await outcome };
+}
+
+/** A fencing number of the operation's own counts before the one of the request. */
+function fenced(caller: Caller, fence: number | undefined): Caller {
+  return fence === undefined ? caller : { ...caller, fence };
+}
+
+function dataOf({ data }: CommitServices): DataService {
+  if (data !== null) return data;
+  throw new StoaError('unsupported', 'The data store is kept in a database that cannot take part in a commit.', {
+    fix: 'Keep the data store embedded, or write to it apart from the commit.',
+  });
+}

@@ -1,0 +1,68 @@
+/** What a commit takes and answers: checks that must hold, and operations that are done together. */
+import { z } from 'zod';
+import { setDocumentSchema } from '../datastore/schemas.js';
+import { createAgentSchema, heartbeatSchema, updateAgentSchema } from '../registry/schemas.js';
+
+const namespace = z.string().default('default').describe('`default` unless given');
+const version = z.int().min(0).optional().describe('Only over this version; 0 only where there is none yet');
+const fence = z.int().min(0).optional().describe('The fencing number of the lease that the caller holds');
+const agentId = z.string().describe('64 hexadecimal digits');
+
+export const checkSchema = z
+  .discriminatedUnion('check', [
+    z.strictObject({
+      check: z.literal('data'),
+      namespace,
+      key: z.string(),
+      version: z.int().min(0).nullable().describe('The version that must be current; 0 or null: there must be no document'),
+    }),
+    z.strictObject({ check: z.literal('agent'), agent_id: agentId, version: z.int().min(1) }),
+    z.strictObject({ check: z.literal('lease'), agent_id: agentId, fence: z.int().min(0).describe('The number that the lease of the agent must have') }),
+  ])
+  .meta({ id: 'CommitCheck' });
+export type Check = z.output<typeof checkSchema>;
+
+export const operationSchema = z
+  .discriminatedUnion('op', [
+    setDocumentSchema.extend({ op: z.literal('data.set'), namespace, key: z.string(), if_version: version }),
+    z.strictObject({ op: z.literal('data.delete'), namespace, key: z.string(), if_version: version }),
+    z.strictObject({ op: z.literal('data.increment'), namespace, key: z.string(), by: z.number().default(1), if_version: version }),
+    z.strictObject({ op: z.literal('data.append'), namespace, key: z.string(), items: z.array(z.unknown()), if_version: version }),
+    createAgentSchema.extend({ op: z.literal('agent.create') }),
+    updateAgentSchema.extend({ op: z.literal('agent.update'), agent_id: agentId, if_version: version, fence }),
+    heartbeatSchema.extend({ op: z.literal('agent.heartbeat'), agent_id: agentId, fence }),
+  ])
+  .meta({ id: 'CommitOperation' });
+export type Operation = z.output<typeof operationSchema>;
+
+export const commitSchema = z
+  .strictObject({
+    checks: z.array(checkSchema).default([]).describe('All must hold at the moment of the commit'),
+    operations: z.array(operationSchema).min(1).describe('Done in order, all or none'),
+  })
+  .meta({ id: 'Commit' });
+export type CommitInput = z.input<typeof commitSchema>;
+
+const failure = {
+  code: z.string().describe('The code of the error that the operation alone would have given'),
+  detail: z.string(),
+  fix: z.string().optional(),
+};
+
+export const commitAnswerSchema = z
+  .union([
+    z.object({
+      ok: z.literal(true),
+      results: z.array(z.unknown()).describe('The answer of each operation, in order'),
+      position: z.string().describe('A position of the change feed at or after this commit'),
+    }),
+    z.object({
+      ok: z.literal(false),
+      failed: z.union([
+        z.object({ check: z.int().describe('Which check did not hold'), ...failure }),
+        z.object({ operation: z.int().describe('Which operation met a conflict'), ...failure }),
+      ]),
+    }),
+  ])
+  .meta({ id: 'CommitAnswer' });
+export type CommitAnswer = z.output<typeof commitAnswerSchema>;

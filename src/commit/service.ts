@@ -1,0 +1,86 @@
+/** All or nothing over every domain. A conflict is an answer, not an accident. */
+import { type ErrorCode, StoaError } from '../errors.js';
+import type { Caller } from '../identity/caller.js';
+import type { Idempotency } from '../kernel/once.js';
+import type { Limits } from '../limits.js';
+import { validate } from '../validate.js';
+import { CheckFailed, type CommitPort, OperationFailed } from './port.js';
+import { type CommitAnswer, type CommitInput, commitSchema } from './schemas.js';
+
+/** Refusals that say "not in this state": others would be refused in any state. */
+const conflicts: ReadonlySet<ErrorCode> = new Set<ErrorCode>([
+  'conflict',
+  'invalid_transition',
+  'quota_exceeded',
+  'fenced',
+  'already_exists',
+  'version_conflict',
+  'id_collision',
+]);
+
+export interface CommitServiceOptions {
+  port: CommitPort;
+  limits: Limits;
+  /** The newest position of the change feed. */
+  position: () => string;
+}
+
+export class CommitService {
+  readonly #options: CommitServiceOptions;
+
+  constructor(options: CommitServiceOptions) {
+    this.#options = options;
+  }
+
+  /**
+   * Does every operation or none, if every check holds.
+   *
+   * @example
+   * const outcome = await stoa.commit.commit(caller, {
+   *   checks: [{ check: 'data', key: 'plan', version: 3 }],
+   *   operations: [
+   *     { op: 'data.set', key: 'plan', value: 'go' },
+   *     { op: 'data.increment', key: 'plans' },
+   *   ],
+   * });
+   * if (!outcome.ok) console.log(outcome.failed);
+   */
+  async commit(caller: Caller, input: CommitInput, idempotency: Idempotency | null = null): Promise<CommitAnswer> {
+    const { port, limits, position } = this.#options;
+    if (!caller.scopes.write) throw new StoaError('forbidden', 'These credentials can only read.');
+    const { checks, operations } = validate(commitSchema, input);
+    if (checks.length + operations.length > limits.commitStepsMax) {
+      throw new StoaError('too_large', `A commit has at most ${limits.commitStepsMax} checks and operations.`, { details: { commitStepsMax: limits.commitStepsMax } });
+    }
+    for (const check of checks) if (check.check === 'data') requireNamespace(caller, check.namespace);
+    try {
+      const results = await port.commit(caller, checks, operations, idempotency);
+      return { ok: true, results, position: position() };
+    } catch (error) {
+      return answerOf(error);
+    }
+  }
+}
+
+/** A token for some namespaces learns nothing of the others. */
+function requireNamespace({ scopes }: Caller, namespace: string): void {
+  if (scopes.namespaces === null || scopes.namespaces.includes(namespace)) return;
+  throw new StoaError('forbidden', `These credentials do not reach the namespace "${namespace}".`);
+}
+
+function answerOf(error: unknown): CommitAnswer {
+  if (error instanceof CheckFailed) return { ok: false, failed: { check: error.index, ...failureOf(error.reason) } };
+  if (!(error instanceof OperationFailed)) throw error;
+  const { index, reason } = error;
+  if (!(reason instanceof StoaError)) throw reason;
+  if (conflicts.has(reason.code)) return { ok: false, failed: { operation: index, ...failureOf(reason) } };
+  throw new StoaError(reason.code, `Operation ${index}: ${reason.message}`, {
+    ...(reason.fix !== undefined && { fix: reason.fix }),
+    details: { ...reason.details, operation: index },
+    cause: reason,
+  });
+}
+
+function failureOf({ code, message, fix }: StoaError): { code: string; detail: string; fix?: string } {
+  return { code, detail: message, ...(fix !== undefined && { fix }) };
+}

@@ -1,0 +1,111 @@
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { operatorCaller } from '../../src/identity/caller.js';
+import { type Stoa, openStoa } from '../../src/index.js';
+
+let stoa: Stoa;
+const ada = operatorCaller('ada', 'planner');
+const bob = operatorCaller('bob');
+
+beforeEach(async () => {
+  stoa = await openStoa({ data: 'unused', engine: 'memory' });
+});
+
+afterEach(async () => {
+  await stoa.close();
+});
+
+describe('a commit', () => {
+  it('does operations of several domains in one step of the feed', async () => {
+    const agent = await stoa.registry.createAgent(ada, { name: 'scout' });
+    const before = stoa.kernel.root.sequence;
+    const outcome = await stoa.commit.commit(ada, {
+      operations: [
+        { op: 'data.set', key: 'plan', value: { go: true } },
+        { op: 'data.increment', key: 'plans', by: 2 },
+        { op: 'data.increment', key: 'plans' },
+        { op: 'data.append', namespace: 'log', key: 'lines', items: ['started'] },
+        { op: 'agent.update', agent_id: agent.agent_id, status: 'running', if_version: 1 },
+      ],
+    });
+    expect(outcome).toMatchObject({ ok: true, results: [{ version: 1 }, { value: 2 }, { value: 3, version: 2 }, { value: ['started'] }, { status: 'running', version: 2 }] });
+    expect(stoa.kernel.root.sequence).toBe(before + 1);
+    expect(await stoa.data.get(ada, 'default', 'plans')).toBe(3);
+  });
+
+  it('does nothing when a check does not hold, and names it', async () => {
+    await stoa.data.set(ada, 'default', 'plan', 1);
+    const outcome = await stoa.commit.commit(ada, {
+      checks: [
+        { check: 'data', key: 'plan', version: 1 },
+        { check: 'data', key: 'lock', version: 4 },
+      ],
+      operations: [{ op: 'data.set', key: 'plan', value: 2 }],
+    });
+    expect(outcome).toMatchObject({ ok: false, failed: { check: 1, code: 'version_conflict' } });
+    expect(await stoa.data.get(ada, 'default', 'plan')).toBe(1);
+  });
+
+  it('does nothing when an operation meets a conflict, and names it', async () => {
+    await stoa.data.set(ada, 'default', 'taken', 1);
+    const outcome = await stoa.commit.commit(ada, {
+      operations: [
+        { op: 'data.set', key: 'free', value: 1 },
+        { op: 'data.set', key: 'taken', value: 2, if_version: 0 },
+      ],
+    });
+    expect(outcome).toMatchObject({ ok: false, failed: { operation: 1, code: 'version_conflict' } });
+    expect(await stoa.data.get(ada, 'default', 'free')).toBeUndefined();
+  });
+
+  it('input that could never be right is an error that names the operation', async () => {
+    const commit = stoa.commit.commit(ada, {
+      operations: [
+        { op: 'data.set', key: 'free', value: 1 },
+        { op: 'data.set', key: '', value: 2 },
+      ],
+    });
+    await expect(commit).rejects.toMatchObject({ code: 'invalid_request', details: { operation: 1 } });
+    expect(await stoa.data.get(ada, 'default', 'free')).toBeUndefined();
+  });
+
+  it("another user's agent is not found", async () => {
+    const agent = await stoa.registry.createAgent(ada, { name: 'scout' });
+    const commit = stoa.commit.commit(bob, { operations: [{ op: 'agent.update', agent_id: agent.agent_id, status: 'running' }] });
+    await expect(commit).rejects.toMatchObject({ code: 'not_found' });
+    const check = await stoa.commit.commit(bob, { checks: [{ check: 'agent', agent_id: agent.agent_id, version: 1 }], operations: [{ op: 'data.increment', key: 'n' }] });
+    expect(check).toMatchObject({ ok: false, failed: { check: 0 } });
+  });
+
+  it('a late holder is refused by its fencing number', async () => {
+    const { agent_id } = await stoa.registry.createAgent(ada, { name: 'scout' });
+    const { lease } = await stoa.registry.heartbeat(ada, agent_id, { holder: 'first' });
+    const holds = await stoa.commit.commit(ada, { checks: [{ check: 'lease', agent_id, fence: lease.fence }], operations: [{ op: 'data.increment', key: 'n' }] });
+    const late = await stoa.commit.commit(ada, { checks: [{ check: 'lease', agent_id, fence: lease.fence - 1 }], operations: [{ op: 'data.increment', key: 'n' }] });
+    expect([holds.ok, late.ok]).toEqual([true, false]);
+    expect(await stoa.data.get(ada, 'default', 'n')).toBe(1);
+  });
+
+  it('a repeat under the same key changes nothing and answers the same', async () => {
+    const idempotency = { scope: 'ada', key: 'k', fingerprint: 'f', seconds: 60 };
+    const operations = [{ op: 'data.increment' as const, key: 'n' }];
+    const first = await stoa.commit.commit(ada, { operations }, idempotency);
+    const again = await stoa.commit.commit(ada, { operations }, idempotency);
+    expect(again).toEqual(first);
+    expect(await stoa.data.get(ada, 'default', 'n')).toBe(1);
+  });
+
+  it('racing for one version, exactly one wins', async () => {
+    const race = Array.from({ length: 50 }, (_, index) =>
+      stoa.commit.commit(ada, {
+        checks: [{ check: 'data', key: 'leader', version: null }],
+        operations: [
+          { op: 'data.set', key: 'leader', value: index },
+          { op: 'data.increment', key: 'winners' },
+        ],
+      }),
+    );
+    const outcomes = await Promise.all(race);
+    expect(outcomes.filter(({ ok }) => ok)).toHaveLength(1);
+    expect(await stoa.data.get(ada, 'default', 'winners')).toBe(1);
+  });
+});
