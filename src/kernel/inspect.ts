@@ -3,6 +3,7 @@ import { Decoder } from 'cbor-x';
 import { StoaError } from '../errors.js';
 import { didYouMean } from '../nearest.js';
 import { type FamilyStats, prefixRange } from './engine.js';
+import { kernelFamilies } from './families.js';
 import type { Store } from './store.js';
 
 export interface InspectedEntry {
@@ -40,7 +41,8 @@ export function familyStats(stores: readonly Store[]): Map<string, FamilyStats> 
 
 /** The family that a name means: its full name, or the part after the slash where only one has it. */
 export function familyNamed(stores: readonly Store[], name: string): string {
-  const families = stores[0]?.families ?? [];
+  // The redo log holds every value that was ever written, deleted ones too: no door opens on it.
+  const families = (stores[0]?.families ?? []).filter((family) => family !== kernelFamilies.redo);
   if (families.includes(name)) return name;
   const meant = families.filter((family) => family.endsWith(`/${name}`));
   if (meant.length === 1) return meant[0] as string;

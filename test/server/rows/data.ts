@@ -1,0 +1,36 @@
+import { operatorCaller } from '../../../src/identity/caller.js';
+import type { Running } from '../running.js';
+import { type Row, type RowRequest, statuses } from './row.js';
+
+const reading = statuses(200, 200, 404, 200, 200, 401);
+const listing = statuses(200, 200, 200, 200, 200, 401);
+const writing = statuses(200, 200, 200, 403, 200, 401);
+const making = statuses(201, 201, 201, 403, 201, 401);
+
+let made = 0;
+
+/** A document of alice's that no other row touches. */
+async function document({ stoa }: Running, value: unknown, body?: unknown): Promise<RowRequest> {
+  made += 1;
+  const key = `row-${made}`;
+  await stoa.data.set(operatorCaller('alice'), 'rows', key, value);
+  return { path: `/v1/data/rows/${key}`, body };
+}
+
+export const dataRows: Record<string, Row> = {
+  'GET /v1/data': { request: () => ({ path: '/v1/data' }), status: listing },
+  'GET /v1/data/{ns}': { request: () => ({ path: '/v1/data/rows?values=1' }), status: listing },
+  'POST /v1/data/{ns}': { request: () => ({ path: '/v1/data/rows', body: { set: { batch: 1 }, get: ['batch'] } }), status: writing },
+  'DELETE /v1/data/{ns}': { request: () => ({ path: '/v1/data/cleared' }), status: writing },
+  'GET /v1/data/{ns}/{key}': { request: (running) => document(running, 'alice only'), status: reading },
+  'PUT /v1/data/{ns}/{key}': {
+    request: () => {
+      made += 1;
+      return { path: `/v1/data/rows/row-${made}`, body: { value: 1 } };
+    },
+    status: making,
+  },
+  // Bob has no such document: his own begins at 0.
+  'PATCH /v1/data/{ns}/{key}': { request: (running) => document(running, 1, { increment: 1 }), status: statuses(200, 200, 201, 403, 200, 401) },
+  'DELETE /v1/data/{ns}/{key}': { request: (running) => document(running, 1), status: statuses(204, 204, 404, 403, 204, 401) },
+};
