@@ -1,0 +1,64 @@
+/** The packages below the engines, used as directly as they allow: what the kernel is measured against. */
+import { mkdir } from 'node:fs/promises';
+import { open } from 'lmdb';
+
+export interface RawEngine {
+  get(key: Buffer): unknown;
+  /** One durable batch. */
+  commit(puts: readonly { key: Buffer; value: Buffer }[]): Promise<void>;
+  close(): Promise<void>;
+}
+
+export async function openRawLmdb(path: string): Promise<RawEngine> {
+  await mkdir(path, { recursive: true });
+  const root = open<Buffer, Buffer>({ path, noSubdir: false, encoding: 'binary', keyEncoding: 'binary', overlappingSync: false, eventTurnBatching: false, maxDbs: 8 });
+  const database = root.openDB<Buffer, Buffer>({ name: 'items', encoding: 'binary', keyEncoding: 'binary' });
+  return {
+    get: (key) => database.getBinary(key),
+    commit: async (puts) => {
+      await root.batch(() => {
+        for (const { key, value } of puts) void database.put(key, value);
+      });
+    },
+    close: () => root.close(),
+  };
+}
+
+/** What is used of the package, which has no types of its own. */
+interface RocksDatabase {
+  readonly columns: Record<string, unknown>;
+  _getManySync(keys: readonly Buffer[], options: { column: unknown }): (Buffer | undefined | null)[];
+  _chainedBatch(): {
+    _put(key: Buffer, value: Buffer, options: { column: unknown }): void;
+    _writeSync(options: { sync: boolean }): void;
+    close(callback: () => void): void;
+  };
+  close(): Promise<void>;
+}
+
+export async function openRawRocksdb(path: string): Promise<RawEngine> {
+  await mkdir(path, { recursive: true });
+  // Named by a variable because the package is untyped.
+  const name: string = '@nxtedition/rocksdb';
+  const { RocksLevel } = (await import(name)) as { RocksLevel: { open(path: string, options: Record<string, unknown>): Promise<RocksDatabase> } };
+  const database = await RocksLevel.open(path, {
+    createIfMissing: true,
+    keyEncoding: 'buffer',
+    valueEncoding: 'buffer',
+    walCompression: false,
+    columns: { default: { cacheSize: 16 * 1024 * 1024 }, items: { cacheSize: 16 * 1024 * 1024 } },
+  });
+  const column = database.columns.items;
+  return {
+    get: (key) => database._getManySync([key], { column })[0],
+    commit: async (puts) => {
+      // A turn of the event loop a batch: a server that never takes one serves nobody.
+      await new Promise((resolve) => setImmediate(resolve));
+      const batch = database._chainedBatch();
+      for (const { key, value } of puts) batch._put(key, value, { column });
+      batch._writeSync({ sync: true });
+      batch.close(() => undefined);
+    },
+    close: () => database.close(),
+  };
+}

@@ -1,0 +1,83 @@
+/**
+ * `npm run bench` measures everything, `npm run bench -- kernel` one bench. Prints a table of ratios,
+ * writes `.bench/results.json`, and ends non-zero when a target is missed.
+ *
+ * To add rows: write `bench/<name>.ts` that exports a `Bench` (see `frame.ts`) and add it to `benches`.
+ * Measure by turns (`byTurns`) against a reference of the same run; keep data sets in the directory
+ * that `run` is given.
+ */
+import { mkdir, readFile, writeFile } from 'node:fs/promises';
+import { cpus } from 'node:os';
+import { join } from 'node:path';
+import type { Bench, Row } from './frame.js';
+
+/** Loaded one by one, so that a bench pays nothing for the others. */
+const benches: Record<string, () => Promise<Bench>> = {
+  kernel: async () => (await import('./kernel.js')).kernelBench,
+};
+
+interface Result extends Row {
+  bench: string;
+  ratio: number;
+  reached: boolean;
+}
+
+const directory = join(process.cwd(), '.bench');
+const resultsPath = join(directory, 'results.json');
+const wanted = process.argv.slice(2);
+const unknown = wanted.filter((name) => !(name in benches));
+if (unknown.length > 0) {
+  process.stderr.write(`There is no bench named ${unknown.join(', ')}; there are ${Object.keys(benches).join(', ')}.\n`);
+  process.exitCode = 2;
+} else {
+  await measure(wanted.length === 0 ? Object.keys(benches) : wanted);
+}
+
+async function measure(names: readonly string[]): Promise<void> {
+  const results: Result[] = [];
+  for (const name of names) {
+    process.stderr.write(`measuring ${name} …\n`);
+    const bench = await (benches[name] as () => Promise<Bench>)();
+    const own = join(directory, name);
+    await mkdir(own, { recursive: true });
+    for (const row of await bench.run(own)) results.push(judge(name, row));
+  }
+  print(results);
+  await keep(names, results);
+  if (results.some(({ reached }) => !reached)) process.exitCode = 1;
+}
+
+function judge(bench: string, row: Row): Result {
+  const ratio = row.ours / row.reference;
+  return { bench, ...row, ratio, reached: 'atLeast' in row.target ? ratio >= row.target.atLeast : ratio <= row.target.atMost };
+}
+
+function print(results: readonly Result[]): void {
+  const lines = results.map(({ what, ours, reference, unit, ratio, target, reached }) => [
+    what,
+    `${round(ours)} ${unit}`,
+    `${round(reference)} ${unit}`,
+    ratio.toFixed(2),
+    'atLeast' in target ? `≥ ${target.atLeast}` : `≤ ${target.atMost}`,
+    reached ? 'yes' : 'NO',
+  ]);
+  const rows = [['what', 'Stoa', 'reference', 'ratio', 'target', 'reached'], ...lines];
+  const widths = (rows[0] as string[]).map((_, column) => Math.max(...rows.map((row) => (row[column] as string).length)));
+  const [head, ...rest] = rows.map((row) => `| ${row.map((cell, column) => cell.padEnd(widths[column] as number)).join(' | ')} |`);
+  process.stdout.write(`${[head, `|${widths.map((width) => '-'.repeat(width + 2)).join('|')}|`, ...rest].join('\n')}\n`);
+}
+
+function round(value: number): string {
+  return value >= 100 ? Math.round(value).toLocaleString('en') : value.toPrecision(3);
+}
+
+/** Results of benches that did not run this time stay. */
+async function keep(names: readonly string[], results: readonly Result[]): Promise<void> {
+  const before = await readFile(resultsPath, 'utf8').then(
+    (text) => (JSON.parse(text) as { results: Result[] }).results,
+    () => [],
+  );
+  const kept = [...before.filter(({ bench }) => !names.includes(bench)), ...results];
+  const machine = { processors: cpus().length, model: cpus()[0]?.model, node: process.version };
+  await writeFile(resultsPath, `${JSON.stringify({ measured_at: new Date().toISOString(), machine, results: kept }, null, 2)}\n`);
+}
