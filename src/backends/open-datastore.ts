@@ -12,7 +12,11 @@ export interface DataBackendOptions {
 /** The schemes of the URLs that name a backend outside of the data directory. */
 type OpenBackend = (url: URL, options: DataBackendOptions) => Promise<DataStorePort>;
 
+const postgres: OpenBackend = async (url, options) => (await import('./postgres/datastore.js')).openPostgresDataStore(url, options);
+
 const backends: Readonly<Record<string, OpenBackend>> = {
+  postgres,
+  postgresql: postgres,
   memory: async (_url, options) => new (await import('./memory/datastore.js')).MemoryDataStore(options),
 };
 

@@ -6,7 +6,7 @@ import { laterTime, timeOfMs } from './times.js';
 interface Tally {
   readonly scope: Scope;
   readonly key: string;
-  /** The stored count that the first of these reads saw. */
+  /** What the database counts without these reads, as far as this process knows. */
   readonly countBefore: number;
   count: number;
   lastAgent: string | null;
@@ -65,7 +65,10 @@ export class AccessTracker {
         return;
       }
     }
-    this.#pending.set(id, { scope, key, countBefore: storedCount, count: 1, lastAgent: agent, lastAtMs: this.#options.nowMs(), agents: new Set([agent]) });
+    const handedOver = this.#handedOver.get(id);
+    // What this read saw may be older than the batch that is on its way.
+    const countBefore = handedOver === undefined ? storedCount : Math.max(storedCount, handedOver.countBefore + handedOver.count);
+    this.#pending.set(id, { scope, key, countBefore, count: 1, lastAgent: agent, lastAtMs: this.#options.nowMs(), agents: new Set([agent]) });
     this.#schedule();
   }
 

@@ -1,0 +1,95 @@
+/** Connections to PostgreSQL: values as the text that the server sends, faults in Stoa's own words. */
+import type { Sql, TransactionSql } from 'postgres';
+import { StoaError, messageOf } from '../../errors.js';
+import { importOptional } from '../optional-package.js';
+
+export type PostgresSql = Sql;
+
+/** What a query can run on: the pool, or one transaction. */
+export type Queryable = Sql | TransactionSql;
+
+export type Parameter = string | number | boolean | null | readonly string[];
+
+export interface PostgresOptions {
+  connectionsMax?: number;
+  /** The schema for names without one; `?schema=` in the URL says the same. */
+  schema?: string;
+}
+
+/** JSON and times stay text: parsing would reorder, round or copy for nothing. */
+const plainText = { serialize: (value: unknown) => String(value), parse: (text: string) => text };
+const types = {
+  json: { to: 114, from: [114, 3802], ...plainText },
+  date: { to: 1184, from: [1082, 1114, 1184], ...plainText },
+};
+
+/** Opens a pool. Nothing is connected before the first query. */
+export async function openPostgres(url: URL, options: PostgresOptions = {}): Promise<PostgresSql> {
+  const { default: postgres } = await importOptional<{ default: typeof import('postgres') }>('postgres');
+  const target = new URL(url);
+  const schema = target.searchParams.get('schema') ?? options.schema ?? null;
+  target.searchParams.delete('schema');
+  const sql = postgres(target.href, {
+    max: options.connectionsMax ?? 10,
+    connect_timeout: 10,
+    backoff: (attempt) => Math.min(0.1 * 2 ** attempt, 2),
+    onnotice: () => undefined,
+    connection: { application_name: 'stoa', TimeZone: 'UTC', ...(schema !== null && { search_path: schema }) },
+    types,
+  });
+  // The types given above change how values are parsed, not what a query is.
+  return sql as unknown as PostgresSql;
+}
+
+/** Statements with more parameters differ from call to call too much to be worth preparing. */
+const preparedParametersMax = 1_000;
+
+export async function query<Row extends object>(sql: Queryable, text: string, parameters: readonly Parameter[] = []): Promise<readonly Row[]> {
+  try {
+    return await sql.unsafe<Row[]>(text, [...parameters], { prepare: parameters.length <= preparedParametersMax });
+  } catch (error) {
+    throw postgresError(error);
+  }
+}
+
+const attemptsMax = 20;
+
+/** Runs a transaction, again when another one was in its way. */
+export async function transaction<T>(sql: PostgresSql, body: (tx: TransactionSql) => Promise<T>): Promise<T> {
+  for (let attempt = 1; ; attempt += 1) {
+    try {
+      // The driver's type unwraps promises inside arrays, which no body here returns.
+      return (await sql.begin((tx) => body(tx))) as T;
+    } catch (error) {
+      if (!(error instanceof TryAgain) && !(isConcurrency(error) && attempt < attemptsMax)) throw postgresError(error);
+      if (attempt >= attemptsMax) throw new StoaError('overloaded', 'Too many writers change the same documents at once.', { fix: 'Try again shortly.' });
+      await new Promise((resolve) => setTimeout(resolve, Math.random() * 5 * attempt));
+    }
+  }
+}
+
+/** Thrown by a transaction's body that found its ground changed. */
+export class TryAgain extends Error {}
+
+/** Serialization failures and deadlocks. */
+export function isConcurrency(error: unknown): boolean {
+  const code = codeOf(error instanceof StoaError ? error.cause : error);
+  return code === '40001' || code === '40P01';
+}
+
+/** The server is away, starting, stopping, or has no room for another connection. */
+const unavailableCodes = /^(ECONN|EPIPE|ENOTFOUND|EAI_|ETIMEDOUT|EHOSTUNREACH|CONNECT|08|57P|53300)/;
+
+function postgresError(error: unknown): unknown {
+  if (error instanceof StoaError || error instanceof TryAgain) return error;
+  const code = codeOf(error);
+  if (unavailableCodes.test(code)) {
+    return new StoaError('backend_unavailable', `PostgreSQL does not answer: ${messageOf(error) || code}.`, { fix: 'Check that the server runs and can be reached.', cause: error });
+  }
+  if (code === '53100') return new StoaError('disk_full', 'The disk of the PostgreSQL server is full.', { cause: error });
+  return new StoaError('engine', `PostgreSQL reported: ${messageOf(error)}.`, { cause: error });
+}
+
+function codeOf(error: unknown): string {
+  return error instanceof Error && 'code' in error && typeof error.code === 'string' ? error.code : '';
+}

@@ -1,0 +1,111 @@
+/** Writes of the data store that need a look at what is there: versions, metadata, quotas, changes. */
+import type { TransactionSql } from 'postgres';
+import { compareCodePoints } from '../../datastore/code-point-order.js';
+import { checkVersion, isLive, mergeDocument, resultOf, sizeOf } from '../../datastore/merge-document.js';
+import type { DocumentRecord, Scope } from '../../datastore/model.js';
+import type { BatchResult, Decide, WriteBatch } from '../../datastore/port.js';
+import { checkQuota, hasQuota, type Usage } from '../../datastore/quota.js';
+import type { Limits } from '../../limits.js';
+import { type PostgresSql, TryAgain, query, transaction } from './connection.js';
+import { type DocumentRow, columnsRead, columnsWritten, documentParameters, recordOf, replaceAll, valuesList } from './datastore-sql.js';
+
+/** A batch, or one document and what to make of it. */
+export type TransactionWork = WriteBatch | { key: string; decide: Decide };
+
+/**
+ * Locks the rows that exist, merges with the domain's own rules, and writes. A row that did not
+ * exist cannot be locked: when somebody else made it meanwhile, everything begins again.
+ */
+export function writeInTransaction(sql: PostgresSql, scope: Scope, work: TransactionWork, nowMs: () => number, limits: Limits): Promise<BatchResult> {
+  return transaction(sql, async (tx) => {
+    const at = nowMs();
+    const isBatch = 'sets' in work;
+    const keys = isBatch ? [...work.sets, ...work.deletes].map(({ key }) => key) : [work.key];
+    if (hasQuota(limits)) await query(tx, 'SELECT pg_advisory_xact_lock(hashtextextended($1, 0))', [scope.user]);
+    const locked = await lockedDocuments(tx, scope, keys);
+    const current = (key: string): DocumentRecord | undefined => {
+      const record = locked.get(key)?.record;
+      return record !== undefined && isLive(record, at) ? record : undefined;
+    };
+    const writes = isBatch ? work.sets : [work.decide(current(work.key))];
+    const merged = writes.map((write) => ({ write, record: mergeDocument(scope, current(write.key), write, at, limits) }));
+    const removals = isBatch ? work.deletes : [];
+    for (const { key, ifVersion } of removals) checkVersion(key, current(key)?.version ?? 0, ifVersion);
+    if (hasQuota(limits)) await checkUserQuota(tx, scope, locked, merged.map(({ record }) => record), removals.map(({ key }) => key), limits);
+    // What has expired makes room for what is new under the same key.
+    const gone = [...removals.map(({ key }) => key), ...writes.map(({ key }) => key).filter((key) => current(key) === undefined)];
+    await deleteRows(tx, gone.flatMap((key) => locked.get(key)?.place ?? []));
+    await putRecords(tx, merged.map(({ record }) => record));
+    await noteAgents(tx, scope, writes.flatMap(({ agent }) => (agent === null ? [] : [agent])));
+    return { sets: merged.map(({ record }) => resultOf(record)), deletes: removals.map(({ key }) => current(key) !== undefined) };
+  });
+}
+
+/** A document under lock, and where its row is. */
+interface Locked {
+  record: DocumentRecord;
+  place: string;
+}
+
+async function lockedDocuments(tx: TransactionSql, scope: Scope, keys: readonly string[]): Promise<Map<string, Locked>> {
+  if (keys.length === 0) return new Map();
+  // LATERAL with LIMIT makes it one look into the index a key, whatever the statistics say. The keys
+  // are in order, so that two transactions lock in the same one.
+  const rows = await query<DocumentRow & { place: string }>(
+    tx,
+    `SELECT d.place, ${columnsRead} FROM unnest($3::text[]) AS v (k) CROSS JOIN LATERAL (
+        SELECT ctid::text AS place, * FROM agent_data_store WHERE "userId" = $1 AND namespace = $2 AND key = v.k LIMIT 1 FOR UPDATE) d`,
+    [scope.user, scope.namespace, keys.toSorted(compareCodePoints)],
+  );
+  return new Map(rows.map((row) => [row.key, { record: recordOf(row), place: row.place }]));
+}
+
+/** Rows under lock stay where they are. */
+async function deleteRows(tx: TransactionSql, places: readonly string[]): Promise<void> {
+  if (places.length > 0) await query(tx, 'DELETE FROM agent_data_store WHERE ctid = ANY($1::text[]::tid[])', [places]);
+}
+
+async function putRecords(tx: TransactionSql, records: readonly DocumentRecord[]): Promise<void> {
+  if (records.length === 0) return;
+  const rows = await query(
+    tx,
+    `INSERT INTO agent_data_store AS d (${columnsWritten}) VALUES ${valuesList(records.length, Array<string>(14).fill(''))}
+      ON CONFLICT ("userId", namespace, key) DO UPDATE SET ${replaceAll} WHERE d.version = excluded.version - 1 RETURNING key`,
+    records.flatMap(documentParameters),
+  );
+  if (rows.length < records.length) throw new TryAgain();
+}
+
+async function noteAgents(tx: TransactionSql, scope: Scope, agents: readonly string[]): Promise<void> {
+  const distinct = [...new Set(agents)].toSorted();
+  if (distinct.length === 0) return;
+  await query(
+    tx,
+    `INSERT INTO agent_data_store_agents ("userId", namespace, agent) VALUES ${valuesList(distinct.length, ['', '', ''])} ON CONFLICT DO NOTHING`,
+    distinct.flatMap((agent) => [scope.user, scope.namespace, agent]),
+  );
+}
+
+/** The advisory lock of the user makes the sum hold until the transaction ends. */
+async function checkUserQuota(tx: TransactionSql, scope: Scope, locked: ReadonlyMap<string, Locked>, records: readonly DocumentRecord[], removed: readonly string[], limits: Limits): Promise<void> {
+  const rows = await query<{ namespace: string; documents: string; sizeBytes: string }>(
+    tx,
+    'SELECT namespace, count(*) AS documents, sum("sizeBytes") AS "sizeBytes" FROM agent_data_store WHERE "userId" = $1 GROUP BY namespace',
+    [scope.user],
+  );
+  const before: Usage = {
+    documents: rows.reduce((sum, row) => sum + Number(row.documents), 0),
+    sizeBytes: rows.reduce((sum, row) => sum + Number(row.sizeBytes), 0),
+    namespaces: rows.length,
+  };
+  const storedBytes = (key: string): number => sizeOf(locked.get(key)?.record ?? { valueJson: '' });
+  const gone = removed.filter((key) => locked.has(key));
+  const documents = records.filter(({ key }) => !locked.has(key)).length - gone.length;
+  const inNamespace = Number(rows.find(({ namespace }) => namespace === scope.namespace)?.documents ?? 0);
+  const after: Usage = {
+    documents: before.documents + documents,
+    sizeBytes: before.sizeBytes + records.reduce((sum, record) => sum + sizeOf(record) - storedBytes(record.key), 0) - gone.reduce((sum, key) => sum + storedBytes(key), 0),
+    namespaces: before.namespaces + (inNamespace + documents > 0 ? 1 : 0) - (inNamespace > 0 ? 1 : 0),
+  };
+  checkQuota(before, after, limits);
+}

@@ -1,0 +1,328 @@
+/** The data store in PostgreSQL. Calls that come together share statements. */
+import { compareCodePoints, afterPrefix } from '../../datastore/code-point-order.js';
+import { documentId } from '../../datastore/document-id.js';
+import { KeyQueue } from '../../datastore/key-queue.js';
+import type { DocumentRecord, KeySummary, NamespaceSummary, Scope } from '../../datastore/model.js';
+import type { AccessRead, BatchResult, ClearStep, DataCapabilities, DataStorePort, Decide, DocumentWrite, ExportPage, KeyRange, WriteBatch, WriteResult } from '../../datastore/port.js';
+import { hasQuota } from '../../datastore/quota.js';
+import { normaliseTime, timeOfMs } from '../../datastore/times.js';
+import { StoaError } from '../../errors.js';
+import type { Limits } from '../../limits.js';
+import { Grouping } from '../grouping.js';
+import { type Parameter, type PostgresSql, isConcurrency, openPostgres, query } from './connection.js';
+import { type DocumentRow, columnsRead, columnsWritten, dataMigrations, documentParameters, recordOf, replaceAll, valuesList } from './datastore-sql.js';
+import { writeInTransaction } from './datastore-transaction.js';
+import { migrate } from './migrate.js';
+
+export interface PostgresDataStoreOptions {
+  limits: Limits;
+  nowMs: () => number;
+}
+
+interface PendingRead {
+  scope: Scope;
+  key: string;
+}
+
+interface PendingWrite extends PendingRead {
+  write: DocumentWrite;
+}
+
+/** Rows in one statement: each number of rows is a prepared statement of its own on each connection. */
+const groupItemsMax = 64;
+const restoreRowsMax = 500;
+
+/** Opens the database and makes the tables where they are missing. */
+export async function openPostgresDataStore(url: URL, options: PostgresDataStoreOptions): Promise<PostgresDataStore> {
+  const sql = await openPostgres(url);
+  try {
+    await migrate(sql, 'datastore', dataMigrations);
+  } catch (error) {
+    await sql.end({ timeout: 1 });
+    throw error;
+  }
+  return new PostgresDataStore(sql, options);
+}
+
+export class PostgresDataStore implements DataStorePort {
+  readonly capabilities: DataCapabilities = {
+    backend: 'postgres',
+    atomicBatches: true,
+    changes: 'after-write',
+    quotas: true,
+    valueBytesMax: null,
+    accessFlushMs: 1_000,
+    accessVisibleOnResolve: false,
+    sharedIds: false,
+  };
+  readonly #sql: PostgresSql;
+  readonly #limits: Limits;
+  readonly #nowMs: () => number;
+  readonly #hasQuota: boolean;
+  readonly #queue = new KeyQueue();
+  readonly #reads = new Grouping<PendingRead, DocumentRecord | undefined>({ run: (reads) => this.#readGroup(reads), itemsMax: groupItemsMax, groupsMax: 4 });
+  readonly #writes = new Grouping<PendingWrite, WriteResult>({
+    run: (writes) => this.#writeGroup(writes),
+    itemsMax: groupItemsMax,
+    groupsMax: 3,
+    nameOf: ({ scope, key }) => nameOf(scope, key),
+  });
+
+  constructor(sql: PostgresSql, options: PostgresDataStoreOptions) {
+    this.#sql = sql;
+    this.#limits = options.limits;
+    this.#nowMs = options.nowMs;
+    this.#hasQuota = hasQuota(options.limits);
+  }
+
+  get(scope: Scope, key: string): Promise<DocumentRecord | undefined> {
+    return this.#reads.add({ scope, key });
+  }
+
+  async getMany(scope: Scope, keys: readonly string[]): Promise<(DocumentRecord | undefined)[]> {
+    return this.#readGroup(keys.map((key) => ({ scope, key })));
+  }
+
+  async write(scope: Scope, batch: WriteBatch): Promise<BatchResult> {
+    const [only] = batch.sets;
+    if (only !== undefined && batch.sets.length === 1 && batch.deletes.length === 0 && this.#isPlain(only)) {
+      return { sets: [await this.#writes.add({ scope, key: only.key, write: only })], deletes: [] };
+    }
+    if (batch.deletes.length === 0 && batch.sets.length > 0 && batch.sets.every((write) => this.#isPlain(write))) {
+      return { sets: await this.#upsert(batch.sets.map((write) => ({ scope, key: write.key, write }))), deletes: [] };
+    }
+    return writeInTransaction(this.#sql, scope, batch, this.#nowMs, this.#limits);
+  }
+
+  /** Writers of this process line up, so that they do not hold every connection waiting for one row. */
+  modify(scope: Scope, key: string, decide: Decide): Promise<WriteResult> {
+    return this.#queue.run(nameOf(scope, key), async () => {
+      const [result] = (await writeInTransaction(this.#sql, scope, { key, decide }, this.#nowMs, this.#limits)).sets;
+      if (result === undefined || result instanceof Error) throw result ?? new StoaError('internal', 'A change of a document had no result.');
+      return result;
+    });
+  }
+
+  async listKeys(scope: Scope, range: KeyRange): Promise<KeySummary[]> {
+    const { where, parameters } = this.#range(scope, range);
+    const rows = await query<{ key: string; version: string; sizeBytes: number; updatedAt: string }>(
+      this.#sql,
+      `SELECT key, version, "sizeBytes", "updatedAt" FROM agent_data_store d WHERE ${where} ORDER BY key LIMIT $6`,
+      parameters,
+    );
+    return rows.map((row) => ({ key: row.key, version: Number(row.version), sizeBytes: row.sizeBytes, updatedAt: normaliseTime(row.updatedAt) }));
+  }
+
+  async listDocuments(scope: Scope, range: KeyRange): Promise<DocumentRecord[]> {
+    const { where, parameters } = this.#range(scope, range);
+    return (await query<DocumentRow>(this.#sql, `SELECT ${columnsRead} FROM agent_data_store d WHERE ${where} ORDER BY key LIMIT $6`, parameters)).map(recordOf);
+  }
+
+  async listNamespaces(user: string, after: string | null, limit: number): Promise<NamespaceSummary[]> {
+    const rows = await query<{ namespace: string; count: string; sizeBytes: string; updatedAt: string }>(
+      this.#sql,
+      `SELECT namespace, count(*) AS count, sum("sizeBytes") AS "sizeBytes", max("updatedAt") AS "updatedAt" FROM agent_data_store
+        WHERE "userId" = $1 AND namespace > $2 AND ("expiresAt" IS NULL OR "expiresAt" > $3) GROUP BY namespace ORDER BY namespace LIMIT $4`,
+      [user, after ?? '', this.#now(), limit],
+    );
+    if (rows.length === 0) return [];
+    const agents = await query<{ namespace: string; agent: string }>(
+      this.#sql,
+      'SELECT namespace, agent FROM agent_data_store_agents WHERE "userId" = $1 AND namespace BETWEEN $2 AND $3 ORDER BY namespace, agent',
+      [user, rows[0]?.namespace ?? '', rows.at(-1)?.namespace ?? ''],
+    );
+    return rows.map(({ namespace, count, sizeBytes, updatedAt }) => ({
+      namespace,
+      count: Number(count),
+      sizeBytes: Number(sizeBytes),
+      agents: agents.filter((row) => row.namespace === namespace).map(({ agent }) => agent),
+      updatedAt: normaliseTime(updatedAt),
+    }));
+  }
+
+  async clearStep(scope: Scope, after: string | null, limit: number): Promise<ClearStep> {
+    const keys = await query<{ key: string }>(
+      this.#sql,
+      'SELECT key FROM agent_data_store WHERE "userId" = $1 AND namespace = $2 AND key > $3 ORDER BY key LIMIT $4',
+      [scope.user, scope.namespace, after ?? '', limit],
+    );
+    const rows = await this.#withoutDeadlock(() =>
+      query<{ live: boolean }>(
+        this.#sql,
+        `DELETE FROM agent_data_store WHERE "userId" = $1 AND namespace = $2 AND key > $3 AND key <= $4 AND key = ANY($5::text[])
+          RETURNING "expiresAt" IS NULL OR "expiresAt" > $6 AS live`,
+        [scope.user, scope.namespace, after ?? '', keys.at(-1)?.key ?? '', keys.map(({ key }) => key), this.#now()],
+      ),
+    );
+    const deleted = rows.filter(({ live }) => live).length;
+    if (keys.length === limit) return { deleted, after: keys.at(-1)?.key ?? null };
+    await query(this.#sql, 'DELETE FROM agent_data_store_agents WHERE "userId" = $1 AND namespace = $2', [scope.user, scope.namespace]);
+    return { deleted, after: null };
+  }
+
+  async recordAccess(reads: readonly AccessRead[]): Promise<void> {
+    const agents = reads.flatMap(({ scope, agents: names }) => names.map((agent) => ({ scope, agent })));
+    await this.#withoutDeadlock(() =>
+      query(
+        this.#sql,
+        `UPDATE agent_data_store d SET "accessCount" = d."accessCount" + v.count,
+            "lastAccessedByAgent" = CASE WHEN v.at >= coalesce(d."lastAccessedAt", '-infinity') THEN v.agent ELSE d."lastAccessedByAgent" END,
+            "lastAccessedAt" = greatest(d."lastAccessedAt", v.at)
+          FROM (VALUES ${valuesList(reads.length, ['text', 'text', 'text', 'bigint', 'text', 'timestamptz'])}) AS v (u, n, k, count, agent, at)
+          WHERE d."userId" = v.u AND d.namespace = v.n AND d.key = v.k`,
+        reads.flatMap(({ scope, key, count, last }): Parameter[] => [scope.user, scope.namespace, key, count, last?.agent ?? null, last?.at ?? null]),
+      ),
+    );
+    await this.#noteAgents(agents);
+  }
+
+  async exportPage(after: string | null, limit: number): Promise<ExportPage> {
+    const position = after === null ? ['', '', ''] : (JSON.parse(after) as string[]);
+    const rows = await query<DocumentRow>(
+      this.#sql,
+      `SELECT ${columnsRead} FROM agent_data_store d WHERE ("userId", namespace, key) > ($1, $2, $3) AND ("expiresAt" IS NULL OR "expiresAt" > $4)
+        ORDER BY "userId", namespace, key LIMIT $5`,
+      [...position, this.#now(), limit],
+    );
+    const last = rows.length < limit ? undefined : rows.at(-1);
+    return { documents: rows.map(recordOf), after: last === undefined ? null : JSON.stringify([last.userId, last.namespace, last.key]) };
+  }
+
+  async restore(documents: readonly DocumentRecord[]): Promise<void> {
+    for (let start = 0; start < documents.length; start += restoreRowsMax) {
+      const records = documents.slice(start, start + restoreRowsMax);
+      await this.#withoutDeadlock(() =>
+        query(
+          this.#sql,
+          `INSERT INTO agent_data_store (${columnsWritten}) VALUES ${valuesList(records.length, Array<string>(14).fill(''))}
+            ON CONFLICT ("userId", namespace, key) DO UPDATE SET ${replaceAll}`,
+          records.flatMap(documentParameters),
+        ),
+      );
+      const agents = records.flatMap((record) =>
+        [record.createdByAgent, record.lastAccessedByAgent].flatMap((agent) => (agent === null ? [] : [{ scope: { user: record.userId, namespace: record.namespace }, agent }])),
+      );
+      await this.#noteAgents(agents);
+    }
+  }
+
+  async sweepExpired(limit: number): Promise<number> {
+    const rows = await query(
+      this.#sql,
+      'DELETE FROM agent_data_store WHERE ctid IN (SELECT ctid FROM agent_data_store WHERE "expiresAt" <= $1 LIMIT $2 FOR UPDATE SKIP LOCKED) RETURNING key',
+      [this.#now(), limit],
+    );
+    return rows.length;
+  }
+
+  async close(): Promise<void> {
+    await this.#sql.end({ timeout: 5 });
+  }
+
+  #now(): string {
+    return timeOfMs(this.#nowMs());
+  }
+
+  /** One statement can merge it: no metadata to merge, no version to compare, the expiry given. */
+  #isPlain(write: DocumentWrite): boolean {
+    return write.metadata === null && write.ifVersion === null && write.expiresAt !== undefined && !this.#hasQuota;
+  }
+
+  async #readGroup(reads: readonly PendingRead[]): Promise<(DocumentRecord | undefined)[]> {
+    if (reads.length === 0) return [];
+    const rows = await query<DocumentRow & { at: number }>(
+      this.#sql,
+      `SELECT v.at, ${columnsRead} FROM (VALUES ${valuesList(reads.length, ['text', 'text', 'text', 'integer'])}) AS v (u, n, k, at)
+        CROSS JOIN LATERAL (SELECT * FROM agent_data_store WHERE "userId" = v.u AND namespace = v.n AND key = v.k LIMIT 1) d
+        WHERE d."expiresAt" IS NULL OR d."expiresAt" > $${reads.length * 4 + 1}`,
+      [...reads.flatMap(({ scope, key }, at): Parameter[] => [scope.user, scope.namespace, key, at]), this.#now()],
+    );
+    const records = Array<DocumentRecord | undefined>(reads.length).fill(undefined);
+    for (const row of rows) records[row.at] = recordOf(row);
+    return records;
+  }
+
+  /** Independent writes in one statement. When it fails for a reason of one, each goes alone. */
+  async #writeGroup(writes: readonly PendingWrite[]): Promise<(WriteResult | Error)[]> {
+    try {
+      return await this.#upsert(writes);
+    } catch (error) {
+      if (writes.length === 1 || (error instanceof StoaError && error.code === 'backend_unavailable')) throw error;
+      return Promise.all(writes.map((write) => this.#upsert([write]).then(([result]) => result as WriteResult, (failure: Error) => failure)));
+    }
+  }
+
+  /** `mergeDocument` in SQL. Rows go in the order of their keys, so that two statements do not wait for each other. */
+  async #upsert(writes: readonly PendingWrite[]): Promise<WriteResult[]> {
+    const now = this.#now();
+    const ordered = writes.toSorted((a, b) => compareCodePoints(nameOf(a.scope, a.key), nameOf(b.scope, b.key)));
+    const agents = ordered.flatMap(({ scope, write }) => (write.agent === null ? [] : [{ scope, agent: write.agent }]));
+    const parameters = ordered.flatMap(({ scope, write }): Parameter[] => [
+      documentId(scope.user, scope.namespace, write.key), scope.user, scope.namespace, write.key, write.valueJson, write.agent, write.agent, now, now, now, write.expiresAt ?? null,
+    ]);
+    const rows = await this.#withoutDeadlock(() =>
+      query<{ userId: string; namespace: string; key: string; version: string; sizeBytes: number }>(
+        this.#sql,
+        `INSERT INTO agent_data_store AS d (_id, "userId", namespace, key, value, "createdByAgent", "lastAccessedByAgent", "createdAt", "updatedAt", "lastAccessedAt", "expiresAt")
+          VALUES ${valuesList(ordered.length, ['text', 'text', 'text', 'text', 'json', 'text', 'text', 'timestamptz', 'timestamptz', 'timestamptz', 'timestamptz'])}
+          ${onConflict} RETURNING "userId", namespace, key, version, "sizeBytes"`,
+        parameters,
+      ),
+    );
+    await this.#noteAgents(agents);
+    const found = new Map(rows.map((row) => [nameOf({ user: row.userId, namespace: row.namespace }, row.key), row]));
+    return writes.map(({ scope, key }) => {
+      const row = found.get(nameOf(scope, key));
+      if (row === undefined) throw new StoaError('internal', `PostgreSQL did not answer for the key "${key}".`);
+      return { key, version: Number(row.version), sizeBytes: row.sizeBytes, updatedAt: now, created: row.version === '1' };
+    });
+  }
+
+  async #noteAgents(seen: readonly { scope: Scope; agent: string }[]): Promise<void> {
+    const distinct = new Map(seen.map(({ scope, agent }) => [nameOf(scope, agent), [scope.user, scope.namespace, agent]]));
+    if (distinct.size === 0) return;
+    const rows = [...distinct.entries()].toSorted(([a], [b]) => compareCodePoints(a, b)).map(([, row]) => row);
+    await query(
+      this.#sql,
+      `INSERT INTO agent_data_store_agents ("userId", namespace, agent) VALUES ${valuesList(rows.length, ['', '', ''])} ON CONFLICT DO NOTHING`,
+      rows.flat(),
+    );
+  }
+
+  async #withoutDeadlock<T>(statement: () => Promise<T>): Promise<T> {
+    for (let attempt = 1; ; attempt += 1) {
+      try {
+        return await statement();
+      } catch (error) {
+        if (attempt === 10 || !isConcurrency(error)) throw error;
+      }
+    }
+  }
+
+  #range(scope: Scope, { prefix, after, limit }: KeyRange): { where: string; parameters: Parameter[] } {
+    const end = afterPrefix(prefix);
+    return {
+      where: `"userId" = $1 AND namespace = $2 AND key >= $3 AND key > $4 AND ("expiresAt" IS NULL OR "expiresAt" > $5)${end === null ? '' : ' AND key < $7'}`,
+      parameters: [scope.user, scope.namespace, prefix, after ?? '', this.#now(), limit, ...(end === null ? [] : [end])],
+    };
+  }
+}
+
+/** What an existing row keeps and takes; an expired one counts as none. */
+const expired = 'd."expiresAt" <= excluded."updatedAt"';
+const onConflict = `ON CONFLICT ("userId", namespace, key) DO UPDATE SET
+  value = excluded.value,
+  metadata = CASE WHEN ${expired} THEN NULL ELSE d.metadata END,
+  "createdByAgent" = CASE WHEN ${expired} THEN excluded."createdByAgent" ELSE d."createdByAgent" END,
+  "lastAccessedByAgent" = coalesce(excluded."lastAccessedByAgent", CASE WHEN ${expired} THEN NULL ELSE d."lastAccessedByAgent" END),
+  "accessCount" = CASE WHEN ${expired} THEN 0 ELSE d."accessCount" END,
+  "createdAt" = CASE WHEN ${expired} THEN excluded."createdAt" ELSE d."createdAt" END,
+  "updatedAt" = excluded."updatedAt",
+  "lastAccessedAt" = excluded."lastAccessedAt",
+  version = CASE WHEN ${expired} THEN 1 ELSE d.version + 1 END,
+  "expiresAt" = excluded."expiresAt"`;
+
+/** Names have no control characters, so a line break cannot stand inside one. */
+function nameOf(scope: Scope, key: string): string {
+  return `${scope.user}\n${scope.namespace}\n${key}`;
+}

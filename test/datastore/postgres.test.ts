@@ -1,0 +1,95 @@
+import postgres from 'postgres';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { openPostgresDataStore } from '../../src/backends/postgres/datastore.js';
+import { dataStoreConformance } from '../../src/datastore/conformance/index.js';
+import { DataService } from '../../src/datastore/service.js';
+import { operatorCaller } from '../../src/identity/caller.js';
+import { type Limits, limitsWith } from '../../src/limits.js';
+import { type Gate, startGate } from '../servers/gate.js';
+import { sharedPostgres } from '../servers/shared.js';
+
+let gate: Gate;
+let sql: postgres.Sql;
+const services: DataService[] = [];
+
+beforeAll(async () => {
+  const { url } = await sharedPostgres();
+  gate = await startGate(url);
+  sql = postgres(url, { max: 2, onnotice: () => undefined });
+});
+afterAll(async () => {
+  for (const service of services) await service.close();
+  await sql.end();
+  await gate.close();
+});
+
+describe('the data store in PostgreSQL', () => {
+  dataStoreConformance(test, {
+    open: (options) => openPostgresDataStore(new URL(gate.url), options),
+    putForeign: async ({ _id, userId, namespace, key, value, createdAt, updatedAt }) => {
+      await sql.unsafe(
+        `INSERT INTO agent_data_store (_id, "userId", namespace, key, value, "createdAt", "updatedAt") VALUES ($1, $2, $3, $4, $5::text::json, ($6 || 'Z')::timestamptz, ($7 || 'Z')::timestamptz)`,
+        [String(_id), String(userId), String(namespace), String(key), JSON.stringify(value), String(createdAt), String(updatedAt)],
+      );
+    },
+    outage: { stop: () => gate.close(), start: () => gate.open() },
+  });
+});
+
+const caller = operatorCaller('user', 'agent');
+
+async function open(limits: Partial<Limits> = {}): Promise<DataService> {
+  const options = { limits: limitsWith(limits), nowMs: Date.now };
+  const service = new DataService({ ...options, port: await openPostgresDataStore(new URL(gate.url), options) });
+  services.push(service);
+  return service;
+}
+
+test('a row reads with SQL as the document does, and its JSON keeps its text', async () => {
+  const data = await open();
+  await data.set(caller, 'sql', 'k', { z: 'nul \u0000', a: [1] });
+  const [row] = await sql`SELECT _id, "userId", namespace, key, value::text, "createdByAgent", "sizeBytes", version FROM agent_data_store WHERE namespace = 'sql'`;
+  expect(row).toEqual({ _id: 'user:sql:aw==', userId: 'user', namespace: 'sql', key: 'k', value: '{"z":"nul \\u0000","a":[1]}', createdByAgent: 'agent', sizeBytes: 26, version: '1' });
+});
+
+test('many processes may open it at once, and the tables are made once', async () => {
+  const { url } = await sharedPostgres();
+  const options = { limits: limitsWith(), nowMs: Date.now };
+  const ports = await Promise.all(Array.from({ length: 6 }, () => openPostgresDataStore(new URL(url), options)));
+  await Promise.all(ports.map((port) => port.close()));
+});
+
+test('a schema of its own is chosen in the URL', async () => {
+  await sql`CREATE SCHEMA own`;
+  const port = await openPostgresDataStore(new URL(`${gate.url}?schema=own`), { limits: limitsWith(), nowMs: Date.now });
+  const data = new DataService({ port, limits: limitsWith() });
+  await data.set(caller, 'n', 'k', 1);
+  expect(await sql`SELECT key FROM own.agent_data_store`).toHaveLength(1);
+  await data.close();
+});
+
+test('tables of a newer program are refused', async () => {
+  const { url } = await sharedPostgres();
+  const options = { limits: limitsWith(), nowMs: Date.now };
+  await (await openPostgresDataStore(new URL(url), options)).close();
+  const other = postgres(url, { max: 1 });
+  await other`INSERT INTO stoa_migrations (domain, step) VALUES ('datastore', 99)`;
+  await other.end();
+  await expect(openPostgresDataStore(new URL(url), options)).rejects.toMatchObject({ code: 'newer_data' });
+});
+
+test('quotas hold against writers in parallel', async () => {
+  const [one, two] = [await open({ dataDocumentsPerUserMax: 5 }), await open({ dataDocumentsPerUserMax: 5 })];
+  const user = operatorCaller('quota');
+  const attempts = Array.from({ length: 12 }, (_, index) => (index % 2 === 0 ? one : two).set(user, 'n', `k${index}`, index));
+  const outcomes = await Promise.allSettled(attempts);
+  expect(outcomes.filter(({ status }) => status === 'fulfilled')).toHaveLength(5);
+  expect((await one.listKeys(user, 'n')).items).toHaveLength(5);
+});
+
+test('a batch with a refusal writes nothing', async () => {
+  const data = await open();
+  await data.setMany(caller, 'atomic', { a: 1 }, { metadata: { note: 'x'.repeat(60_000) } });
+  await expect(data.setMany(caller, 'atomic', { new: 1, a: 2 }, { metadata: { more: 'x'.repeat(10_000) } })).rejects.toMatchObject({ code: 'too_large' });
+  expect(await data.getMany(caller, 'atomic', ['a', 'new'])).toEqual({ a: 1 });
+});
