@@ -17,6 +17,7 @@ const postgres: OpenBackend = async (url, options) => (await import('./postgres/
 const backends: Readonly<Record<string, OpenBackend>> = {
   postgres,
   postgresql: postgres,
+  dynamodb: async (url, options) => (await import('./dynamodb/datastore.js')).openDynamodbDataStore(url, options),
   memory: async (_url, options) => new (await import('./memory/datastore.js')).MemoryDataStore(options),
 };
 
