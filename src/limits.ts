@@ -84,6 +84,7 @@ export const limitDefinitions = {
   leaseHolderBytesMax: { default: 256, about: 'Bytes of the name of a lease\'s holder.' },
   heartbeatRecordSeconds: { default: 60, about: 'How far the last heartbeat in an agent\'s record may be behind.' },
   lastSeenSeconds: { default: 60, about: 'How far the last call in a user\'s record may be behind.' },
+  listSeeksMax: { default: 10_000, about: 'Index entries looked up for one page of agents with several filters; the page is short where that is not enough.' },
   sessionsDeletedAtOnceMax: { default: 10_000, about: 'Sessions that go in one commit with their agent; of an agent with more, closed ones go before it.' },
   sessionsPerAgentMax: { default: 1_000, about: 'Active sessions of one agent.' },
   // Messaging

@@ -1,6 +1,7 @@
 /** Which of the registry's things a caller reaches. */
 import { StoaError } from '../errors.js';
 import type { Caller } from '../identity/caller.js';
+import { checkUserId } from '../identity/user-key.js';
 import type { UserScope } from './port.js';
 
 export function requireWrite(caller: Caller): void {
@@ -16,8 +17,18 @@ export function requireUserWide(caller: Caller): void {
   if (caller.kind === 'agent') throw new StoaError('forbidden', 'A signed agent reaches its own record only.', { fix: 'Use a token of its user.' });
 }
 
-/** Where to look for an agent: among one user's or all. Another agent's record is not there for a signed agent. */
+/** The user that a caller acts for, in the one spelling of its id. */
+export function userOf(caller: Caller): string {
+  return checkUserId(caller.user);
+}
+
+/** Where to look: among one user's things or all. */
+export function userScopeOf(caller: Caller): UserScope {
+  return caller.everyUser ? null : userOf(caller);
+}
+
+/** Where to look for an agent. Another agent's record is not there for a signed agent. */
 export function scopeOf(caller: Caller, agentId: string): UserScope {
   if (caller.kind === 'agent' && caller.agentId !== agentId) throw new StoaError('not_found', `There is no agent ${agentId}.`);
-  return caller.everyUser ? null : caller.user;
+  return userScopeOf(caller);
 }

@@ -5,7 +5,7 @@ import type { Idempotency } from '../kernel/once.js';
 import type { Limits } from '../limits.js';
 import { type Page, type PageRequest, decodeCursor, encodeCursor, pageLimit } from '../paging.js';
 import { validate } from '../validate.js';
-import { requireOperator, requireUserWide, requireWrite, scopeOf } from './access.js';
+import { requireOperator, requireUserWide, requireWrite, scopeOf, userOf, userScopeOf } from './access.js';
 import { agentAnswer, leaseAnswer } from './answers.js';
 import { parseAgentId } from './ids.js';
 import { agentKeyBytes } from './keys.js';
@@ -71,7 +71,7 @@ export class RegistryService {
     checkAgentName(name, this.#limits);
     checkSpec(spec, this.#limits);
     checkLabels(labels, this.#limits);
-    return this.#answer(await this.#port.createAgent({ user: caller.user, name, spec: given(spec), labels }, idempotency));
+    return this.#answer(await this.#port.createAgent({ user: userOf(caller), name, spec: given(spec), labels }, idempotency));
   }
 
   /** Makes an agent under an id of the caller's own, or brings it to what is given. */
@@ -82,7 +82,7 @@ export class RegistryService {
     if (caller.kind === 'agent') scopeOf(caller, agentId);
     checkAgentName(name, this.#limits);
     this.#checkChange({ spec, labels, error_message });
-    const agent = { agentId, user: caller.user, name, status, spec: given(spec), labels, errorMessage: error_message };
+    const agent = { agentId, user: userOf(caller), name, status, spec: given(spec), labels, errorMessage: error_message };
     return this.#answer(await this.#port.putAgent(agent, guardOf(caller, options)));
   }
 
@@ -97,7 +97,7 @@ export class RegistryService {
   async listAgents(caller: Caller, input: ListAgentsInput = {}): Promise<Page<AgentAnswer>> {
     const { status, name, label, limit, cursor } = validate(listAgentsSchema, input);
     if (caller.kind === 'agent') return this.#ownPage(caller, { status, name, label: label === undefined ? undefined : parseLabelFilter(label) });
-    const scope = caller.everyUser ? null : caller.user;
+    const scope = userScopeOf(caller);
     const list = JSON.stringify(['agents', scope, status ?? null, name ?? null, label ?? null]);
     const filter: AgentFilter = { status, name, label: label === undefined ? undefined : parseLabelFilter(label) };
     const page = { after: decodeCursor(list, cursor, agentKeyBytes), limit: pageLimit(limit, this.#limits) };
@@ -116,7 +116,7 @@ export class RegistryService {
 
   async countAgents(caller: Caller): Promise<number> {
     requireUserWide(caller);
-    return this.#port.countAgents(caller.user);
+    return this.#port.countAgents(userOf(caller));
   }
 
   async updateAgent(caller: Caller, agentId: string, input: UpdateAgentInput, options: WriteOptions = {}): Promise<AgentAnswer> {
@@ -218,7 +218,7 @@ export class RegistryService {
 
   /** A signed agent sees itself and nobody else. */
   async #ownPage(caller: Caller, filter: AgentFilter): Promise<Page<AgentAnswer>> {
-    const own = caller.agentId === null ? undefined : await this.#port.getAgent(caller.user, caller.agentId);
+    const own = caller.agentId === null ? undefined : await this.#port.getAgent(userOf(caller), caller.agentId);
     const items = own === undefined ? [] : [this.#answer(own)];
     return { items: items.filter((agent) => passes(agent, filter)), next_cursor: null };
   }

@@ -5,12 +5,12 @@ import type { Idempotency } from '../kernel/once.js';
 import type { Limits } from '../limits.js';
 import { type Page, decodeCursor, encodeCursor, pageLimit } from '../paging.js';
 import { validate } from '../validate.js';
-import { requireWrite, scopeOf } from './access.js';
+import { requireWrite, scopeOf, userScopeOf } from './access.js';
 import { sessionAnswer } from './answers.js';
 import { parseAgentId, parseSessionId } from './ids.js';
 import { sessionKeyBytes } from './keys.js';
 import { type SessionRecord, type SessionStatus, sessionStatusBytes } from './model.js';
-import type { RegistryPort, UserScope } from './port.js';
+import type { RegistryPort } from './port.js';
 import { type ListSessionsInput, type OpenSessionInput, type SessionAnswer, listSessionsSchema, openSessionSchema, sessionStatusSchema } from './schemas.js';
 
 export class RegistrySessions {
@@ -63,7 +63,7 @@ export class RegistrySessions {
   async close(caller: Caller, sessionId: string, agentId?: string): Promise<SessionAnswer> {
     requireWrite(caller);
     const session = await this.#require(caller, sessionId, agentId);
-    return sessionAnswer(await this.#port.closeSession(scopeIn(caller), session.agent_id, session.session_id, { fence: caller.fence }));
+    return sessionAnswer(await this.#port.closeSession(userScopeOf(caller), session.agent_id, session.session_id, { fence: caller.fence }));
   }
 
   async updateStatus(caller: Caller, sessionId: string, status: SessionStatus): Promise<SessionAnswer> {
@@ -77,15 +77,11 @@ export class RegistrySessions {
   async #require(caller: Caller, sessionId: string, agentId?: string): Promise<SessionRecord> {
     const id = parseSessionId(sessionId);
     const ofAgent = agentId === undefined ? undefined : parseAgentId(agentId);
-    const session = await this.#port.getSession(scopeIn(caller), id);
+    const session = await this.#port.getSession(userScopeOf(caller), id);
     const isReached = caller.kind !== 'agent' || session?.agent_id === caller.agentId;
     if (session === undefined || !isReached || (ofAgent !== undefined && session.agent_id !== ofAgent)) {
       throw new StoaError('not_found', `There is no session ${id}.`);
     }
     return session;
   }
-}
-
-function scopeIn(caller: Caller): UserScope {
-  return caller.everyUser ? null : caller.user;
 }

@@ -5,7 +5,7 @@ import { checkUserId } from '../identity/user-key.js';
 import type { Limits } from '../limits.js';
 import { type Page, type PageRequest, decodeCursor, encodeCursor, pageLimit } from '../paging.js';
 import { validate } from '../validate.js';
-import { requireOperator, requireUserWide, requireWrite, scopeOf } from './access.js';
+import { requireOperator, requireUserWide, requireWrite, scopeOf, userOf } from './access.js';
 import { userAnswer } from './answers.js';
 import { parseAgentId } from './ids.js';
 import { userKeyBytes } from './keys.js';
@@ -52,7 +52,7 @@ export class RegistryUsers {
 
   /** Notes that the user called; written at most once in a while. */
   async saw(caller: Caller): Promise<void> {
-    if (!caller.everyUser) await this.#port.sawUser(caller.user);
+    if (!caller.everyUser) await this.#port.sawUser(userOf(caller));
   }
 
   /** Lets a messaging identity speak for an agent. */
@@ -68,14 +68,14 @@ export class RegistryUsers {
     requireUserWide(caller);
     const linked = await this.#port.linkedAgent(identity);
     if (linked === undefined) return;
-    if (!caller.everyUser && linked.meta.user !== caller.user) throw new StoaError('not_found', `There is no link of ${identity}.`);
+    if (!caller.everyUser && linked.meta.user !== userOf(caller)) throw new StoaError('not_found', `There is no link of ${identity}.`);
     await this.#port.unlinkIdentity(identity);
   }
 
   /** Another user is not there. */
   #reach(caller: Caller, user: string): string {
     const id = checkUserId(user, this.#limits.userIdBytesMax);
-    if (caller.kind !== 'operator' && id !== caller.user) throw userNotFound(id);
+    if (caller.kind !== 'operator' && id !== userOf(caller)) throw userNotFound(id);
     return id;
   }
 }

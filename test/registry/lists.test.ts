@@ -44,8 +44,8 @@ describe.each([
     await expect(registry.listAllAgents(users[0] as Caller)).rejects.toMatchObject({ code: 'forbidden' });
   });
 
-  it('hold every filter at once, of one user or of all', async () => {
-    opened = await openRegistry({ ...options, limits: { agentsPerUserMax: 1_000 } });
+  it.each([1, 4, 10_000])('hold every filter at once, of one user or of all, with %i lookups a page', async (listSeeksMax) => {
+    opened = await openRegistry({ ...options, limits: { agentsPerUserMax: 1_000, listSeeksMax } });
     const { registry } = opened;
     const alice = userCaller('alice');
     const bob = userCaller('bob');
@@ -73,7 +73,10 @@ describe.each([
     ];
     for (const [caller, input, passes] of cases) {
       const expected = rows.filter(passes).map(({ id }) => id);
-      for (const limit of [1, 3, 100]) expect((await listAll(caller, { ...input, limit })).toSorted()).toEqual(expected.toSorted());
+      for (const limit of [1, 3, 100]) {
+        const listed = await listAll(caller, { ...input, limit });
+        expect(listed.toSorted()).toEqual(expected.toSorted());
+      }
     }
     expect((await registry.listAgentsByStatus(alice, 'running', { limit: 5 })).items).toHaveLength(5);
   });
@@ -103,6 +106,19 @@ describe.each([
 });
 
 describe('users', () => {
+  it('have one spelling: hex and UUIDs in upper case are lowered, nonsense is refused', async () => {
+    opened = await openRegistry();
+    const { registry } = opened;
+    const id = 'AB'.repeat(32);
+    const { agent_id, user } = await registry.createAgent(userCaller(id), { name: 'scout' });
+    expect(user).toBe(id.toLowerCase());
+    expect((await registry.getAgent(userCaller(id.toLowerCase()), agent_id)).user).toBe(user);
+    for (const nonsense of ['', 'a\nb', 'x'.repeat(257)]) {
+      await expect(registry.createAgent(userCaller(nonsense), { name: 'scout' })).rejects.toMatchObject({ code: 'invalid_request' });
+      await expect(registry.listAgents(userCaller(nonsense))).rejects.toMatchObject({ code: 'invalid_request' });
+    }
+  });
+
   it('exist from their first write, under the readable id', async () => {
     opened = await openRegistry({ shards: 4 });
     const { registry } = opened;

@@ -12,8 +12,14 @@ interface AgentIndex {
   prefix: Buffer;
 }
 
+/** A key in the order of a list. One that is no match only says how far the search has come after its share of work. */
+export interface ListKey {
+  key: Buffer;
+  isMatch: boolean;
+}
+
 /** The keys (user and agent) of the agents that pass every filter, in order, after a key and of one user or all. */
-export function matchingAgents(reader: Reader, filter: AgentFilter, user: Buffer | null, after: Buffer | null): Iterable<Buffer> {
+export function matchingAgents(reader: Reader, filter: AgentFilter, user: Buffer | null, after: Buffer | null, seeksMax: number): Iterable<ListKey> {
   const indexes: AgentIndex[] = [];
   if (filter.label !== undefined) indexes.push({ family: families.agentsByLabel, prefix: labelPrefix(filter.label.name, filter.label.value) });
   if (filter.name !== undefined) indexes.push({ family: families.agentsByName, prefix: namePrefix(filter.name) });
@@ -22,15 +28,21 @@ export function matchingAgents(reader: Reader, filter: AgentFilter, user: Buffer
   let from = after === null ? Buffer.alloc(0) : justAfter(after);
   // A forged cursor must not reach below the user's own keys.
   if (user !== null && Buffer.compare(from, user) < 0) from = user;
-  return indexes.length <= 1 ? keysFrom(reader, first, user, from) : intersection(reader, indexes, user, from);
+  return indexes.length <= 1 ? matches(keysFrom(reader, first, user, from)) : intersection(reader, indexes, user, from, seeksMax);
+}
+
+/** Keys that are all matches. */
+export function* matches(keys: Iterable<Buffer>): Generator<ListKey> {
+  for (const key of keys) yield { key, isMatch: true };
 }
 
 /** One page over all stores: their ordered keys merged, so that the cursor means the same in each. */
-export function mergedPage<T>(stores: readonly Store[], keysOf: (store: Store) => Iterable<Buffer>, read: (store: Store, key: Buffer) => T | undefined, page: KeyedPageRequest): KeyedPage<T> {
+export function mergedPage<T>(stores: readonly Store[], keysOf: (store: Store) => Iterable<ListKey>, read: (store: Store, key: Buffer) => T | undefined, page: KeyedPageRequest): KeyedPage<T> {
   const items: T[] = [];
   let lastKey: Buffer | null = null;
-  for (const { store, key } of merged(stores, keysOf)) {
+  for (const { store, key, isMatch } of merged(stores, keysOf)) {
     if (items.length === page.limit) return { items, nextKey: lastKey };
+    if (!isMatch) return { items, nextKey: key };
     const item = read(store, key);
     if (item === undefined) continue;
     items.push(item);
@@ -48,22 +60,27 @@ function* keysFrom(reader: Reader, { family, prefix }: AgentIndex, user: Buffer 
 }
 
 /** Each index in turn is asked for the next key at or after the candidate; a key that all of them have is a match. */
-function* intersection(reader: Reader, indexes: readonly AgentIndex[], user: Buffer | null, from: Buffer): Generator<Buffer> {
+function* intersection(reader: Reader, indexes: readonly AgentIndex[], user: Buffer | null, from: Buffer, seeksMax: number): Generator<ListKey> {
   let candidate = from;
   let agreeing = 0;
-  for (let turn = 0; ; turn = (turn + 1) % indexes.length) {
-    const next = firstOf(keysFrom(reader, indexes[turn] as AgentIndex, user, candidate));
+  for (let seeks = 1; ; seeks += 1) {
+    const next = firstOf(keysFrom(reader, indexes[seeks % indexes.length] as AgentIndex, user, candidate));
     if (next === undefined) return;
     agreeing = next.equals(candidate) ? agreeing + 1 : 1;
     candidate = next;
-    if (agreeing < indexes.length) continue;
-    yield candidate;
-    candidate = justAfter(candidate);
-    agreeing = 0;
+    const isMatch = agreeing >= indexes.length;
+    if (isMatch) yield { key: candidate, isMatch };
+    if (isMatch || seeks >= seeksMax) {
+      // Before the candidate is given up, every index must have been asked for it.
+      if (!isMatch && indexes.every((index) => firstOf(keysFrom(reader, index, user, candidate))?.equals(candidate))) yield { key: candidate, isMatch: true };
+      if (seeks >= seeksMax) yield { key: candidate, isMatch: false };
+      candidate = justAfter(candidate);
+      agreeing = 0;
+    }
   }
 }
 
-function* merged(stores: readonly Store[], keysOf: (store: Store) => Iterable<Buffer>): Generator<{ store: Store; key: Buffer }> {
+function* merged(stores: readonly Store[], keysOf: (store: Store) => Iterable<ListKey>): Generator<ListKey & { store: Store }> {
   const heads = stores.map((store) => {
     const iterator = keysOf(store)[Symbol.iterator]();
     return { store, iterator, current: iterator.next() };
@@ -73,10 +90,10 @@ function* merged(stores: readonly Store[], keysOf: (store: Store) => Iterable<Bu
       let least: (typeof heads)[number] | undefined;
       for (const head of heads) {
         if (head.current.done === true) continue;
-        if (least === undefined || Buffer.compare(head.current.value, least.current.value as Buffer) < 0) least = head;
+        if (least === undefined || Buffer.compare(head.current.value.key, (least.current.value as ListKey).key) < 0) least = head;
       }
       if (least === undefined || least.current.done === true) return;
-      yield { store: least.store, key: least.current.value };
+      yield { ...least.current.value, store: least.store };
       least.current = least.iterator.next();
     }
   } finally {

@@ -16,7 +16,7 @@ import { AgentVerbs, activityTimer, agentNotFound } from './registry-agents.js';
 import { registryFamilies as families } from './registry-families.js';
 import { LeaseVerbs, type PresenceLostHook, leaseTimer } from './registry-leases.js';
 import { identityTaken, linkDirectoryId, linkIdentity, linkedAgent, unlinkIdentity } from './registry-links.js';
-import { matchingAgents, mergedPage } from './registry-lists.js';
+import { matches, matchingAgents, mergedPage } from './registry-lists.js';
 import { findAgent, readAgent, readCount, readSession } from './registry-rows.js';
 import { SessionVerbs, sessionExists, sessionNotFound } from './registry-sessions.js';
 import { UserVerbs, keyOfUser } from './registry-users.js';
@@ -97,7 +97,7 @@ export class EmbeddedRegistry implements RegistryPort {
   async listAgents(scope: UserScope, filter: AgentFilter, page: KeyedPageRequest): Promise<KeyedPage<StoredAgent>> {
     const user = scope === null ? null : this.#userOf(scope);
     const stores = user === null ? this.#kernel.stores : [this.#kernel.storeOf(user)];
-    return mergedPage(stores, (store) => matchingAgents(store, filter, user, page.after), readAgentAt, page);
+    return mergedPage(stores, (store) => matchingAgents(store, filter, user, page.after, this.#kernel.limits.listSeeksMax), readAgentAt, page);
   }
 
   async countAgents(user: string): Promise<number> {
@@ -163,7 +163,7 @@ export class EmbeddedRegistry implements RegistryPort {
     const keys = function* (store: Store) {
       for (const { key } of store.range(family, bounds)) yield key.subarray(prefix.length);
     };
-    return mergedPage([place.store], keys, readSession, page);
+    return mergedPage([place.store], (store) => matches(keys(store)), readSession, page);
   }
 
   async closeSession(scope: UserScope, agentId: string | null, sessionId: string, guard: WriteGuard): Promise<SessionRecord> {
@@ -185,7 +185,7 @@ export class EmbeddedRegistry implements RegistryPort {
     const keys = function* (store: Store) {
       for (const { key } of store.range(families.users, page.after === null ? {} : { gt: page.after })) yield key;
     };
-    return mergedPage(this.#kernel.stores, keys, (store, key) => this.verbs.users.read(store, key), page);
+    return mergedPage(this.#kernel.stores, (store) => matches(keys(store)), (store, key) => this.verbs.users.read(store, key), page);
   }
 
   async sawUser(user: string): Promise<void> {
