@@ -11,6 +11,13 @@ export class Group {
   readonly commitTexts: string[] = [];
   readonly #waiting: { settle: () => void; fail: (error: Error) => void }[] = [];
 
+  #textBytes = 0;
+
+  /** Bytes that wait in memory and go to the disk together. */
+  get sizeBytes(): number {
+    return this.overlay.sizeBytes + this.#textBytes;
+  }
+
   get isEmpty(): boolean {
     return this.transactions.length === 0 && this.#waiting.length === 0;
   }
@@ -26,6 +33,7 @@ export class Group {
     if (transaction.commit === null || commitText === undefined) return;
     this.commits.push(transaction.commit);
     this.commitTexts.push(commitText);
+    this.#textBytes += commitText.length;
   }
 
   /** Resolves with `outcome` once the group is durable: also a refusal may rest on what others wrote in it. */

@@ -1,5 +1,5 @@
 /** The bytes of the two logs that every group writes beside its data: the change feed and the redo log. */
-import { StoaError } from '../errors.js';
+import { StoaError, messageOf } from '../errors.js';
 import type { WriteOperation } from './engine.js';
 import type { Change } from './transaction.js';
 
@@ -51,7 +51,7 @@ export function encodeFeed(bytesBefore: number, commits: readonly Commit[], text
 }
 
 export function decodeFeed(value: Buffer): LogRecord<Commit> {
-  const [version, bytesBefore, items] = JSON.parse(value.toString()) as [number, number, Commit[]];
+  const [version, bytesBefore, items] = decoded('change feed', () => JSON.parse(value.toString()) as [number, number, Commit[]]);
   if (version !== formatVersion) throw unknownFormat('change feed', version);
   return { bytesBefore, items };
 }
@@ -104,6 +104,10 @@ function textsOf(transactions: readonly RedoTransaction[]): string[] {
 }
 
 export function decodeRedo(record: Buffer): LogRecord<RedoTransaction> {
+  return decoded('redo log', () => readRedo(record));
+}
+
+function readRedo(record: Buffer): LogRecord<RedoTransaction> {
   const reader = new Reader(record);
   const version = reader.u8();
   if (version !== formatVersion) throw unknownFormat('redo log', version);
@@ -128,7 +132,25 @@ export function decodeRedo(record: Buffer): LogRecord<RedoTransaction> {
 
 /** Only the running total of a redo record, without decoding the rest. */
 export function redoBytesBefore(record: Buffer): number {
-  return Number(record.readBigUInt64BE(1));
+  return decoded('redo log', () => {
+    const reader = new Reader(record);
+    const version = reader.u8();
+    if (version !== formatVersion) throw unknownFormat('redo log', version);
+    return reader.u64();
+  });
+}
+
+/** A record that makes no sense is a fault of the data, with a code of its own. */
+function decoded<T>(log: string, decode: () => T): T {
+  try {
+    return decode();
+  } catch (error) {
+    if (error instanceof StoaError) throw error;
+    throw new StoaError('serialization', `A record of the ${log} cannot be read: ${messageOf(error)}.`, {
+      fix: 'Restore a backup into a new directory with "stoa restore".',
+      cause: error,
+    });
+  }
 }
 
 function unknownFormat(log: string, version: number): StoaError {

@@ -36,6 +36,13 @@ export interface LogExtent {
   sizeBytes: number;
 }
 
+/** What a group hands to the engine, and the running totals of both logs after it. */
+interface GroupOperations {
+  operations: WriteOperation[];
+  feedBytes: number;
+  redoBytes: number;
+}
+
 export class Store implements Reader {
   readonly engine: Engine;
   readonly limits: Limits;
@@ -150,7 +157,7 @@ export class Store implements Reader {
     return this.#afterPending(() => result);
   }
 
-  /** Refuses every write from here on, for a reason that lies outside the store. What is on its way still ends. */
+  /** Refuses every write from here on, for a reason that lies outside the store. Only what the engine has already begun still ends. */
   stop(reason: StoaError): void {
     this.#stopped ??= reason;
   }
@@ -194,7 +201,7 @@ export class Store implements Reader {
     if (this.#closing) return new StoaError('closed', 'The store is closing.');
     if (this.#stopped !== undefined) return this.#stopped;
     const { transactionsWaitingMax, transactionBytesWaitingMax } = this.limits;
-    if (this.#collecting.size >= transactionsWaitingMax || this.#collecting.overlay.sizeBytes >= transactionBytesWaitingMax) {
+    if (this.#collecting.size >= transactionsWaitingMax || this.#collecting.sizeBytes >= transactionBytesWaitingMax) {
       return new StoaError('overloaded', 'Too many transactions wait for the disk.', {
         fix: 'Try again shortly; if it lasts, the disk is too slow for the load.',
         details: { transactionsWaitingMax, transactionBytesWaitingMax },
@@ -236,17 +243,19 @@ export class Store implements Reader {
     const group = this.#collecting;
     this.#collecting = new Group();
     this.#committing = group;
-    const { operations, feedBytes, redoBytes } = this.#operationsOf(group);
     const startedMs = performance.now();
+    let written: GroupOperations;
     try {
-      await this.engine.commit(operations);
+      if (this.#stopped !== undefined) throw this.#stopped;
+      written = this.#operationsOf(group);
+      await this.engine.commit(written.operations);
     } catch (error) {
       this.#failed(group, error);
       return;
     }
     this.#committing = undefined;
-    this.#feedBytes = feedBytes;
-    this.#redoBytes = redoBytes;
+    this.#feedBytes = written.feedBytes;
+    this.#redoBytes = written.redoBytes;
     this.#durableSeq = group.commits.at(-1)?.seq ?? this.#durableSeq;
     this.#durableLsn = group.transactions.at(-1)?.lsn ?? this.#durableLsn;
     const commitMs = performance.now() - startedMs;
@@ -254,11 +263,11 @@ export class Store implements Reader {
     if (!this.#collecting.isEmpty) this.#scheduleCommit();
     // Promises resolve in a later step, so listeners still come before whoever waited for the group.
     if (group.commits.length > 0) for (const listener of this.#listeners) callApart(() => listener(group.commits));
-    callApart(() => this.#onGroup?.({ transactions: group.transactions.length, operations: operations.length, sizeBytes: group.overlay.sizeBytes, commitMs }));
+    callApart(() => this.#onGroup?.({ transactions: group.transactions.length, operations: written.operations.length, sizeBytes: group.sizeBytes, commitMs }));
   }
 
   /** The group's writes with the records of both logs, and what the logs then hold in all. */
-  #operationsOf(group: Group): { operations: WriteOperation[]; feedBytes: number; redoBytes: number } {
+  #operationsOf(group: Group): GroupOperations {
     const operations = [...group.overlay.operations()];
     let feedBytes = this.#feedBytes;
     let redoBytes = this.#redoBytes;
@@ -280,13 +289,13 @@ export class Store implements Reader {
   /** Nothing of the group is seen; whoever ran on top of it is refused too. */
   #failed(group: Group, cause: unknown): void {
     const diskFull = cause instanceof StoaError && cause.code === 'disk_full';
-    const error = diskFull
-      ? cause
-      : new StoaError('writes_stopped', `A commit failed (${messageOf(cause)}); writes are refused from here on.`, {
-          fix: 'Check the disk and its log, then start the server again. Reads go on meanwhile.',
-          cause,
-        });
-    if (!diskFull) this.#stopped = error;
+    if (!diskFull) {
+      this.#stopped ??= new StoaError('writes_stopped', `A commit failed (${messageOf(cause)}); writes are refused from here on.`, {
+        fix: 'Check the disk and its log, then start the server again. Reads go on meanwhile.',
+        cause,
+      });
+    }
+    const error = diskFull ? cause : (this.#stopped as StoaError);
     const later = this.#collecting;
     this.#collecting = new Group();
     this.#committing = undefined;

@@ -103,6 +103,31 @@ describe.each(engines)('a commit whose outcome nobody knows on %s', (engine) => 
   });
 });
 
+describe('a store that is stopped from outside', () => {
+  it('hands nothing more to the engine, also not what waits already, and gives the reason', async () => {
+    const { store, engine } = await openStore();
+    const waiting = announce(store, 'a');
+    const reason = new StoaError('writes_stopped', 'Another process has the directory.');
+    store.stop(reason);
+    await expect(waiting).rejects.toBe(reason);
+    await expect(announce(store, 'b')).rejects.toBe(reason);
+    expect([engine.commits, text(store, 'a')]).toEqual([0, undefined]);
+  });
+});
+
+describe('a record of a log that makes no sense', () => {
+  it.each([
+    ['feed', kernelFamilies.changes, bytes('[1,0,[{')],
+    ['redo log', kernelFamilies.redo, Buffer.from([1, 0, 0, 0])],
+  ])('in the %s is reported as such', async (log, family, value) => {
+    const { store, engine, directory } = await openStore({ engine: 'lmdb' });
+    await announce(store, 'a');
+    await engine.commit([{ family, key: Buffer.alloc(8, 9), value }]);
+    await store.close();
+    await expect(openStore({ engine: 'lmdb', directory })).rejects.toMatchObject({ code: 'serialization', message: expect.stringContaining(log) });
+  });
+});
+
 describe('a slow disk', () => {
   it('acknowledges nothing early, shows nothing early, and holds up no reader', async () => {
     const { store, engine } = await openStore({ engine: 'lmdb' });
