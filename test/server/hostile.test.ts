@@ -1,0 +1,191 @@
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { Running } from './running.js';
+
+let running: Running;
+
+beforeAll(async () => {
+  running = await Running.start({ limits: { bodyBytesMax: 100_000, headerBytesMax: 16_384, jsonDepthMax: 50 } });
+});
+afterAll(() => running.stop());
+
+const json = { 'content-type': 'application/json' };
+
+async function post(raw: string | Uint8Array<ArrayBuffer>, headers: Record<string, string> = json) {
+  return running.ask('POST', '/v1/agents', { as: running.alice, raw, headers });
+}
+
+/** A request on a bare connection; the server closes it after the answer. */
+function rawRequest(line: string, headers: string[], body = ''): string {
+  return [line, `Host: 127.0.0.1:${running.port}`, `Authorization: Bearer ${running.alice}`, ...headers, 'Connection: close', '', body].join('\r\n');
+}
+
+describe('bodies', () => {
+  test.each([
+    ['text that is not JSON', 'not json'],
+    ['JSON that ends early', '{"name": "a"'],
+    ['two values', '{"name":"a"}{"name":"b"}'],
+    ['a list', '[]'],
+    ['a number', '1'],
+    ['null', 'null'],
+    ['a name that is a number', '{"name": 1}'],
+    ['a name that is an object', '{"name": {"$gt": ""}}'],
+    ['labels that are a list', '{"name": "a", "labels": ["x"]}'],
+    ['a label that is null', '{"name": "a", "labels": {"x": null}}'],
+    ['__proto__', '{"name": "a", "__proto__": {"admin": true}}'],
+    ['__proto__ deep inside', '{"name": "a", "labels": {"__proto__": "x"}}'],
+    ['__proto__ with an escape', '{"name": "a", "labels": {"\\u005f_proto__": "x"}}'],
+    ['constructor', '{"name": "a", "constructor": {"prototype": {"admin": true}}}'],
+    ['nothing at all', ''],
+    ['a number too large', '{"name": "a", "spec": {"memory_mb": 1e999}}'],
+    ['a fraction where a whole number belongs', '{"name": "a", "spec": {"memory_mb": 1.5}}'],
+    ['nesting without end', `{"name": ${'['.repeat(40_000)}`],
+    ['nesting beyond the limit', `{"name": "a", "labels": ${'{"a":'.repeat(60)}1${'}'.repeat(60)}}`],
+  ])('%s is a 400 that says why', async (_name, body) => {
+    const reply = await post(body);
+    expect(reply.status, reply.text).toBe(400);
+    expect(reply.headers.get('content-type')).toBe('application/problem+json; charset=utf-8');
+    expect(reply.json).toMatchObject({ code: 'invalid_request', status: 400, request_id: reply.headers.get('request-id') });
+    expect(reply.json.detail.length).toBeGreaterThan(5);
+  });
+
+  test('bytes that are not UTF-8 are a 400', async () => {
+    const reply = await post(new Uint8Array([...Buffer.from('{"name": "'), 0xff, 0xfe, ...Buffer.from('"}')]));
+    expect(reply.status).toBe(400);
+    expect(reply.json.detail).toContain('UTF-8');
+  });
+
+  test('every unknown field is named', async () => {
+    const reply = await post('{"name": "a", "colour": 1, "spec": {"gpu": 2}}');
+    expect(reply.status).toBe(400);
+    expect(reply.json.errors.map(({ field }: { field: string }) => field).toSorted()).toEqual(['body.colour', 'body.spec.gpu']);
+  });
+
+  test('no object has got a new property from all this', () => {
+    expect(({} as Record<string, unknown>)['admin']).toBeUndefined();
+  });
+
+  test('a body above the limit is 413, with its length told or not', async () => {
+    const large = JSON.stringify({ name: 'a'.repeat(200_000) });
+    expect((await post(large)).json).toMatchObject({ code: 'too_large', status: 413 });
+    const chunked = await running.bytes(rawRequest('POST /v1/agents HTTP/1.1', ['Content-Type: application/json', 'Transfer-Encoding: chunked'], `30d40\r\n${'a'.repeat(200_000)}\r\n0\r\n\r\n`));
+    expect(chunked).toMatch(/^HTTP\/1\.1 413 /);
+    expect(chunked).toContain('"code":"too_large"');
+  });
+
+  test('a body in chunks is read like any other', async () => {
+    const body = '{"name": "chunked"}';
+    const answer = await running.bytes(
+      rawRequest('POST /v1/agents HTTP/1.1', ['Content-Type: application/json', 'Transfer-Encoding: chunked'], `5\r\n${body.slice(0, 5)}\r\n${(body.length - 5).toString(16)}\r\n${body.slice(5)}\r\n0\r\n\r\n`),
+    );
+    expect(answer).toMatch(/^HTTP\/1\.1 201 /);
+  });
+
+  test.each(['text/plain', 'application/x-www-form-urlencoded', 'multipart/form-data', 'application/jsonx', ''])('the content type "%s" is 415', async (type) => {
+    const reply = await running.bytes(rawRequest('POST /v1/agents HTTP/1.1', [...(type === '' ? [] : [`Content-Type: ${type}`]), 'Content-Length: 12'], '{"name":"a"}'));
+    expect(reply).toMatch(/^HTTP\/1\.1 415 /);
+    expect(reply).toContain('application/problem+json');
+  });
+
+  test('a route without a body refuses one, and takes {}', async () => {
+    const { json: agent } = await post('{"name": "bodiless"}');
+    expect((await running.ask('POST', `/v1/agents/${agent.agent_id}/start`, { as: running.alice, body: { force: true } })).status).toBe(400);
+    expect((await running.ask('POST', `/v1/agents/${agent.agent_id}/start`, { as: running.alice, body: {} })).status).toBe(200);
+  });
+});
+
+describe('paths', () => {
+  test.each([
+    ['/v1/agents/%zz', 400],
+    ['/v1/agents/%ff%fe', 400],
+    ['/v1/agents/abc', 400],
+    [`/v1/agents/${'g'.repeat(64)}`, 400],
+    [`/v1/agents/${'0'.repeat(64)}`, 404],
+    [`/v1/agents/${'0'.repeat(63)}%00`, 400],
+    ['/v1/agents/..%2f..%2fmetrics', 400],
+    ['/v1/agents/%2e%2e%2f%2e%2e%2fmetrics', 400],
+    ['/v1/agents//', 404],
+    ['/v1//agents', 404],
+    ['/v1/agents/', 400],
+    ['/v1/agents?limit=0', 400],
+    ['/v1/agents?limit=-1', 400],
+    ['/v1/agents?limit=1e3', 400],
+    ['/v1/agents?limit=9007199254740993000', 400],
+    ['/v1/agents?limit=10&limit=20', 400],
+    ['/v1/agents?cursor=nonsense', 400],
+    ['/v1/agents?unknown=1', 400],
+    ['/v1/agents?__proto__=1', 400],
+    ['/v1/agents?status=asleep', 400],
+    ['/v1/changes?since=abc', 400],
+    ['/v1/changes?since=999999999', 410],
+    ['/v1/changes?topics=DROP%20TABLE', 400],
+    [`/v1/users/${'a'.repeat(9_000)}`, 400],
+    ['/v1/users/~!!!', 400],
+    ['/v1/users/~', 400],
+  ])('GET %s is %i', async (path, status) => {
+    const answer = await running.bytes(rawRequest(`GET ${path} HTTP/1.1`, []));
+    expect(answer.split('\r\n', 1)[0]).toContain(` ${status} `);
+    expect(answer.toLowerCase()).toContain('content-type: application/problem+json');
+    expect(answer.toLowerCase()).toContain('request-id: ');
+  });
+
+  test('a limit above the largest is clamped, not refused', async () => {
+    expect((await running.ask('GET', '/v1/agents?limit=100000', { as: running.alice })).status).toBe(200);
+  });
+
+  test.each(['a/b', '..', '.', '~tilde', 'a b', 'ä/ö', '%2F', 'a?b#c', 'tokens', '../status'])('a user named %j reaches its own route and no other', async (user) => {
+    const segment = `~${Buffer.from(user).toString('base64url')}`;
+    const put = await running.ask('PUT', `/v1/users/${segment}`, { as: running.operator, body: { email: 'x@example.org' } });
+    expect(put.status, put.text).toBe(200);
+    expect(put.json.user).toBe(user);
+    if (/^[^.~]/.test(user)) expect((await running.ask('GET', `/v1/users/${encodeURIComponent(user)}`, { as: running.operator })).json.user).toBe(user);
+  });
+});
+
+describe('headers', () => {
+  test.each([
+    ['Stoa-User', '%zz'],
+    ['Stoa-User', '%ff'],
+    ['Stoa-User', '%00'],
+    ['Stoa-User', 'a'.repeat(300)],
+    ['Stoa-Agent', '%0a'],
+    ['Stoa-Agent', 'a'.repeat(300)],
+    ['Stoa-Fence', '-1'],
+    ['Stoa-Fence', '1.5'],
+    ['Stoa-Fence', 'abc'],
+  ])('%s: %s is a 400', async (name, value) => {
+    const reply = await running.ask('GET', '/v1/agents', { as: running.operator, headers: { [name]: value } });
+    expect(reply.status).toBe(400);
+  });
+
+  test('the agent and the user are percent-encoded UTF-8', async () => {
+    const reply = await running.ask('POST', '/v1/agents', { as: running.operator, body: { name: 'x' }, headers: { 'stoa-user': encodeURIComponent('zoë/1'), 'stoa-agent': encodeURIComponent('späher') } });
+    expect(reply.status).toBe(201);
+    expect(reply.json.user).toBe('zoë/1');
+  });
+
+  test('headers beyond the limit are 431', async () => {
+    const answer = await running.bytes(rawRequest('GET /v1/agents HTTP/1.1', [`X-Large: ${'a'.repeat(20_000)}`]));
+    expect(answer).toMatch(/^HTTP\/1\.1 431 /);
+    expect(answer).toContain('"code":"headers_too_large"');
+  });
+
+  test('what is no HTTP at all is answered with a 400 and closed', async () => {
+    const answer = await running.bytes('\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03\r\n\r\n');
+    expect(answer).toMatch(/^HTTP\/1\.1 400 /);
+    expect(answer).toContain('application/problem+json');
+  });
+
+  test('two lengths that differ are refused', async () => {
+    const answer = await running.bytes(rawRequest('POST /v1/agents HTTP/1.1', ['Content-Type: application/json', 'Content-Length: 12', 'Content-Length: 13'], '{"name":"a"}'));
+    expect(answer).toMatch(/^HTTP\/1\.1 400 /);
+  });
+
+  test('two bearer tokens in one header prove nothing', async () => {
+    const reply = await running.ask('GET', '/v1/agents', { headers: { authorization: `Bearer ${running.alice}, Bearer ${running.bob}` } });
+    expect(reply.status).toBe(401);
+  });
+});
+
+test('the server has lived through all of it', async () => {
+  expect((await running.ask('GET', '/readyz')).status).toBe(200);
+});

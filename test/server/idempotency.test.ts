@@ -1,0 +1,88 @@
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { Running } from './running.js';
+
+let running: Running;
+let nowMs = Date.now();
+beforeAll(async () => {
+  running = await Running.start({ limits: { agentsPerUserMax: 1_000 }, clock: () => nowMs });
+});
+afterAll(() => running.stop());
+
+let keys = 0;
+function newKey(): string {
+  keys += 1;
+  return `key-${keys}`;
+}
+
+function create(key: string, name: string, as = running.alice) {
+  return running.ask('POST', '/v1/agents', { as, body: { name }, headers: { 'idempotency-key': key } });
+}
+
+test('the same key and body get the same answer, and make one agent', async () => {
+  const key = newKey();
+  const first = await create(key, 'once');
+  const second = await create(key, 'once');
+  expect(second.status).toBe(201);
+  expect(second.text).toBe(first.text);
+  const { json } = await running.ask('GET', '/v1/agents?name=once', { as: running.alice });
+  expect(json.items).toHaveLength(1);
+});
+
+test('retries at the same time make one agent', async () => {
+  const key = newKey();
+  const replies = await Promise.all(Array.from({ length: 20 }, () => create(key, 'together')));
+  expect(new Set(replies.map(({ text }) => text)).size).toBe(1);
+  expect((await running.ask('GET', '/v1/agents?name=together', { as: running.alice })).json.items).toHaveLength(1);
+});
+
+test('the same key with another body is 422', async () => {
+  const key = newKey();
+  await create(key, 'first');
+  expect((await create(key, 'second')).json).toMatchObject({ code: 'idempotency_mismatch', status: 422 });
+});
+
+test('the same key on another path is 422', async () => {
+  const key = newKey();
+  const { json } = await create(key, 'path');
+  const reply = await running.ask('POST', `/v1/agents/${json.agent_id}/sessions`, { as: running.alice, body: { name: 'path' }, headers: { 'idempotency-key': key } });
+  expect(reply.status).toBe(400);
+  await running.ask('POST', `/v1/agents/${json.agent_id}/start`, { as: running.alice });
+  const sessions = await running.ask('POST', `/v1/agents/${json.agent_id}/sessions`, { as: running.alice, body: {}, headers: { 'idempotency-key': key } });
+  expect(sessions.status).toBe(422);
+});
+
+test('two users may use the same key', async () => {
+  const key = newKey();
+  const first = await create(key, 'mine');
+  const second = await create(key, 'mine', running.bob);
+  expect(second.status).toBe(201);
+  expect(second.json.agent_id).not.toBe(first.json.agent_id);
+});
+
+test('a refused request uses up no key', async () => {
+  const key = newKey();
+  expect((await create(key, '')).status).toBe(400);
+  expect((await create(key, 'good')).status).toBe(201);
+});
+
+test('a token is not shown twice: the repeat is 409', async () => {
+  const headers = { 'idempotency-key': newKey() };
+  const first = await running.ask('POST', '/v1/users/dora/tokens', { as: running.operator, body: { name: 'a' }, headers });
+  expect(first.status).toBe(201);
+  const second = await running.ask('POST', '/v1/users/dora/tokens', { as: running.operator, body: { name: 'a' }, headers });
+  expect(second.json).toMatchObject({ code: 'idempotency_unrepeatable', status: 409 });
+  expect((await running.ask('GET', '/v1/users/dora/tokens', { as: running.operator })).json.items).toHaveLength(1);
+});
+
+test.each(['', 'k'.repeat(256)])('a key of a wrong length is 400', async (key) => {
+  expect((await create(key, 'x')).status).toBe(400);
+});
+
+test('a key is free again after a day', async () => {
+  const key = newKey();
+  const first = await create(key, 'day');
+  nowMs += 24 * 3_600_000 + 1;
+  const second = await create(key, 'day');
+  expect(second.status).toBe(201);
+  expect(second.json.agent_id).not.toBe(first.json.agent_id);
+});

@@ -1,0 +1,107 @@
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { StoaError, errorKinds } from '../../src/errors.js';
+import type { RouteGroup } from '../../src/server/group.js';
+import { problemSchema } from '../../src/server/problem.js';
+import { answer, anyone, defineRoute } from '../../src/server/route.js';
+import { routeGroups } from '../../src/server/routes/index.js';
+import { z } from 'zod';
+import { Running } from './running.js';
+
+const codes = Object.keys(errorKinds) as (keyof typeof errorKinds)[];
+
+const faults: RouteGroup = {
+  routes: [
+    defineRoute({
+      method: 'GET', path: '/fault/{code}', summary: 'Throws', tags: ['test'], principals: anyone,
+      params: z.object({ code: z.string() }), answers: { 200: z.object({}) },
+      handler: ({ params: { code } }) => {
+        if (code === 'bug') throw new TypeError('secret internals');
+        throw new StoaError(code as keyof typeof errorKinds, 'A sentence.', { fix: 'A fix.', details: { from: 'a', to: 'b' } });
+      },
+    }),
+    defineRoute({
+      method: 'GET', path: '/undeclared', summary: 'Answers a status that it does not declare', tags: ['test'], principals: anyone,
+      answers: { 200: z.object({}) }, handler: () => answer(202, {}),
+    }),
+  ],
+};
+
+/** Answers in a shape of its own, as messaging does. */
+const plain: RouteGroup = {
+  owns: (path) => path.startsWith('/plain'),
+  writeError: (error, _request, reply) => reply.code(error.status).send({ error: error.message }),
+  onRequest: (_request, reply) => void reply.header('access-control-allow-origin', '*'),
+  routes: [
+    defineRoute({ method: 'POST', path: '/plain', summary: 'Takes a name', tags: ['test'], principals: anyone, body: z.object({ name: z.string() }), answers: { 200: z.object({}) }, handler: () => ({}) }),
+  ],
+};
+
+let running: Running;
+beforeAll(async () => {
+  running = await Running.start({}, { groups: [...routeGroups, faults, plain] });
+});
+afterAll(() => running.stop());
+
+test.each(codes)('the code %s has its status, title, detail and fix on the wire', async (code) => {
+  const reply = await running.ask('GET', `/fault/${code}`);
+  expect(reply.status).toBe(errorKinds[code].status);
+  expect(reply.headers.get('content-type')).toBe('application/problem+json; charset=utf-8');
+  expect(problemSchema.strict().parse(reply.json)).toEqual({
+    type: `/reference#${code}`, title: errorKinds[code].title, status: errorKinds[code].status, code, detail: 'A sentence.', fix: 'A fix.', details: { from: 'a', to: 'b' }, request_id: reply.headers.get('request-id'),
+  });
+});
+
+test('a fault of the program says nothing of its inside', async () => {
+  const reply = await running.ask('GET', '/fault/bug');
+  expect(reply.status).toBe(500);
+  expect(reply.json.code).toBe('internal');
+  expect(reply.text).not.toContain('secret internals');
+});
+
+test('a status that the route does not declare is a fault, not an answer', async () => {
+  expect((await running.ask('GET', '/undeclared')).status).toBe(500);
+});
+
+test('an unknown path is 404, a wrong method 405 with Allow', async () => {
+  expect((await running.ask('GET', '/v1/nothing')).json).toMatchObject({ code: 'not_found', status: 404 });
+  const wrong = await running.ask('DELETE', '/v1/status', { as: running.operator });
+  expect(wrong.json).toMatchObject({ code: 'method_not_allowed', status: 405 });
+  expect(wrong.headers.get('allow')).toBe('GET, HEAD');
+});
+
+test('401 names the scheme', async () => {
+  const reply = await running.ask('GET', '/v1/status');
+  expect(reply.status).toBe(401);
+  expect(reply.headers.get('www-authenticate')).toBe('Bearer realm="stoa"');
+  expect(reply.json.fix).toContain('operator.token');
+});
+
+test('every answer carries the headers that keep browsers careful', async () => {
+  for (const path of ['/livez', '/v1/status', '/nothing', '/metrics', '/reference']) {
+    const { headers } = await running.ask('GET', path);
+    expect(headers.get('x-content-type-options')).toBe('nosniff');
+    expect(headers.get('x-frame-options')).toBe('DENY');
+    expect(headers.get('content-security-policy')).toContain("default-src 'none'");
+    expect(headers.get('request-id')).toBeTruthy();
+  }
+});
+
+test.each([
+  ['POST', '/plain', 'not json', 400],
+  ['POST', '/plain', '{"nam":1}', 400],
+  ['GET', '/plain', undefined, 405],
+  ['GET', '/plain/other', undefined, 404],
+])('a group with a shape of its own keeps it for %s %s %s', async (method, path, raw, status) => {
+  const reply = await running.ask(method, path, { ...(raw === undefined ? {} : { raw }), headers: { 'content-type': 'application/json' } });
+  expect(reply.status).toBe(status);
+  expect(Object.keys(reply.json)).toEqual(['error']);
+  expect(reply.headers.get('access-control-allow-origin')).toBe('*');
+  expect(reply.headers.get('request-id')).toBeTruthy();
+});
+
+test('HEAD answers like GET, without the body', async () => {
+  const reply = await running.ask('HEAD', '/livez');
+  expect(reply.status).toBe(200);
+  expect(reply.text).toBe('');
+  expect(reply.headers.get('content-length')).toBe('15');
+});
