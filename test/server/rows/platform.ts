@@ -21,6 +21,7 @@ export const platformRows: Record<string, Row> = {
   },
   'GET /v1/inspect': { request: () => ({ path: '/v1/inspect' }), status: operatorOnly },
   'GET /v1/inspect/{family}': { request: () => ({ path: '/v1/inspect/agents?limit=2' }), status: operatorOnly },
+  'POST /v1/doctor': { request: () => ({ path: '/v1/doctor', body: {} }), status: operatorOnly },
   'GET /health': { request: () => ({ path: '/health' }), status: open },
   'GET /livez': { request: () => ({ path: '/livez' }), status: open },
   'GET /readyz': { request: () => ({ path: '/readyz' }), status: open },
