@@ -18,6 +18,7 @@ const backends: Readonly<Record<string, OpenBackend>> = {
   postgres,
   postgresql: postgres,
   dynamodb: async (url, options) => (await import('./dynamodb/datastore.js')).openDynamodbDataStore(url, options),
+  firestore: async (url, options) => (await import('./firestore/datastore.js')).openFirestoreDataStore(url, options),
   memory: async (_url, options) => new (await import('./memory/datastore.js')).MemoryDataStore(options),
 };
 

@@ -1,6 +1,8 @@
 /** Firestore for the tests: an in-process emulator behind the real SDK, or the one at FIRESTORE_EMULATOR_HOST. */
-import { FirestoreMock } from '@firebase-bridge/firestore-admin';
+import { createRequire } from 'node:module';
+import { dirname, join } from 'node:path';
 import { Firestore } from '@google-cloud/firestore';
+import { compareCodePoints } from '../../src/datastore/code-point-order.js';
 import type { TestServer } from './child.js';
 
 export interface FirestoreServer extends TestServer {
@@ -16,6 +18,7 @@ export async function start(): Promise<FirestoreServer> {
     const firestore = new Firestore({ projectId });
     return { url: `firestore://${projectId}`, describe: `Firestore emulator at ${given} (given)`, firestore, stop: () => firestore.terminate() };
   }
+  const { FirestoreMock } = loadEmulator();
   const mock = new FirestoreMock();
   const database = mock.createDatabase(projectId);
   return {
@@ -25,4 +28,19 @@ export async function start(): Promise<FirestoreServer> {
     firestore: database.firestore() as unknown as Firestore,
     stop: async () => mock.deleteAll(),
   };
+}
+
+type Emulator = typeof import('@firebase-bridge/firestore-admin');
+
+/**
+ * The service orders text by its UTF-8 bytes; the emulator compares UTF-16 code units, and says so
+ * in its source. Its CommonJS build looks the comparison up at every call, so that it can be mended.
+ */
+function loadEmulator(): Emulator {
+  const require = createRequire(import.meta.url);
+  const main = require.resolve('@firebase-bridge/firestore-admin');
+  const comparison = require(join(dirname(main), 'lib/_internal/mock-gapic-client/utils/compare-values.js')) as { compareValues(a: unknown, b: unknown): number };
+  const { compareValues } = comparison;
+  comparison.compareValues = (a, b) => (typeof a === 'string' && typeof b === 'string' ? compareCodePoints(a, b) : compareValues(a, b));
+  return require(main) as Emulator;
 }
