@@ -1,26 +1,50 @@
-/** Compiles src to dist, only when a source has changed since the last time. */
+/** Compiles src to dist and bundles the program, only when a source has changed since the last time. */
 import { createHash } from 'node:crypto';
 import { chmodSync, existsSync, readFileSync, readdirSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
-import { install, requireNode, root, run, say } from './install.js';
+import { fail, install, requireNode, root, run, say } from './install.js';
 
 const dist = join(root, 'dist');
-const stampPath = join(dist, '.sources');
+const bundle = join(root, 'bundle');
+const stampPath = join(bundle, '.sources');
 
-export function build() {
+/** Left out of the bundle: native code, and what is installed only when a backend wants it. */
+const external = [/^node:/, /^lmdb/, /^sodium-native/, /^@node-rs\//, /^@nxtedition\//, /^ioredis/, /^postgres/, /^@aws-sdk\//, /^@google-cloud\//];
+
+export async function build() {
   const sources = hashSources();
-  if (existsSync(stampPath) && readFileSync(stampPath, 'utf8') === sources) return;
+  if (existsSync(dist) && existsSync(stampPath) && readFileSync(stampPath, 'utf8') === sources) return;
   say('Compiling …');
-  // Into a place of its own first: a failed or interrupted compile leaves the old one usable.
-  const next = join(root, `dist.${process.pid}`);
-  const cleanUp = () => rmSync(next, { recursive: true, force: true });
-  run(process.execPath, [join(root, 'node_modules', 'typescript', 'bin', 'tsc'), '--outDir', next], root, 'The sources do not compile.', cleanUp);
-  const main = join(next, 'cli', 'main.js');
-  if (existsSync(main)) chmodSync(main, 0o755);
-  writeFileSync(join(next, '.sources'), sources);
-  rmSync(dist, { recursive: true, force: true });
-  renameSync(next, dist);
+  // Into places of their own first: a failed or interrupted build leaves the old one usable.
+  const [nextDist, nextBundle] = [`${dist}.${process.pid}`, `${bundle}.${process.pid}`];
+  const cleanUp = () => {
+    for (const directory of [nextDist, nextBundle]) rmSync(directory, { recursive: true, force: true });
+  };
+  run(process.execPath, [join(root, 'node_modules', 'typescript', 'bin', 'tsc'), '--outDir', nextDist], root, 'The sources do not compile.', cleanUp);
+  try {
+    await bundleProgram(join(nextDist, 'cli', 'main.js'), nextBundle);
+  } catch (error) {
+    cleanUp();
+    fail(`The program could not be bundled: ${error.message}`);
+  }
+  writeFileSync(join(nextBundle, '.sources'), sources);
+  for (const [next, place] of [[nextDist, dist], [nextBundle, bundle]]) {
+    rmSync(place, { recursive: true, force: true });
+    renameSync(next, place);
+  }
+}
+
+/**
+ * The program in a few files instead of some five hundred: reading and linking those took more
+ * than half of the time until the first answer.
+ */
+async function bundleProgram(input, directory) {
+  const { rolldown } = await import('rolldown');
+  const program = await rolldown({ input: { main: input }, platform: 'node', external, logLevel: 'silent' });
+  await program.write({ dir: directory, format: 'esm', entryFileNames: '[name].js', chunkFileNames: '[name]-[hash].js', comments: { legal: true, annotation: false, jsdoc: false } });
+  await program.close();
+  chmodSync(join(directory, 'main.js'), 0o755);
 }
 
 /** One hash over every path and content that the output depends on. */
@@ -30,7 +54,7 @@ function hashSources() {
     .filter((entry) => entry.isFile())
     .map((entry) => join(entry.parentPath ?? entry.path, entry.name))
     .toSorted();
-  for (const file of [...files, join(root, 'tsconfig.json'), join(root, 'package-lock.json')]) {
+  for (const file of [...files, join(root, 'tsconfig.json'), join(root, 'package-lock.json'), join(root, 'scripts', 'build.js')]) {
     hash.update(file.slice(root.length)).update('\0').update(readFileSync(file)).update('\0');
   }
   return hash.digest('hex');
@@ -39,5 +63,5 @@ function hashSources() {
 if (process.argv[1] !== undefined && import.meta.url === pathToFileURL(process.argv[1]).href) {
   requireNode();
   install(root);
-  build();
+  await build();
 }

@@ -4,7 +4,7 @@ import { install, requireNode, root } from './install.js';
 
 requireNode();
 install(root);
-build();
+await build();
 // The server runs in this very process: signals, stdin and the exit status are its own.
 process.argv.splice(2, 0, 'up');
-await import('../dist/cli/main.js');
+await import('../bundle/main.js');

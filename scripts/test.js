@@ -19,7 +19,7 @@ requireNode();
 install(root);
 install(testDirectory);
 installPrograms();
-build();
+await build();
 
 rmSync(reportDirectory, { recursive: true, force: true });
 const given = process.argv.slice(2);

@@ -1,7 +1,10 @@
-/** The version of this program, as its package names it. */
+/** Where the package lies and which version it is. */
 import { readFileSync } from 'node:fs';
 
-// The file lies one folder above both src and dist.
-const packageFile = new URL('../package.json', import.meta.url);
+/**
+ * The package's own directory. It lies one folder above `src`, `dist` and `bundle` alike, so a file
+ * that is found from here is found by the sources, the library and the bundled program.
+ */
+export const packageRoot = new URL('../', import.meta.url);
 
-export const version: string = (JSON.parse(readFileSync(packageFile, 'utf8')) as { version: string }).version;
+export const version: string = (JSON.parse(readFileSync(new URL('package.json', packageRoot), 'utf8')) as { version: string }).version;

@@ -2,10 +2,10 @@
 import { readFile } from 'node:fs/promises';
 import { z } from 'zod';
 import { errorKinds } from '../../errors.js';
+import { packageRoot } from '../../version.js';
 import { answer, anyone, defineRoute } from '../route.js';
 
-// The folder lies beside both src and dist.
-const assets = new URL('../../../assets/reference/', import.meta.url);
+const assets = new URL('assets/reference/', packageRoot);
 const pagePolicy = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; frame-ancestors 'none'; base-uri 'none'; form-action 'none'";
 
 const errorTableSchema = z.object({ items: z.array(z.object({ code: z.string(), status: z.int(), exit: z.int(), title: z.string() })) }).meta({ id: 'ErrorTable' });
