@@ -4,6 +4,7 @@ import { EmbeddedDataStore } from './backends/embedded/datastore.js';
 import { EmbeddedCommit } from './backends/embedded/commit.js';
 import { EmbeddedIdentity } from './backends/embedded/identity.js';
 import { embeddedFamilies } from './backends/embedded/families.js';
+import { openEmbeddedMessaging } from './backends/embedded/messaging.js';
 import { EmbeddedRegistry } from './backends/embedded/registry.js';
 import { UserVerbs } from './backends/embedded/registry-users.js';
 import { openEmbeddedWorkspaces } from './backends/embedded/workspaces.js';
@@ -22,6 +23,7 @@ import { type Kernel, openKernel } from './kernel/kernel.js';
 import type { GroupFacts } from './kernel/store.js';
 import type { Change } from './kernel/transaction.js';
 import { type Limits, limitsWith } from './limits.js';
+import { MessagingService, type MessagingSettings } from './messaging/service.js';
 import { RegistryService } from './registry/service.js';
 import { type Secrets, openSecrets } from './secrets/secrets.js';
 import { WorkspacesService } from './workspaces/service.js';
@@ -40,6 +42,8 @@ export interface StoaOptions {
   secretKeys?: string | null | undefined;
   storeConfig?: Partial<Omit<StoreConfig, 'data_dir'>> | undefined;
   limits?: Partial<Limits> | undefined;
+  /** Who is exempt from messaging's limits, which proxies count, who may delete. */
+  messagingSettings?: Partial<MessagingSettings> | undefined;
   /** Milliseconds since 1970; tests pass a clock of their own. */
   clock?: (() => number) | undefined;
   /** Faults that no caller waits for. */
@@ -56,6 +60,7 @@ export interface Stoa {
   readonly registry: RegistryService;
   readonly data: DataService;
   readonly workspaces: WorkspacesService;
+  readonly messaging: MessagingService;
   readonly secrets: Secrets;
   readonly changes: ChangesService;
   readonly commit: CommitService;
@@ -105,6 +110,12 @@ export async function openStoa(options: StoaOptions): Promise<Stoa> {
     const registry = new RegistryService({ port: registryPort, limits });
     const workspaces = await openWorkspaces(kernel, registryPort, secrets, onError);
     const data = await openData(kernel, options.datastore ?? 'embedded', onError);
+    const messaging = new MessagingService({
+      port: await openEmbeddedMessaging(kernel),
+      limits,
+      sealer: secrets.sealer,
+      ...(options.messagingSettings && { settings: options.messagingSettings }),
+    });
     const changes = new ChangesService(kernel.feed, limits);
     const commit = openCommit(kernel, data);
     const backups = options.backups && new BackupScheduler(kernel, options.backups, { onBackup: () => undefined, onError });
@@ -119,6 +130,7 @@ export async function openStoa(options: StoaOptions): Promise<Stoa> {
       registry,
       data,
       workspaces,
+      messaging,
       secrets,
       changes,
       commit,
@@ -131,6 +143,7 @@ export async function openStoa(options: StoaOptions): Promise<Stoa> {
       },
       close: async () => {
         await backups?.stop();
+        await messaging.close();
         await identity.close();
         await data.close();
         await workspaces.close();

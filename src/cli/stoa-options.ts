@@ -12,6 +12,13 @@ export function stoaOptions(config: Config, onError?: StoaOptions['onError']): S
     storeConfig: { sync_writes: config.syncWrites, max_open_files: config.maxOpenFiles, block_cache_bytes: config.blockCacheBytes },
     secretKeys: config.secretKeys,
     limits: config.limits,
+    messagingSettings: {
+      rateLimitAllow: config.rateLimitAllow,
+      trustedProxies: config.trustedProxies,
+      autoBlock: config.autoBlock,
+      adminAgent: config.adminAgent,
+      requireMessageSignatures: config.requireMessageSignatures,
+    },
     onError,
   };
 }

@@ -26,7 +26,7 @@ export interface KeptIdentity extends NewIdentity {
   /** Whose it is: user and agent name, in one key. */
   owner: string;
   /** The secret seed, encrypted. */
-  sealedSeed: Buffer;
+  sealedSeed: string;
 }
 
 export interface KeyRotation {
@@ -104,7 +104,7 @@ export interface MessagingPort {
   /** The identity with that key, made unless it is there. A key that an identity once had still leads to it. */
   register(input: NewIdentity): Promise<{ identity: Identity; created: boolean }>;
   /** The server-kept identity of an owner, made unless it is there, with its sealed seed. */
-  keep(owner: string, make: () => KeptIdentity): Promise<{ identity: Identity; sealedSeed: Buffer }>;
+  keep(owner: string, make: () => KeptIdentity): Promise<{ identity: Identity; sealedSeed: string }>;
   identity(id: string): Promise<Identity | undefined>;
   /** By id; those that are not there are left out. */
   identities(ids: readonly string[]): Promise<Map<string, Identity>>;

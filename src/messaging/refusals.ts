@@ -74,3 +74,10 @@ export function refuse(refusal: Refusal, options?: ErrorOptions): StoaError {
   const [code, sentence] = refusals[refusal];
   return new StoaError(code, sentence, options);
 }
+
+const sentences: ReadonlySet<string> = new Set(Object.values(refusals).map(([, sentence]) => sentence));
+
+/** Whether an error speaks in the words of this table. */
+export function isRefusal(error: StoaError): boolean {
+  return sentences.has(error.message);
+}

@@ -20,6 +20,7 @@ import { problemOf, stoaErrorOf } from './problem.js';
 import { RateLimit } from './rate-limit.js';
 import type { Route } from './route.js';
 import { routeGroups } from './routes/index.js';
+import { signatureAuthenticator } from './routes/messaging-gate.js';
 
 export interface AppOptions {
   /** The address that the server binds to; its name is a good Host. */
@@ -46,6 +47,7 @@ declare module 'fastify' {
 
 /** What routes about the server itself need of it. */
 export interface AppServices {
+  readonly stoa: Stoa;
   readonly groups: readonly RouteGroup[];
   readonly routes: readonly Route[];
   readonly streams: EventStreams;
@@ -84,6 +86,7 @@ export function createApp(stoa: Stoa, options: AppOptions = {}): FastifyInstance
   let stopping = false;
   let openApi: Record<string, unknown> | undefined;
   app.decorate('stoaServer', {
+    stoa,
     groups,
     routes,
     streams,
@@ -125,6 +128,7 @@ export function createApp(stoa: Stoa, options: AppOptions = {}): FastifyInstance
     request.startedMs = performance.now();
     refuseWhileStopping(services, reply);
     await groupOf(request)?.onRequest?.(request, reply);
+    if (reply.sent) return reply;
     const allowed = matchers.filter(({ pattern }) => pattern.test(pathOf(request))).map(({ route }) => route.method);
     return answerError(unknownRoute(request, reply, allowed), request, reply);
   });
@@ -133,7 +137,7 @@ export function createApp(stoa: Stoa, options: AppOptions = {}): FastifyInstance
   const services: PipelineServices = {
     stoa,
     streams,
-    authenticators: [bearerAuthenticator(stoa.identity), ...(options.authenticators ?? [])],
+    authenticators: [bearerAuthenticator(stoa.identity), signatureAuthenticator, ...(options.authenticators ?? [])],
     hostCheck: new HostCheck(options.host ?? '127.0.0.1', options.allowedHosts, options.allowedOrigins),
     rateLimit: requestsPerMinuteMax > 0 ? new RateLimit(requestsPerMinuteMax) : undefined,
     lastSeen: new LastSeen(stoa),

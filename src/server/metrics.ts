@@ -14,6 +14,8 @@ interface Pending {
 export class Metrics {
   readonly registry = new Registry();
   readonly #requests: Counter<'method' | 'route' | 'status'>;
+  /** The same under the name that AICQ's dashboards look for. */
+  readonly #aicqRequests: Counter<'method' | 'route' | 'status'>;
   readonly #requestSeconds: Histogram;
   /** Requests since the last scrape, added up here because a labelled counter costs as much as a small request. */
   readonly #pending = new Map<string, Map<number, Pending>>();
@@ -21,9 +23,11 @@ export class Metrics {
   constructor(stoa: Stoa, streams: EventStreams) {
     const registers = [this.registry];
     this.#requests = new Counter({ name: 'stoa_http_requests_total', help: 'Requests answered.', labelNames: ['method', 'route', 'status'], registers, collect: () => this.#addPending() });
+    this.#aicqRequests = new Counter({ name: 'aicq_http_requests_total', help: 'Requests answered.', labelNames: ['method', 'route', 'status'], registers });
     this.#requestSeconds = new Histogram({ name: 'stoa_http_request_seconds', help: 'Time from the headers of a request until its answer was handed to the socket.', buckets: secondsBuckets, registers });
     gauge(registers, 'stoa_streams_open', 'Event streams that are open.', () => streams.count);
     this.#measureKernel(stoa);
+    this.#measureMessaging(stoa);
   }
 
   /** One request was answered. `route` is the pattern, never the path. */
@@ -44,10 +48,37 @@ export class Metrics {
   #addPending(): void {
     for (const byStatus of this.#pending.values()) {
       for (const entry of byStatus.values()) {
-        if (entry.count > 0) this.#requests.inc(entry.labels, entry.count);
+        if (entry.count > 0) {
+          this.#requests.inc(entry.labels, entry.count);
+          this.#aicqRequests.inc(entry.labels, entry.count);
+        }
         entry.count = 0;
       }
     }
+  }
+
+  #measureMessaging({ messaging, onError }: Stoa): void {
+    const registers = [this.registry];
+    const agents = new Gauge({ name: 'aicq_agents', help: 'Registered agents.', registers });
+    const rooms = new Gauge({ name: 'aicq_public_rooms', help: 'Public rooms.', registers });
+    const posted = new Gauge({ name: 'aicq_messages_posted', help: 'Messages ever posted in rooms.', registers });
+    const blocked = new Gauge({
+      name: 'aicq_blocked_addresses',
+      help: 'Addresses that are blocked for running into rate limits.',
+      registers,
+      collect: async () => {
+        try {
+          const totals = await messaging.port.totals();
+          agents.set(totals.agents);
+          rooms.set(totals.publicRooms);
+          posted.set(totals.messages);
+          blocked.set((await messaging.gate.blocks()).length);
+        } catch (error) {
+          // The other numbers are wanted most when a database is away.
+          onError(error, 'counting for /metrics');
+        }
+      },
+    });
   }
 
   #measureKernel(stoa: Stoa): void {

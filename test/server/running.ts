@@ -79,7 +79,7 @@ export class Running {
       headers: { ...credentials(as), ...(body === undefined ? {} : { 'content-type': 'application/json' }), ...headers },
       ...(raw !== undefined ? { body: raw } : body === undefined ? {} : { body: JSON.stringify(body) }),
     });
-    const text = await response.text();
+    const text = await textOf(response);
     const isJson = /json/.test(response.headers.get('content-type') ?? '');
     return { status: response.status, headers: response.headers, text, json: isJson && text.length > 0 ? JSON.parse(text) : undefined };
   }
@@ -99,6 +99,15 @@ export class Running {
     await stopApp(this.app, 5);
     await this.stoa.close();
   }
+}
+
+/** The whole answer, or what a stream begins with: a stream itself does not end. */
+async function textOf(response: Response): Promise<string> {
+  if (response.headers.get('content-type')?.startsWith('text/event-stream') !== true || response.body === null) return response.text();
+  const reader = response.body.getReader();
+  const { value } = await reader.read();
+  await reader.cancel();
+  return new TextDecoder().decode(value);
 }
 
 export function credentials(as: Ask['as']): Record<string, string> {

@@ -1,7 +1,8 @@
 /** Every family of the embedded backend: what a data directory is opened with. */
 import { dataFamilies } from './datastore-rows.js';
 import { identityFamilies } from './identity.js';
+import { messagingFamilies } from './messaging-rows.js';
 import { registryFamilies } from './registry-families.js';
 import { workspacesFamilies } from './workspaces-keys.js';
 
-export const embeddedFamilies: readonly string[] = [...identityFamilies, ...Object.values(dataFamilies), ...Object.values(registryFamilies), ...workspacesFamilies];
+export const embeddedFamilies: readonly string[] = [...identityFamilies, ...Object.values(dataFamilies), ...messagingFamilies, ...Object.values(registryFamilies), ...workspacesFamilies];

@@ -2,6 +2,7 @@
 import { z } from 'zod';
 import { kernelFamilies } from '../../kernel/families.js';
 import type { Stoa } from '../../index.js';
+import type { HealthCheck } from '../../messaging/port.js';
 import { version } from '../../version.js';
 import { answer, anyone, defineRoute } from '../route.js';
 
@@ -19,21 +20,32 @@ const healthSchema = z
 
 const probeSchema = z.object({ status: z.enum(['ok', 'stopping', 'writes_stopped']) }).meta({ id: 'Probe' });
 
-export const healthRoutes = [
+/** AICQ's shape and names; it is answered like its other routes, with CORS. */
+export const aicqHealthRoutes = [
   defineRoute({
     method: 'GET',
     path: '/health',
     summary: 'How the server feels, with its stores',
     tags: ['health'],
     principals: anyone,
+    consumes: null,
     query: z.looseObject({}),
     answers: { 200: healthSchema, 503: healthSchema },
-    handler: ({ stoa }) => {
-      const check = checkStore(stoa);
-      const status = check.status === 'pass' ? ('healthy' as const) : ('degraded' as const);
-      return answer(status === 'healthy' ? 200 : 503, { status, version, checks: { postgres: check, redis: check }, timestamp: new Date().toISOString() });
+    handler: async ({ stoa }) => {
+      const store = checkStore(stoa);
+      const { postgres, redis } = await stoa.messaging.health();
+      const checks = store.status === 'pass' ? { postgres: shownCheck(postgres), redis: shownCheck(redis) } : { postgres: store, redis: store };
+      const status = checks.postgres.status === 'pass' && checks.redis.status === 'pass' ? ('healthy' as const) : ('degraded' as const);
+      return answer(status === 'healthy' ? 200 : 503, { status, version, checks, timestamp: new Date().toISOString() });
     },
   }),
+];
+
+function shownCheck({ status, latencyMs, message }: HealthCheck): z.output<typeof checkSchema> {
+  return { status, ...(latencyMs !== undefined && { latency: `${latencyMs.toFixed(2)}ms` }), ...(message !== undefined && { message }) };
+}
+
+export const healthRoutes = [
   defineRoute({
     method: 'GET',
     path: '/livez',

@@ -8,6 +8,9 @@ import { dataRoutes } from './data.js';
 import { doctorRoutes } from './doctor.js';
 import { healthRoutes } from './health.js';
 import { inspectRoutes } from './inspect.js';
+import { blockRoutes } from './messaging-blocks.js';
+import { identityLinkRoutes } from './messaging-identities.js';
+import { messagingGroup } from './messaging.js';
 import { operationRoutes } from './operations.js';
 import { referenceRoutes } from './reference.js';
 import { tokenRoutes } from './tokens.js';
@@ -36,9 +39,11 @@ const platform: RouteGroup = {
     ...operationRoutes,
     ...inspectRoutes,
     ...doctorRoutes,
+    ...blockRoutes,
+    ...identityLinkRoutes,
     ...healthRoutes,
     ...referenceRoutes,
   ],
 };
 
-export const routeGroups: readonly RouteGroup[] = [platform];
+export const routeGroups: readonly RouteGroup[] = [platform, messagingGroup];

@@ -1,0 +1,204 @@
+/** The page at `/`: public rooms for people. Every text goes in as text, never as markup. */
+
+const element = (id) => document.getElementById(id);
+const feed = element('feed');
+const names = new Map();
+const shown = new Map();
+const pageSize = 50;
+
+let room = { id: 'global', name: 'global' };
+let stream;
+let oldest = null;
+
+function make(tag, className, text) {
+  const made = document.createElement(tag);
+  if (className) made.className = className;
+  if (text !== undefined) made.textContent = text;
+  return made;
+}
+
+async function fetchJson(path) {
+  const response = await fetch(path);
+  if (!response.ok) throw new Error(`${path} answered ${response.status}`);
+  return response.json();
+}
+
+/** A name is asked for once; until it is there, the beginning of the id stands for it. */
+function nameInto(target, agent) {
+  target.title = agent;
+  if (!names.has(agent)) {
+    names.set(agent, fetchJson(`/who/${encodeURIComponent(agent)}`).then((profile) => profile.name ?? null).catch(() => { names.delete(agent); return null; }));
+  }
+  target.textContent = agent.slice(0, 8);
+  names.get(agent).then((name) => { if (name) target.textContent = name; });
+}
+
+const bytesOf = (base64) => Uint8Array.from(atob(base64), (character) => character.charCodeAt(0));
+const hexOf = (buffer) => Array.from(new Uint8Array(buffer), (byte) => byte.toString(16).padStart(2, '0')).join('');
+const base64Of = (buffer) => btoa(String.fromCharCode(...new Uint8Array(buffer)));
+
+/** True, false, or null where this browser cannot tell. */
+async function isAuthentic(message) {
+  const { proof, sig } = message;
+  try {
+    const request = proof.request === undefined ? bytesOf(proof.request_base64) : new TextEncoder().encode(proof.request);
+    const hash = await crypto.subtle.digest('SHA-256', request);
+    const named = proof.scheme === 'aicq' ? proof.signed_text.startsWith(`${hexOf(hash)}|`) : proof.signed_text.includes(`sha-256=:${base64Of(hash)}:`);
+    const fields = JSON.parse(new TextDecoder().decode(request));
+    const said = Object.entries(fields).some(([name, value]) => name.toLowerCase() === 'body' && value === message.body);
+    if (!named || !said) return false;
+    const key = await crypto.subtle.importKey('raw', bytesOf(proof.public_key), 'Ed25519', false, ['verify']);
+    return await crypto.subtle.verify('Ed25519', key, bytesOf(sig), new TextEncoder().encode(proof.signed_text));
+  } catch {
+    return null;
+  }
+}
+
+function badgeFor(message) {
+  if (!message.proof) return make('span', 'badge', 'unsigned');
+  const badge = make('span', 'badge', message.server_signed ? 'signed by the server' : 'signed');
+  void isAuthentic(message).then((authentic) => {
+    if (authentic === null) return;
+    badge.classList.add(authentic ? 'good' : 'bad');
+    badge.textContent = authentic ? (message.server_signed ? '✓ signed by the server' : '✓ signature checked') : '✗ signature does not match';
+  });
+  return badge;
+}
+
+function itemFor(message, roomName) {
+  const item = make('li', 'message');
+  const head = make('div');
+  const author = make('span', 'author');
+  nameInto(author, message.from);
+  const time = make('time', '', new Date(message.ts).toLocaleString());
+  time.dateTime = new Date(message.ts).toISOString();
+  head.append(author, time);
+  if (roomName) head.append(make('span', 'room', `in ${roomName}`));
+  else head.append(badgeFor(message));
+  item.append(head, make('p', 'body', message.body));
+  return item;
+}
+
+/** Answers stand below what they answer, one step further in; the rest is in the order of time. */
+function place(message) {
+  if (shown.has(message.id)) return;
+  const item = itemFor(message);
+  const parent = message.pid ? shown.get(message.pid) : undefined;
+  const depth = parent ? Math.min(parent.depth + 1, 4) : 0;
+  const entry = { item, depth, ts: message.ts, root: parent ? parent.root : message.id };
+  shown.set(message.id, entry);
+  if (depth > 0) item.classList.add('reply', `depth-${depth}`);
+  let before = null;
+  if (parent) {
+    before = parent.item.nextElementSibling;
+    while (before && entryOf(before).root === entry.root && entryOf(before).depth > parent.depth) before = before.nextElementSibling;
+  } else {
+    before = [...feed.children].find((other) => entryOf(other).depth === 0 && entryOf(other).ts > message.ts) ?? null;
+  }
+  item.dataset.id = message.id;
+  feed.insertBefore(item, before);
+  element('empty').hidden = true;
+}
+
+function entryOf(item) {
+  return shown.get(item.dataset.id);
+}
+
+function clear() {
+  feed.replaceChildren();
+  shown.clear();
+}
+
+async function loadPage() {
+  const before = oldest === null ? '' : `&before=${oldest}`;
+  const page = await fetchJson(`/room/${encodeURIComponent(room.id)}?limit=${pageSize}&verify=1${before}`);
+  for (const message of page.messages.toReversed()) place(message);
+  oldest = page.messages.at(-1)?.ts ?? oldest;
+  element('older').hidden = !page.has_more;
+  element('empty').hidden = feed.children.length > 0;
+  return page.messages[0]?.ts ?? 0;
+}
+
+async function enter(next) {
+  room = next;
+  stream?.close();
+  oldest = null;
+  clear();
+  element('title').textContent = next.name;
+  for (const button of document.querySelectorAll('#rooms button')) button.setAttribute('aria-current', String(button.dataset.id === next.id));
+  const newest = await loadPage();
+  if (room !== next) return;
+  follow(next, newest);
+  element('feed').lastElementChild?.scrollIntoView({ block: 'end' });
+}
+
+function follow(followed, after) {
+  const start = after > 0 ? `&after=${after}` : '';
+  stream = new EventSource(`/room/${encodeURIComponent(followed.id)}/stream?verify=1${start}`);
+  stream.addEventListener('open', () => showLive(true));
+  stream.addEventListener('error', () => showLive(false));
+  stream.addEventListener('message', (event) => {
+    const section = feed.parentElement;
+    const atEnd = section.scrollHeight - section.scrollTop - section.clientHeight < 80;
+    place(JSON.parse(event.data));
+    if (atEnd) section.scrollTop = section.scrollHeight;
+  });
+  stream.addEventListener('deleted', (event) => {
+    const { id } = JSON.parse(event.data);
+    const entry = shown.get(id);
+    if (!entry) return;
+    entry.item.querySelector('.body').textContent = '(deleted)';
+    entry.item.querySelector('.badge')?.remove();
+  });
+}
+
+function showLive(on) {
+  const live = element('live');
+  live.textContent = on ? 'live' : 'reconnecting';
+  live.className = `live ${on ? 'on' : 'off'}`;
+}
+
+async function loadRooms() {
+  const { channels } = await fetchJson('/channels?limit=100');
+  const list = element('rooms');
+  list.replaceChildren(
+    ...channels.map((channel) => {
+      const button = make('button');
+      button.type = 'button';
+      button.dataset.id = channel.id;
+      button.append(make('span', '', channel.name), make('span', 'count', String(channel.message_count)));
+      button.setAttribute('aria-current', String(channel.id === room.id || channel.name === room.id));
+      button.addEventListener('click', () => void enter({ id: channel.id, name: channel.name }));
+      const item = make('li');
+      item.append(button);
+      return item;
+    }),
+  );
+}
+
+async function loadTotals() {
+  const stats = await fetchJson('/stats');
+  element('totals').textContent = `${stats.total_agents} agents · ${stats.total_channels} rooms · ${stats.total_messages} messages · ${stats.last_activity}`;
+}
+
+async function search(query) {
+  stream?.close();
+  showLive(false);
+  element('live').textContent = 'search';
+  clear();
+  element('older').hidden = true;
+  element('title').textContent = `Results for “${query}”`;
+  const { results } = await fetchJson(`/find?limit=100&q=${encodeURIComponent(query)}`);
+  feed.append(...results.map((result) => itemFor(result, result.room_name)));
+  element('empty').hidden = results.length > 0;
+}
+
+element('search').addEventListener('submit', (event) => {
+  event.preventDefault();
+  const query = element('query').value.trim();
+  void (query === '' ? enter(room) : search(query));
+});
+element('older').addEventListener('click', () => void loadPage());
+
+await Promise.all([loadRooms(), loadTotals(), enter(room)]);
+setInterval(() => void Promise.allSettled([loadRooms(), loadTotals()]), 15000);

@@ -1,0 +1,42 @@
+/** What has outlived its time leaves the embedded store, in small steps. */
+import type { Kernel } from '../../kernel/kernel.js';
+import type { Transaction } from '../../kernel/transaction.js';
+import type { Limits } from '../../limits.js';
+import type { Block } from '../../messaging/model.js';
+import { dropNonces } from './messaging-guards.js';
+import { expiryTimers } from './messaging-retention-timers.js';
+import { oldestLivingMs, removeMessage } from './messaging-rooms.js';
+import { decode, decodeMessage, families, timedKey } from './messaging-rows.js';
+
+/** One step of the sweeper; a message takes its whole index with it, so a step is small. */
+const messagesPerStep = 64;
+
+export function handleExpiry(kernel: Kernel, onUnblocked: (address: string) => void): void {
+  const { limits } = kernel;
+  kernel.handleTimer(expiryTimers.room, (tx, room) => expireMessages(tx, limits, room));
+  kernel.handleTimer(expiryTimers.inbox, (tx, agent) => expireDirects(tx, limits, agent));
+  kernel.handleTimer(expiryTimers.nonces, (tx, bucket) => dropNonces(tx, bucket));
+  kernel.handleTimer(expiryTimers.block, (tx, address) => {
+    const value = tx.get(families.blocks, address);
+    if (value === undefined || decode<Block>(value).expiresAtMs > tx.nowMs) return;
+    tx.delete(families.blocks, address);
+    onUnblocked(address.toString());
+  });
+}
+
+function expireMessages(tx: Transaction, limits: Limits, room: Buffer): void {
+  const before = timedKey(room, oldestLivingMs(tx.nowMs, limits.messageRetentionSeconds));
+  const due = [...tx.range(families.messages, { gte: timedKey(room, 0), lt: before, limit: messagesPerStep })];
+  for (const { key, value } of due) removeMessage(tx, decodeMessage(key, value));
+  if (due.length === messagesPerStep) tx.schedule({ atMs: tx.nowMs, kind: expiryTimers.room, reference: room });
+}
+
+function expireDirects(tx: Transaction, limits: Limits, agent: Buffer): void {
+  const before = timedKey(agent, oldestLivingMs(tx.nowMs, limits.directRetentionSeconds));
+  const due = [...tx.range(families.inboxes, { gte: timedKey(agent, 0), lt: before, limit: messagesPerStep })];
+  for (const { key } of due) {
+    tx.delete(families.inboxes, key);
+    tx.delete(families.pending, key);
+  }
+  if (due.length === messagesPerStep) tx.schedule({ atMs: tx.nowMs, kind: expiryTimers.inbox, reference: agent });
+}

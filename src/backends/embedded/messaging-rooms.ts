@@ -1,0 +1,167 @@
+/** Rooms and their messages in the embedded store: a post is one commit with its index and its counters. */
+import { randomUUID } from 'node:crypto';
+import type { Entry } from '../../kernel/engine.js';
+import type { Reader, Transaction } from '../../kernel/transaction.js';
+import type { Limits } from '../../limits.js';
+import { type Message, type Room, isExpired } from '../../messaging/model.js';
+import type { NewMessage, NewRoom, Page, Span } from '../../messaging/port.js';
+import { refuse } from '../../messaging/refusals.js';
+import { type ByteWindow, nextTsMs, spendBytes } from '../../messaging/room-clock.js';
+import { indexWords } from '../../messaging/tokenizer.js';
+import { newUlid, ulidBytes, ulidTimeMs } from '../../messaging/ulid.js';
+import { uuidBytes } from '../../messaging/uuid.js';
+import { scheduleExpiry } from './messaging-retention-timers.js';
+import { type RoomRow, activityKey, decode, decodeMessage, encode, encodeMessage, endOfTimeMs, families, nothing, roomOfActivityKey, timeOfKey, timedKey, wordPrefix } from './messaging-rows.js';
+import { countMessage, countRoom } from './messaging-totals.js';
+
+export function readRoom(reader: Reader, id: Buffer): RoomRow | undefined {
+  const value = reader.get(families.rooms, id);
+  return value === undefined ? undefined : decode<RoomRow>(value);
+}
+
+export function createRoom(tx: Transaction, input: Omit<NewRoom, 'createdBy'> & { createdBy: string | null }, id: string = randomUUID()): Room {
+  const { name, isPrivate, createdBy, keyHash } = input;
+  const room: RoomRow = { id, name, isPrivate, createdBy, createdAtMs: tx.nowMs, lastActiveAtMs: tx.nowMs, messageCount: 0, lastTsMs: 0 };
+  tx.put(families.rooms, uuidBytes(id), encode(room));
+  if (keyHash !== null) tx.put(families.roomKeys, uuidBytes(id), Buffer.from(keyHash));
+  if (!isPrivate) tx.put(families.roomsByActivity, activityKey(room), nothing);
+  countRoom(tx, room);
+  tx.change({ domain: 'messaging', kind: 'room.created', id, user: null, version: null, audience: isPrivate ? 'operator' : 'public' });
+  return room;
+}
+
+export function publicRooms(reader: Reader, limit: number, offset: number): Room[] {
+  const keys: Buffer[] = [];
+  let skipped = 0;
+  for (const { key } of reader.range(families.roomsByActivity, { reverse: true, limit: offset + limit })) {
+    if (skipped < offset) skipped += 1;
+    else keys.push(Buffer.from(roomOfActivityKey(key)));
+  }
+  return reader.getMany(families.rooms, keys).flatMap((value) => (value === undefined ? [] : [decode<RoomRow>(value)]));
+}
+
+export function postMessage(tx: Transaction, limits: Limits, input: NewMessage): Message {
+  const roomKey = uuidBytes(input.roomId);
+  const room = readRoom(tx, roomKey);
+  if (room === undefined) throw refuse('roomUnknown');
+  const parent = input.parentId === null ? undefined : findMessage(tx, limits, input.roomId, input.parentId, tx.nowMs);
+  if (input.parentId !== null && parent === undefined) throw refuse('parentUnknown');
+  spend(tx, limits, input.from, Buffer.byteLength(input.body));
+
+  const tsMs = nextTsMs(room.lastTsMs, tx.nowMs, limits);
+  const rootId = parent === undefined ? null : (parent.rootId ?? parent.id);
+  const message: Message = { ...input, id: newUlid(tsMs), rootId, tsMs };
+  tx.put(families.messages, timedKey(roomKey, tsMs), encodeMessage(message));
+  if (rootId !== null) tx.put(families.threads, threadKey(roomKey, rootId, tsMs), nothing);
+  if (!room.isPrivate) for (const posting of postingsOf(message)) tx.put(families.words, posting, roomKey);
+  moveRoom(tx, room, roomKey, tsMs);
+  scheduleExpiry(tx, 'room', roomKey, tsMs + limits.messageRetentionSeconds * 1000);
+  tx.change({
+    domain: 'messaging',
+    kind: 'message.posted',
+    id: `${room.id}/${message.id}`,
+    user: null,
+    version: null,
+    audience: room.isPrivate ? 'operator' : 'public',
+    facts: { room: room.id, from: message.from, ts: tsMs },
+  });
+  return message;
+}
+
+/** The room's counters, and its place among the active ones. */
+function moveRoom(tx: Transaction, room: RoomRow, roomKey: Buffer, tsMs: number): void {
+  const next: RoomRow = { ...room, messageCount: room.messageCount + 1, lastActiveAtMs: tx.nowMs, lastTsMs: tsMs };
+  tx.put(families.rooms, roomKey, encode(next));
+  if (!room.isPrivate && room.lastActiveAtMs !== next.lastActiveAtMs) {
+    tx.delete(families.roomsByActivity, activityKey(room));
+    tx.put(families.roomsByActivity, activityKey(next), nothing);
+  }
+  countMessage(tx, next);
+}
+
+function spend(tx: Transaction, limits: Limits, agentId: string, bytes: number): void {
+  const key = uuidBytes(agentId);
+  const value = tx.get(families.bytes, key);
+  const window = spendBytes(value === undefined ? undefined : decode<ByteWindow>(value), bytes, tx.nowMs, limits);
+  tx.put(families.bytes, key, encode(window));
+}
+
+function* postingsOf(message: Message): Generator<Buffer> {
+  const id = ulidBytes(message.id) ?? nothing;
+  for (const word of indexWords(message.body)) yield Buffer.concat([wordPrefix(word), id]);
+}
+
+function threadKey(roomKey: Buffer, rootId: string, tsMs: number): Buffer {
+  return timedKey(timedKey(roomKey, ulidTimeMs(rootId) ?? 0), tsMs);
+}
+
+/** A message's id contains its time, which is its place in the room. */
+export function findMessage(reader: Reader, limits: Limits, roomId: string, messageId: string, nowMs: number): Message | undefined {
+  const tsMs = ulidTimeMs(messageId);
+  if (tsMs === undefined || isExpired(tsMs, limits.messageRetentionSeconds, nowMs)) return undefined;
+  const key = timedKey(uuidBytes(roomId), tsMs);
+  const value = reader.get(families.messages, key);
+  const message = value === undefined ? undefined : decodeMessage(key, value);
+  return message?.id === messageId ? message : undefined;
+}
+
+/** Takes a message and all that leads to it out of the store. The room's total stays. */
+export function removeMessage(tx: Transaction, message: Message): void {
+  const roomKey = uuidBytes(message.roomId);
+  tx.delete(families.messages, timedKey(roomKey, message.tsMs));
+  if (message.rootId !== null) tx.delete(families.threads, threadKey(roomKey, message.rootId, message.tsMs));
+  for (const posting of postingsOf(message)) tx.delete(families.words, posting);
+}
+
+export function deleteMessage(tx: Transaction, limits: Limits, roomId: string, messageId: string): boolean {
+  const message = findMessage(tx, limits, roomId, messageId, tx.nowMs);
+  const room = readRoom(tx, uuidBytes(roomId));
+  if (message === undefined || room === undefined) return false;
+  removeMessage(tx, message);
+  tx.change({
+    domain: 'messaging',
+    kind: 'message.deleted',
+    id: `${roomId}/${messageId}`,
+    user: null,
+    version: null,
+    audience: room.isPrivate ? 'operator' : 'public',
+    facts: { room: roomId, message: messageId },
+  });
+  return true;
+}
+
+/** A page of what lives under `id` in a family that is ordered by time. */
+export function readSpan(reader: Reader, family: string, id: Buffer, span: Span, oldestMs: number): { entries: Entry[]; hasMore: boolean } {
+  const forward = 'afterMs' in span;
+  const from = forward ? Math.max(span.afterMs + 1, oldestMs) : oldestMs;
+  const until = forward ? endOfTimeMs : (span.beforeMs ?? endOfTimeMs);
+  if (from >= until) return { entries: [], hasMore: false };
+  const bounds = { gte: timedKey(id, from), lt: timedKey(id, until), reverse: !forward, limit: span.limit + 1 };
+  const entries = [...reader.range(family, bounds)];
+  return { entries: entries.slice(0, span.limit), hasMore: entries.length > span.limit };
+}
+
+/** The first time that is not expired. */
+export function oldestLivingMs(nowMs: number, retentionSeconds: number): number {
+  return nowMs - retentionSeconds * 1000 + 1;
+}
+
+export function readMessages(reader: Reader, limits: Limits, roomId: string, span: Span, nowMs: number): Page<Message> {
+  const { entries, hasMore } = readSpan(reader, families.messages, uuidBytes(roomId), span, oldestLivingMs(nowMs, limits.messageRetentionSeconds));
+  return { items: entries.map(({ key, value }) => decodeMessage(key, value)), hasMore };
+}
+
+export function readThread(reader: Reader, limits: Limits, roomId: string, rootId: string, afterMs: number, limit: number, nowMs: number): Page<Message> {
+  const roomKey = uuidBytes(roomId);
+  const rootTsMs = ulidTimeMs(rootId) ?? 0;
+  const items: Message[] = [];
+  const root = afterMs < rootTsMs ? findMessage(reader, limits, roomId, rootId, nowMs) : undefined;
+  if (root !== undefined) items.push(root);
+  const span: Span = { afterMs, limit: limit - items.length };
+  const { entries, hasMore } = readSpan(reader, families.threads, timedKey(roomKey, rootTsMs), span, oldestLivingMs(nowMs, limits.messageRetentionSeconds));
+  const keys = entries.map(({ key }) => timedKey(roomKey, timeOfKey(key)));
+  for (const [index, value] of reader.getMany(families.messages, keys).entries()) {
+    if (value !== undefined) items.push(decodeMessage(keys[index] as Buffer, value));
+  }
+  return { items, hasMore };
+}

@@ -1,0 +1,118 @@
+/** The families of messaging in the embedded store, and the bytes of their keys and values. */
+import type { DirectMessage, Identity, IdentityKey, Message, Room } from '../../messaging/model.js';
+import { uuidBytes, uuidOfBytes } from '../../messaging/uuid.js';
+
+export const families = {
+  /** Agent id → identity. The seed's `agents`, by another name because the registry has that one. */
+  agents: 'messaging/identities',
+  /** Public key, past or present → agent id. */
+  agentsByKey: 'messaging/identities-by-key',
+  /** Agent id, time → a key that was in force from then on. */
+  agentKeys: 'messaging/identity-keys',
+  /** Hash of the owner → agent id and sealed seed of a server-kept identity. */
+  keptAgents: 'messaging/kept-identities',
+  /** Room id → room. */
+  rooms: 'messaging/rooms',
+  /** Room id → bcrypt hash; apart, so that no list of rooms can show it. */
+  roomKeys: 'messaging/room-keys',
+  /** Time of the last activity, room id → nothing; public rooms only. */
+  roomsByActivity: 'messaging/rooms-by-activity',
+  /** One row: the totals of `/stats`. */
+  totals: 'messaging/totals',
+  /** Room id, time → message. A time is unique in its room, and the message's id contains it. */
+  messages: 'messaging/messages',
+  /** Room id, time of the thread's first message, time → nothing. */
+  threads: 'messaging/threads',
+  /** Word, zero, message id → room id. */
+  words: 'messaging/words',
+  /** Agent id, time → direct message. */
+  inboxes: 'messaging/inboxes',
+  /** Agent id → time of the newest direct message. */
+  inboxClocks: 'messaging/inbox-clocks',
+  /** Agent id, time → nothing; direct messages that were not acknowledged. */
+  pending: 'messaging/pending',
+  /** Time bucket, agent id, nonce → nothing. */
+  nonces: 'messaging/nonces',
+  /** Agent id → the bytes it posted in the current minute. */
+  bytes: 'messaging/bytes',
+  /** Address → block. */
+  blocks: 'messaging/blocks',
+} as const;
+
+export const messagingFamilies: readonly string[] = Object.values(families);
+
+const timeBytes = 6;
+export const nothing = Buffer.alloc(0);
+/** Greater than any time of six bytes that a clock will show. */
+export const endOfTimeMs = 2 ** 48 - 1;
+
+export function encode(value: unknown): Buffer {
+  return Buffer.from(JSON.stringify(value));
+}
+
+/** What this backend wrote in that family is what it reads: the cast is the boundary. */
+export function decode<T>(value: Buffer): T {
+  return JSON.parse(value.toString()) as T;
+}
+
+export interface RoomRow extends Room {
+  /** The time of the newest message ever, deleted or not. */
+  lastTsMs: number;
+}
+
+export type IdentityRow = Identity;
+export type IdentityKeyRow = Omit<IdentityKey, 'untilMs'>;
+
+export interface KeptRow {
+  id: string;
+  sealedSeed: string;
+}
+
+/** Room or agent, then a time. */
+export function timedKey(id: Buffer, tsMs: number): Buffer {
+  const key = Buffer.allocUnsafe(id.length + timeBytes);
+  id.copy(key);
+  key.writeUIntBE(Math.min(Math.max(0, tsMs), endOfTimeMs), id.length, timeBytes);
+  return key;
+}
+
+/** The time at the end of such a key. */
+export function timeOfKey(key: Buffer): number {
+  return key.readUIntBE(key.length - timeBytes, timeBytes);
+}
+
+export function activityKey(room: Room): Buffer {
+  const key = Buffer.allocUnsafe(timeBytes + 16);
+  key.writeUIntBE(room.lastActiveAtMs, 0, timeBytes);
+  uuidBytes(room.id).copy(key, timeBytes);
+  return key;
+}
+
+export function roomOfActivityKey(key: Buffer): Buffer {
+  return key.subarray(timeBytes);
+}
+
+/** Every posting of a word begins with this. */
+export function wordPrefix(word: string): Buffer {
+  return Buffer.from(`${word}\0`);
+}
+
+type StoredMessage = Omit<Message, 'roomId' | 'tsMs'>;
+
+export function encodeMessage({ roomId: _room, tsMs: _time, ...stored }: Message): Buffer {
+  return encode(stored);
+}
+
+export function decodeMessage(key: Buffer, value: Buffer): Message {
+  return { ...decode<StoredMessage>(value), roomId: uuidOfBytes(key), tsMs: timeOfKey(key) };
+}
+
+type StoredDirect = Omit<DirectMessage, 'to' | 'tsMs'>;
+
+export function encodeDirect({ to: _to, tsMs: _time, ...stored }: DirectMessage): Buffer {
+  return encode(stored);
+}
+
+export function decodeDirect(key: Buffer, value: Buffer): DirectMessage {
+  return { ...decode<StoredDirect>(value), to: uuidOfBytes(key), tsMs: timeOfKey(key) };
+}

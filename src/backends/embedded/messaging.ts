@@ -1,0 +1,280 @@
+/** Messaging in the embedded store: everything in shard 00, each verb one transaction. */
+import type { Kernel } from '../../kernel/kernel.js';
+import type { Commit } from '../../kernel/log.js';
+import type { Block, DirectMessage, Identity, IdentityKey, IdentityLink, Message, Room, Totals } from '../../messaging/model.js';
+import type {
+  HealthCheck,
+  KeptIdentity,
+  KeyRotation,
+  MessagingCapabilities,
+  MessagingPort,
+  NewDirectMessage,
+  NewIdentity,
+  NewMessage,
+  NewRoom,
+  NonceClaim,
+  Notice,
+  Page,
+  RateKey,
+  SearchQuery,
+  SearchResult,
+  Span,
+} from '../../messaging/port.js';
+import { type RateDecision, SlidingWindows } from '../../messaging/sliding-windows.js';
+import { globalRoomAlias, globalRoomId, uuidBytes } from '../../messaging/uuid.js';
+import { insertNonce, isNonceUsed } from './messaging-guards.js';
+import * as identities from './messaging-identities.js';
+import * as inboxes from './messaging-inboxes.js';
+import { handleExpiry } from './messaging-retention.js';
+import { expiryTimers } from './messaging-retention-timers.js';
+import * as rooms from './messaging-rooms.js';
+import { type RoomRow, decode, encode, families } from './messaging-rows.js';
+import { searchMessages } from './messaging-search.js';
+import { readTotals } from './messaging-totals.js';
+
+export { messagingFamilies } from './messaging-rows.js';
+
+const hourMs = 3_600_000;
+
+/** Opens messaging on a kernel; the global room exists from the start. */
+export async function openEmbeddedMessaging(kernel: Kernel): Promise<EmbeddedMessaging> {
+  await kernel.root.transact((tx) => {
+    if (rooms.readRoom(tx, uuidBytes(globalRoomId)) !== undefined) return;
+    rooms.createRoom(tx, { name: globalRoomAlias, isPrivate: false, keyHash: null, createdBy: null }, globalRoomId);
+  });
+  return new EmbeddedMessaging(kernel);
+}
+
+export class EmbeddedMessaging implements MessagingPort {
+  readonly capabilities: MessagingCapabilities = {
+    oneCommit: true,
+    durable: true,
+    joinsCommits: true,
+    sharedStore: false,
+    about: 'Message, index, counters and change are one commit on disk. Rate windows live in memory and begin anew with the server.',
+  };
+  readonly #kernel: Kernel;
+  readonly #windows = new SlidingWindows();
+  readonly #violations = new SlidingWindows();
+  /** Few, and asked for with every request. */
+  readonly #blocks: Map<string, Block>;
+  readonly #revisions = new Map<string, number>();
+  readonly #listeners = new Set<(notice: Notice) => void>();
+  readonly #stopFeed: () => void;
+
+  constructor(kernel: Kernel) {
+    this.#kernel = kernel;
+    this.#blocks = new Map(Array.from(kernel.root.range(families.blocks, {}), ({ key, value }) => [key.toString(), decode<Block>(value)]));
+    this.#stopFeed = kernel.root.onCommit((commits) => this.#notice(commits));
+    handleExpiry(kernel, (address) => this.#blocks.delete(address));
+  }
+
+  nowMs(): number {
+    return this.#kernel.nowMs();
+  }
+
+  // Identities
+
+  register(input: NewIdentity): Promise<{ identity: Identity; created: boolean }> {
+    return this.#kernel.root.transact((tx) => identities.register(tx, input));
+  }
+
+  keep(owner: string, make: () => KeptIdentity): Promise<{ identity: Identity; sealedSeed: string }> {
+    return this.#kernel.root.transact((tx) => identities.keep(tx, owner, make));
+  }
+
+  async identity(id: string): Promise<Identity | undefined> {
+    return identities.readIdentity(this.#kernel.root, uuidBytes(id));
+  }
+
+  async identities(ids: readonly string[]): Promise<Map<string, Identity>> {
+    return identities.identitiesOf(this.#kernel.root, ids);
+  }
+
+  updateProfile(id: string, profile: { name?: string | null; email?: string | null; proven?: true }): Promise<Identity | undefined> {
+    return this.#kernel.root.transact((tx) => identities.updateProfile(tx, id, profile));
+  }
+
+  rotateKey(rotation: KeyRotation): Promise<'rotated' | 'taken' | 'stale'> {
+    return this.#kernel.root.transact((tx) => identities.rotateKey(tx, rotation));
+  }
+
+  async keys(id: string): Promise<IdentityKey[]> {
+    return identities.keysOf(this.#kernel.root, id);
+  }
+
+  link(id: string, link: IdentityLink | null): Promise<Identity | undefined> {
+    return this.#kernel.root.transact((tx) => identities.link(tx, id, link));
+  }
+
+  // Rooms
+
+  createRoom(room: NewRoom): Promise<Room> {
+    return this.#kernel.root.transact((tx) => rooms.createRoom(tx, room));
+  }
+
+  async room(id: string): Promise<Room | undefined> {
+    return rooms.readRoom(this.#kernel.root, uuidBytes(id));
+  }
+
+  async rooms(ids: readonly string[]): Promise<Map<string, Room>> {
+    const values = this.#kernel.root.getMany(families.rooms, ids.map(uuidBytes));
+    return new Map(values.flatMap((value) => (value === undefined ? [] : [decode<RoomRow>(value)])).map((room) => [room.id, room]));
+  }
+
+  async roomKeyHash(id: string): Promise<string | null> {
+    return this.#kernel.root.get(families.roomKeys, uuidBytes(id))?.toString() ?? null;
+  }
+
+  async publicRooms(limit: number, offset: number): Promise<{ rooms: Room[]; total: number }> {
+    return { rooms: rooms.publicRooms(this.#kernel.root, limit, offset), total: readTotals(this.#kernel.root).publicRooms };
+  }
+
+  async totals(): Promise<Totals> {
+    return readTotals(this.#kernel.root);
+  }
+
+  // Messages
+
+  post(message: NewMessage): Promise<Message> {
+    return this.#kernel.root.transact((tx) => rooms.postMessage(tx, this.#kernel.limits, message));
+  }
+
+  async messages(roomId: string, span: Span): Promise<Page<Message>> {
+    return rooms.readMessages(this.#kernel.root, this.#kernel.limits, roomId, span, this.nowMs());
+  }
+
+  async message(roomId: string, messageId: string): Promise<Message | undefined> {
+    return rooms.findMessage(this.#kernel.root, this.#kernel.limits, roomId, messageId, this.nowMs());
+  }
+
+  async thread(roomId: string, rootId: string, afterMs: number, limit: number): Promise<Page<Message>> {
+    return rooms.readThread(this.#kernel.root, this.#kernel.limits, roomId, rootId, afterMs, limit, this.nowMs());
+  }
+
+  deleteMessage(roomId: string, messageId: string): Promise<boolean> {
+    return this.#kernel.root.transact((tx) => rooms.deleteMessage(tx, this.#kernel.limits, roomId, messageId));
+  }
+
+  search(query: SearchQuery): Promise<SearchResult> {
+    return searchMessages(this.#kernel.root, this.#kernel.limits, query);
+  }
+
+  roomRevision(roomId: string): number {
+    return this.#revisions.get(roomId) ?? 0;
+  }
+
+  // Direct messages
+
+  send(message: NewDirectMessage): Promise<DirectMessage> {
+    return this.#kernel.root.transact((tx) => inboxes.sendDirect(tx, this.#kernel.limits, message));
+  }
+
+  async inbox(agentId: string, span: Span): Promise<Page<DirectMessage>> {
+    return inboxes.readInbox(this.#kernel.root, this.#kernel.limits, agentId, span, this.nowMs());
+  }
+
+  async pending(agentId: string, afterMs: number, limit: number): Promise<Page<DirectMessage>> {
+    return inboxes.readPending(this.#kernel.root, this.#kernel.limits, agentId, afterMs, limit, this.nowMs());
+  }
+
+  acknowledge(agentId: string, ids: readonly string[]): Promise<number> {
+    return this.#kernel.root.transact((tx) => inboxes.acknowledge(tx, this.#kernel.limits, agentId, ids));
+  }
+
+  // Guards
+
+  async nonceUsed(agentId: string, nonce: string): Promise<boolean> {
+    return isNonceUsed(this.#kernel.root, this.#kernel.limits, agentId, nonce, this.nowMs());
+  }
+
+  /**
+   * The body of a transaction runs at once, so that whether the nonce is new is known before it is
+   * on disk; work that starts now commits with it or after it, never before it.
+   */
+  async claimNonce(agentId: string, nonce: string): Promise<NonceClaim> {
+    let fresh = false;
+    const durable = this.#kernel.root.transact((tx) => {
+      fresh = insertNonce(tx, this.#kernel.limits, agentId, nonce);
+    });
+    // A refusal by the store (stopped, overloaded) comes before the body has run.
+    if (!fresh) await durable;
+    // Whoever answers the request waits for it; a request that is refused meanwhile does not.
+    durable.catch(() => undefined);
+    return { fresh, durable };
+  }
+
+  async takeRate({ endpoint, scope, subject }: RateKey, limit: number, windowSeconds: number): Promise<RateDecision> {
+    return this.#windows.take(`${endpoint} ${scope} ${subject}`, limit, windowSeconds * 1000, this.nowMs());
+  }
+
+  async recordViolation(address: string): Promise<boolean> {
+    const { violationsPerHourMax } = this.#kernel.limits;
+    this.#violations.take(address, violationsPerHourMax, hourMs, this.nowMs());
+    if (this.#violations.count(address, hourMs, this.nowMs()) < violationsPerHourMax) return false;
+    this.#violations.drop(address);
+    return true;
+  }
+
+  async block(block: Block): Promise<void> {
+    const key = Buffer.from(block.address);
+    this.#blocks.set(block.address, block);
+    await this.#kernel.root.transact((tx) => {
+      tx.put(families.blocks, key, encode(block));
+      tx.schedule({ atMs: block.expiresAtMs, kind: expiryTimers.block, reference: key });
+    });
+  }
+
+  async blockOf(address: string): Promise<Block | undefined> {
+    const block = this.#blocks.get(address);
+    return block !== undefined && block.expiresAtMs > this.nowMs() ? block : undefined;
+  }
+
+  async blocks(): Promise<Block[]> {
+    return [...this.#blocks.values()].filter((block) => block.expiresAtMs > this.nowMs());
+  }
+
+  async unblock(address: string): Promise<boolean> {
+    this.#violations.drop(address);
+    const blocked = (await this.blockOf(address)) !== undefined;
+    this.#blocks.delete(address);
+    await this.#kernel.root.transact((tx) => tx.delete(families.blocks, Buffer.from(address)));
+    return blocked;
+  }
+
+  // News and health
+
+  subscribe(listener: (notice: Notice) => void): () => void {
+    this.#listeners.add(listener);
+    return () => this.#listeners.delete(listener);
+  }
+
+  #notice(commits: readonly Commit[]): void {
+    const fresh = new Map<string, Notice>();
+    for (const { changes } of commits) {
+      for (const { domain, kind, recipient, facts } of changes) {
+        if (domain !== 'messaging') continue;
+        const room = String(facts?.['room']);
+        if (kind === 'message.posted') fresh.set(`room ${room}`, { topic: 'room', id: room, kind: 'new' });
+        if (kind === 'message.deleted') fresh.set(`gone ${String(facts?.['message'])}`, { topic: 'room', id: room, kind: 'deleted', messageId: String(facts?.['message']) });
+        if (kind === 'direct.received' && recipient !== undefined) fresh.set(`inbox ${recipient}`, { topic: 'inbox', id: recipient, kind: 'new' });
+        if (kind.startsWith('message.')) this.#revisions.set(room, this.roomRevision(room) + 1);
+      }
+    }
+    for (const notice of fresh.values()) for (const listener of this.#listeners) listener(notice);
+  }
+
+  /** AICQ's clients ask for two databases by name; here both are the one store. */
+  async health(): Promise<{ postgres: HealthCheck; redis: HealthCheck }> {
+    const stopped = this.#kernel.root.stopped;
+    const startedMs = performance.now();
+    readTotals(this.#kernel.root);
+    const check: HealthCheck = stopped === undefined ? { status: 'pass', latencyMs: performance.now() - startedMs } : { status: 'fail', message: stopped.message };
+    return { postgres: check, redis: check };
+  }
+
+  async close(): Promise<void> {
+    this.#stopFeed();
+    this.#listeners.clear();
+  }
+}

@@ -1,0 +1,161 @@
+/** Who signed a request: the cheap checks first, the signature then, the nonce last and in one step. */
+import { aicqSignedText, decodePublicKey, decodeSignature, verifySignature } from '../identity/signatures.js';
+import { type SignatureInput, digestMatches, parseSignatureInput, parseSignatures, signatureBase } from '../identity/signatures-rfc9421.js';
+import type { Limits } from '../limits.js';
+import type { Identity } from './model.js';
+import type { MessagingPort, NonceClaim } from './port.js';
+import type { CheckedSignature } from './proof.js';
+import { refuse } from './refusals.js';
+import { canonicalUuid } from './uuid.js';
+
+export interface SignedRequest {
+  method: string;
+  /** As the client wrote it: scheme, authority, path, query. */
+  targetUri: string;
+  headers: Readonly<Record<string, string | string[] | undefined>>;
+  rawBody: Buffer;
+}
+
+export interface Signer {
+  identity: Identity;
+  signature: CheckedSignature;
+  /** The nonce is on disk: an answer waits for it. */
+  durable: Promise<void>;
+}
+
+export interface SignatureOptions {
+  /** Only RFC 9421, as on `/v1`, or wherever the server is set to require it. */
+  messageSignaturesOnly?: boolean;
+}
+
+/** Fields that a proof may show to readers; any other that is covered could be a secret. */
+const showable: ReadonlySet<string> = new Set(['@method', '@target-uri', '@authority', '@scheme', '@path', '@query', '@request-target', 'content-digest', 'content-type', 'content-length', 'date']);
+
+export class SignatureCheck {
+  readonly #port: MessagingPort;
+  readonly #limits: Limits;
+
+  constructor(port: MessagingPort, limits: Limits) {
+    this.#port = port;
+    this.#limits = limits;
+  }
+
+  /** Whether the request carries a signature of either kind. */
+  isSigned(headers: SignedRequest['headers']): boolean {
+    return headers['signature-input'] !== undefined || headers['x-aicq-signature'] !== undefined || headers['x-aicq-agent'] !== undefined;
+  }
+
+  verify(request: SignedRequest, options: SignatureOptions = {}): Promise<Signer> {
+    if (request.headers['signature-input'] !== undefined) return this.#verifyMessageSignature(request);
+    if (options.messageSignaturesOnly === true) throw refuse('messageSignatureRequired');
+    return this.#verifyHeaders(request);
+  }
+
+  /** The four X-AICQ headers. */
+  async #verifyHeaders({ headers, rawBody }: SignedRequest): Promise<Signer> {
+    const agent = single(headers['x-aicq-agent']);
+    const nonce = single(headers['x-aicq-nonce']);
+    const timestamp = single(headers['x-aicq-timestamp']);
+    const signature = single(headers['x-aicq-signature']);
+    if (agent === '' || nonce === '' || timestamp === '' || signature === '') throw refuse('missingAuthHeaders');
+    const timestampMs = timestampOf(timestamp);
+    this.#checkTime(timestampMs);
+    this.#checkNonceLength(nonce);
+    const identity = await this.#signer(agent, nonce);
+    const text = aicqSignedText(rawBody, nonce, timestamp);
+    const { durable } = await this.#settle(identity, nonce, text, decodeSignature(signature));
+    return { identity, durable, signature: { scheme: 'aicq', publicKey: identity.publicKey, signature, nonce, timestampMs, signatureBase: null, rawBody } };
+  }
+
+  async #verifyMessageSignature(request: SignedRequest): Promise<Signer> {
+    const { headers, rawBody } = request;
+    const inputs = parseSignatureInput(single(headers['signature-input']));
+    const signatures = parseSignatures(single(headers['signature']));
+    const input = inputs?.find(({ label, keyId }) => keyId !== undefined && signatures?.has(label) === true);
+    if (input?.keyId === undefined || signatures === undefined) throw refuse('signatureInput');
+    if (input.nonce === undefined || input.created === undefined || (input.algorithm !== undefined && input.algorithm !== 'ed25519')) throw refuse('signatureInput');
+    checkCoverage(input, request);
+    this.#checkTime(input.created * 1000);
+    this.#checkNonceLength(input.nonce);
+    const identity = await this.#signer(input.keyId, input.nonce);
+    const base = signatureBase(request, input.components, input.parameters);
+    if (base === undefined) throw refuse('signatureInput');
+    const signature = signatures.get(input.label);
+    const { durable } = await this.#settle(identity, input.nonce, base, signature);
+    return {
+      identity,
+      durable,
+      signature: {
+        scheme: 'rfc9421',
+        publicKey: identity.publicKey,
+        signature: signature?.toString('base64') ?? '',
+        nonce: input.nonce,
+        timestampMs: input.created * 1000,
+        signatureBase: input.components.every((name) => showable.has(name)) ? base : null,
+        rawBody,
+      },
+    };
+  }
+
+  #checkTime(timestampMs: number): void {
+    const nowMs = this.#port.nowMs();
+    const { signatureAgeSecondsMax, signatureAheadSecondsMax } = this.#limits;
+    if (timestampMs <= nowMs - signatureAgeSecondsMax * 1000 || timestampMs > nowMs + signatureAheadSecondsMax * 1000) throw refuse('timestampWindow');
+  }
+
+  #checkNonceLength(nonce: string): void {
+    if (nonce.length < this.#limits.nonceCharactersMin) throw refuse('nonceShort');
+    if (nonce.length > this.#limits.nonceCharactersMax) throw refuse('nonceLong');
+  }
+
+  /** The nonce is looked up before the agent: a replay costs no more than that. */
+  async #signer(agent: string, nonce: string): Promise<Identity> {
+    const id = canonicalUuid(agent);
+    if (id === undefined) throw refuse('signerFormat');
+    if (await this.#port.nonceUsed(id, nonce)) throw refuse('nonceUsed');
+    const identity = await this.#port.identity(id);
+    if (identity === undefined) throw refuse('signerUnknown');
+    return identity;
+  }
+
+  /** Only a nonce whose signature holds is used up, and only the first request with it goes on. */
+  async #settle(identity: Identity, nonce: string, text: string, signature: Buffer | undefined): Promise<NonceClaim> {
+    const key = decodePublicKey(identity.publicKey);
+    if (key === undefined) throw refuse('signerKey');
+    if (signature === undefined || !verifySignature(key, text, signature)) throw refuse('signature');
+    const claim = await this.#port.claimNonce(identity.id, nonce);
+    if (!claim.fresh) throw refuse('nonceUsed');
+    return claim;
+  }
+
+  /** A registration that is signed by the key it registers: no agent id yet, and no nonce to keep. */
+  checkRegistration({ headers, rawBody }: Pick<SignedRequest, 'headers' | 'rawBody'>, publicKey: Buffer): boolean {
+    const nonce = single(headers['x-aicq-nonce']);
+    const timestamp = single(headers['x-aicq-timestamp']);
+    const signature = single(headers['x-aicq-signature']);
+    if (nonce === '' && timestamp === '' && signature === '') return false;
+    if (nonce === '' || timestamp === '' || signature === '') throw refuse('missingAuthHeaders');
+    this.#checkTime(timestampOf(timestamp));
+    this.#checkNonceLength(nonce);
+    const decoded = decodeSignature(signature);
+    if (decoded === undefined || !verifySignature(publicKey, aicqSignedText(rawBody, nonce, timestamp), decoded)) throw refuse('signature');
+    return true;
+  }
+}
+
+function checkCoverage({ components }: SignatureInput, { headers, rawBody }: SignedRequest): void {
+  const digest = single(headers['content-digest']);
+  const coversBody = rawBody.length === 0 || components.includes('content-digest');
+  if (!components.includes('@method') || !components.includes('@target-uri') || !coversBody) throw refuse('signatureCoverage');
+  if (components.includes('content-digest') && !digestMatches(digest, rawBody)) throw refuse('contentDigest');
+}
+
+function single(header: string | string[] | undefined): string {
+  return typeof header === 'string' ? header : (header?.join(', ') ?? '');
+}
+
+/** Other spellings of the same number would be signed text that nobody can derive again. */
+function timestampOf(text: string): number {
+  if (!/^(?:0|-?[1-9]\d{0,18})$/.test(text)) throw refuse('timestampFormat');
+  return Number(text);
+}

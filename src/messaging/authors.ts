@@ -1,0 +1,77 @@
+/** In whose name a caller writes: its own signed identity, or one that the server keeps for it. */
+import { randomBytes } from 'node:crypto';
+import { StoaError } from '../errors.js';
+import type { Caller } from '../identity/caller.js';
+import { aicqSignedText, sign, signingKeysOf } from '../identity/signatures.js';
+import type { Identity, Proof } from './model.js';
+import { agentNameOf } from './names.js';
+import type { MessagingPort } from './port.js';
+import { type CheckedSignature, proofOf } from './proof.js';
+import { refuse } from './refusals.js';
+
+/** Encrypts the secret keys that the server keeps. */
+export interface SecretSealer {
+  seal(secret: string, associated: string): string;
+  open(sealed: string, associated: string): string;
+}
+
+export interface Author {
+  id: string;
+  serverSigned: boolean;
+  /** Proves that this author wrote `body`. */
+  prove(body: string): Proof | null;
+}
+
+export class Authors {
+  readonly #port: MessagingPort;
+  readonly #sealer: SecretSealer;
+
+  constructor(port: MessagingPort, sealer: SecretSealer) {
+    this.#port = port;
+    this.#sealer = sealer;
+  }
+
+  /** The author of what a caller writes now; `signature` is that of the request, where it has one. */
+  async authorOf(caller: Caller | null, signature: CheckedSignature | null): Promise<Author> {
+    if (caller === null) throw refuse('missingAuthHeaders');
+    if (!caller.scopes.write) throw new StoaError('forbidden', 'The token can only read.', { fix: 'Use a token with the scope "write".' });
+    if (caller.identity !== null) {
+      return { id: caller.identity, serverSigned: false, prove: (body) => (signature === null ? null : proofOf(signature, body)) };
+    }
+    const { identity, seed } = await this.#kept(caller);
+    return { id: identity.id, serverSigned: true, prove: (body) => this.#proveFor(identity, seed, body) };
+  }
+
+  /** The identity whose inbox a caller reads. */
+  async readerOf(caller: Caller | null): Promise<string> {
+    if (caller === null) throw refuse('missingAuthHeaders');
+    return caller.identity ?? (await this.#kept(caller)).identity.id;
+  }
+
+  async #kept(caller: Caller): Promise<{ identity: Identity; seed: Buffer }> {
+    const owner = JSON.stringify([caller.user, caller.agent]);
+    const { identity, sealedSeed } = await this.#port.keep(owner, () => {
+      const seed = randomBytes(32);
+      const { publicKey } = signingKeysOf(seed);
+      return {
+        owner,
+        publicKey: publicKey.toString('base64'),
+        name: agentNameOf(caller.agent ?? caller.user),
+        email: null,
+        proven: true,
+        sealedSeed: this.#sealer.seal(seed.toString('base64'), owner),
+      };
+    });
+    return { identity, seed: Buffer.from(this.#sealer.open(sealedSeed, owner), 'base64') };
+  }
+
+  /** The server signs what an AICQ client would have signed, so that one way of checking does for both. */
+  #proveFor(identity: Identity, seed: Buffer, body: string): Proof {
+    const nonce = randomBytes(16).toString('hex');
+    const timestampMs = this.#port.nowMs();
+    const request = { before: '{"body":', after: '}' };
+    const raw = Buffer.from(`${request.before}${JSON.stringify(body)}${request.after}`);
+    const signature = sign(signingKeysOf(seed).secretKey, aicqSignedText(raw, nonce, String(timestampMs))).toString('base64');
+    return { scheme: 'aicq', publicKey: identity.publicKey, signature, nonce, timestampMs, request };
+  }
+}

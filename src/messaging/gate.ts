@@ -1,0 +1,73 @@
+/** The gate before every messaging route: blocked addresses, load from one address, rates of endpoints. */
+import type { Limits } from '../limits.js';
+import { type AddressRanges, isLoopback } from './addresses.js';
+import type { Block } from './model.js';
+import type { MessagingPort } from './port.js';
+import { type RateLimit, rateLimitFor, rateLimitTable } from './rate-limits.js';
+import { refuse } from './refusals.js';
+import type { RateDecision } from './sliding-windows.js';
+
+export interface GateOptions {
+  port: MessagingPort;
+  limits: Limits;
+  /** Exempt from rates and blocks, not from the byte limit. */
+  allowed: AddressRanges;
+  /** Block addresses that keep running into limits. */
+  autoBlock: boolean;
+}
+
+const minute = 60;
+
+export class Gate {
+  readonly #port: MessagingPort;
+  readonly #limits: Limits;
+  readonly #allowed: AddressRanges;
+  readonly #autoBlock: boolean;
+  readonly #table: readonly RateLimit[];
+
+  constructor({ port, limits, allowed, autoBlock }: GateOptions) {
+    this.#port = port;
+    this.#limits = limits;
+    this.#allowed = allowed;
+    this.#autoBlock = autoBlock;
+    this.#table = rateLimitTable(limits);
+  }
+
+  isExempt(address: string): boolean {
+    return this.#allowed.has(address);
+  }
+
+  limitFor(method: string, path: string): RateLimit | undefined {
+    return rateLimitFor(this.#table, method, path);
+  }
+
+  /** Before anything is read or verified. A full window answers with its decision. */
+  async admit(address: string): Promise<RateDecision | undefined> {
+    if (this.isExempt(address)) return undefined;
+    if ((await this.#port.blockOf(address)) !== undefined) throw refuse('blocked');
+    return this.#port.takeRate({ endpoint: 'all', scope: 'ip', subject: address }, this.#limits.addressRequestsPerMinuteMax, minute);
+  }
+
+  /** Counts a request under its endpoint: by agent where one is verified, else by address. */
+  take(limit: RateLimit, address: string, agentId: string | null): Promise<RateDecision> | undefined {
+    if (this.isExempt(address)) return undefined;
+    const byAgent = limit.by === 'agent' && agentId !== null;
+    const key = { endpoint: limit.endpoint, scope: byAgent ? ('agent' as const) : ('ip' as const), subject: byAgent ? agentId : address };
+    return this.#port.takeRate(key, limit.limit, limit.windowSeconds);
+  }
+
+  /** A request was refused for its rate; too many of them block the address. */
+  async refused(address: string, reason: string): Promise<void> {
+    if (!this.#autoBlock || isLoopback(address) || this.isExempt(address)) return;
+    if (!(await this.#port.recordViolation(address))) return;
+    await this.#port.block({ address, reason, expiresAtMs: this.#port.nowMs() + this.#limits.blockSeconds * 1000 });
+  }
+
+  blocks(): Promise<Block[]> {
+    return this.#port.blocks();
+  }
+
+  unblock(address: string): Promise<boolean> {
+    return this.#port.unblock(address);
+  }
+}

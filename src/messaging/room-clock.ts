@@ -1,0 +1,30 @@
+/** The two counters that a post moves: the room's time, and the bytes that its author has left. */
+import type { Limits } from '../limits.js';
+import { refuse } from './refusals.js';
+
+/** The next time in a room or an inbox: the clock's, or just after the last one when that is later. */
+export function nextTsMs(lastTsMs: number, nowMs: number, limits: Limits): number {
+  const tsMs = Math.max(nowMs, lastTsMs + 1);
+  if (tsMs > nowMs + limits.messageClockAheadSecondsMax * 1000) throw refuse('rate', { fix: 'Post more slowly: the room is ahead of the clock.' });
+  return tsMs;
+}
+
+/** The bytes that an agent posted in the minute that began at `fromMs`. */
+export interface ByteWindow {
+  fromMs: number;
+  bytes: number;
+}
+
+export const byteWindowMs = 60_000;
+
+/** The window after another post. Throws when the post does not fit. */
+export function spendBytes(window: ByteWindow | undefined, bytes: number, nowMs: number, limits: Limits): ByteWindow {
+  const current = window === undefined || nowMs - window.fromMs >= byteWindowMs ? { fromMs: nowMs, bytes: 0 } : window;
+  const spent = { fromMs: current.fromMs, bytes: current.bytes + bytes };
+  if (spent.bytes > limits.messageBytesPerMinuteMax) throw byteLimitReached(current.fromMs + byteWindowMs - nowMs);
+  return spent;
+}
+
+export function byteLimitReached(waitMs: number): Error {
+  return refuse('byteRate', { details: { retry_after_seconds: Math.max(1, Math.ceil(waitMs / 1000)) } });
+}

@@ -1,0 +1,144 @@
+/** Rooms: made, listed, read, posted to, searched; private ones only with their key. */
+import type { Caller } from '../identity/caller.js';
+import type { Limits } from '../limits.js';
+import type { Authors } from './authors.js';
+import type { MessageHub } from './hub.js';
+import type { Message, Room } from './model.js';
+import { roomNameOf, wellFormed } from './names.js';
+import type { MessagingPort, Page, Span } from './port.js';
+import type { CheckedSignature } from './proof.js';
+import { refuse } from './refusals.js';
+import type { RoomKeys } from './room-keys.js';
+import { queryWords } from './tokenizer.js';
+import { ulidTimeMs } from './ulid.js';
+import { canonicalRoomId } from './uuid.js';
+
+export interface RoomsOptions {
+  port: MessagingPort;
+  limits: Limits;
+  keys: RoomKeys;
+  authors: Authors;
+  hub: MessageHub;
+  /** May delete anybody's messages. */
+  adminAgent: string | null;
+}
+
+/** How a caller comes to a room: with a key, from an address. */
+export interface RoomAccess {
+  key: string | undefined;
+  /** Whose wrong keys are counted. */
+  address: string;
+}
+
+export interface SearchRequest {
+  query: string;
+  limit: number;
+  room: string | undefined;
+  afterMs: number;
+}
+
+export class Rooms {
+  readonly #options: RoomsOptions;
+
+  constructor(options: RoomsOptions) {
+    this.#options = options;
+  }
+
+  async create(caller: Caller | null, input: { name: string; is_private: boolean; key: string }, signature: CheckedSignature | null): Promise<Room> {
+    const { port, keys, authors } = this.#options;
+    if (input.name === '') throw refuse('nameMissing');
+    const name = roomNameOf(input.name);
+    if (name === undefined) throw refuse('roomName');
+    const author = await authors.authorOf(caller, signature);
+    const keyHash = input.is_private ? await keys.hash(input.key) : null;
+    return port.createRoom({ name, isPrivate: input.is_private, keyHash, createdBy: author.id });
+  }
+
+  /** The room, when the caller may enter it. The operator's token opens every door. */
+  async enter(caller: Caller | null, id: string, access: RoomAccess): Promise<Room> {
+    const room = await this.find(id);
+    if (caller?.kind !== 'operator' || access.key !== undefined) await this.#options.keys.check(room, access.key, access.address);
+    return room;
+  }
+
+  async find(id: string): Promise<Room> {
+    const canonical = canonicalRoomId(id);
+    if (canonical === undefined) throw refuse('roomId');
+    const room = await this.#options.port.room(canonical);
+    if (room === undefined) throw refuse('roomUnknown');
+    return room;
+  }
+
+  channels(limit: number, offset: number): Promise<{ rooms: Room[]; total: number }> {
+    return this.#options.port.publicRooms(limit, offset);
+  }
+
+  /** With `waitMs`, a page that would be empty waits for the next message. */
+  async read(room: Room, span: Span, waitMs: number, signal: AbortSignal): Promise<Page<Message>> {
+    const { port, hub } = this.#options;
+    const page = await port.messages(room.id, span);
+    if (page.items.length > 0 || waitMs === 0 || !('afterMs' in span)) return page;
+    const came = await hub.wait({ kind: 'room', id: room.id }, span.afterMs, waitMs, signal);
+    return came ? port.messages(room.id, span) : page;
+  }
+
+  async message(room: Room, messageId: string): Promise<Message> {
+    const message = await this.#options.port.message(room.id, messageId);
+    if (message === undefined) throw refuse('messageUnknown');
+    return message;
+  }
+
+  /** The whole thread that a message is in, whichever message of it is named. */
+  async thread(room: Room, messageId: string, afterMs: number, limit: number): Promise<{ rootId: string; page: Page<Message> }> {
+    const message = await this.#options.port.message(room.id, messageId);
+    const rootId = message?.rootId ?? messageId;
+    if (ulidTimeMs(rootId) === undefined) throw refuse('messageUnknown');
+    const page = await this.#options.port.thread(room.id, rootId, afterMs, limit);
+    // The first message may be gone while its answers live on.
+    if (message === undefined && page.items.length === 0) throw refuse('messageUnknown');
+    return { rootId, page };
+  }
+
+  async post(caller: Caller | null, room: Room, input: { body: string; pid: string }, signature: CheckedSignature | null): Promise<Message> {
+    const { port, authors, limits } = this.#options;
+    const body = wellFormed(input.body);
+    if (body === '') throw refuse('bodyMissing');
+    if (Buffer.byteLength(body) > limits.messageBytesMax) throw refuse('messageLong');
+    const author = await authors.authorOf(caller, signature);
+    return port.post({
+      roomId: room.id,
+      from: author.id,
+      body,
+      parentId: input.pid === '' ? null : input.pid,
+      proof: author.prove(body),
+      serverSigned: author.serverSigned,
+    });
+  }
+
+  async remove(caller: Caller | null, room: Room, messageId: string): Promise<void> {
+    if (caller === null) throw refuse('missingAuthHeaders');
+    const { port, authors, adminAgent } = this.#options;
+    const message = await this.message(room, messageId);
+    const mayDelete = caller.kind === 'operator' || (caller.identity !== null && caller.identity === adminAgent);
+    if (!mayDelete && message.from !== (await authors.readerOf(caller))) throw refuse('notAuthor');
+    if (!(await port.deleteMessage(room.id, messageId))) throw refuse('messageUnknown');
+  }
+
+  /** Public rooms only, newest first. A query without a usable word finds nothing. */
+  async search({ query, limit, room, afterMs }: SearchRequest): Promise<{ results: { message: Message; room: Room }[]; complete: boolean }> {
+    const { port, limits } = this.#options;
+    if (query === '') throw refuse('queryMissing');
+    if ([...query].length > limits.searchQueryCharactersMax) throw refuse('queryLong');
+    const roomId = room === undefined ? null : canonicalRoomId(room);
+    if (roomId === undefined) throw refuse('roomId');
+    const words = queryWords(query);
+    if (words.length === 0) return { results: [], complete: true };
+    const { messages, complete } = await port.search({ words, roomId, afterMs, limit });
+    const rooms = await port.rooms([...new Set(messages.map((message) => message.roomId))]);
+    const results = messages.flatMap((message) => {
+      const found = rooms.get(message.roomId);
+      return found === undefined || found.isPrivate ? [] : [{ message, room: found }];
+    });
+    return { results, complete };
+  }
+}

@@ -1,0 +1,114 @@
+/** Messaging as the doors use it: who signed, who may pass, and what is said. */
+import type { Caller } from '../identity/caller.js';
+import type { Limits } from '../limits.js';
+import { AddressRanges } from './addresses.js';
+import { SignatureCheck } from './authentication.js';
+import { Authors, type SecretSealer } from './authors.js';
+import { DirectMessages } from './direct.js';
+import { Gate } from './gate.js';
+import { MessageHub } from './hub.js';
+import { Identities } from './identities.js';
+import type { Identity, Message, Totals } from './model.js';
+import type { HealthCheck, MessagingPort } from './port.js';
+import { RoomKeys } from './room-keys.js';
+import { Rooms } from './rooms.js';
+import { agoInWords } from './totals.js';
+import { canonicalUuid, globalRoomId } from './uuid.js';
+
+export interface MessagingSettings {
+  /** Addresses and ranges that are exempt from rate limits and blocks. */
+  rateLimitAllow: readonly string[];
+  /** Proxies whose forwarding headers count. */
+  trustedProxies: readonly string[];
+  autoBlock: boolean;
+  /** The identity that may delete every message. */
+  adminAgent: string | null;
+  /** Refuse the four X-AICQ headers: only RFC 9421 signatures count. */
+  requireMessageSignatures: boolean;
+}
+
+export const messagingDefaults: MessagingSettings = { rateLimitAllow: [], trustedProxies: [], autoBlock: true, adminAgent: null, requireMessageSignatures: false };
+
+export interface MessagingOptions {
+  port: MessagingPort;
+  limits: Limits;
+  sealer: SecretSealer;
+  settings?: Partial<MessagingSettings>;
+}
+
+export interface Stats {
+  totals: Totals;
+  lastActivity: string;
+  recent: { message: Message; authorName: string }[];
+}
+
+const recentMessages = 5;
+
+export class MessagingService {
+  readonly port: MessagingPort;
+  readonly limits: Limits;
+  readonly settings: MessagingSettings;
+  readonly proxies: AddressRanges;
+  readonly signatures: SignatureCheck;
+  readonly gate: Gate;
+  readonly hub: MessageHub;
+  readonly identities: Identities;
+  readonly rooms: Rooms;
+  readonly direct: DirectMessages;
+
+  constructor({ port, limits, sealer, settings }: MessagingOptions) {
+    this.port = port;
+    this.limits = limits;
+    this.settings = { ...messagingDefaults, ...settings };
+    this.proxies = new AddressRanges(this.settings.trustedProxies, 'STOA_TRUSTED_PROXIES');
+    this.signatures = new SignatureCheck(port, limits);
+    const allowed = new AddressRanges(this.settings.rateLimitAllow, 'STOA_RATE_LIMIT_ALLOW');
+    this.gate = new Gate({ port, limits, allowed, autoBlock: this.settings.autoBlock });
+    this.hub = new MessageHub(port);
+    this.identities = new Identities(port, limits, this.signatures);
+    const authors = new Authors(port, sealer);
+    const adminAgent = this.settings.adminAgent === null ? null : (canonicalUuid(this.settings.adminAgent) ?? null);
+    this.rooms = new Rooms({ port, limits, authors, adminAgent, hub: this.hub, keys: new RoomKeys(port, limits) });
+    this.direct = new DirectMessages(port, limits, authors, this.hub);
+  }
+
+  async stats(): Promise<Stats> {
+    const totals = await this.port.totals();
+    const { items } = await this.port.messages(globalRoomId, { beforeMs: null, limit: recentMessages });
+    const names = await this.names(items.map(({ from }) => from));
+    return {
+      totals,
+      lastActivity: agoInWords(totals.lastActivityAtMs, this.port.nowMs()),
+      recent: items.map((message) => ({ message, authorName: names.get(message.from) ?? 'Unknown Agent' })),
+    };
+  }
+
+  /** The names of identities; those without one are left out. */
+  async names(ids: readonly string[]): Promise<Map<string, string>> {
+    const identities = await this.port.identities([...new Set(ids)]);
+    return new Map([...identities.values()].flatMap(({ id, name }) => (name === null ? [] : [[id, name] as const])));
+  }
+
+  async health(): Promise<{ postgres: HealthCheck; redis: HealthCheck }> {
+    return this.port.health();
+  }
+
+  async close(): Promise<void> {
+    this.hub.close();
+    await this.port.close();
+  }
+}
+
+/** What a signed identity may do: messaging always, its user's data when it is linked. */
+export function principalOf(identity: Identity): Pick<Caller, 'kind' | 'user' | 'agent' | 'identity' | 'agentId' | 'scopes' | 'tokenId'> {
+  const { link } = identity;
+  return {
+    kind: 'agent',
+    user: link?.user ?? '',
+    agent: link?.agentName ?? identity.name,
+    identity: identity.id,
+    agentId: link?.agentId ?? null,
+    scopes: { write: link?.write ?? true, namespaces: link === null ? [] : link.namespaces },
+    tokenId: null,
+  };
+}

@@ -1,0 +1,166 @@
+/** What surrounds every messaging route: CORS, blocks, rates, signatures, and errors as AICQ's clients expect them. */
+import type { FastifyReply, FastifyRequest } from 'fastify';
+import { z } from 'zod';
+import { StoaError } from '../../errors.js';
+import { callerAddress } from '../../messaging/addresses.js';
+import type { Signer } from '../../messaging/authentication.js';
+import { isRefusal, refuse } from '../../messaging/refusals.js';
+import { type MessagingService, principalOf } from '../../messaging/service.js';
+import type { RateDecision } from '../../messaging/sliding-windows.js';
+import { securityHeaders } from '../answer-writer.js';
+import type { Authenticator } from '../authentication.js';
+import type { ErrorWriter } from '../group.js';
+import type { RouteContext } from '../route.js';
+import type { Caller } from '../../identity/caller.js';
+
+const corsHeaders = {
+  'access-control-allow-origin': '*',
+  'access-control-allow-methods': 'GET, POST, PATCH, DELETE, OPTIONS',
+  'access-control-allow-headers':
+    'Accept, Authorization, Content-Type, Content-Digest, Last-Event-ID, Signature, Signature-Input, Stoa-Agent, Stoa-User, X-AICQ-Agent, X-AICQ-Nonce, X-AICQ-Room-Key, X-AICQ-Signature, X-AICQ-Timestamp',
+  'access-control-expose-headers': 'Request-Id, Retry-After, X-RateLimit-Limit, X-RateLimit-Remaining, X-RateLimit-Reset',
+  'access-control-max-age': '86400',
+} as const;
+
+/** Preflights and streams leave by doors of their own, and carry these too. */
+const sharedHeaders = { ...securityHeaders, ...corsHeaders };
+
+export const messagingErrorSchema = z.object({ error: z.string() }).meta({ id: 'MessagingError' });
+
+/** Who signed a request, once that is proven. */
+const signers = new WeakMap<FastifyRequest, Signer>();
+
+export function messagingOf(request: FastifyRequest): MessagingService {
+  return request.server.stoaServer.stoa.messaging;
+}
+
+/** Probes are never limited or blocked. */
+const probes: ReadonlySet<string> = new Set(['/health']);
+
+/** Before the body is read: CORS, preflights, blocked addresses, and more requests than one address should send. */
+export async function beforeMessaging(request: FastifyRequest, reply: FastifyReply): Promise<void> {
+  void reply.headers({ 'request-id': request.id, ...sharedHeaders });
+  if (request.method === 'OPTIONS') {
+    await reply.code(204).send();
+    return;
+  }
+  if (probes.has(pathOf(request))) return;
+  const { gate } = messagingOf(request);
+  const decision = await gate.admit(addressOf(request));
+  if (decision?.allowed === false) throw tooMany(reply, decision);
+}
+
+/** Forwarding headers count only from configured proxies. */
+export function addressOf(request: FastifyRequest): string {
+  const header = request.headers['x-forwarded-for'];
+  return callerAddress(request.socket.remoteAddress ?? '', Array.isArray(header) ? header.join(',') : header, messagingOf(request).proxies);
+}
+
+/** Signatures: both schemes here, RFC 9421 alone on /v1 and /mcp. */
+export const signatureAuthenticator: Authenticator = {
+  name: 'signature',
+  needs: 'body',
+  claims: (request) => messagingOf(request).signatures.isSigned(request.headers),
+  authenticate: async (request) => {
+    const messaging = messagingOf(request);
+    const isMessaging = !/^\/(v1|mcp)(\/|$)/.test(request.routeOptions.url ?? '');
+    const signer = await verified(request, messaging, isMessaging);
+    signers.set(request, signer);
+    if (isMessaging) return principalOf(signer.identity);
+    await signer.durable;
+    if (signer.identity.link === null) {
+      throw new StoaError('forbidden', 'This identity is not linked to a user.', { fix: 'The user links it with PUT /v1/identities/{id}/link.' });
+    }
+    return principalOf(signer.identity);
+  },
+};
+
+async function verified(request: FastifyRequest, messaging: MessagingService, isMessaging: boolean): Promise<Signer> {
+  const { method, headers, rawBody, protocol } = request;
+  const targetUri = `${protocol}://${headers.host ?? ''}${request.originalUrl}`;
+  const messageSignaturesOnly = !isMessaging || messaging.settings.requireMessageSignatures;
+  try {
+    return await messaging.signatures.verify({ method, headers, rawBody, targetUri }, { messageSignaturesOnly });
+  } catch (error) {
+    // While no agent is verified, requests count by address: guessing is not free.
+    if (isMessaging) await countByAddress(request, messaging);
+    throw error;
+  }
+}
+
+async function countByAddress(request: FastifyRequest, { gate }: MessagingService): Promise<void> {
+  const limit = gate.limitFor(request.method, pathOf(request));
+  const decision = limit === undefined ? undefined : await gate.take(limit, addressOf(request), null);
+  if (decision?.allowed === false) throw refuse('rate', { details: { decision } });
+}
+
+type Context<Params, Body> = RouteContext<Params, Readonly<Record<string, unknown>>, Body, unknown, Caller | null>;
+
+/** A handler that runs within its rate, and whose answer waits until the nonce is on disk. */
+export function limited<Params, Body, Answer>(handler: (context: Context<Params, Body>, messaging: MessagingService) => Promise<Answer>) {
+  return async (context: Context<Params, Body>): Promise<Answer> => {
+    const { request, reply, caller } = context;
+    const messaging = messagingOf(request);
+    const limit = messaging.gate.limitFor(request.method, pathOf(request));
+    if (limit !== undefined && caller?.kind !== 'operator') {
+      const subject = caller === null ? null : (caller.identity ?? `${caller.user}/${caller.agent ?? ''}`);
+      const decision = await messaging.gate.take(limit, addressOf(request), subject);
+      if (decision !== undefined) showRate(reply, decision);
+      if (decision?.allowed === false) throw tooMany(reply, decision);
+    }
+    const answer = await handler(context, messaging);
+    await signers.get(request)?.durable;
+    return answer;
+  };
+}
+
+export function signatureOf(request: FastifyRequest): Signer['signature'] | null {
+  return signers.get(request)?.signature ?? null;
+}
+
+function showRate(reply: FastifyReply, { limit, remaining, resetAtMs }: RateDecision): void {
+  void reply.header('x-ratelimit-limit', limit).header('x-ratelimit-remaining', remaining).header('x-ratelimit-reset', Math.ceil(resetAtMs / 1000));
+}
+
+function tooMany(reply: FastifyReply, decision: RateDecision): StoaError {
+  showRate(reply, decision);
+  return refuse('rate', { details: { decision } });
+}
+
+/** `{"error": …}`, in AICQ's words where the server has words of its own. */
+export const writeMessagingError: ErrorWriter = async (error, request, reply) => {
+  if (error.status === 429) await onTooMany(error, request, reply);
+  if (error.status === 503) void reply.header('retry-after', '1');
+  return reply.code(error.status).header('content-type', 'application/json; charset=utf-8').send(JSON.stringify({ error: sentenceOf(error) }));
+};
+
+async function onTooMany(error: StoaError, request: FastifyRequest, reply: FastifyReply): Promise<void> {
+  const { gate, port } = messagingOf(request);
+  const { decision, retry_after_seconds: seconds } = (error.details ?? {}) as { decision?: RateDecision; retry_after_seconds?: number };
+  if (decision !== undefined) showRate(reply, decision);
+  const wait = decision === undefined ? (seconds ?? 1) : Math.ceil((decision.resetAtMs - port.nowMs()) / 1000);
+  void reply.header('retry-after', String(Math.max(1, wait)));
+  await gate.refused(addressOf(request), `${error.message}: ${request.method} ${request.routeOptions.url ?? 'unknown path'}`);
+}
+
+function sentenceOf(error: StoaError): string {
+  if (isRefusal(error)) return error.message;
+  switch (error.code) {
+    case 'unauthenticated':
+      return error.message === 'This needs credentials.' ? refuse('missingAuthHeaders').message : error.message;
+    case 'too_large':
+      return refuse('requestLarge').message;
+    case 'unsupported_media_type':
+      return refuse('contentType').message;
+    case 'not_found':
+      return refuse('route').message;
+    case 'method_not_allowed':
+      return refuse('method').message;
+    default:
+      return error.message;
+  }
+}
+
+export function pathOf(request: FastifyRequest): string {
+  return request.url.split('?', 1)[0] as string;
+}

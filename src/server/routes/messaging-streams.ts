@@ -1,0 +1,134 @@
+/** Rooms and inboxes as server-sent events: from `Last-Event-ID` on, without a gap and without a repeat. */
+import { z } from 'zod';
+import type { FastifyReply, FastifyRequest } from 'fastify';
+import type { Topic } from '../../messaging/hub.js';
+import type { DirectMessage, Message } from '../../messaging/model.js';
+import { refuse } from '../../messaging/refusals.js';
+import type { MessagingService } from '../../messaging/service.js';
+import { canonicalUuid } from '../../messaging/uuid.js';
+import { type EventStreams } from '../event-stream.js';
+import { authenticated, defineRoute, streaming } from '../route.js';
+import { limited } from './messaging-gate.js';
+import { accessOf, pagingParameters } from './messaging-rooms.js';
+import { type Query, isSet, looseQuery, numberOf, shownDirect, shownMessage, textOf } from './messaging-wire.js';
+
+/** Where a reader is in each topic of its stream. */
+type Positions = Map<string, number>;
+
+/** A position in many rooms is one line: `room:time` for each, so that any server can go on from it. */
+function encodePositions(positions: Positions): string {
+  if (positions.size === 1) return String([...positions.values()][0]);
+  return Array.from(positions, ([id, tsMs]) => `${id}:${tsMs}`).join(',');
+}
+
+function decodePositions(text: string, ids: readonly string[]): Positions {
+  const positions: Positions = new Map();
+  if (/^\d{1,15}$/.test(text)) for (const id of ids) positions.set(id, Number(text));
+  for (const [, id, tsMs] of text.matchAll(/([0-9a-f-]{36}):(\d{1,15})/g)) if (id !== undefined && ids.includes(id)) positions.set(id, Number(tsMs));
+  return positions;
+}
+
+interface StreamRequest {
+  request: FastifyRequest;
+  reply: FastifyReply;
+  streams: EventStreams;
+  query: Query;
+}
+
+/** Opens one stream over all topics. Without a position it begins with what comes next. */
+async function follow({ request, reply, streams, query }: StreamRequest, messaging: MessagingService, topics: readonly Topic[], show: (topic: Topic, message: Message | DirectMessage) => unknown): Promise<typeof streaming> {
+  const ids = topics.map(({ id }) => id);
+  const header = request.headers['last-event-id'];
+  const from = typeof header === 'string' ? header : textOf(query, 'last_event_id');
+  const positions = from === undefined ? new Map<string, number>() : decodePositions(from, ids);
+  const afterMs = numberOf(query, 'after');
+  for (const topic of topics) if (!positions.has(topic.id)) positions.set(topic.id, afterMs ?? (await newestMs(messaging, topic)));
+  const stops: (() => void)[] = [];
+  const stream = streams.open(reply, { onEnd: () => stops.forEach((stop) => stop()), onIdle: () => ({ event: 'position', id: encodePositions(positions), data: {} }) });
+  // From its first moment on, a reader that loses the connection knows where to go on.
+  stream.send({ event: 'position', id: encodePositions(positions), data: {} });
+  for (const topic of topics) {
+    const stop = messaging.hub.follow(topic, positions.get(topic.id) ?? 0, {
+      onMessage: (_topic, message) => {
+        positions.set(topic.id, message.tsMs);
+        stream.send({ event: 'message', id: encodePositions(positions), data: show(topic, message) });
+      },
+      onDeleted: (_topic, messageId) => stream.send({ event: 'deleted', data: { room_id: topic.id, id: messageId } }),
+      onFailure: () => stream.end(),
+    });
+    stops.push(stop);
+  }
+  if (stream.ended) stops.forEach((stop) => stop());
+  return streaming;
+}
+
+async function newestMs({ port }: MessagingService, { kind, id }: Topic): Promise<number> {
+  const span = { beforeMs: null, limit: 1 };
+  const { items } = kind === 'room' ? await port.messages(id, span) : await port.inbox(id, span);
+  return items[0]?.tsMs ?? 0;
+}
+
+const events = { contentType: 'text/event-stream; charset=utf-8', about: 'Events `message` and `deleted`; `position` at the start and while idle; `resync` for a reader that is too slow.' };
+const readers = ['operator', 'user', 'agent', 'anyone'] as const;
+const streamParameters = { after: pagingParameters.after, last_event_id: 'Where to go on, for clients that cannot set the header.', verify: pagingParameters.verify };
+
+export const streamRoutes = [
+  defineRoute({
+    method: 'GET',
+    path: '/room/{id}/stream',
+    summary: 'A room, live',
+    tags: ['messaging'],
+    principals: readers,
+    consumes: null,
+    params: z.object({ id: z.string() }),
+    query: looseQuery(streamParameters),
+    answers: { 200: events },
+    handler: limited(async ({ caller, params, query, request, reply, streams }, messaging): Promise<typeof streaming> => {
+      const room = await messaging.rooms.enter(caller, params.id, accessOf(request));
+      const verify = isSet(query, 'verify');
+      return follow({ request, reply, streams, query }, messaging, [{ kind: 'room', id: room.id }], (_topic, message) => shownMessage(message as Message, verify));
+    }),
+  }),
+  defineRoute({
+    method: 'GET',
+    path: '/stream',
+    summary: 'Several rooms in one stream',
+    description: 'One X-AICQ-Room-Key opens every private room among them that has it.',
+    tags: ['messaging'],
+    principals: readers,
+    consumes: null,
+    query: looseQuery({ rooms: 'Room ids, separated by commas.', ...streamParameters }),
+    answers: { 200: events },
+    handler: limited(async ({ caller, query, request, reply, streams }, messaging): Promise<typeof streaming> => {
+      const named = [...new Set((textOf(query, 'rooms') ?? '').split(',').filter((id) => id !== ''))];
+      if (named.length === 0) throw refuse('roomsMissing');
+      if (named.length > messaging.limits.roomsPerStreamMax) throw refuse('roomsMany');
+      const topics: Topic[] = [];
+      for (const id of named) {
+        const room = await messaging.rooms.enter(caller, canonicalUuid(id) ?? id, accessOf(request));
+        if (!topics.some((topic) => topic.id === room.id)) topics.push({ kind: 'room', id: room.id });
+      }
+      const verify = isSet(query, 'verify');
+      return follow({ request, reply, streams, query }, messaging, topics, ({ id }, message) => ({ room_id: id, ...shownMessage(message as Message, verify) }));
+    }),
+  }),
+  defineRoute({
+    method: 'GET',
+    path: '/dm/stream',
+    summary: 'One\'s inbox, live; with pending=1 what is not acknowledged comes first',
+    tags: ['messaging'],
+    principals: authenticated,
+    consumes: null,
+    query: looseQuery({ ...streamParameters, pending: '1 begins with the oldest message that is not acknowledged.' }),
+    answers: { 200: events },
+    handler: limited(async ({ caller, query, request, reply, streams }, messaging): Promise<typeof streaming> => {
+      const agentId = await messaging.direct.readerOf(caller);
+      const verify = isSet(query, 'verify');
+      const pending = isSet(query, 'pending') ? await messaging.port.pending(agentId, 0, 1) : undefined;
+      const first = pending?.items[0];
+      const from = first === undefined ? query : { ...query, after: String(first.tsMs - 1) };
+      // A direct message in the stream of an inbox is one: the hub read it from there.
+      return follow({ request, reply, streams, query: from }, messaging, [{ kind: 'inbox', id: agentId }], (_topic, message) => shownDirect(message as DirectMessage, verify));
+    }),
+  }),
+];

@@ -1,0 +1,185 @@
+/** How messaging's requests are read and its answers written: AICQ's names, and its patience with bad values. */
+import { z } from 'zod';
+import type { FastifyRequest } from 'fastify';
+import type { DirectMessage, Identity, Message, Room } from '../../messaging/model.js';
+import { shownProof } from '../../messaging/proof.js';
+import { refuse } from '../../messaging/refusals.js';
+
+/** What a field is read as. A missing field and null are the kind's own nothing. */
+interface FieldKinds {
+  text: string;
+  flag: boolean;
+  texts: string[];
+}
+
+type Fields<Shape extends Record<string, keyof FieldKinds>> = { [Name in keyof Shape]: FieldKinds[Shape[Name]] };
+
+/** The fields of a JSON body, whatever the case of their names; unknown ones are ignored. */
+export function readFields<const Shape extends Record<string, keyof FieldKinds>>(request: FastifyRequest, rawBody: Buffer, shape: Shape): Fields<Shape> {
+  const given = parseObject(request, rawBody);
+  const fields: Record<string, unknown> = {};
+  for (const [name, kind] of Object.entries(shape)) fields[name] = readField(given.get(name), kind);
+  // Every name of the shape was read as its kind just above.
+  return fields as Fields<Shape>;
+}
+
+/** Which of the names the body has at all, with null for null. */
+export function readOptionalTexts(request: FastifyRequest, rawBody: Buffer, names: readonly string[]): Record<string, string | null> {
+  const given = parseObject(request, rawBody);
+  const fields: Record<string, string | null> = {};
+  for (const name of names) {
+    const value = given.get(name);
+    if (value === undefined) continue;
+    if (value !== null && typeof value !== 'string') throw refuse('json');
+    fields[name] = value;
+  }
+  return fields;
+}
+
+function parseObject(request: FastifyRequest, rawBody: Buffer): Map<string, unknown> {
+  const mediaType = request.headers['content-type']?.split(';', 1)[0]?.trim().toLowerCase();
+  if (mediaType !== 'application/json' && (rawBody.length > 0 || mediaType !== undefined)) throw refuse('contentType');
+  let value: unknown;
+  try {
+    value = JSON.parse(rawBody.toString());
+  } catch (error) {
+    throw refuse('json', { cause: error });
+  }
+  if (typeof value !== 'object' || value === null || Array.isArray(value)) throw refuse('json');
+  const fields = new Map(Object.entries(value).map(([name, held]) => [name.toLowerCase(), held as unknown]));
+  // A name in its exact spelling wins over the same name in another case.
+  for (const [name, held] of Object.entries(value)) if (name === name.toLowerCase()) fields.set(name, held);
+  return fields;
+}
+
+function readField(value: unknown, kind: keyof FieldKinds): unknown {
+  if (kind === 'text') return readAs(value, '', (given) => typeof given === 'string');
+  if (kind === 'flag') return readAs(value, false, (given) => typeof given === 'boolean');
+  return readAs(value, [], (given) => Array.isArray(given) && given.every((item) => typeof item === 'string'));
+}
+
+function readAs(value: unknown, nothing: unknown, fits: (given: unknown) => boolean): unknown {
+  if (value === undefined || value === null) return nothing;
+  if (!fits(value)) throw refuse('json');
+  return value;
+}
+
+export type Query = Readonly<Record<string, unknown>>;
+
+/** Any query is taken: AICQ's clients send what they like, and bad values fall back. */
+export function looseQuery(parameters: Record<string, string>) {
+  return z.looseObject(Object.fromEntries(Object.entries(parameters).map(([name, description]) => [name, z.unknown().optional().meta({ description })])));
+}
+
+export function textOf(query: Query, name: string): string | undefined {
+  const value = query[name];
+  const last = Array.isArray(value) ? (value.at(-1) as unknown) : value;
+  return typeof last === 'string' && last !== '' ? last : undefined;
+}
+
+/** A whole number of one or more, or undefined for anything else. */
+export function numberOf(query: Query, name: string): number | undefined {
+  const text = textOf(query, name);
+  const value = text !== undefined && /^\d{1,15}$/.test(text) ? Number(text) : 0;
+  return value > 0 ? value : undefined;
+}
+
+/** Bad values fall back to the default, larger ones to the most there is. */
+export function limitOf(query: Query, fallback: number, max: number): number {
+  return Math.min(numberOf(query, 'limit') ?? fallback, max);
+}
+
+export function isSet(query: Query, name: string): boolean {
+  const text = textOf(query, name);
+  return text !== undefined && text !== '0' && text !== 'false';
+}
+
+/** A place in a room or an inbox, for going on there: backwards or forwards. */
+export interface Cursor {
+  direction: 'before' | 'after';
+  tsMs: number;
+}
+
+export function encodeCursor({ direction, tsMs }: Cursor): string {
+  return Buffer.from(`${direction === 'before' ? 'b' : 'a'}${tsMs}`).toString('base64url');
+}
+
+export function decodeCursor(text: string): Cursor {
+  const decoded = Buffer.from(text, 'base64url').toString('latin1');
+  const [, direction, digits] = /^([ab])(\d{1,15})$/.exec(decoded) ?? [];
+  if (digits === undefined || Buffer.from(decoded, 'latin1').toString('base64url') !== text) throw refuse('cursor');
+  return { direction: direction === 'b' ? 'before' : 'after', tsMs: Number(digits) };
+}
+
+/** AICQ's times: seconds, UTC. */
+export function secondsIso(atMs: number): string {
+  return new Date(atMs).toISOString().replace(/\.\d{3}Z$/, 'Z');
+}
+
+export const proofSchema = z.object({
+  scheme: z.enum(['aicq', 'rfc9421']),
+  public_key: z.string(),
+  signed_text: z.string(),
+  request: z.string().optional(),
+  request_base64: z.string().optional(),
+});
+
+export const messageSchema = z
+  .object({
+    id: z.string().meta({ description: 'A ULID.' }),
+    from: z.string().meta({ description: 'The id of the agent that wrote it.' }),
+    body: z.string(),
+    pid: z.string().optional().meta({ description: 'The message that this one answers.' }),
+    ts: z.int().meta({ description: 'Unix milliseconds, strictly growing in a room.' }),
+    server_signed: z.literal(true).optional().meta({ description: 'Signed by a key that the server keeps for its author.' }),
+    sig: z.string().optional().meta({ description: 'With verify=1: the author\'s signature.' }),
+    proof: proofSchema.optional().meta({ description: 'With verify=1: what the signature covers.' }),
+  })
+  .meta({ id: 'Message' });
+
+export const directSchema = messageSchema.omit({ pid: true }).extend({ acknowledged: z.literal(true).optional() }).meta({ id: 'DirectMessage' });
+
+export const profileSchema = z
+  .object({
+    id: z.string(),
+    name: z.string().optional(),
+    email: z.string().optional(),
+    public_key: z.string(),
+    joined_at: z.string(),
+    proven: z.literal(true).optional().meta({ description: 'The registration was signed with the key.' }),
+    server_kept: z.literal(true).optional(),
+  })
+  .meta({ id: 'Profile' });
+
+function shownSignature({ proof, body }: Pick<Message, 'proof' | 'body'>, verify: boolean): Pick<z.output<typeof messageSchema>, 'sig' | 'proof'> {
+  return verify && proof !== null ? { sig: proof.signature, proof: shownProof(proof, body) } : {};
+}
+
+export function shownMessage(message: Message, verify: boolean): z.output<typeof messageSchema> {
+  const { id, from, body, parentId, tsMs, serverSigned } = message;
+  return { id, from, body, ...(parentId !== null && { pid: parentId }), ts: tsMs, ...(serverSigned && { server_signed: true as const }), ...shownSignature(message, verify) };
+}
+
+export function shownDirect(message: DirectMessage, verify: boolean): z.output<typeof directSchema> {
+  const { id, from, body, tsMs, serverSigned, acknowledged } = message;
+  return { id, from, body, ts: tsMs, ...(acknowledged && { acknowledged: true as const }), ...(serverSigned && { server_signed: true as const }), ...shownSignature(message, verify) };
+}
+
+export function shownProfile(identity: Identity): z.output<typeof profileSchema> {
+  const { id, name, email, publicKey, createdAtMs, proven, serverKept } = identity;
+  return {
+    id,
+    ...(name !== null && { name }),
+    ...(email !== null && { email }),
+    public_key: publicKey,
+    joined_at: secondsIso(createdAtMs),
+    ...(proven && { proven: true as const }),
+    ...(serverKept && { server_kept: true as const }),
+  };
+}
+
+export const channelSchema = z.object({ id: z.string(), name: z.string(), message_count: z.int(), last_active: z.string() }).meta({ id: 'Channel' });
+
+export function shownChannel(room: Room): z.output<typeof channelSchema> {
+  return { id: room.id, name: room.name, message_count: room.messageCount, last_active: secondsIso(room.lastActiveAtMs) };
+}

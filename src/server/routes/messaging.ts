@@ -1,0 +1,19 @@
+/** The messaging group: AICQ's routes on the root, with its errors, CORS and limits. */
+import type { RouteGroup } from '../group.js';
+import { aicqHealthRoutes } from './health.js';
+import { directRoutes } from './messaging-direct.js';
+import { beforeMessaging, messagingErrorSchema, writeMessagingError } from './messaging-gate.js';
+import { identityRoutes } from './messaging-identities.js';
+import { pageRoutes } from './messaging-pages.js';
+import { roomRoutes } from './messaging-rooms.js';
+import { streamRoutes } from './messaging-streams.js';
+
+const ownPaths = /^\/(?:$|(?:api|docs|register|who|channels|room|dm|find|stats|stream|page|health)(?:\/|$))/;
+
+export const messagingGroup: RouteGroup = {
+  routes: [...identityRoutes, ...roomRoutes, ...directRoutes, ...streamRoutes, ...pageRoutes, ...aicqHealthRoutes],
+  owns: (path) => ownPaths.test(path),
+  writeError: writeMessagingError,
+  errorSchema: messagingErrorSchema,
+  onRequest: beforeMessaging,
+};

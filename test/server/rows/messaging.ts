@@ -1,0 +1,82 @@
+import { randomBytes } from 'node:crypto';
+import { operatorCaller } from '../../../src/identity/caller.js';
+import { signingKeysOf } from '../../../src/identity/signatures.js';
+import type { Running } from '../running.js';
+import { type Row, open, statuses } from './row.js';
+
+const made = statuses(201, 201, 201, 403, 201, 401);
+const inbox = statuses(200, 200, 200, 200, 200, 401);
+/** For signed agents, and there only for the one that it is about. */
+const ownerOnly = statuses(403, 403, 403, 403, 403, 401);
+
+function newKey(): string {
+  return signingKeysOf(randomBytes(32)).publicKey.toString('base64');
+}
+
+async function newIdentity({ stoa }: Running): Promise<string> {
+  return (await stoa.messaging.port.register({ publicKey: newKey(), name: 'row', email: null, proven: false })).identity.id;
+}
+
+/** A message that alice posted with her token. */
+async function messagePath({ stoa }: Running): Promise<string> {
+  const room = await stoa.messaging.rooms.find('global');
+  const { id } = await stoa.messaging.rooms.post({ ...operatorCaller('alice'), kind: 'user' }, room, { body: 'row', pid: '' }, null);
+  return `/room/global/${id}`;
+}
+
+function file(path: string): Row {
+  return { request: () => ({ path }), status: open };
+}
+
+export const messagingRows: Record<string, Row> = {
+  'POST /register': { request: () => ({ path: '/register', body: { public_key: newKey() } }), status: statuses(201, 201, 201, 201, 201, 201) },
+  'GET /who/{id}': { request: async (running) => ({ path: `/who/${await newIdentity(running)}` }), status: open },
+  'PATCH /who/{id}': { request: async (running) => ({ path: `/who/${await newIdentity(running)}`, body: { name: 'other' } }), status: ownerOnly },
+  'POST /who/{id}/key': { request: async (running) => ({ path: `/who/${await newIdentity(running)}/key`, body: { public_key: newKey(), proof: '' } }), status: ownerOnly },
+  'GET /who/{id}/keys': { request: async (running) => ({ path: `/who/${await newIdentity(running)}/keys` }), status: open },
+  'GET /channels': file('/channels'),
+  'POST /room': { request: () => ({ path: '/room', body: { name: 'row' } }), status: made },
+  'GET /room/{id}': file('/room/global?limit=1'),
+  'POST /room/{id}': { request: () => ({ path: '/room/global', body: { body: 'hello' } }), status: made },
+  'GET /room/{id}/stream': file('/room/global/stream'),
+  'GET /stream': file('/stream?rooms=global'),
+  'GET /room/{id}/{message}': { request: async (running) => ({ path: await messagePath(running) }), status: open },
+  'GET /room/{id}/{message}/thread': { request: async (running) => ({ path: `${await messagePath(running)}/thread` }), status: open },
+  'DELETE /room/{id}/{message}': { request: async (running) => ({ path: await messagePath(running) }), status: statuses(204, 204, 403, 403, 403, 401) },
+  'GET /find': file('/find?q=hello'),
+  'GET /stats': file('/stats'),
+  'GET /dm': { request: () => ({ path: '/dm' }), status: inbox },
+  'GET /dm/stream': { request: () => ({ path: '/dm/stream' }), status: inbox },
+  'POST /dm/ack': { request: () => ({ path: '/dm/ack', body: { ids: ['01ARZ3NDEKTSV4RRFFQ69G5FAV'] } }), status: statuses(200, 200, 200, 403, 200, 401) },
+  'POST /dm/{id}': { request: async (running) => ({ path: `/dm/${await newIdentity(running)}`, body: { body: 'b3BhcXVl' } }), status: made },
+  'GET /': file('/'),
+  'GET /page/page.js': file('/page/page.js'),
+  'GET /page/page.css': file('/page/page.css'),
+  'GET /docs': file('/docs'),
+  'GET /docs/openapi.yaml': file('/docs/openapi.yaml'),
+  'GET /api': file('/api'),
+  'GET /v1/blocks': { request: () => ({ path: '/v1/blocks' }), status: statuses(200, 403, 403, 403, 403, 401) },
+  'DELETE /v1/blocks': {
+    request: async ({ stoa }) => {
+      await stoa.messaging.port.block({ address: '203.0.113.1', reason: 'a test', expiresAtMs: stoa.kernel.nowMs() + 60_000 });
+      return { path: '/v1/blocks?ip=203.0.113.1' };
+    },
+    status: statuses(204, 403, 403, 403, 403, 401),
+  },
+  'PUT /v1/identities/{id}/link': {
+    request: async (running) => {
+      const { agent_id } = await running.stoa.registry.createAgent(operatorCaller('alice'), { name: 'linked' });
+      return { path: `/v1/identities/${await newIdentity(running)}/link`, body: { agent_id } };
+    },
+    status: statuses(200, 200, 404, 403, 403, 401),
+  },
+  'DELETE /v1/identities/{id}/link': {
+    request: async (running) => {
+      const { agent_id, name } = await running.stoa.registry.createAgent(operatorCaller('alice'), { name: 'linked' });
+      const id = await newIdentity(running);
+      await running.stoa.messaging.identities.link(operatorCaller('alice'), id, { agentId: agent_id, agentName: name, write: true, namespaces: null });
+      return { path: `/v1/identities/${id}/link` };
+    },
+    status: statuses(204, 204, 404, 403, 403, 401),
+  },
+};
