@@ -1,0 +1,101 @@
+/** What a million agents cost, against ten thousand: the registry must not notice. */
+import { existsSync } from 'node:fs';
+import { writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { EmbeddedRegistry } from '../src/backends/embedded/registry.js';
+import { embeddedFamilies } from '../src/backends/embedded/families.js';
+import { operatorCaller } from '../src/identity/caller.js';
+import { userKey } from '../src/identity/user-key.js';
+import { type Kernel, openKernel } from '../src/kernel/kernel.js';
+import { limitsWith } from '../src/limits.js';
+import { makeAgentId } from '../src/registry/ids.js';
+import { RegistryService } from '../src/registry/service.js';
+import { type Bench, type Row, byTurns } from './frame.js';
+
+const few = 10_000;
+const many = 1_000_000;
+const agentsPerUser = 100;
+const turns = 9;
+
+export const registryBench: Bench = {
+  name: 'registry',
+  run: async (directory) => [...(await engineRows(directory, 'lmdb', 1.6)), ...(await engineRows(directory, 'rocksdb', 1.3))],
+};
+
+async function engineRows(directory: string, engine: 'lmdb' | 'rocksdb', statusTarget: number): Promise<Row[]> {
+  const large = await openFilled(join(directory, `${engine}-${many}`), engine, many);
+  const small = await openFilled(join(directory, `${engine}-${few}`), engine, few);
+  const rows: Row[] = [];
+  const row = async (what: string, atMost: number, cost: (set: AgentSet) => Promise<number>) => {
+    const costs = await byTurns(turns, () => cost(large), () => cost(small));
+    rows.push({ what: `${engine}: ${what}, 1M agents / 10k`, ...costs, unit: 'µs', target: { atMost } });
+  };
+  await row('getAgent', 1.3, (set) => costOf(3_000, () => set.registry.getAgent(operatorCaller(), set.randomId())));
+  await row('list page of 100', 1.3, (set) => costOf(60, () => set.registry.listAgents(operatorCaller(set.randomUser()), {})));
+  await row('status change, one at a time', statusTarget, (set) => costOf(100, () => changeStatus(set)));
+  await large.kernel.close();
+  await small.kernel.close();
+  return rows;
+}
+
+interface AgentSet {
+  kernel: Kernel;
+  registry: RegistryService;
+  randomId: () => string;
+  randomUser: () => string;
+}
+
+/** Microseconds a call, one call after the other. */
+async function costOf(calls: number, work: () => Promise<unknown>): Promise<number> {
+  const startedMs = performance.now();
+  for (let call = 0; call < calls; call += 1) await work();
+  return ((performance.now() - startedMs) * 1_000) / calls;
+}
+
+async function changeStatus({ registry, randomId }: AgentSet): Promise<void> {
+  const id = randomId();
+  const { status } = await registry.getAgent(operatorCaller(), id);
+  await registry.updateAgentStatus(operatorCaller(), id, status === 'running' ? 'idle' : 'running');
+}
+
+async function openFilled(dataDir: string, engine: 'lmdb' | 'rocksdb', count: number): Promise<AgentSet> {
+  // Timers that ring during a measurement would be measured too.
+  const quiet = 365 * 24 * 3_600;
+  const limits = limitsWith({ agentsPerUserMax: agentsPerUser, feedBytesMax: 1 << 24, redoBytesMax: 1 << 24, idleAfterSeconds: quiet, hibernateAfterSeconds: quiet });
+  const kernel = await openKernel({ dataDir, engine, families: embeddedFamilies, limits });
+  const port = new EmbeddedRegistry(kernel);
+  const mark = `${dataDir}.filled`;
+  if (!existsSync(mark)) {
+    await fill(kernel, port, count);
+    await writeFile(mark, '');
+  }
+  const registry = new RegistryService({ port, limits });
+  const user = () => Math.floor((Math.random() * count) / agentsPerUser);
+  return { kernel, registry, randomId: () => agentIdOf(user(), Math.floor(Math.random() * agentsPerUser)), randomUser: () => userOf(user()) };
+}
+
+async function fill(kernel: Kernel, port: EmbeddedRegistry, count: number): Promise<void> {
+  const usersPerTransaction = 10;
+  const users = count / agentsPerUser;
+  for (let first = 0; first < users; first += usersPerTransaction) {
+    await kernel.root.transact((tx) => {
+      for (let user = first; user < first + usersPerTransaction; user += 1) {
+        for (let number = 0; number < agentsPerUser; number += 1) {
+          port.verbs.agents.create(tx, agentIdOf(user, number), { user: userOf(user), name: nameOf(number), spec: {}, labels: {} }, null);
+        }
+      }
+    });
+    if (first % 1_000 === 0) {
+      await kernel.trim();
+      process.stderr.write(`  ${first * agentsPerUser} of ${count} agents\r`);
+    }
+  }
+}
+
+const userOf = (number: number): string => `user-${number}`;
+const nameOf = (number: number): string => `agent-${number}`;
+
+/** The same id at every run, so that a data set can be used again. */
+function agentIdOf(user: number, number: number): string {
+  return makeAgentId(userKey(userOf(user)), nameOf(number), BigInt(number));
+}
