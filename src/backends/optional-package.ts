@@ -9,26 +9,18 @@ import { StoaError } from '../errors.js';
  * is what the caller relies on; the package itself need not be there when Stoa is compiled.
  */
 export async function importOptional<Module>(name: string): Promise<Module> {
-  try {
-    return (await import(name)) as Module;
-  } catch (error) {
-    if (!isMissing(error, name)) throw error;
+  const path = find(name, import.meta.url) ?? find(name, join(process.cwd(), 'package.json'));
+  if (path === undefined) {
+    throw new StoaError('missing_package', `The package ${name} is not installed.`, { fix: `Run: npm install ${name}`, details: { package: name } });
   }
-  try {
-    const path = createRequire(join(process.cwd(), 'package.json')).resolve(name);
-    return (await import(pathToFileURL(path).href)) as Module;
-  } catch (error) {
-    if (!isMissing(error, name)) throw error;
-    throw new StoaError('missing_package', `The package ${name} is not installed.`, {
-      fix: `Run: npm install ${name}`,
-      details: { package: name },
-      cause: error,
-    });
-  }
+  return (await import(pathToFileURL(path).href)) as Module;
 }
 
-/** Missing itself, not something that it needs in turn. */
-function isMissing(error: unknown, name: string): boolean {
-  const code = error instanceof Error && 'code' in error ? error.code : undefined;
-  return (code === 'ERR_MODULE_NOT_FOUND' || code === 'MODULE_NOT_FOUND') && error instanceof Error && error.message.includes(`'${name}'`);
+function find(name: string, from: string): string | undefined {
+  try {
+    return createRequire(from).resolve(name);
+  } catch (error) {
+    if (error instanceof Error && 'code' in error && error.code === 'MODULE_NOT_FOUND') return undefined;
+    throw error;
+  }
 }

@@ -15,6 +15,8 @@ export class FaultyProxy {
   #server: Server | undefined;
   #port = 0;
   intercept: Intercept = () => undefined;
+  /** The server does what it is asked, and the answer never arrives. */
+  losesAnswer: (request: { target: string; body: string }) => boolean = () => false;
 
   constructor(target: string) {
     this.#target = new URL(target);
@@ -48,13 +50,19 @@ export class FaultyProxy {
     const chunks: Buffer[] = [];
     for await (const chunk of request) chunks.push(chunk as Buffer); // A request without an encoding gives buffers.
     const body = Buffer.concat(chunks);
-    const answer = this.intercept({ target: String(request.headers['x-amz-target'] ?? request.url), body: body.toString() });
+    const seen = { target: String(request.headers['x-amz-target'] ?? request.url), body: body.toString() };
+    const answer = this.intercept(seen);
     if (answer !== undefined) {
       response.writeHead(answer.status, { 'Content-Type': 'application/x-amz-json-1.0' }).end(JSON.stringify(answer.body));
       return;
     }
     const { hostname, port } = this.#target;
+    const isLost = this.losesAnswer(seen);
     const onward = forward({ hostname, port, path: request.url, method: request.method, headers: request.headers }, (back) => {
+      if (isLost) {
+        back.resume().on('end', () => response.destroy());
+        return;
+      }
       response.writeHead(back.statusCode ?? 502, back.headers);
       back.pipe(response);
     });
