@@ -54,6 +54,7 @@ export const limitDefinitions = {
   namespaceBytesMax: { default: 256, about: 'Bytes of a namespace.' },
   dataBatchKeysMax: { default: 1_000, about: 'Keys in one batch of reads, writes and deletions.' },
   dataBatchBytesMax: { default: 16 * 1024 * 1024, about: 'Bytes of the values in one batch.' },
+  dataPageBytesMax: { default: 16 * 1024 * 1024, about: 'Bytes of values on a page of documents; the page ends early after it.' },
   clearStepMax: { default: 1_000, about: 'Documents that clearing a namespace removes in one commit.' },
   trackedReadsMax: { default: 100_000, about: 'Documents whose counted reads may wait in memory to be written.' },
   updateAttemptsMax: { default: 100, about: 'Attempts of an update against writers in other processes before it gives up.' },

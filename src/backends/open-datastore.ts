@@ -45,3 +45,37 @@ export async function openDataBackend(url: string, options: DataBackendOptions):
 export function withoutPassword(url: string): string {
   return url.replace(/\/\/[^@/]*@/, '//…@');
 }
+
+/** A backend that a command has opened for itself. */
+export interface OpenedStore {
+  port: DataStorePort;
+  close(): Promise<void>;
+}
+
+/** Opens a backend by URL, or the data directory at a path, which no server may be using. */
+export async function openDataStoreAt(place: string, options: DataBackendOptions & { mustExist: boolean }): Promise<OpenedStore> {
+  if (/^[a-z][a-z0-9+.-]*:\/\//i.test(place)) {
+    const port = await openDataBackend(place, options);
+    return { port, close: () => port.close() };
+  }
+  const [{ openKernel }, { embeddedFamilies }, { EmbeddedDataStore }, { UserVerbs }, { stat }] = await Promise.all([
+    import('../kernel/kernel.js'),
+    import('./embedded/families.js'),
+    import('./embedded/datastore.js'),
+    import('./embedded/registry-users.js'),
+    import('node:fs/promises'),
+  ]);
+  if (options.mustExist && !(await stat(place).then((found) => found.isDirectory(), () => false))) {
+    throw new StoaError('not_found', `There is no data directory at ${place}.`);
+  }
+  const kernel = await openKernel({ dataDir: place, families: embeddedFamilies, limits: options.limits, clock: options.nowMs });
+  const users = new UserVerbs(options.limits);
+  const port = new EmbeddedDataStore({ kernel, ensureUser: (tx, user) => void users.ensure(tx, user) });
+  return {
+    port,
+    close: async () => {
+      await port.close();
+      await kernel.close();
+    },
+  };
+}

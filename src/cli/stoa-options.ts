@@ -9,6 +9,7 @@ export function stoaOptions(config: Config, onError?: StoaOptions['onError']): S
     data: config.data,
     engine: config.engine ?? undefined,
     shards: config.shards ?? undefined,
+    datastore: config.datastore ?? config.backend,
     storeConfig: { sync_writes: config.syncWrites, max_open_files: config.maxOpenFiles, block_cache_bytes: config.blockCacheBytes },
     secretKeys: config.secretKeys,
     limits: config.limits,

@@ -1,6 +1,7 @@
 /** Every command: its words, options and examples. The code of each is loaded only when it runs. */
 import { flagOf, settingNames, settings } from '../settings.js';
 import type { CommandDefinition } from './definition.js';
+import { dataCommands } from './data-tree.js';
 import { workspaceCommands } from './workspaces-tree.js';
 
 const pageOptions = [
@@ -95,6 +96,7 @@ export const commandTree: readonly CommandDefinition[] = [
       },
     ],
   },
+  ...dataCommands,
   ...workspaceCommands,
   {
     usage: 'users',

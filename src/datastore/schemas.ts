@@ -75,6 +75,14 @@ export const batchAnswerSchema = z
 
 export const clearedSchema = z.object({ deleted: z.int() }).meta({ id: 'Cleared' });
 
+export const importSchema = z
+  .strictObject({ documents: z.array(z.record(z.string(), z.unknown())).min(1).max(1_000).describe("In the seed's shape: `userId`, `namespace`, `key`, `value`, `createdAt`, and the rest where there is any") })
+  .meta({ id: 'ImportDocuments' });
+
+export const importAnswerSchema = z
+  .object({ imported: z.int(), oversized: z.array(z.string()).describe('Ids of documents over the value limit, which were imported all the same') })
+  .meta({ id: 'ImportedDocuments' });
+
 /** A page of a list. */
 export function pageOf<Item extends z.ZodType>(item: Item): z.ZodObject<{ items: z.ZodArray<Item>; next_cursor: z.ZodNullable<z.ZodString> }> {
   return z.object({ items: z.array(item), next_cursor: z.string().nullable() });

@@ -11,11 +11,12 @@ import { isLive } from './merge-document.js';
 import type { DataDocument, DocumentRecord, JsonValue, KeySummary, NamespaceSummary, Scope } from './model.js';
 import { appended, incremented, mergePatched } from './modifications.js';
 import { checkKey, checkNamespace, checkPrefix } from './names.js';
-import type { Announce, BatchResult, DataStorePort, Decide, ExpectedVersion, WriteBatch, WriteResult } from './port.js';
+import type { Announce, BatchResult, DataStorePort, Decide, ExpectedVersion, KeyRange, MaybePromise, WriteBatch, WriteResult } from './port.js';
 import { toDocument } from './seed-document.js';
 import { DataNamespace } from './namespace.js';
 import { type RequestRules, type SetOptions, checkBatchBytes, checkBatchKeys, distinctKeys, documentWrite } from './requests.js';
 import { AccessTracker } from './tracking.js';
+import { DataTransfer } from './transfer.js';
 import { valueJson } from './value.js';
 import { type DocumentChange, type WatchOptions, watchNamespace } from './watch.js';
 
@@ -58,6 +59,8 @@ export class DataService {
   readonly port: DataStorePort;
   readonly limits: Limits;
   readonly tracker: AccessTracker;
+  /** Export and import of whole documents. */
+  readonly transfer: DataTransfer;
   readonly #announce: Announce | null;
   readonly #nowMs: () => number;
   readonly #rules: RequestRules;
@@ -80,6 +83,7 @@ export class DataService {
       nowMs: this.#nowMs,
       onError: (error) => this.#onError(error, 'counting reads of the data store'),
     });
+    this.transfer = new DataTransfer({ port: this.port, limits: this.limits, tracker: this.tracker, announce: this.#announce });
   }
 
   /** The value, or undefined where there is no document. A stored null is null. */
@@ -172,7 +176,7 @@ export class DataService {
   /** Whole documents in code-point order of their keys. */
   async listDocuments(caller: Caller, namespace: string, options: ListOptions = {}): Promise<Page<DocumentRecord>> {
     const scope = this.#reads(caller, namespace);
-    const page = await this.#page(scope, 'documents', options, (range) => this.port.listDocuments(scope, range));
+    const page = await this.#page(scope, 'documents', options, (range) => this.#documents(scope, range));
     return { ...page, items: page.items.map((record) => this.#read(caller, scope, record)) };
   }
 
@@ -357,16 +361,36 @@ export class DataService {
     scope: Scope,
     kind: string,
     options: ListOptions,
-    read: (range: { prefix: string; after: string | null; limit: number }) => Item[] | Promise<Item[]>,
+    read: (range: KeyRange) => MaybePromise<Item[] | BoundedPage<Item>>,
   ): Promise<Page<Item>> {
     const prefix = options.prefix ?? '';
     checkPrefix(prefix, this.limits);
     const limit = pageLimit(options.limit, this.limits);
     const list = JSON.stringify(['data', kind, scope.user, scope.namespace, prefix]);
     const after = decodeCursor(list, options.cursor)?.toString() ?? null;
-    const items = await read({ prefix, after, limit });
-    const last = items.length < limit ? undefined : items.at(-1);
+    const answer = await read({ prefix, after, limit });
+    const { items, ended } = Array.isArray(answer) ? { items: answer, ended: answer.length < limit } : answer;
+    const last = ended ? undefined : items.at(-1);
     return { items, next_cursor: last === undefined ? null : encodeCursor(list, Buffer.from(last.key)) };
+  }
+
+  /** Documents are read in steps, so that a page of large ones ends before it is too large. */
+  async #documents(scope: Scope, range: KeyRange): Promise<BoundedPage<DocumentRecord>> {
+    const items: DocumentRecord[] = [];
+    let { after } = range;
+    let largest = 1;
+    let left = this.limits.dataPageBytesMax;
+    for (let step = Math.min(range.limit, documentsStepMin); ; step = Math.min(range.limit - items.length, Math.max(documentsStepMin, Math.floor(left / largest / 2)))) {
+      const found = await this.port.listDocuments(scope, { ...range, after, limit: step });
+      items.push(...found);
+      if (found.length < step) return { items, ended: true };
+      for (const { valueJson: text } of found) {
+        left -= text.length;
+        largest = Math.max(largest, text.length);
+      }
+      after = found.at(-1)?.key ?? after;
+      if (items.length >= range.limit || left <= 0) return { items, ended: false };
+    }
   }
 
   /** The record as this caller sees it, and the read counted. */
@@ -396,6 +420,14 @@ export class DataService {
 }
 
 const sweepIntervalMs = 60_000;
+
+/** Documents of the largest size that a first step of a page may bring. */
+const documentsStepMin = 16;
+
+interface BoundedPage<Item> {
+  items: Item[];
+  ended: boolean;
+}
 
 /** The caller asked for a version that is not the current one: trying again would not help. */
 class FinalConflict extends Error {

@@ -5,6 +5,7 @@ import { agentRoutes } from './agents.js';
 import { changeRoutes } from './changes.js';
 import { commitRoutes } from './commit.js';
 import { dataRoutes } from './data.js';
+import { documentRoutes } from './documents.js';
 import { doctorRoutes } from './doctor.js';
 import { healthRoutes } from './health.js';
 import { inspectRoutes } from './inspect.js';
@@ -25,6 +26,7 @@ import { workspaceRoutes } from './workspaces.js';
 const platform: RouteGroup = {
   routes: [
     ...dataRoutes,
+    ...documentRoutes,
     ...agentRoutes,
     ...agentSessionRoutes,
     ...workspaceRoutes,

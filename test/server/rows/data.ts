@@ -32,5 +32,11 @@ export const dataRows: Record<string, Row> = {
   },
   // Bob has no such document: his own begins at 0.
   'PATCH /v1/data/{ns}/{key}': { request: (running) => document(running, 1, { increment: 1 }), status: statuses(200, 200, 201, 403, 200, 401) },
+  'GET /v1/documents': { request: () => ({ path: '/v1/documents' }), status: listing },
+  // The documents are alice's: bob may not bring them in.
+  'POST /v1/documents': {
+    request: () => ({ path: '/v1/documents', body: { documents: [{ userId: 'alice', namespace: 'imported', key: 'k', value: 1, createdAt: '2026-01-01T00:00:00Z' }] } }),
+    status: statuses(200, 200, 403, 403, 200, 401),
+  },
   'DELETE /v1/data/{ns}/{key}': { request: (running) => document(running, 1), status: statuses(204, 204, 404, 403, 204, 401) },
 };

@@ -1,0 +1,178 @@
+/** `stoa data …`: the data store from the shell. */
+import type { JsonValue, KeySummary, NamespaceSummary } from '../../datastore/model.js';
+import { defaultNamespace } from '../../datastore/model.js';
+import { defaultUser } from '../../identity/caller.js';
+import { StoaError, messageOf } from '../../errors.js';
+import { encodeSegment } from '../../path-segment.js';
+import { type Action, type Options, durationOption, numberOption, present, textOption } from '../definition.js';
+import { readText } from '../file-option.js';
+import type { Column } from '../output.js';
+import { type Page, pageQuery } from '../resource-options.js';
+
+interface Document extends KeySummary {
+  value: JsonValue;
+}
+
+const keyColumns: readonly Column<KeySummary>[] = [
+  ['KEY', (item) => item.key],
+  ['VERSION', (item) => item.version],
+  ['BYTES', (item) => item.sizeBytes],
+  ['UPDATED', (item) => item.updatedAt],
+];
+
+const documentColumns: readonly Column<Document>[] = [
+  ['KEY', (item) => item.key],
+  ['VERSION', (item) => item.version],
+  ['UPDATED', (item) => item.updatedAt],
+  ['VALUE', (item) => shortened(JSON.stringify(item.value))],
+];
+
+const namespaceColumns: readonly Column<NamespaceSummary>[] = [
+  ['NAMESPACE', (item) => item.namespace],
+  ['DOCUMENTS', (item) => item.count],
+  ['BYTES', (item) => item.sizeBytes],
+  ['UPDATED', (item) => item.updatedAt],
+  ['AGENTS', (item) => item.agents.join(', ')],
+];
+
+export const get: Action = async ({ connect, output }, [key], options) => {
+  const document = await (await connect()).call<Document>('GET', documentPath(options, key));
+  const { value } = document;
+  output.line(document, options['raw'] === true && typeof value === 'string' ? value : JSON.stringify(value, null, 2));
+};
+
+export const set: Action = async ({ connect, output }, [key, argument], options) => {
+  const value = await valueOf(argument, options);
+  const ifVersion = numberOption(options, 'ifVersion');
+  const headers: Record<string, string> = ifVersion === undefined ? {} : ifVersion === 0 ? { 'if-none-match': '*' } : { 'if-match': `"${ifVersion}"` };
+  const body = present({ value, metadata: metadataOf(options), ttl: durationOption(options, 'ttl') });
+  const written = await (await connect()).call<KeySummary>('PUT', documentPath(options, key), { body, headers });
+  output.done(written, `Stored ${key} as version ${written.version}.`);
+};
+
+export const rm: Action = async ({ connect, output }, [key], options) => {
+  const ifVersion = numberOption(options, 'ifVersion');
+  await (await connect()).call('DELETE', documentPath(options, key), { headers: ifVersion === undefined ? {} : { 'if-match': `"${ifVersion}"` } });
+  output.done({ deleted: key }, `Deleted ${key}.`);
+};
+
+export const ls: Action = async ({ connect, output }, [prefix], options) => {
+  const connection = await connect();
+  const query = { ...pageQuery(options), prefix };
+  if (options['values'] === true) output.list(await connection.call<Page<Document>>('GET', namespacePath(options), { query: { ...query, values: 1 } }), documentColumns, 'No documents.');
+  else output.list(await connection.call<Page<KeySummary>>('GET', namespacePath(options), { query }), keyColumns, 'No keys.');
+};
+
+export const namespaces: Action = async ({ connect, output }, _args, options) => {
+  output.list(await (await connect()).call<Page<NamespaceSummary>>('GET', '/v1/data', { query: pageQuery(options) }), namespaceColumns, 'No namespaces.');
+};
+
+export const clear: Action = async ({ connect, output }, _args, options) => {
+  const namespace = namespaceOf(options);
+  if (options['yes'] !== true) {
+    throw new StoaError('invalid_request', `This deletes every document of the namespace "${namespace}".`, { fix: 'Say that it is meant with --yes.' });
+  }
+  const { deleted } = await (await connect()).call<{ deleted: number }>('DELETE', namespacePath(options));
+  output.done({ deleted }, `Deleted ${deleted} documents.`);
+};
+
+export const increment: Action = async ({ connect, output }, [key, by = '1'], options) => {
+  const amount = Number(by);
+  if (by.trim() === '' || !Number.isFinite(amount)) throw new StoaError('invalid_request', `"${by}" is not a number.`);
+  const { value, version } = await (await connect()).call<Document>('PATCH', documentPath(options, key), { body: { increment: amount } });
+  output.line({ key, value, version }, String(value));
+};
+
+export const append: Action = async ({ connect, output }, [key, ...items], options) => {
+  // Commander hands a variadic argument over as one list.
+  const append = items.flat().map(parsed);
+  const { value, version } = await (await connect()).call<Document>('PATCH', documentPath(options, key), { body: { append } });
+  output.line({ key, value, version }, JSON.stringify(value));
+};
+
+interface Change {
+  at: number;
+  kind: string;
+  user: string | null;
+  version: number | null;
+  facts?: { namespace?: string; key?: string };
+}
+
+export const watch: Action = async ({ connect, output, globals }, [prefix = ''], options) => {
+  const connection = await connect();
+  const namespace = namespaceOf(options);
+  const user = textOption(globals, 'user') ?? (textOption(globals, 'token') === undefined ? defaultUser : null);
+  const stop = new AbortController();
+  const end = (): void => stop.abort();
+  process.once('SIGINT', end).once('SIGTERM', end);
+  output.say(`Watching ${namespace}; end with Ctrl-C.`);
+  try {
+    for await (const event of connection.stream('/v1/changes', { query: { topics: 'data', since: textOption(options, 'since') } }, stop.signal)) {
+      if (event.event === 'resync') throw new StoaError('resync', 'The feed no longer holds that position.', { fix: 'Read the keys anew and watch from now on, without --since.' });
+      if (event.event !== 'changes') continue;
+      // The server's own schema says what an event holds.
+      const { items, position } = JSON.parse(event.data) as { items: Change[]; position: string };
+      for (const change of items) {
+        const { facts = {} } = change;
+        if (facts.namespace !== namespace || (user !== null && change.user !== user) || (facts.key !== undefined && !facts.key.startsWith(prefix))) continue;
+        const at = new Date(change.at).toISOString();
+        const what = { at, kind: change.kind, namespace, key: facts.key ?? null, version: change.version, position };
+        output.line(what, [at, change.kind, facts.key ?? '*', change.version ?? ''].join('  '));
+      }
+    }
+  } catch (error) {
+    if (!stop.signal.aborted) throw error;
+    return;
+  } finally {
+    process.off('SIGINT', end).off('SIGTERM', end);
+  }
+  if (!stop.signal.aborted) throw new StoaError('unreachable', 'The server ended the stream.', { fix: 'Run the command again.' });
+};
+
+function namespaceOf(options: Options): string {
+  return textOption(options, 'namespace') ?? defaultNamespace;
+}
+
+function namespacePath(options: Options): string {
+  return `/v1/data/${encodeSegment(namespaceOf(options))}`;
+}
+
+function documentPath(options: Options, key = ''): string {
+  return `${namespacePath(options)}/${encodeSegment(key)}`;
+}
+
+async function valueOf(argument: string | undefined, options: Options): Promise<unknown> {
+  const text = argument ?? (await readText(options, 'file'));
+  if (text === undefined) throw new StoaError('invalid_request', 'There is no value.', { fix: 'Give it after the key, or with --file; "--file -" reads standard input.' });
+  if (argument !== undefined && options['file'] !== undefined) throw new StoaError('invalid_request', 'The value is given twice: after the key, and with --file.');
+  if (options['text'] === true) return text;
+  if (argument !== undefined) return parsed(argument);
+  try {
+    return JSON.parse(text);
+  } catch (error) {
+    throw new StoaError('invalid_request', `${textOption(options, 'file')} does not hold JSON: ${messageOf(error)}.`, { cause: error, fix: 'Store it as text with --text.' });
+  }
+}
+
+/** JSON where it is JSON, otherwise the text itself: nobody types quotes twice. */
+function parsed(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return text;
+  }
+}
+
+function metadataOf(options: Options): unknown {
+  const text = textOption(options, 'metadata');
+  if (text === undefined) return undefined;
+  try {
+    return JSON.parse(text);
+  } catch (error) {
+    throw new StoaError('invalid_request', `--metadata is not JSON: ${messageOf(error)}.`, { cause: error });
+  }
+}
+
+function shortened(text: string): string {
+  return text.length > 60 ? `${text.slice(0, 59)}…` : text;
+}

@@ -1,0 +1,104 @@
+/** `stoa move`: the data store from one backend to another, resumable and verified. */
+import { createHash } from 'node:crypto';
+import { readFile, rename, rm, writeFile } from 'node:fs/promises';
+import { resolve } from 'node:path';
+import { loadConfig } from '../../config.js';
+import { type MoveResult, moveDocuments } from '../../datastore/move.js';
+import { StoaError, messageOf } from '../../errors.js';
+import type { Limits } from '../../limits.js';
+import { type OpenedStore, openDataStoreAt, withoutPassword } from '../../backends/open-datastore.js';
+import { type Action, textOption } from '../definition.js';
+import { Progress } from '../progress.js';
+import { settingFlags } from '../setting-flags.js';
+
+interface State {
+  from: string;
+  to: string;
+  after: string;
+}
+
+export const move: Action = async ({ output, globals }, _args, options) => {
+  const [fromUrl, toUrl] = [required(textOption(options, 'from'), 'from'), required(textOption(options, 'to'), 'to')];
+  if (fromUrl === toUrl) throw new StoaError('invalid_request', '--from and --to are the same.');
+  const { limits } = loadConfig({ flags: settingFlags(globals), environment: process.env }).config;
+  const names = { from: withoutPassword(fromUrl), to: withoutPassword(toUrl) };
+  const statePath = resolve(textOption(options, 'state') ?? `.stoa-move-${createHash('sha256').update(JSON.stringify([fromUrl, toUrl])).digest('hex').slice(0, 8)}.json`);
+  const result = await withStores([fromUrl, toUrl], limits, async (from, to) => {
+    const progress = new Progress('moving');
+    const state = await readState(statePath, names);
+    if (state !== undefined) output.say(`Going on where an earlier run ended (${statePath}).`);
+    try {
+      return await moveDocuments({
+        from: from.port,
+        to: to.port,
+        limits,
+        dryRun: options['dryRun'] === true,
+        after: state?.after ?? null,
+        onStep: async ({ phase, done, total, after }) => {
+          if (total !== null) progress.update({ done: phase === 'verifying' ? total / 2 + done / 2 : done / 2, total });
+          if (phase === 'copying' && after !== null) await writeState(statePath, { ...names, after });
+        },
+      });
+    } finally {
+      progress.end();
+    }
+  });
+  if (options['dryRun'] === true) {
+    output.done({ dry_run: true, ...names, ...result }, `${result.documents} documents would go from ${names.from} to ${names.to}; ${result.oversized.length} are over the value limit.`);
+    return;
+  }
+  await rm(statePath, { force: true });
+  report(result, names, output.say.bind(output));
+  output.done({ ...names, ...result }, result.verified ? `Verified: both hold ${result.to.documents} documents with the hash ${result.to.hash.slice(0, 16)}….` : 'NOT verified.');
+  if (!result.verified) {
+    throw new StoaError('conflict', `The two sides differ: ${result.from.documents} documents in ${names.from}, ${result.to.documents} of them in ${names.to}.`, {
+      fix: 'Stop what writes to the source and run the command again.',
+      details: { different: result.different, refused: result.refused },
+    });
+  }
+};
+
+function report(result: MoveResult, names: { from: string; to: string }, say: (sentence: string) => void): void {
+  say(`Copied ${result.copied} documents from ${names.from} to ${names.to}.`);
+  for (const id of result.oversized) say(`Over the value limit, moved all the same: ${id}`);
+  for (const { id, reason } of result.refused) say(`Refused: ${id}: ${reason}`);
+  for (const id of result.different) say(`Different or missing: ${id}`);
+}
+
+async function withStores(urls: readonly [string, string], limits: Limits, work: (from: OpenedStore, to: OpenedStore) => Promise<MoveResult>): Promise<MoveResult> {
+  const from = await openDataStoreAt(urls[0], { limits, nowMs: Date.now, mustExist: true });
+  try {
+    const to = await openDataStoreAt(urls[1], { limits, nowMs: Date.now, mustExist: false });
+    try {
+      return await work(from, to);
+    } finally {
+      await to.close();
+    }
+  } finally {
+    await from.close();
+  }
+}
+
+async function readState(path: string, names: { from: string; to: string }): Promise<State | undefined> {
+  let text: string;
+  try {
+    text = await readFile(path, 'utf8');
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return undefined;
+    throw new StoaError('invalid_request', `${path} cannot be read: ${messageOf(error)}.`, { cause: error });
+  }
+  const state = JSON.parse(text) as State;
+  if (state.from === names.from && state.to === names.to) return state;
+  throw new StoaError('conflict', `${path} belongs to a move from ${state.from} to ${state.to}.`, { fix: 'Delete it, or name another with --state.' });
+}
+
+/** The old state stays whole until the new one is. */
+async function writeState(path: string, state: State): Promise<void> {
+  await writeFile(`${path}.new`, JSON.stringify(state), { mode: 0o600 });
+  await rename(`${path}.new`, path);
+}
+
+function required(value: string | undefined, name: string): string {
+  if (value === undefined) throw new StoaError('invalid_request', `--${name} is needed.`, { fix: 'Give a data directory or a URL, like postgres://localhost/stoa.' });
+  return value;
+}

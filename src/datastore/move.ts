@@ -1,0 +1,167 @@
+/** Copies every document from one backend to another, then proves that both hold the same. */
+import { StoaError, messageOf } from '../errors.js';
+import type { Limits } from '../limits.js';
+import { documentId } from './document-id.js';
+import { isLive } from './merge-document.js';
+import type { DocumentRecord, Scope } from './model.js';
+import type { DataStorePort } from './port.js';
+import { contentHash, isOversized } from './transfer.js';
+
+export interface MoveOptions {
+  from: DataStorePort;
+  to: DataStorePort;
+  limits: Limits;
+  nowMs?: () => number;
+  /** Where an earlier run ended; null begins at the first document. */
+  after?: string | null;
+  /** Only look: how much there is, and what would not fit. */
+  dryRun?: boolean;
+  /** After each step: how far it is, and where the next run may go on. */
+  onStep?: (step: MoveStep) => void | Promise<void>;
+}
+
+export interface MoveStep {
+  phase: 'counting' | 'copying' | 'verifying';
+  done: number;
+  /** Null while it is counted. */
+  total: number | null;
+  /** While copying: the position that is safely over. */
+  after: string | null;
+}
+
+/** What one side holds: a number, and a hash that does not depend on the order. */
+export interface Side {
+  documents: number;
+  hash: string;
+}
+
+export interface MoveResult {
+  documents: number;
+  copied: number;
+  from: Side;
+  to: Side;
+  /** Both sides hold the same documents with the same content. */
+  verified: boolean;
+  /** Documents over the value limit: moved, but worth knowing. */
+  oversized: string[];
+  /** Documents that the target refused, with the reason. */
+  refused: { id: string; reason: string }[];
+  /** Documents that differ or are missing on the target; at most 100 are named. */
+  different: string[];
+}
+
+const stepMax = 100;
+const namedMax = 100;
+
+export async function moveDocuments(options: MoveOptions): Promise<MoveResult> {
+  const { from, to, limits, onStep } = options;
+  const result: MoveResult = { documents: 0, copied: 0, from: noSide, to: noSide, verified: false, oversized: [], refused: [], different: [] };
+  for await (const { documents } of pagesOf(from, null)) {
+    result.documents += documents.length;
+    result.oversized.push(...documents.filter((record) => isOversized(record, limits)).map(idOf));
+    await onStep?.({ phase: 'counting', done: result.documents, total: null, after: null });
+  }
+  if (options.dryRun === true) return { ...result, refused: foreseeable(result.oversized, to) };
+  for await (const { documents, after } of pagesOf(from, options.after ?? null)) {
+    result.copied += await restoreEach(to, documents, result.refused);
+    await onStep?.({ phase: 'copying', done: result.copied, total: result.documents, after });
+  }
+  return verify(options, result);
+}
+
+async function verify({ from, to, onStep, nowMs = Date.now }: MoveOptions, result: MoveResult): Promise<MoveResult> {
+  const [source, target] = [new SideSum(), new SideSum()];
+  for await (const { documents } of pagesOf(from, null)) {
+    const found = await sameDocuments(to, documents);
+    for (const [index, record] of documents.entries()) {
+      // It expired while the other side was read.
+      if (!isLive(record, nowMs())) continue;
+      const copy = found[index];
+      const hash = contentHash(record);
+      source.add(hash);
+      const copyHash = copy === undefined ? undefined : contentHash(copy);
+      if (copyHash !== undefined) target.add(copyHash);
+      if (copyHash?.equals(hash) !== true && result.different.length < namedMax) result.different.push(idOf(record));
+    }
+    await onStep?.({ phase: 'verifying', done: source.count, total: result.documents, after: null });
+  }
+  const sides = { from: source.side(), to: target.side() };
+  return { ...result, ...sides, verified: sides.from.hash === sides.to.hash && sides.from.documents === sides.to.documents && result.different.length === 0 };
+}
+
+async function* pagesOf(port: DataStorePort, start: string | null): AsyncGenerator<{ documents: DocumentRecord[]; after: string | null }> {
+  let after = start;
+  do {
+    const page = await port.exportPage(after, stepMax);
+    yield page;
+    after = page.after;
+  } while (after !== null);
+}
+
+/** The whole step at once; when the target refuses, one by one, so that one bad document does not hold up the rest. */
+async function restoreEach(to: DataStorePort, documents: readonly DocumentRecord[], refused: MoveResult['refused']): Promise<number> {
+  try {
+    await to.restore(documents);
+    return documents.length;
+  } catch (error) {
+    if (isUnavailable(error)) throw error;
+  }
+  let restored = 0;
+  for (const record of documents) {
+    try {
+      await to.restore([record]);
+      restored += 1;
+    } catch (error) {
+      if (isUnavailable(error)) throw error;
+      refused.push({ id: idOf(record), reason: messageOf(error) });
+    }
+  }
+  return restored;
+}
+
+async function sameDocuments(to: DataStorePort, documents: readonly DocumentRecord[]): Promise<(DocumentRecord | undefined)[]> {
+  const found = Array<DocumentRecord | undefined>(documents.length).fill(undefined);
+  const scopes = new Map<string, { scope: Scope; indexes: number[] }>();
+  for (const [index, { userId, namespace }] of documents.entries()) {
+    const name = JSON.stringify([userId, namespace]);
+    const entry = scopes.get(name) ?? { scope: { user: userId, namespace }, indexes: [] };
+    entry.indexes.push(index);
+    scopes.set(name, entry);
+  }
+  for (const { scope, indexes } of scopes.values()) {
+    const copies = await to.getMany(scope, indexes.map((index) => (documents[index] as DocumentRecord).key));
+    for (const [position, index] of indexes.entries()) found[index] = copies[position];
+  }
+  return found;
+}
+
+function foreseeable(oversized: readonly string[], to: DataStorePort): MoveResult['refused'] {
+  const { valueBytesMax, backend } = to.capabilities;
+  if (valueBytesMax === null) return [];
+  return oversized.map((id) => ({ id, reason: `It is larger than the value limit; ${backend} holds at most ${valueBytesMax} bytes.` }));
+}
+
+function isUnavailable(error: unknown): boolean {
+  return error instanceof StoaError && (error.code === 'backend_unavailable' || error.code === 'writes_stopped' || error.code === 'disk_full' || error.code === 'closed');
+}
+
+function idOf(record: DocumentRecord): string {
+  return documentId(record.userId, record.namespace, record.key);
+}
+
+const noSide: Side = { documents: 0, hash: '' };
+
+/** Hashes added up: the order in which a backend lists its documents does not matter. */
+class SideSum {
+  count = 0;
+  #sum = 0n;
+
+  add(hash: Buffer): void {
+    this.count += 1;
+    this.#sum = BigInt.asUintN(256, this.#sum + BigInt(`0x${hash.toString('hex')}`));
+  }
+
+  side(): Side {
+    return { documents: this.count, hash: this.#sum.toString(16).padStart(64, '0') };
+  }
+}

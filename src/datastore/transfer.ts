@@ -1,0 +1,134 @@
+/** Whole documents in and out, exactly as they are: export, import, and what a move is verified by. */
+import { createHash } from 'node:crypto';
+import { StoaError, messageOf } from '../errors.js';
+import { type Caller } from '../identity/caller.js';
+import { checkUserId } from '../identity/user-key.js';
+import type { Limits } from '../limits.js';
+import { type Page, type PageRequest, decodeCursor, encodeCursor, pageLimit } from '../paging.js';
+import { documentSet } from './changes.js';
+import { documentId } from './document-id.js';
+import { sizeOf } from './merge-document.js';
+import type { DocumentRecord, JsonValue } from './model.js';
+import { checkKey, checkNamespace } from './names.js';
+import type { Announce, DataStorePort } from './port.js';
+import { fromSeedFields } from './seed-document.js';
+import type { AccessTracker } from './tracking.js';
+import { valueJson } from './value.js';
+
+/** Documents that are read at a time, so that a page of large ones stays small. */
+const exportStepMax = 50;
+
+/**
+ * A record from a document in the seed's shape, or a refusal. Values may be larger than the limit:
+ * a document that exists elsewhere can be taken over.
+ */
+export function importedRecord(fields: unknown, limits: Limits): DocumentRecord {
+  if (typeof fields !== 'object' || fields === null || Array.isArray(fields)) throw refused('it is not a JSON object');
+  const document = fields as Readonly<Record<string, unknown>>;
+  let record: DocumentRecord;
+  try {
+    record = fromSeedFields(document);
+  } catch (error) {
+    throw refused(messageOf(error), error);
+  }
+  checkUserId(record.userId, limits.userIdBytesMax);
+  checkNamespace(record.namespace, limits);
+  checkKey(record.key, limits);
+  valueJson(document['value'], { ...limits, valueBytesMax: Infinity });
+  valueJson(record.metadata, { ...limits, valueBytesMax: Infinity });
+  const id = documentId(record.userId, record.namespace, record.key);
+  if (document['_id'] !== undefined && document['_id'] !== id) throw refused(`its _id is ${JSON.stringify(document['_id'])}, but userId, namespace and key make "${id}"`);
+  return record;
+}
+
+export function isOversized(record: DocumentRecord, limits: Limits): boolean {
+  return sizeOf(record) > limits.valueBytesMax;
+}
+
+/** A hash of everything in a document that a move must keep, whatever the order of its members. */
+export function contentHash(record: DocumentRecord): Buffer {
+  const { valueJson: json, ...fields } = record;
+  return createHash('sha256').update(JSON.stringify(sorted({ ...fields, value: JSON.parse(json) as JsonValue }))).digest();
+}
+
+function sorted(value: JsonValue): JsonValue {
+  if (Array.isArray(value)) return value.map(sorted);
+  if (typeof value !== 'object' || value === null) return value;
+  return Object.fromEntries(Object.entries(value).map(([name, member]): [string, JsonValue] => [name, sorted(member)]).toSorted(([a], [b]) => (a < b ? -1 : 1)));
+}
+
+export interface DataTransferOptions {
+  port: DataStorePort;
+  limits: Limits;
+  tracker: AccessTracker;
+  announce: Announce | null;
+}
+
+export class DataTransfer {
+  readonly #options: DataTransferOptions;
+
+  constructor(options: DataTransferOptions) {
+    this.#options = options;
+  }
+
+  /** Every document of the caller, or of all users for the operator who named none. It counts as no read. */
+  async exportPage(caller: Caller, request: PageRequest = {}): Promise<Page<DocumentRecord>> {
+    if (caller.scopes.namespaces !== null) throw new StoaError('forbidden', 'An export needs credentials that reach every namespace.');
+    await this.#options.tracker.flush();
+    const limit = pageLimit(request.limit, this.#options.limits);
+    const list = JSON.stringify(['data', 'export', caller.everyUser ? null : caller.user]);
+    const items: DocumentRecord[] = [];
+    let after = decodeCursor(list, request.cursor)?.toString() ?? null;
+    let sizeBytes = 0;
+    do {
+      const step = Math.min(limit - items.length, exportStepMax);
+      const page = caller.everyUser ? await this.#options.port.exportPage(after, step) : await this.#exportUser(caller.user, after, step);
+      items.push(...page.documents);
+      sizeBytes += page.documents.reduce((sum, record) => sum + sizeOf(record), 0);
+      after = page.after;
+    } while (after !== null && items.length < limit && sizeBytes < this.#options.limits.dataPageBytesMax);
+    return { items, next_cursor: after === null ? null : encodeCursor(list, Buffer.from(after)) };
+  }
+
+  /** Writes documents as they are, over what is there. Nothing is written unless all are good. */
+  async import(caller: Caller, documents: readonly unknown[]): Promise<{ imported: number; oversized: string[] }> {
+    const { port, limits, tracker, announce } = this.#options;
+    if (!caller.scopes.write || caller.scopes.namespaces !== null) throw new StoaError('forbidden', 'An import needs credentials that may write in every namespace.');
+    const records = documents.map((fields, index) => {
+      try {
+        return importedRecord(fields, limits);
+      } catch (error) {
+        throw new StoaError('invalid_request', `Document ${index + 1}: ${messageOf(error)}`, { cause: error, details: { index } });
+      }
+    });
+    const foreign = caller.everyUser ? undefined : records.find(({ userId }) => userId !== caller.user);
+    if (foreign !== undefined) throw new StoaError('forbidden', `A document of the user "${foreign.userId}" cannot be imported for "${caller.user}".`);
+    await port.restore(records);
+    for (const record of records) tracker.forget({ user: record.userId, namespace: record.namespace }, record.key);
+    for (const user of announce === null ? [] : new Set(records.map(({ userId }) => userId))) {
+      const own = records.filter(({ userId }) => userId === user);
+      await announce?.(own.map((record) => documentSet({ user, namespace: record.namespace }, record.key, record.version)));
+    }
+    const oversized = records.filter((record) => isOversized(record, limits)).map((record) => documentId(record.userId, record.namespace, record.key));
+    return { imported: records.length, oversized };
+  }
+
+  /** One namespace after the other; the position is a namespace and the last key in it. */
+  async #exportUser(user: string, after: string | null, limit: number): Promise<{ documents: DocumentRecord[]; after: string | null }> {
+    const { port } = this.#options;
+    const [namespace, key] = after === null ? [null, null] : (JSON.parse(after) as [string | null, string | null]);
+    if (namespace !== null && key !== null) {
+      const documents = await port.listDocuments({ user, namespace }, { prefix: '', after: key, limit });
+      if (documents.length === limit) return { documents, after: JSON.stringify([namespace, documents.at(-1)?.key ?? null]) };
+      return { documents, after: JSON.stringify([namespace, null]) };
+    }
+    const [next] = await port.listNamespaces(user, namespace, 1);
+    if (next === undefined) return { documents: [], after: null };
+    const documents = await port.listDocuments({ user, namespace: next.namespace }, { prefix: '', after: null, limit });
+    return { documents, after: JSON.stringify([next.namespace, documents.length === limit ? (documents.at(-1)?.key ?? null) : null]) };
+  }
+}
+
+function refused(reason: string, cause?: unknown): StoaError {
+  return new StoaError('invalid_request', `The document cannot be imported: ${reason.replace(/\.$/, '')}.`, { cause });
+}

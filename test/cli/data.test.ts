@@ -1,0 +1,116 @@
+import { readFile, writeFile } from 'node:fs/promises';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { sharedPostgres } from '../servers/shared.js';
+import { type RunningServer, useProgram } from './program.js';
+
+const { path, stoa, up } = useProgram();
+
+interface Document {
+  key: string;
+  value: unknown;
+  version: number;
+  accessCount: number;
+}
+
+const data = (...args: string[]) => stoa(['data', ...args, '--data', path('served')]);
+
+describe('stoa data against a running server', () => {
+  let server: RunningServer;
+  beforeAll(async () => {
+    server = await up(path('served'));
+  });
+  afterAll(() => server.end('SIGTERM'));
+
+  test('values go in as JSON or text and come out the same', async () => {
+    expect((await data('set', 'greeting', 'hello there')).status).toBe(0);
+    expect((await data('get', 'greeting')).stdout).toBe('"hello there"\n');
+    expect((await data('get', 'greeting', '--raw')).stdout).toBe('hello there\n');
+    await data('set', 'limits', '{"cpu": 2}', '-n', 'settings', '--ttl', '1h', '--metadata', '{"by": "test"}', '--agent', 'cli');
+    expect((await data('get', 'limits', '-n', 'settings', '--json')).json<Document>()).toMatchObject({ value: { cpu: 2 }, version: 1, metadata: { by: 'test' }, createdByAgent: 'cli' });
+    await data('set', 'number', '5', '--text');
+    expect((await data('get', 'number')).stdout).toBe('"5"\n');
+    await writeFile(path('value.json'), '[1, null, "é"]');
+    await data('set', 'from/file', '--file', path('value.json'));
+    expect((await data('get', 'from/file', '--json')).json<Document>().value).toEqual([1, null, 'é']);
+  });
+
+  test('versions, missing keys and mistakes have their exit statuses', async () => {
+    expect((await data('set', 'once', '1', '--if-version', '0')).status).toBe(0);
+    expect((await data('set', 'once', '2', '--if-version', '0', '--json')).error().code).toBe('version_conflict');
+    expect((await data('set', 'once', '2', '--if-version', '9')).status).toBe(5);
+    expect((await data('rm', 'once', '--if-version', '1')).status).toBe(0);
+    expect((await data('rm', 'once')).status).toBe(4);
+    expect((await data('get', 'once')).status).toBe(4);
+    expect((await data('set', 'novalue')).status).toBe(2);
+    expect((await data('clear', '-n', 'scratch')).status).toBe(2);
+  });
+
+  test('lists, counters, clearing', async () => {
+    for (const key of ['b', 'a', 'c/d']) await data('set', key, '1', '-n', 'list');
+    expect((await data('ls', '-n', 'list', '--json')).json<{ items: Document[] }>().items.map(({ key }) => key)).toEqual(['a', 'b', 'c/d']);
+    expect((await data('ls', 'c', '-n', 'list', '--values', '--json')).json<{ items: Document[] }>().items.map(({ value }) => value)).toEqual([1]);
+    expect((await data('increment', 'a', '4', '-n', 'list')).stdout).toBe('5\n');
+    expect((await data('append', 'log', 'one', '2', '-n', 'list')).stdout).toBe('["one",2]\n');
+    expect((await data('namespaces', '--json')).json<{ items: { namespace: string; count: number }[] }>().items).toContainEqual(expect.objectContaining({ namespace: 'list', count: 4 }));
+    expect((await data('clear', '-n', 'list', '--yes', '--json')).json()).toEqual({ deleted: 4 });
+  });
+});
+
+test('an export comes in again exactly, and bad lines keep everything out', async () => {
+  const [one, two] = [path('export-one'), path('export-two')];
+  await stoa(['data', 'set', 'k', '{"a": null}', '--data', one, '--user', 'ada', '--agent', 'x']);
+  await stoa(['data', 'get', 'k', '--data', one, '--user', 'ada', '--agent', 'y']);
+  await stoa(['data', 'set', 'other', '1', '--data', one, '--user', 'bob']);
+  const exported = await stoa(['data', 'export', path('all.ndjson'), '--data', one]);
+  expect([exported.status, exported.stderr]).toEqual([0, expect.stringContaining('Exported 2 documents')]);
+  const text = await readFile(path('all.ndjson'), 'utf8');
+  const lines = text.trim().split('\n').map((line) => JSON.parse(line) as Record<string, unknown>);
+  expect(lines.find(({ userId }) => userId === 'ada')).toMatchObject({ _id: 'ada:default:aw==', value: { a: null }, createdByAgent: 'x', lastAccessedByAgent: 'y', accessCount: 1 });
+
+  await writeFile(path('bad.ndjson'), `${text}{"userId": "ada"}\nnot json\n{"_id":"_design/x"}\n\n`);
+  const refused = await stoa(['data', 'import', path('bad.ndjson'), '--data', two]);
+  expect(refused.status).toBe(2);
+  expect(refused.stderr).toMatch(/Line 3: .*"namespace" is missing|Line 3: .*missing/);
+  expect(refused.stderr).toContain('Line 4: it is not JSON');
+  expect((await stoa(['data', 'export', '--data', two])).stdout).toBe('');
+  const kept = await stoa(['data', 'import', path('bad.ndjson'), '--keep-going', '--data', two, '--json']);
+  expect([kept.status, kept.json()]).toEqual([1, { imported: 2, lines: 4, bad: 2, firstBad: 3, skipped: 2 }]);
+  expect((await stoa(['data', 'export', '--data', two])).stdout.split('\n').toSorted()).toEqual(text.split('\n').toSorted());
+});
+
+test('a move copies everything, says that it verified it, and goes on after a break', async () => {
+  const [from, back] = [path('move-from'), path('move-back')];
+  const { url } = await sharedPostgres();
+  const lines = Array.from({ length: 250 }, (_, index) =>
+    JSON.stringify({ userId: `user-${index % 3}`, namespace: 'n:s', key: `k/${index}`, value: { index, list: [[index]] }, metadata: { z: 1, a: 2 }, accessCount: index, createdAt: '2026-02-05T10:00:00', updatedAt: '2026-02-05T10:00:00.123456Z' }),
+  );
+  await writeFile(path('move.ndjson'), lines.join('\n'));
+  await stoa(['data', 'import', path('move.ndjson'), '--data', from]);
+
+  const dry = await stoa(['move', '--from', from, '--to', url, '--dry-run', '--json']);
+  expect(dry.json()).toMatchObject({ dry_run: true, documents: 250, copied: 0 });
+
+  const moved = await stoa(['move', '--from', from, '--to', url, '--json', '--state', path('state.json')]);
+  expect(moved.stderr).not.toContain('postgres://stoa:');
+  expect([moved.status, moved.json()]).toMatchObject([0, { documents: 250, copied: 250, verified: true, from: { documents: 250 }, to: { documents: 250 } }]);
+
+  const returned = await stoa(['move', '--from', url, '--to', back, '--json']);
+  expect(returned.json()).toMatchObject({ verified: true, to: { documents: 250 } });
+  const [first, last] = await Promise.all([from, back].map(async (directory) => (await stoa(['data', 'export', '--data', directory])).stdout.split('\n').toSorted()));
+  expect(last).toEqual(first);
+});
+
+test('a move that ended early goes on where it was, and an unknown backend is refused', async () => {
+  const [from, to] = [path('resume-from'), path('resume-to')];
+  const lines = Array.from({ length: 230 }, (_, index) => JSON.stringify({ userId: 'u', namespace: 'n', key: `k${String(index).padStart(3, '0')}`, value: index, createdAt: '2026-02-05T10:00:00Z' }));
+  await writeFile(path('resume.ndjson'), lines.join('\n'));
+  await stoa(['data', 'import', path('resume.ndjson'), '--data', from]);
+  await stoa(['move', '--from', from, '--to', to, '--json']);
+  // The position of an embedded source is its shard and the last key that is over; here, the hundredth.
+  const inspected = (await stoa(['inspect', 'data/agent_data_store', '--data', from, '--limit', '100', '--json'])).json<{ items: { key: string }[] }>();
+  await writeFile(path('resume.json'), JSON.stringify({ from, to, after: `0.${inspected.items[99]?.key}` }));
+  const resumed = await stoa(['move', '--from', from, '--to', to, '--state', path('resume.json'), '--json']);
+  expect(resumed.json()).toMatchObject({ documents: 230, copied: 130, verified: true });
+  expect((await stoa(['move', '--from', from, '--to', 'mongodb://localhost/x'])).stderr).toContain('names no backend');
+  expect((await stoa(['move', '--from', path('nowhere'), '--to', to])).status).toBe(4);
+});
