@@ -101,6 +101,7 @@ export const settings = {
   tlsKey: setting(orNone(text), null, 'File with the key of the TLS certificate in PEM.'),
   allowPublic: setting(onOrOff, false, 'Listen on a public address without TLS, for use behind a proxy that adds it.'),
   allowedHosts: setting(list, [], 'Host names beyond loopback and the bound address that requests may name.'),
+  allowedOrigins: setting(list, [], 'Origins of other sites\' pages that may call /v1 and /mcp, like https://app.example.org.'),
   engine: setting<EngineName | null>(orNone(oneOf(engineNames)), null, 'Storage engine of a new directory; an existing one keeps its own. Without it: lmdb.'),
   shards: setting(orNone(wholeNumber(1, 256)), null, 'Shards of a new directory; an existing one keeps its own. Without it: 1.'),
   syncWrites: setting(onOrOff, storeConfigDefaults.sync_writes, 'Wait for the disk before a write is acknowledged. Without it a crash can lose acknowledged writes.'),

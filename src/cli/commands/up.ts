@@ -26,6 +26,7 @@ export const up: Action = async ({ output, globals }, _args, options) => {
     app = createApp(stoa, {
       host: config.host,
       allowedHosts: config.allowedHosts,
+      allowedOrigins: config.allowedOrigins,
       trustedProxies: config.trustedProxies,
       logger,
       ...(tls && { tls }),
