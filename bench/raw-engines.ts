@@ -1,6 +1,8 @@
 /** The packages below the engines, used as directly as they allow: what the kernel is measured against. */
 import { mkdir } from 'node:fs/promises';
 import { open } from 'lmdb';
+import { storeConfigDefaults } from '../src/kernel/engine.js';
+import { kernelFamilies } from '../src/kernel/families.js';
 
 export interface RawEngine {
   get(key: Buffer): unknown;
@@ -9,10 +11,12 @@ export interface RawEngine {
   close(): Promise<void>;
 }
 
-export async function openRawLmdb(path: string): Promise<RawEngine> {
+export type OpenRawEngine = (path: string, family: string) => Promise<RawEngine>;
+
+export async function openRawLmdb(path: string, family: string): Promise<RawEngine> {
   await mkdir(path, { recursive: true });
-  const root = open<Buffer, Buffer>({ path, noSubdir: false, encoding: 'binary', keyEncoding: 'binary', overlappingSync: false, eventTurnBatching: false, maxDbs: 8 });
-  const database = root.openDB<Buffer, Buffer>({ name: 'items', encoding: 'binary', keyEncoding: 'binary' });
+  const root = open<Buffer, Buffer>({ path, noSubdir: false, encoding: 'binary', keyEncoding: 'binary', overlappingSync: false, eventTurnBatching: false, maxDbs: 512 });
+  const database = root.openDB<Buffer, Buffer>({ name: family, encoding: 'binary', keyEncoding: 'binary' });
   return {
     get: (key) => database.getBinary(key),
     commit: async (puts) => {
@@ -36,8 +40,11 @@ interface RocksDatabase {
   close(): Promise<void>;
 }
 
-export async function openRawRocksdb(path: string): Promise<RawEngine> {
+export async function openRawRocksdb(path: string, family: string): Promise<RawEngine> {
   await mkdir(path, { recursive: true });
+  const families = ['default', ...Object.values(kernelFamilies), family];
+  // Every family on disk must be named, and each has a cache of its own, as in the engine.
+  const cacheSize = Math.floor(storeConfigDefaults.block_cache_bytes / families.length);
   // Named by a variable because the package is untyped.
   const name: string = '@nxtedition/rocksdb';
   const { RocksLevel } = (await import(name)) as { RocksLevel: { open(path: string, options: Record<string, unknown>): Promise<RocksDatabase> } };
@@ -46,9 +53,9 @@ export async function openRawRocksdb(path: string): Promise<RawEngine> {
     keyEncoding: 'buffer',
     valueEncoding: 'buffer',
     walCompression: false,
-    columns: { default: { cacheSize: 16 * 1024 * 1024 }, items: { cacheSize: 16 * 1024 * 1024 } },
+    columns: Object.fromEntries(families.map((name) => [name, { cacheSize }])),
   });
-  const column = database.columns.items;
+  const column = database.columns[family];
   return {
     get: (key) => database._getManySync([key], { column })[0],
     commit: async (puts) => {

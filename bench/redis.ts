@@ -7,11 +7,9 @@ import type { AddressInfo } from 'node:net';
 import { promisify } from 'node:util';
 
 export interface Redis {
-  setRate(options: { clients: number; valueBytes: number; keys: number }): Promise<number>;
+  setRate(options: { writes: number; clients: number; valueBytes: number; keys: number }): Promise<number>;
   stop(): Promise<void>;
 }
-
-const writesPerRun = 30_000;
 
 export async function startRedis(directory: string): Promise<Redis> {
   await rm(directory, { recursive: true, force: true });
@@ -28,8 +26,8 @@ export async function startRedis(directory: string): Promise<Redis> {
     void exited.then(() => reject(new Error('redis-server ended before it was ready')));
   });
   return {
-    setRate: async ({ clients, valueBytes, keys }) => {
-      const { stdout } = await promisify(execFile)('redis-benchmark', ['-p', String(port), '-t', 'set', '-n', String(writesPerRun), '-c', String(clients), '-d', String(valueBytes), '-r', String(keys), '--csv']);
+    setRate: async ({ writes, clients, valueBytes, keys }) => {
+      const { stdout } = await promisify(execFile)('redis-benchmark', ['-p', String(port), '-t', 'set', '-n', String(writes), '-c', String(clients), '-d', String(valueBytes), '-r', String(keys), '--csv']);
       const line = stdout.split('\n').find((text) => text.startsWith('"SET"'));
       return Number(line?.split(',')[1]?.replaceAll('"', ''));
     },
