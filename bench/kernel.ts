@@ -17,10 +17,10 @@ const valueBytes = 300;
 const inFlight = 64;
 const readTurns = 7;
 /** Many short turns: a disk that others use too is quick and slow by the second. */
-const writeTurns = 31;
-const writeMs = 200;
+const writeTurns = 61;
+const writeMs = 100;
 /** As many as take about as long as a turn of ours. */
-const redisWrites = 3_000;
+const redisWrites = 1_500;
 
 export const kernelBench: Bench = {
   name: 'kernel',
