@@ -5,7 +5,8 @@ import { StoaError } from '../errors.js';
 export interface Ticket {
   /** Resolves true when a task may be ready, false when the time is over, the caller is gone or the server closes. */
   wait(waitMs: number, signal?: AbortSignal): Promise<boolean>;
-  leave(): void;
+  /** Gives the place up; false when it was called already. */
+  leave(): boolean;
 }
 
 export class ReadyWaiters {
@@ -37,7 +38,7 @@ export class ReadyWaiters {
     const line = this.#lines.get(projectId) ?? new Set();
     this.#lines.set(projectId, line.add(settle));
     this.#size += 1;
-    const leave = (): void => this.#leave(projectId, settle, false);
+    const leave = (): boolean => this.#leave(projectId, settle, false);
     return {
       leave,
       wait: async (waitMs, signal) => {
@@ -66,16 +67,22 @@ export class ReadyWaiters {
     }
   }
 
+  /** Wakes everybody: something may have been missed. */
+  wakeAll(): void {
+    for (const projectId of this.#lines.keys()) this.wake(projectId, Infinity);
+  }
+
   /** Sends everybody away. */
   close(): void {
     for (const [projectId, line] of this.#lines) for (const settle of line) this.#leave(projectId, settle, false);
   }
 
-  #leave(projectId: string, settle: (woken: boolean) => void, woken: boolean): void {
+  #leave(projectId: string, settle: (woken: boolean) => void, woken: boolean): boolean {
     const line = this.#lines.get(projectId);
-    if (line === undefined || !line.delete(settle)) return;
+    if (line === undefined || !line.delete(settle)) return false;
     if (line.size === 0) this.#lines.delete(projectId);
     this.#size -= 1;
     settle(woken);
+    return true;
   }
 }

@@ -211,9 +211,8 @@ export function describeHolders(backend: string, open: OpenBench): void {
       const gone = await service.createProject(ada, workspaceId, { name: 'gone before' });
       await service.deleteProject(ada, gone.id);
       await service.deleteWorkspace(ada, workspaceId);
-      for (const call of [service.getWorkspace(ada, workspaceId), service.getProject(ada, projectId), service.getSession(ada, sessionId), service.getTask(ada, task!.id), service.claimTask(ada, projectId)]) {
-        await expect(call).rejects.toMatchObject({ code: 'not_found' });
-      }
+      const calls = [() => service.getWorkspace(ada, workspaceId), () => service.getProject(ada, projectId), () => service.getSession(ada, sessionId), () => service.getTask(ada, task!.id), () => service.claimTask(ada, projectId)];
+      for (const call of calls) await expect(call()).rejects.toMatchObject({ code: 'not_found' });
       expect((await service.listWorkspaces(ada, { limit: 100 })).items.map(({ id }) => id)).not.toContain(workspaceId);
       expect((await service.listWorkspaces(ada, { deleted: true, limit: 100 })).items.map(({ id }) => id)).toContain(workspaceId);
       expect((await service.getWorkspace(ada, workspaceId, { deleted: true })).deleted_at).not.toBeNull();

@@ -96,6 +96,11 @@ export async function makePlace(service: WorkspacesService, caller: Caller): Pro
   return { workspaceId: workspace.id, projectId: project.id, sessionId: session.id };
 }
 
+/** Few tasks are made one after the other, so that their order is known; many at the same time. */
 export async function makeTasks(service: WorkspacesService, caller: Caller, sessionId: string, count: number): Promise<Task[]> {
-  return Promise.all(Array.from({ length: count }, (_, index) => service.createTask(caller, sessionId, { command: `command ${index}` })));
+  const make = (index: number): Promise<Task> => service.createTask(caller, sessionId, { command: `command ${index}` });
+  if (count > 10) return Promise.all(Array.from({ length: count }, (_, index) => make(index)));
+  const tasks: Task[] = [];
+  for (let index = 0; index < count; index += 1) tasks.push(await make(index));
+  return tasks;
 }

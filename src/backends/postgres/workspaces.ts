@@ -1,0 +1,344 @@
+/** Workspaces in PostgreSQL: each verb of the port is one transaction; any number of servers share the tables. */
+import { messageOf } from '../../errors.js';
+import type { Idempotency } from '../../kernel/once.js';
+import type { Change } from '../../kernel/transaction.js';
+import type { Limits } from '../../limits.js';
+import type { Sealer } from '../../secrets/sealer.js';
+import type { Claim, Project, SessionStatus, Task, TaskLease, TaskStatus, WorkSession, Workspace } from '../../workspaces/model.js';
+import type { ClaimOptions, ListRequest, Listed, NamedListRequest, Owner, WorkspacesPort } from '../../workspaces/port.js';
+import { ReadyWaiters } from '../../workspaces/ready-waiters.js';
+import type { CompleteRequest, FailRequest, NewProject, NewSession, NewTask, NewWorkspace, ProjectPatch, SessionPatch, TaskPatch, WorkspacePatch } from '../../workspaces/schemas.js';
+import { type PostgresSql, openPostgres, query, transaction } from './connection.js';
+import { migrate } from './migrate.js';
+import { bulkStep, resealStep } from './workspaces-bulk.js';
+import * as holders from './workspaces-holders.js';
+import * as lists from './workspaces-lists.js';
+import { workspacesMigrations } from './workspaces-schema.js';
+import * as sessions from './workspaces-sessions.js';
+import * as tasks from './workspaces-tasks.js';
+import { Work, readyChannel } from './workspaces-work.js';
+
+export interface PostgresWorkspacesOptions {
+  limits: Limits;
+  sealer: Sealer;
+  /** Puts changes into the feed, right after the commit that they tell of. */
+  announce: (changes: readonly Change[]) => Promise<void>;
+  /** Faults that no caller waits for. */
+  onError?: (error: unknown) => void;
+  /** Milliseconds since 1970, instead of the database's clock; for tests. */
+  clock?: () => number;
+  sweepIntervalMs?: number;
+  connectionsMax?: number;
+}
+
+const defaultSweepMs = 1_000;
+const clockCheckMs = 60_000;
+const outboxRowsMax = 500;
+
+/** Opens the database, makes the tables where they are missing, and listens for ready tasks. */
+export async function openPostgresWorkspaces(url: URL, options: PostgresWorkspacesOptions): Promise<PostgresWorkspaces> {
+  const sql = await openPostgres(url, options.connectionsMax === undefined ? {} : { connectionsMax: options.connectionsMax });
+  try {
+    await migrate(sql, 'workspaces', workspacesMigrations);
+    const port = new PostgresWorkspaces(sql, options);
+    await port.start();
+    return port;
+  } catch (error) {
+    await sql.end({ timeout: 1 });
+    throw error;
+  }
+}
+
+export class PostgresWorkspaces implements WorkspacesPort {
+  readonly #sql: PostgresSql;
+  readonly #options: PostgresWorkspacesOptions;
+  readonly #waiters: ReadyWaiters;
+  readonly #onError: (error: unknown) => void;
+  #clockOffsetMs = 0;
+  #clockCheckedMs = 0;
+  #sweeping: NodeJS.Timeout | undefined;
+  #background: Promise<void> = Promise.resolve();
+  #announcing: Promise<void> = Promise.resolve();
+  #announcingNext: Promise<void> | undefined;
+  #closing = false;
+
+  constructor(sql: PostgresSql, options: PostgresWorkspacesOptions) {
+    this.#sql = sql;
+    this.#options = options;
+    this.#waiters = new ReadyWaiters(options.limits.claimsWaitingMax);
+    this.#onError = options.onError ?? ((error) => process.emitWarning(`workspaces: ${messageOf(error)}`));
+  }
+
+  async start(): Promise<void> {
+    await this.#readClock();
+    // A connection that was lost may have missed a call: after it is back, everybody looks again.
+    await this.#sql.listen(readyChannel, (payload) => this.#heard(payload), () => this.#waiters.wakeAll());
+    const intervalMs = this.#options.sweepIntervalMs ?? defaultSweepMs;
+    this.#sweeping = setInterval(() => this.#inBackground(() => this.sweep()), intervalMs);
+    this.#sweeping.unref();
+    this.#inBackground(() => this.#settle());
+  }
+
+  createWorkspace(owner: string, id: string, input: NewWorkspace, idempotency: Idempotency | null): Promise<Workspace> {
+    return this.#transact((work) => work.once(idempotency, () => holders.createWorkspace(work, owner, id, input)));
+  }
+
+  getWorkspace(owner: Owner, id: string, deleted: boolean): Promise<Workspace> {
+    return holders.findWorkspace(this.#sql, owner, id, { deleted });
+  }
+
+  listWorkspaces(owner: Owner, request: NamedListRequest): Promise<Listed<Workspace>> {
+    return lists.listWorkspaces(this.#sql, owner, request);
+  }
+
+  updateWorkspace(owner: Owner, id: string, patch: WorkspacePatch, ifVersion: number | undefined): Promise<Workspace> {
+    return this.#transact((work) => holders.updateWorkspace(work, owner, id, patch, ifVersion));
+  }
+
+  deleteWorkspace(owner: Owner, id: string, ifVersion: number | undefined): Promise<Workspace> {
+    return this.#transact((work) => holders.deleteWorkspace(work, owner, id, ifVersion));
+  }
+
+  restoreWorkspace(owner: Owner, id: string, name: string | undefined, ifVersion: number | undefined): Promise<Workspace> {
+    return this.#transact((work) => holders.restoreWorkspace(work, owner, id, name, ifVersion));
+  }
+
+  purgeWorkspace(owner: Owner, id: string, ifVersion: number | undefined): Promise<void> {
+    return this.#transact((work) => holders.purgeWorkspace(work, owner, id, ifVersion));
+  }
+
+  createProject(owner: Owner, workspaceId: string, id: string, input: NewProject, idempotency: Idempotency | null): Promise<Project> {
+    return this.#transact((work) => work.once(idempotency, () => holders.createProject(work, owner, workspaceId, id, input)));
+  }
+
+  async getProject(owner: Owner, id: string, deleted: boolean): Promise<Project> {
+    return (await holders.findProject(this.#sql, owner, id, { deleted })).project;
+  }
+
+  async listProjects(owner: Owner, workspaceId: string, request: NamedListRequest): Promise<Listed<Project>> {
+    await holders.findWorkspace(this.#sql, owner, workspaceId);
+    return lists.listProjects(this.#sql, workspaceId, request);
+  }
+
+  updateProject(owner: Owner, id: string, patch: ProjectPatch, ifVersion: number | undefined): Promise<Project> {
+    return this.#transact((work) => holders.updateProject(work, owner, id, patch, ifVersion));
+  }
+
+  deleteProject(owner: Owner, id: string, ifVersion: number | undefined): Promise<Project> {
+    return this.#transact((work) => holders.deleteProject(work, owner, id, ifVersion));
+  }
+
+  restoreProject(owner: Owner, id: string, name: string | undefined, ifVersion: number | undefined): Promise<Project> {
+    return this.#transact((work) => holders.restoreProject(work, owner, id, name, ifVersion));
+  }
+
+  purgeProject(owner: Owner, id: string, ifVersion: number | undefined): Promise<void> {
+    return this.#transact((work) => holders.purgeProject(work, owner, id, ifVersion));
+  }
+
+  createSession(owner: Owner, projectId: string, id: string, input: NewSession, idempotency: Idempotency | null): Promise<WorkSession> {
+    return this.#transact((work) => work.once(idempotency, () => sessions.createSession(work, owner, projectId, id, input)));
+  }
+
+  async getSession(owner: Owner, id: string): Promise<WorkSession> {
+    return (await sessions.findSession(this.#sql, owner, id)).session;
+  }
+
+  async listSessions(owner: Owner, projectId: string, request: ListRequest<SessionStatus>): Promise<Listed<WorkSession>> {
+    await holders.findProject(this.#sql, owner, projectId);
+    return lists.listSessions(this.#sql, projectId, request);
+  }
+
+  async activeSession(owner: Owner, projectId: string): Promise<WorkSession | null> {
+    await holders.findProject(this.#sql, owner, projectId);
+    return sessions.activeSession(this.#sql, projectId);
+  }
+
+  updateSession(owner: Owner, id: string, patch: SessionPatch, ifVersion: number | undefined): Promise<WorkSession> {
+    return this.#transact((work) => sessions.updateSession(work, owner, id, patch, ifVersion));
+  }
+
+  deleteSession(owner: Owner, id: string, ifVersion: number | undefined): Promise<void> {
+    return this.#transact((work) => sessions.deleteSession(work, owner, id, ifVersion));
+  }
+
+  createTask(owner: Owner, sessionId: string, id: string, input: NewTask, idempotency: Idempotency | null): Promise<Task> {
+    return this.#transact((work) => work.once(idempotency, () => tasks.createTask(work, owner, sessionId, id, input)));
+  }
+
+  async getTask(owner: Owner, id: string): Promise<Task> {
+    return (await tasks.findTask(this.#sql, owner, id)).held.task;
+  }
+
+  async listTasks(owner: Owner, sessionId: string, request: ListRequest<TaskStatus>): Promise<Listed<Task>> {
+    await sessions.findSession(this.#sql, owner, sessionId);
+    return lists.listTasks(this.#sql, sessionId, request);
+  }
+
+  async listReady(owner: Owner, projectId: string, after: string | null, limit: number): Promise<Listed<Task>> {
+    await holders.findProject(this.#sql, owner, projectId);
+    return lists.listReady(this.#sql, projectId, after, limit);
+  }
+
+  updateTask(owner: Owner, id: string, patch: TaskPatch, ifVersion: number | undefined): Promise<Task> {
+    return this.#transact((work) => tasks.updateTask(work, owner, id, patch, ifVersion));
+  }
+
+  deleteTask(owner: Owner, id: string, ifVersion: number | undefined): Promise<void> {
+    return this.#transact((work) => tasks.deleteTask(work, owner, id, ifVersion));
+  }
+
+  async claimTask(owner: Owner, projectId: string, options: ClaimOptions): Promise<Claim | null> {
+    const untilMs = performance.now() + options.waitMs;
+    const claim = (): Promise<Claim | null> => this.#transact((work) => tasks.claimTask(work, owner, projectId, options.holder, options.leaseSeconds));
+    for (;;) {
+      const leftMs = untilMs - performance.now();
+      if (options.waitMs === 0 || leftMs <= 0) return claim();
+      // The place in the line is taken before looking, so that no call is missed in between.
+      const ticket = this.#waiters.enter(projectId);
+      const claimed = await claim().catch((error: unknown) => {
+        ticket.leave();
+        throw error;
+      });
+      if (claimed !== null) {
+        // A call that came meanwhile is for the next in the line.
+        if (!ticket.leave()) this.#waiters.wake(projectId);
+        return claimed;
+      }
+      if (!(await ticket.wait(leftMs, options.signal))) return null;
+      if (options.signal?.aborted === true) {
+        this.#waiters.wake(projectId);
+        return null;
+      }
+    }
+  }
+
+  heartbeatTask(owner: Owner, id: string, fence: number): Promise<TaskLease> {
+    return this.#transact((work) => tasks.heartbeatTask(work, owner, id, fence));
+  }
+
+  completeTask(owner: Owner, id: string, input: CompleteRequest): Promise<Task> {
+    return this.#transact((work) => tasks.completeTask(work, owner, id, input));
+  }
+
+  failTask(owner: Owner, id: string, input: FailRequest): Promise<Task> {
+    return this.#transact((work) => tasks.failTask(work, owner, id, input));
+  }
+
+  cancelTask(owner: Owner, id: string, reason: string | undefined): Promise<Task> {
+    return this.#transact((work) => tasks.cancelTask(work, owner, id, reason));
+  }
+
+  /** Takes back what an agent had claimed, under its id or its name: its presence is lost. */
+  releaseClaims(ownerId: string, names: readonly string[]): void {
+    this.#inBackground(() => this.#transact((work) => tasks.releaseClaims(work, ownerId, names)));
+  }
+
+  async reseal(onProgress: (resealed: number) => void): Promise<number> {
+    let resealed = 0;
+    for (const table of ['workspaces', 'projects'] as const) {
+      let after: string | null = '';
+      while (after !== null) {
+        const from: string = after;
+        const step = await this.#transact((work) => resealStep(work, this.#options.sealer, table, from));
+        resealed += step.resealed;
+        onProgress(resealed);
+        after = step.last;
+      }
+    }
+    return resealed;
+  }
+
+  /** Does what is due: lapsed leases, sessions past their limits, bulk work, changes that were not announced. */
+  async sweep(): Promise<void> {
+    if (Date.now() - this.#clockCheckedMs > clockCheckMs) await this.#readClock();
+    const stepMax = this.#options.limits.sweepStepMax;
+    while (!this.#closing && (await this.#transact((work) => tasks.returnLapsed(work, stepMax))) === stepMax);
+    while (!this.#closing && (await this.#transact((work) => sessions.endDueSessions(work, stepMax))) === stepMax);
+    await query(this.#sql, 'DELETE FROM workspaces.idempotency WHERE expires_at <= $1', [new Date(this.#nowMs()).toISOString()]);
+    await this.#settle();
+  }
+
+  /** Resolves when what runs in the background has ended. */
+  idle(): Promise<void> {
+    return this.#background;
+  }
+
+  async close(): Promise<void> {
+    this.#closing = true;
+    clearInterval(this.#sweeping);
+    this.#waiters.close();
+    await this.#background;
+    await this.#announcing;
+    await this.#sql.end({ timeout: 5 });
+  }
+
+  async #transact<T>(body: (work: Work) => Promise<T>): Promise<T> {
+    const { result, announces, leftWork } = await transaction(this.#sql, async (tx) => {
+      const work = new Work(tx, this.#nowMs(), this.#options.limits);
+      const answer = await body(work);
+      return { result: answer, announces: await work.finish(), leftWork: work.leftWork };
+    });
+    if (announces) await this.#announce();
+    if (leftWork) this.#inBackground(() => this.#settle());
+    return result;
+  }
+
+  /** Marked work until none is left, and whatever another server could not announce any more. */
+  async #settle(): Promise<void> {
+    while (!this.#closing && (await this.#transact((work) => bulkStep(work))));
+    await this.#announce();
+  }
+
+  /** Empties the outbox once more; whoever asks while that runs shares the next time. The write stands, whatever becomes of it. */
+  #announce(): Promise<void> {
+    this.#announcingNext ??= this.#announcing.then(() => {
+      this.#announcingNext = undefined;
+      this.#announcing = this.#emptyOutbox().catch(this.#onError);
+      return this.#announcing;
+    });
+    return this.#announcingNext;
+  }
+
+  /** Rows that another server is at are left to it. */
+  async #emptyOutbox(): Promise<void> {
+    let announced = outboxRowsMax;
+    while (announced === outboxRowsMax) {
+      announced = await transaction(this.#sql, async (tx) => {
+        const rows = await query<{ seq: string; change: string }>(
+          tx,
+          `DELETE FROM workspaces.outbox WHERE seq IN (SELECT seq FROM workspaces.outbox ORDER BY seq LIMIT ${outboxRowsMax} FOR UPDATE SKIP LOCKED) RETURNING seq, change`,
+        );
+        // The outbox holds nothing but changes.
+        const changes = rows.toSorted((a, b) => Number(a.seq) - Number(b.seq)).map(({ change }) => JSON.parse(change) as Change);
+        if (changes.length > 0) await this.#options.announce(changes);
+        return rows.length;
+      });
+    }
+  }
+
+  #heard(payload: string): void {
+    const [projectId = '', count = '1'] = payload.split(' ');
+    this.#waiters.wake(projectId, Number(count));
+  }
+
+  #nowMs(): number {
+    return this.#options.clock?.() ?? Date.now() + this.#clockOffsetMs;
+  }
+
+  /** Servers agree on the time by the database's clock. */
+  async #readClock(): Promise<void> {
+    const askedMs = Date.now();
+    const [row] = await query<{ now: string }>(this.#sql, "SELECT (extract(epoch FROM clock_timestamp()) * 1000)::bigint AS now");
+    this.#clockCheckedMs = Date.now();
+    this.#clockOffsetMs = Number(row?.now ?? askedMs) - Math.round((askedMs + this.#clockCheckedMs) / 2);
+  }
+
+  /** One thing after the other; what fails is reported and tried again with the next sweep. */
+  #inBackground(body: () => Promise<void>): void {
+    if (this.#closing) return;
+    this.#background = this.#background.then(body).catch((error: unknown) => {
+      if (!this.#closing) this.#onError(error);
+    });
+  }
+}

@@ -1,0 +1,58 @@
+/** Workspaces on a real PostgreSQL, with a clock that the test turns. */
+import { openPostgres, query } from '../../src/backends/postgres/connection.js';
+import { type PostgresWorkspaces, openPostgresWorkspaces } from '../../src/backends/postgres/workspaces.js';
+import { type Limits, limitsWith } from '../../src/limits.js';
+import { openSecrets } from '../../src/secrets/secrets.js';
+import { WorkspacesService } from '../../src/workspaces/service.js';
+import { sharedPostgres } from '../servers/shared.js';
+import type { Bench, ChangeSeen } from './fixture.js';
+
+export interface PostgresBench extends Bench {
+  port: PostgresWorkspaces;
+  url: URL;
+}
+
+const tables = ['workspaces', 'projects', 'sessions', 'tasks', 'task_dependencies', 'leases', 'bulk_work', 'outbox', 'idempotency'];
+
+export async function openPostgresBench(limits: Partial<Limits> = {}, existing?: URL): Promise<PostgresBench> {
+  const url = existing ?? new URL((await sharedPostgres()).url);
+  const allLimits = limitsWith(limits);
+  const secrets = await openSecrets({ dataDir: null });
+  const { sealer } = secrets;
+  const changes: ChangeSeen[] = [];
+  let offsetMs = 0;
+  const port = await openPostgresWorkspaces(url, {
+    limits: allLimits,
+    sealer,
+    clock: () => Date.now() + offsetMs,
+    sweepIntervalMs: 3_600_000,
+    announce: async (announced) => {
+      changes.push(...announced.map(({ kind, id, user }) => ({ kind, id, user })));
+    },
+  });
+  secrets.addHolder({ name: 'workspaces', reseal: (onProgress) => port.reseal(onProgress) });
+  const sql = await openPostgres(url, { connectionsMax: 1 });
+  return {
+    url,
+    port,
+    sealer,
+    service: new WorkspacesService({ port, limits: allLimits, sealer }),
+    rekey: () => secrets.rekey(),
+    pass: (seconds) => {
+      offsetMs += seconds * 1_000;
+    },
+    sweep: async () => {
+      await port.sweep();
+      await port.idle();
+    },
+    changes: async () => changes,
+    dump: async () => {
+      const rows = await Promise.all(tables.map((table) => query<{ row: string }>(sql, `SELECT row_to_json(t)::text AS row FROM workspaces.${table} t`)));
+      return rows.flat().map(({ row }) => row).join('\n');
+    },
+    close: async () => {
+      await port.close();
+      await sql.end();
+    },
+  };
+}
