@@ -7,7 +7,8 @@ import { embeddedFamilies } from './backends/embedded/families.js';
 import { openEmbeddedMessaging } from './backends/embedded/messaging.js';
 import { EmbeddedRegistry } from './backends/embedded/registry.js';
 import { UserVerbs } from './backends/embedded/registry-users.js';
-import { openEmbeddedWorkspaces } from './backends/embedded/workspaces.js';
+import { EmbeddedWorkspaces, openEmbeddedWorkspaces } from './backends/embedded/workspaces.js';
+import type { PostgresWorkspaces } from './backends/postgres/workspaces.js';
 import { CommitService } from './commit/service.js';
 import { ChangesService } from './changes/service.js';
 import { DataService } from './datastore/service.js';
@@ -38,6 +39,8 @@ export interface StoaOptions {
   shards?: number | undefined;
   /** The URL of the data store's backend; the data directory itself unless given. */
   datastore?: string | null | undefined;
+  /** `embedded`, or the URL of the PostgreSQL that workspaces are kept in. */
+  workspaces?: string | null | undefined;
   /** What secrets are encrypted with, instead of the key file in the data directory. */
   secretKeys?: string | null | undefined;
   storeConfig?: Partial<Omit<StoreConfig, 'data_dir'>> | undefined;
@@ -108,7 +111,7 @@ export async function openStoa(options: StoaOptions): Promise<Stoa> {
     const secrets = await openSecrets({ dataDir: kernel.manifest.engine === 'memory' ? null : options.data, environment: options.secretKeys ?? undefined });
     const registryPort = new EmbeddedRegistry(kernel);
     const registry = new RegistryService({ port: registryPort, limits });
-    const workspaces = await openWorkspaces(kernel, registryPort, secrets, onError);
+    const workspaces = await openWorkspaces(kernel, options.workspaces ?? 'embedded', registryPort, secrets, onError);
     const data = await openData(kernel, options.datastore ?? 'embedded', onError);
     const messaging = new MessagingService({
       port: await openEmbeddedMessaging(kernel),
@@ -117,7 +120,7 @@ export async function openStoa(options: StoaOptions): Promise<Stoa> {
       ...(options.messagingSettings && { settings: options.messagingSettings }),
     });
     const changes = new ChangesService(kernel.feed, limits);
-    const commit = openCommit(kernel, data);
+    const commit = openCommit(kernel, data, workspaces, secrets);
     const backups = options.backups && new BackupScheduler(kernel, options.backups, { onBackup: () => undefined, onError });
     kernel.start();
     backups?.start();
@@ -156,17 +159,40 @@ export async function openStoa(options: StoaOptions): Promise<Stoa> {
   }
 }
 
-/** Workspaces, joined with the registry: an owner exists from its first workspace, and a lost agent's claims come back. */
-async function openWorkspaces(kernel: Kernel, registry: EmbeddedRegistry, secrets: Secrets, onError: (error: unknown, about: string) => void): Promise<WorkspacesService> {
+/** Workspaces on their backend, joined with the registry: an owner exists from its first workspace, and a lost agent's claims come back. */
+async function openWorkspaces(kernel: Kernel, url: string, registry: EmbeddedRegistry, secrets: Secrets, onError: (error: unknown, about: string) => void): Promise<WorkspacesService> {
+  const { limits } = kernel;
   const { users, leases } = registry.verbs;
-  const port = await openEmbeddedWorkspaces(kernel, {
-    sealer: secrets.sealer,
-    onOwner: (tx, user) => void users.ensure(tx, user),
-    onError: (error) => onError(error, 'bulk work on workspaces'),
+  const { sealer } = secrets;
+  const report = (error: unknown): void => onError(error, 'background work on workspaces');
+  const open = async (): Promise<EmbeddedWorkspaces | PostgresWorkspaces> => {
+    if (url === 'embedded') return openEmbeddedWorkspaces(kernel, { sealer, onOwner: (tx, user) => void users.ensure(tx, user), onError: report });
+    // Loaded only when it is chosen: most directories need no database server.
+    const { openPostgresWorkspaces } = await import('./backends/postgres/workspaces.js');
+    return openPostgresWorkspaces(new URL(url), { limits, sealer, onError: report, announce: (changes) => announceEach(kernel, users, changes) });
+  };
+  const port = await open();
+  leases.onPresenceLost.push((tx, { record, meta }) => {
+    const names = [record.agent_id, record.name];
+    if ('tasks' in port) port.tasks.releaseClaims(tx, meta.user, names);
+    else port.releaseClaims(meta.user, names);
   });
-  leases.onPresenceLost.push((tx, { record, meta }) => port.tasks.releaseClaims(tx, meta.user, [record.agent_id, record.name]));
   secrets.addHolder({ name: 'workspaces', reseal: (onProgress) => port.reseal(onProgress) });
-  return new WorkspacesService({ port, limits: kernel.limits, sealer: secrets.sealer });
+  return new WorkspacesService({ port, limits, sealer });
+}
+
+/** Puts changes of another database into this directory's feed, each in the shard of its user. */
+async function announceEach(kernel: Kernel, users: UserVerbs, changes: readonly Change[]): Promise<void> {
+  await Promise.all(
+    changes.map((change) => {
+      const { user } = change;
+      if (user === null) return undefined;
+      return kernel.storeOf(userKey(user)).transact((tx) => {
+        users.ensure(tx, user);
+        tx.change(change);
+      });
+    }),
+  );
 }
 
 /** The data store on its backend. What another database holds is announced in this directory's feed, right after each write. */
@@ -190,7 +216,7 @@ async function openData(kernel: Kernel, url: string, onError: (error: unknown, a
 }
 
 /** The same services once more, over a kernel that joins what they write. Data in another database stays outside. */
-function openCommit(kernel: Kernel, data: DataService): CommitService {
+function openCommit(kernel: Kernel, data: DataService, workspaces: WorkspacesService, { sealer }: Secrets): CommitService {
   const joint = new Joint(kernel);
   const { limits, feed } = kernel;
   const users = new UserVerbs(limits);
@@ -199,6 +225,7 @@ function openCommit(kernel: Kernel, data: DataService): CommitService {
   const services = {
     data: joinsData ? new DataService({ port, limits, nowMs: () => kernel.nowMs(), feed, tracker: data.tracker }) : null,
     registry: new RegistryService({ port: new EmbeddedRegistry(joint.kernel), limits }),
+    workspaces: workspaces.port instanceof EmbeddedWorkspaces ? new WorkspacesService({ port: workspaces.port.over(joint.kernel), limits, sealer }) : null,
   };
   return new CommitService({ port: new EmbeddedCommit(joint, services), limits, position: () => feed.position });
 }

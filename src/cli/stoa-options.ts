@@ -11,6 +11,7 @@ export function stoaOptions(config: Config, onError?: StoaOptions['onError']): S
     shards: config.shards ?? undefined,
     datastore: config.datastore ?? config.backend,
     storeConfig: { sync_writes: config.syncWrites, max_open_files: config.maxOpenFiles, block_cache_bytes: config.blockCacheBytes },
+    workspaces: config.workspaces ?? (isPostgres(config.backend) ? config.backend : null),
     secretKeys: config.secretKeys,
     limits: config.limits,
     messagingSettings: {
@@ -22,6 +23,11 @@ export function stoaOptions(config: Config, onError?: StoaOptions['onError']): S
     },
     onError,
   };
+}
+
+/** The one database server that holds workspaces; others serve the data store only. */
+function isPostgres(backend: string | null): boolean {
+  return backend !== null && /^postgres(ql)?:/i.test(backend);
 }
 
 /** Only the server keeps the schedule: a single command is over before anything is due. */

@@ -3,6 +3,7 @@ import type { DataService } from '../datastore/service.js';
 import { StoaError } from '../errors.js';
 import type { Caller } from '../identity/caller.js';
 import type { RegistryService } from '../registry/service.js';
+import type { WorkspacesService } from '../workspaces/service.js';
 import type { Operation } from './schemas.js';
 
 /** The services of every domain that can take part. */
@@ -10,6 +11,8 @@ export interface CommitServices {
   /** Null where the data is kept in a database that can't join. */
   data: DataService | null;
   registry: RegistryService;
+  /** Null where workspaces are kept in a database that can't join. */
+  workspaces: WorkspacesService | null;
 }
 
 export function runOperation(services: CommitServices, caller: Caller, operation: Operation): Promise<unknown> {
@@ -36,6 +39,32 @@ export function runOperation(services: CommitServices, caller: Caller, operation
       const { op: _, agent_id, fence, ...input } = operation;
       return services.registry.heartbeat(fenced(caller, fence), agent_id, input);
     }
+    case 'session.update': {
+      const { op: _, session_id, if_version: ifVersion, ...input } = operation;
+      return workspacesOf(services).updateSession(caller, session_id, input, { ifVersion });
+    }
+    case 'task.create': {
+      const { op: _, session_id, ...input } = operation;
+      return workspacesOf(services).createTask(caller, session_id, input);
+    }
+    case 'task.claim': {
+      const { op: _, project_id, ...input } = operation;
+      return workspacesOf(services).claimTask(caller, project_id, input);
+    }
+    case 'task.heartbeat':
+      return workspacesOf(services).heartbeatTask(caller, operation.task_id, { fence: operation.fence });
+    case 'task.complete': {
+      const { op: _, task_id, ...input } = operation;
+      return workspacesOf(services).completeTask(caller, task_id, input);
+    }
+    case 'task.fail': {
+      const { op: _, task_id, ...input } = operation;
+      return workspacesOf(services).failTask(caller, task_id, input);
+    }
+    case 'task.cancel': {
+      const { op: _, task_id, ...input } = operation;
+      return workspacesOf(services).cancelTask(caller, task_id, input);
+    }
   }
 }
 
@@ -52,5 +81,12 @@ function dataOf({ data }: CommitServices): DataService {
   if (data !== null) return data;
   throw new StoaError('unsupported', 'The data store is kept in a database that cannot take part in a commit.', {
     fix: 'Keep the data store embedded, or write to it apart from the commit.',
+  });
+}
+
+function workspacesOf({ workspaces }: CommitServices): WorkspacesService {
+  if (workspaces !== null) return workspaces;
+  throw new StoaError('unsupported', 'Workspaces are kept in a database that cannot take part in a commit.', {
+    fix: 'Keep workspaces embedded, or change them apart from the commit.',
   });
 }

@@ -2,6 +2,7 @@
 import { z } from 'zod';
 import { setDocumentSchema } from '../datastore/schemas.js';
 import { createAgentSchema, heartbeatSchema, updateAgentSchema } from '../registry/schemas.js';
+import * as work from '../workspaces/schemas.js';
 
 const namespace = z.string().default('default').describe('`default` unless given');
 const version = z.int().min(0).optional().describe('Only over this version; 0 only where there is none yet');
@@ -17,6 +18,7 @@ export const checkSchema = z
       version: z.int().min(0).nullable().describe('The version that must be current; 0 or null: there must be no document'),
     }),
     z.strictObject({ check: z.literal('agent'), agent_id: agentId, version: z.int().min(1) }),
+    z.strictObject({ check: z.literal('task'), task_id: work.taskId, version: z.int().min(1) }),
     z.strictObject({ check: z.literal('lease'), agent_id: agentId, fence: z.int().min(0).describe('The number that the lease of the agent must have') }),
   ])
   .meta({ id: 'CommitCheck' });
@@ -31,6 +33,13 @@ export const operationSchema = z
     createAgentSchema.extend({ op: z.literal('agent.create') }),
     updateAgentSchema.extend({ op: z.literal('agent.update'), agent_id: agentId, if_version: version, fence }),
     heartbeatSchema.extend({ op: z.literal('agent.heartbeat'), agent_id: agentId, fence }),
+    work.sessionPatchSchema.extend({ op: z.literal('session.update'), session_id: work.sessionId, if_version: version }),
+    work.newTaskSchema.extend({ op: z.literal('task.create'), session_id: work.sessionId }),
+    work.claimRequestSchema.omit({ wait: true }).extend({ op: z.literal('task.claim'), project_id: work.projectId }),
+    work.heartbeatRequestSchema.extend({ op: z.literal('task.heartbeat'), task_id: work.taskId }),
+    work.completeRequestSchema.extend({ op: z.literal('task.complete'), task_id: work.taskId }),
+    work.failRequestSchema.extend({ op: z.literal('task.fail'), task_id: work.taskId }),
+    work.cancelRequestSchema.extend({ op: z.literal('task.cancel'), task_id: work.taskId }),
   ])
   .meta({ id: 'CommitOperation' });
 export type Operation = z.output<typeof operationSchema>;

@@ -32,12 +32,12 @@ export interface CreateOptions {
 type Unchecked = unknown;
 
 export class WorkspacesService {
-  readonly #port: WorkspacesPort;
+  readonly port: WorkspacesPort;
   readonly #limits: Limits;
   readonly #sealer: Sealer;
 
   constructor(options: WorkspacesServiceOptions) {
-    this.#port = options.port;
+    this.port = options.port;
     this.#limits = options.limits;
     this.#sealer = options.sealer;
   }
@@ -49,18 +49,18 @@ export class WorkspacesService {
     const input = validate(schemas.newWorkspaceSchema, body);
     checkWorkspaceBounds(input, this.#limits);
     const id = newId('workspace');
-    return masked(await this.#port.createWorkspace(caller.user, id, this.#sealed(id, normalised(input)), options.idempotency ?? null));
+    return masked(await this.port.createWorkspace(caller.user, id, this.#sealed(id, normalised(input)), options.idempotency ?? null));
   }
 
   /** With `deleted`, also one that is deleted and not yet purged. */
   async getWorkspace(caller: Caller, id: string, options: { deleted?: boolean } = {}): Promise<Workspace> {
-    return masked(await this.#port.getWorkspace(ownerOf(caller), checkId('workspace', id), options.deleted ?? false));
+    return masked(await this.port.getWorkspace(ownerOf(caller), checkId('workspace', id), options.deleted ?? false));
   }
 
   async listWorkspaces(caller: Caller, query: Unchecked = {}): Promise<Page<Workspace>> {
     const request = validate(schemas.workspaceListSchema, query);
     const owner = ownerOf(caller);
-    return this.#page(`workspaces ${owner}`, request, async (list) => mapItems(await this.#port.listWorkspaces(owner, list), masked));
+    return this.#page(`workspaces ${owner}`, request, async (list) => mapItems(await this.port.listWorkspaces(owner, list), masked));
   }
 
   async updateWorkspace(caller: Caller, id: string, body: Unchecked, options: ChangeOptions = {}): Promise<Workspace> {
@@ -70,29 +70,29 @@ export class WorkspacesService {
     // A mask that comes back means the secret that is stored.
     const { claude_key: key, ...rest } = normalised(patch);
     const changes = key === secretMask ? rest : this.#sealed(checkId('workspace', id), { ...rest, claude_key: key });
-    return masked(await this.#port.updateWorkspace(ownerOf(caller), checkId('workspace', id), changes, options.ifVersion));
+    return masked(await this.port.updateWorkspace(ownerOf(caller), checkId('workspace', id), changes, options.ifVersion));
   }
 
   async deleteWorkspace(caller: Caller, id: string, options: ChangeOptions = {}): Promise<Workspace> {
     checkWrites(caller);
-    return masked(await this.#port.deleteWorkspace(ownerOf(caller), checkId('workspace', id), options.ifVersion));
+    return masked(await this.port.deleteWorkspace(ownerOf(caller), checkId('workspace', id), options.ifVersion));
   }
 
   async restoreWorkspace(caller: Caller, id: string, body: Unchecked = {}, options: ChangeOptions = {}): Promise<Workspace> {
     checkWrites(caller);
-    return masked(await this.#port.restoreWorkspace(ownerOf(caller), checkId('workspace', id), this.#newName(body), options.ifVersion));
+    return masked(await this.port.restoreWorkspace(ownerOf(caller), checkId('workspace', id), this.#newName(body), options.ifVersion));
   }
 
   /** Removes a deleted workspace for good, with everything in it. */
   async purgeWorkspace(caller: Caller, id: string, options: ChangeOptions = {}): Promise<void> {
     checkWrites(caller);
-    await this.#port.purgeWorkspace(ownerOf(caller), checkId('workspace', id), options.ifVersion);
+    await this.port.purgeWorkspace(ownerOf(caller), checkId('workspace', id), options.ifVersion);
   }
 
   /** The plain key, for programs that embed Stoa. No route answers it. */
   async revealWorkspaceKey(caller: Caller, id: string): Promise<string | null> {
     checkWrites(caller);
-    const workspace = await this.#port.getWorkspace(ownerOf(caller), checkId('workspace', id), false);
+    const workspace = await this.port.getWorkspace(ownerOf(caller), checkId('workspace', id), false);
     return workspace.claude_key === null ? null : this.#sealer.open(workspace.claude_key, workspace.id);
   }
 
@@ -104,17 +104,17 @@ export class WorkspacesService {
     checkProjectBounds(input, this.#limits);
     const id = newId('project');
     const sealed = this.#sealedConfig(id, normalised(input));
-    return maskedProject(await this.#port.createProject(ownerOf(caller), checkId('workspace', workspaceId), id, sealed, options.idempotency ?? null));
+    return maskedProject(await this.port.createProject(ownerOf(caller), checkId('workspace', workspaceId), id, sealed, options.idempotency ?? null));
   }
 
   async getProject(caller: Caller, id: string, options: { deleted?: boolean } = {}): Promise<Project> {
-    return maskedProject(await this.#port.getProject(ownerOf(caller), checkId('project', id), options.deleted ?? false));
+    return maskedProject(await this.port.getProject(ownerOf(caller), checkId('project', id), options.deleted ?? false));
   }
 
   async listProjects(caller: Caller, workspaceId: string, query: Unchecked = {}): Promise<Page<Project>> {
     const request = validate(schemas.workspaceListSchema, query);
     const parent = checkId('workspace', workspaceId);
-    return this.#page(`projects ${parent}`, request, async (list) => mapItems(await this.#port.listProjects(ownerOf(caller), parent, list), maskedProject));
+    return this.#page(`projects ${parent}`, request, async (list) => mapItems(await this.port.listProjects(ownerOf(caller), parent, list), maskedProject));
   }
 
   async updateProject(caller: Caller, id: string, body: Unchecked, options: ChangeOptions = {}): Promise<Project> {
@@ -122,28 +122,28 @@ export class WorkspacesService {
     const patch = validate(schemas.projectPatchSchema, body);
     checkProjectBounds(patch, this.#limits);
     const sealed = this.#sealedConfig(checkId('project', id), normalised(patch));
-    return maskedProject(await this.#port.updateProject(ownerOf(caller), checkId('project', id), sealed, options.ifVersion));
+    return maskedProject(await this.port.updateProject(ownerOf(caller), checkId('project', id), sealed, options.ifVersion));
   }
 
   async deleteProject(caller: Caller, id: string, options: ChangeOptions = {}): Promise<Project> {
     checkWrites(caller);
-    return maskedProject(await this.#port.deleteProject(ownerOf(caller), checkId('project', id), options.ifVersion));
+    return maskedProject(await this.port.deleteProject(ownerOf(caller), checkId('project', id), options.ifVersion));
   }
 
   async restoreProject(caller: Caller, id: string, body: Unchecked = {}, options: ChangeOptions = {}): Promise<Project> {
     checkWrites(caller);
-    return maskedProject(await this.#port.restoreProject(ownerOf(caller), checkId('project', id), this.#newName(body), options.ifVersion));
+    return maskedProject(await this.port.restoreProject(ownerOf(caller), checkId('project', id), this.#newName(body), options.ifVersion));
   }
 
   async purgeProject(caller: Caller, id: string, options: ChangeOptions = {}): Promise<void> {
     checkWrites(caller);
-    await this.#port.purgeProject(ownerOf(caller), checkId('project', id), options.ifVersion);
+    await this.port.purgeProject(ownerOf(caller), checkId('project', id), options.ifVersion);
   }
 
   /** The config with its plain secrets, for programs that embed Stoa. No route answers it. */
   async revealProjectConfig(caller: Caller, id: string): Promise<JsonObject> {
     checkWrites(caller);
-    const project = await this.#port.getProject(ownerOf(caller), checkId('project', id), false);
+    const project = await this.port.getProject(ownerOf(caller), checkId('project', id), false);
     return openConfig(project.config, project.id, this.#sealer);
   }
 
@@ -154,34 +154,34 @@ export class WorkspacesService {
     const input = validate(schemas.newSessionSchema, body);
     checkSessionBounds(input, this.#limits);
     const agent = input.agent_id === undefined ? (caller.agentId ?? caller.agent) : input.agent_id;
-    return this.#port.createSession(ownerOf(caller), checkId('project', projectId), newId('session'), { ...input, agent_id: agent }, options.idempotency ?? null);
+    return this.port.createSession(ownerOf(caller), checkId('project', projectId), newId('session'), { ...input, agent_id: agent }, options.idempotency ?? null);
   }
 
   getSession(caller: Caller, id: string): Promise<WorkSession> {
-    return this.#port.getSession(ownerOf(caller), checkId('session', id));
+    return this.port.getSession(ownerOf(caller), checkId('session', id));
   }
 
   async listSessions(caller: Caller, projectId: string, query: Unchecked = {}): Promise<Page<WorkSession>> {
     const request = validate(schemas.sessionListSchema, query);
     const parent = checkId('project', projectId);
-    return this.#page(`sessions ${parent}`, request, (list) => this.#port.listSessions(ownerOf(caller), parent, { ...list, status: request.status }));
+    return this.#page(`sessions ${parent}`, request, (list) => this.port.listSessions(ownerOf(caller), parent, { ...list, status: request.status }));
   }
 
   /** The session that holds the project's single slot, or null. */
   activeSession(caller: Caller, projectId: string): Promise<WorkSession | null> {
-    return this.#port.activeSession(ownerOf(caller), checkId('project', projectId));
+    return this.port.activeSession(ownerOf(caller), checkId('project', projectId));
   }
 
   async updateSession(caller: Caller, id: string, body: Unchecked, options: ChangeOptions = {}): Promise<WorkSession> {
     checkWrites(caller);
     const patch = validate(schemas.sessionPatchSchema, body);
     checkSessionBounds(patch, this.#limits);
-    return this.#port.updateSession(ownerOf(caller), checkId('session', id), patch, options.ifVersion);
+    return this.port.updateSession(ownerOf(caller), checkId('session', id), patch, options.ifVersion);
   }
 
   async deleteSession(caller: Caller, id: string, options: ChangeOptions = {}): Promise<void> {
     checkWrites(caller);
-    await this.#port.deleteSession(ownerOf(caller), checkId('session', id), options.ifVersion);
+    await this.port.deleteSession(ownerOf(caller), checkId('session', id), options.ifVersion);
   }
 
   // Tasks
@@ -190,36 +190,36 @@ export class WorkspacesService {
     checkWrites(caller);
     const input = validate(schemas.newTaskSchema, body);
     checkTaskBounds(input, this.#limits);
-    return this.#port.createTask(ownerOf(caller), checkId('session', sessionId), newId('task'), input, options.idempotency ?? null);
+    return this.port.createTask(ownerOf(caller), checkId('session', sessionId), newId('task'), input, options.idempotency ?? null);
   }
 
   getTask(caller: Caller, id: string): Promise<Task> {
-    return this.#port.getTask(ownerOf(caller), checkId('task', id));
+    return this.port.getTask(ownerOf(caller), checkId('task', id));
   }
 
   async listTasks(caller: Caller, sessionId: string, query: Unchecked = {}): Promise<Page<Task>> {
     const request = validate(schemas.taskListSchema, query);
     const parent = checkId('session', sessionId);
-    return this.#page(`tasks ${parent}`, request, (list) => this.#port.listTasks(ownerOf(caller), parent, { ...list, status: request.status }));
+    return this.#page(`tasks ${parent}`, request, (list) => this.port.listTasks(ownerOf(caller), parent, { ...list, status: request.status }));
   }
 
   /** What could be claimed now, in the order in which it would be. */
   async listReadyTasks(caller: Caller, projectId: string, query: Unchecked = {}): Promise<Page<Task>> {
     const request = validate(schemas.pageSchema, query);
     const parent = checkId('project', projectId);
-    return this.#page(`ready ${parent}`, request, (list) => this.#port.listReady(ownerOf(caller), parent, list.after, list.limit));
+    return this.#page(`ready ${parent}`, request, (list) => this.port.listReady(ownerOf(caller), parent, list.after, list.limit));
   }
 
   async updateTask(caller: Caller, id: string, body: Unchecked, options: ChangeOptions = {}): Promise<Task> {
     checkWrites(caller);
     const patch = validate(schemas.taskPatchSchema, body);
     checkTaskBounds(patch, this.#limits);
-    return this.#port.updateTask(ownerOf(caller), checkId('task', id), patch, options.ifVersion);
+    return this.port.updateTask(ownerOf(caller), checkId('task', id), patch, options.ifVersion);
   }
 
   async deleteTask(caller: Caller, id: string, options: ChangeOptions = {}): Promise<void> {
     checkWrites(caller);
-    await this.#port.deleteTask(ownerOf(caller), checkId('task', id), options.ifVersion);
+    await this.port.deleteTask(ownerOf(caller), checkId('task', id), options.ifVersion);
   }
 
   /** Gives the first ready task to the caller alone, with a lease. Null when there is none within `wait` seconds. */
@@ -227,7 +227,7 @@ export class WorkspacesService {
     checkWrites(caller);
     const request = validate(schemas.claimRequestSchema, body);
     checkClaimBounds(request, this.#limits);
-    return this.#port.claimTask(ownerOf(caller), checkId('project', projectId), {
+    return this.port.claimTask(ownerOf(caller), checkId('project', projectId), {
       holder: holderOf(caller, request.agent_id),
       leaseSeconds: request.lease_seconds ?? this.#limits.taskLeaseSeconds,
       waitMs: Math.min(request.wait ?? 0, this.#limits.claimWaitSecondsMax) * 1_000,
@@ -238,7 +238,7 @@ export class WorkspacesService {
   async heartbeatTask(caller: Caller, id: string, body: Unchecked): Promise<{ lease: ClaimLease & { holder: string } }> {
     checkWrites(caller);
     const { fence } = validate(schemas.heartbeatRequestSchema, body);
-    const lease = await this.#port.heartbeatTask(ownerOf(caller), checkId('task', id), fence);
+    const lease = await this.port.heartbeatTask(ownerOf(caller), checkId('task', id), fence);
     return { lease: { ...claimLease(lease), holder: lease.holder ?? '' } };
   }
 
@@ -246,26 +246,26 @@ export class WorkspacesService {
     checkWrites(caller);
     const input = validate(schemas.completeRequestSchema, body);
     checkResultBounds(input, this.#limits);
-    return this.#port.completeTask(ownerOf(caller), checkId('task', id), input);
+    return this.port.completeTask(ownerOf(caller), checkId('task', id), input);
   }
 
   async failTask(caller: Caller, id: string, body: Unchecked): Promise<Task> {
     checkWrites(caller);
     const input = validate(schemas.failRequestSchema, body);
     checkResultBounds(input, this.#limits);
-    return this.#port.failTask(ownerOf(caller), checkId('task', id), input);
+    return this.port.failTask(ownerOf(caller), checkId('task', id), input);
   }
 
   async cancelTask(caller: Caller, id: string, body: Unchecked = {}): Promise<Task> {
     checkWrites(caller);
     const { reason } = validate(schemas.cancelRequestSchema, body);
     checkCharacters('reason', reason, this.#limits.taskErrorCharactersMax);
-    return this.#port.cancelTask(ownerOf(caller), checkId('task', id), reason);
+    return this.port.cancelTask(ownerOf(caller), checkId('task', id), reason);
   }
 
   /** Sends waiting claims away and finishes the step of bulk work that runs. */
   close(): Promise<void> {
-    return this.#port.close();
+    return this.port.close();
   }
 
   #sealed<Input extends { claude_key?: string | null | undefined }>(id: string, input: Input): Input {

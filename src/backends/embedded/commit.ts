@@ -11,6 +11,7 @@ import type { Transaction } from '../../kernel/transaction.js';
 import { idBytes, parseAgentId } from '../../registry/ids.js';
 import { dataFamilies, documentKey, isLiveRow, versionOfRow } from './datastore-rows.js';
 import { findAgent, readLease } from './registry-rows.js';
+import { findTask } from './workspaces-tree.js';
 
 /** A repeat under the same key: what was answered the first time. */
 class AnsweredBefore extends Error {
@@ -77,6 +78,10 @@ function failureOf(tx: Transaction, caller: Caller, check: Check): StoaError | u
       const current = agentOf(tx, caller, check.agent_id)?.meta.version ?? 0;
       return current === check.version ? undefined : versionFailure(`The agent ${check.agent_id}`, current, check.version);
     }
+    case 'task': {
+      const current = taskVersion(tx, caller, check.task_id);
+      return current === check.version ? undefined : versionFailure(`The task ${check.task_id}`, current, check.version);
+    }
     case 'lease': {
       const agent = agentOf(tx, caller, check.agent_id);
       const current = agent === undefined ? 0 : (readLease(tx, idBytes(agent.record.agent_id))?.fence ?? 0);
@@ -93,4 +98,14 @@ function agentOf(tx: Transaction, caller: Caller, agentId: string): ReturnType<t
 function versionFailure(what: string, current: number, expected: number): StoaError {
   const now = current === 0 ? 'is not there' : `has version ${current}`;
   return new StoaError('version_conflict', `${what} ${now}; ${expected === 0 ? 'it must not be there' : `version ${expected} was expected`}.`);
+}
+
+/** Zero for a task that is not there, or not the caller's. */
+function taskVersion(tx: Transaction, caller: Caller, id: string): number {
+  try {
+    return findTask(tx, caller.everyUser ? null : caller.user, id).task.version;
+  } catch (error) {
+    if (error instanceof StoaError && error.code === 'not_found') return 0;
+    throw error;
+  }
 }

@@ -47,13 +47,22 @@ export class EmbeddedWorkspaces implements WorkspacesPort {
   readonly bulk: BulkWork;
   readonly #context: DependantsContext;
   readonly #kernel: Kernel;
+  readonly #options: EmbeddedWorkspacesOptions;
   readonly #onOwner: (tx: Transaction, user: string) => void;
   readonly #resealed = new Set<(records: number) => void>();
 
-  constructor(kernel: Kernel, options: EmbeddedWorkspacesOptions) {
+  constructor(kernel: Kernel, options: EmbeddedWorkspacesOptions, joins?: EmbeddedWorkspaces) {
     this.#kernel = kernel;
+    this.#options = options;
     this.#onOwner = options.onOwner ?? (() => undefined);
     const { limits } = kernel;
+    if (joins !== undefined) {
+      this.waiters = joins.waiters;
+      this.bulk = joins.bulk;
+      this.tasks = joins.tasks;
+      this.#context = joins.#context;
+      return;
+    }
     this.waiters = new ReadyWaiters(limits.claimsWaitingMax);
     this.bulk = new BulkWork({
       stores: kernel.stores,
@@ -70,6 +79,11 @@ export class EmbeddedWorkspaces implements WorkspacesPort {
     kernel.handleTimer(sessions.sessionTimer, (tx, reference) => sessions.sessionTimerRang(tx, reference, kernel.outages));
     // What a crash has left unfinished goes on.
     this.bulk.kick();
+  }
+
+  /** The same store over another face of its kernel: a commit joins transactions there, and wakes the same waiters. */
+  over(kernel: Kernel): EmbeddedWorkspaces {
+    return new EmbeddedWorkspaces(kernel, this.#options, this);
   }
 
   async createWorkspace(owner: string, id: string, input: NewWorkspace, idempotency: Idempotency | null): Promise<Workspace> {

@@ -1,0 +1,87 @@
+/** Workspaces together with the other domains: one commit, lost agents, users that come to be. */
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { type Stoa, openStoa, operatorCaller } from '../../src/index.js';
+import { sharedPostgres } from '../servers/shared.js';
+import { type Place, makePlace } from './fixture.js';
+
+const ada = operatorCaller('ada');
+let offsetMs = 0;
+const clock = (): number => Date.now() + offsetMs;
+
+describe('workspaces joined with the other domains', () => {
+  let stoa: Stoa;
+  let place: Place;
+
+  beforeAll(async () => {
+    stoa = await openStoa({ data: 'unused', engine: 'memory', clock, sweepIntervalMs: 3_600_000 });
+    place = await makePlace(stoa.workspaces, ada);
+  });
+  afterAll(() => stoa.close());
+
+  it('a task is completed and its result written in one commit', async () => {
+    const task = await stoa.workspaces.createTask(ada, place.sessionId, { command: 'x' });
+    const claim = await stoa.workspaces.claimTask(ada, place.projectId);
+    const outcome = await stoa.commit.commit(ada, {
+      checks: [{ check: 'task', task_id: task.id, version: 2 }],
+      operations: [
+        { op: 'task.complete', task_id: task.id, fence: claim!.lease.fence, output: 'done' },
+        { op: 'data.set', key: 'result', value: 'done' },
+      ],
+    });
+    expect(outcome).toMatchObject({ ok: true, results: [{ status: 'completed' }, {}] });
+    expect(await stoa.data.get(ada, 'default', 'result')).toBe('done');
+  });
+
+  it('a late holder writes nothing at all', async () => {
+    const task = await stoa.workspaces.createTask(ada, place.sessionId, { command: 'y' });
+    const claim = await stoa.workspaces.claimTask(ada, place.projectId);
+    offsetMs += 61_000;
+    await stoa.kernel.sweep();
+    const outcome = await stoa.commit.commit(ada, {
+      operations: [
+        { op: 'data.set', key: 'late', value: 'no' },
+        { op: 'task.complete', task_id: task.id, fence: claim!.lease.fence },
+      ],
+    });
+    expect(outcome).toMatchObject({ ok: false, failed: { operation: 1, code: 'fenced' } });
+    expect(await stoa.data.get(ada, 'default', 'late')).toBeUndefined();
+    await stoa.workspaces.cancelTask(ada, task.id);
+  });
+
+  it('a waiting claim is woken by a task that a commit makes', async () => {
+    const waiting = stoa.workspaces.claimTask(ada, place.projectId, { wait: 30 });
+    await stoa.commit.commit(ada, { operations: [{ op: 'task.create', session_id: place.sessionId, command: 'from a commit' }] });
+    expect((await waiting)?.task.command).toBe('from a commit');
+  });
+
+  it('an owner is a user from its first workspace on', async () => {
+    await stoa.workspaces.createWorkspace(operatorCaller('newcomer'), { name: 'first' });
+    expect(await stoa.registry.getUser(operatorCaller(), 'newcomer')).toMatchObject({ user: 'newcomer' });
+  });
+});
+
+describe.each(['embedded', 'PostgreSQL'])('agents that are lost, with workspaces kept %s', (backend) => {
+  let stoa: Stoa;
+
+  beforeAll(async () => {
+    const workspaces = backend === 'embedded' ? 'embedded' : (await sharedPostgres()).url;
+    stoa = await openStoa({ data: 'unused', engine: 'memory', workspaces, clock, sweepIntervalMs: 3_600_000 });
+  });
+  afterAll(() => stoa.close());
+
+  it('what an agent had claimed comes back when its presence is lost', async () => {
+    const { projectId, sessionId } = await makePlace(stoa.workspaces, ada);
+    const agent = await stoa.registry.createAgent(ada, { name: 'scout' });
+    await stoa.registry.heartbeat(ada, agent.agent_id, {});
+    const task = await stoa.workspaces.createTask(ada, sessionId, { command: 'long' });
+    await stoa.workspaces.claimTask(ada, projectId, { agent_id: agent.agent_id, lease_seconds: 3600 });
+    offsetMs += 91_000;
+    await stoa.kernel.sweep();
+    await expect.poll(() => stoa.workspaces.getTask(ada, task.id)).toMatchObject({ status: 'pending', attempts: 1, reason: expect.stringContaining('presence') });
+  });
+
+  it('every change is in the feed of the directory', async () => {
+    const kinds = stoa.changes.read(operatorCaller(), { topics: ['workspaces'] }).items.map(({ kind }) => kind);
+    expect(kinds).toEqual(expect.arrayContaining(['workspace.created', 'project.created', 'session.created', 'task.created', 'task.claimed', 'task.returned']));
+  });
+});
