@@ -19,6 +19,7 @@ export const checkSchema = z
     }),
     z.strictObject({ check: z.literal('agent'), agent_id: agentId, version: z.int().min(1) }),
     z.strictObject({ check: z.literal('task'), task_id: work.taskId, version: z.int().min(1) }),
+    z.strictObject({ check: z.literal('claim'), task_id: work.taskId, fence: z.int().min(1).describe('The number that the claim on the task must have') }),
     z.strictObject({ check: z.literal('lease'), agent_id: agentId, fence: z.int().min(0).describe('The number that the lease of the agent must have') }),
   ])
   .meta({ id: 'CommitCheck' });

@@ -22,7 +22,10 @@ describe('workspaces joined with the other domains', () => {
     const task = await stoa.workspaces.createTask(ada, place.sessionId, { command: 'x' });
     const claim = await stoa.workspaces.claimTask(ada, place.projectId);
     const outcome = await stoa.commit.commit(ada, {
-      checks: [{ check: 'task', task_id: task.id, version: 2 }],
+      checks: [
+        { check: 'task', task_id: task.id, version: 2 },
+        { check: 'claim', task_id: task.id, fence: claim!.lease.fence },
+      ],
       operations: [
         { op: 'task.complete', task_id: task.id, fence: claim!.lease.fence, output: 'done' },
         { op: 'data.set', key: 'result', value: 'done' },
@@ -45,6 +48,8 @@ describe('workspaces joined with the other domains', () => {
     });
     expect(outcome).toMatchObject({ ok: false, failed: { operation: 1, code: 'fenced' } });
     expect(await stoa.data.get(ada, 'default', 'late')).toBeUndefined();
+    const checked = await stoa.commit.commit(ada, { checks: [{ check: 'claim', task_id: task.id, fence: claim!.lease.fence }], operations: [{ op: 'data.set', key: 'late', value: 'no' }] });
+    expect(checked).toMatchObject({ ok: false, failed: { check: 0, code: 'fenced' } });
     await stoa.workspaces.cancelTask(ada, task.id);
   });
 

@@ -11,6 +11,7 @@ import type { Transaction } from '../../kernel/transaction.js';
 import { idBytes, parseAgentId } from '../../registry/ids.js';
 import { dataFamilies, documentKey, isLiveRow, versionOfRow } from './datastore-rows.js';
 import { findAgent, readLease } from './registry-rows.js';
+import { readLease as readTaskLease } from './workspaces-rows.js';
 import { findTask } from './workspaces-tree.js';
 
 /** A repeat under the same key: what was answered the first time. */
@@ -81,6 +82,11 @@ function failureOf(tx: Transaction, caller: Caller, check: Check): StoaError | u
     case 'task': {
       const current = taskVersion(tx, caller, check.task_id);
       return current === check.version ? undefined : versionFailure(`The task ${check.task_id}`, current, check.version);
+    }
+    case 'claim': {
+      const lease = taskVersion(tx, caller, check.task_id) === 0 ? undefined : readTaskLease(tx, check.task_id);
+      if (lease !== undefined && lease.holder !== null && lease.fence === check.fence) return undefined;
+      return new StoaError('fenced', `Fence ${check.fence} does not hold the task ${check.task_id}.`);
     }
     case 'lease': {
       const agent = agentOf(tx, caller, check.agent_id);

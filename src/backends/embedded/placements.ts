@@ -9,6 +9,7 @@ import { dataFamilies } from './datastore-rows.js';
 import { identityFamilies } from './identity.js';
 import { registryFamilies as registry } from './registry-families.js';
 import { linkDirectoryId } from './registry-links.js';
+import { workspaceDirectoryIds, workspacesPlacements } from './workspaces-placements.js';
 
 const inRoot: Placement = () => 'root';
 /** The key begins with the user. */
@@ -54,6 +55,7 @@ export const embeddedPlacements: Readonly<Record<string, Placement>> = {
   ...everyFamily(identityFamilies, inRoot),
   ...registryPlacements,
   ...everyFamily(Object.values(dataFamilies), byUser),
+  ...workspacesPlacements,
 };
 
 /** The ids of an entry under which it is looked for without knowing its user. */
@@ -61,5 +63,5 @@ export function directoryIdsOf(family: string, { key }: Entry): readonly string[
   if (family === registry.agentsById) return [key.toString('hex')];
   if (family === registry.sessions) return [sessionIdOf(key)];
   if (family === registry.identityLinks && key[0] === linkKinds.byIdentity) return [linkDirectoryId(key.toString('utf8', 1))];
-  return [];
+  return workspaceDirectoryIds(family, key);
 }

@@ -35,11 +35,22 @@ async function visible(stoa: Stoa): Promise<unknown> {
     }
     for await (const document of stoa.data.getAll(caller, 'notes')) seen.push(document);
     seen.push(await stoa.data.listNamespaces(caller, {}));
+    for (const workspace of (await stoa.workspaces.listWorkspaces(caller)).items) {
+      seen.push(workspace);
+      for (const project of (await stoa.workspaces.listProjects(caller, workspace.id)).items) {
+        seen.push(project, await stoa.workspaces.activeSession(caller, project.id), await stoa.workspaces.listReadyTasks(caller, project.id));
+        for (const session of (await stoa.workspaces.listSessions(caller, project.id)).items) {
+          const { items: tasks } = await stoa.workspaces.listTasks(caller, session.id);
+          // The operator who names no user finds them by their ids alone.
+          for (const { id } of tasks) seen.push(await stoa.workspaces.getTask(operatorCaller(), id));
+        }
+      }
+    }
   }
   return seen;
 }
 
-it('agents, sessions and documents are the same after a move to four shards and back', async () => {
+it('agents, sessions, documents and workspaces are the same after a move to four shards and back', async () => {
   const first = await openStoa({ data: join(directory, 'one') });
   for (const user of users) {
     const caller = operatorCaller(user);
@@ -48,6 +59,13 @@ it('agents, sessions and documents are the same after a move to four shards and 
     await first.registry.openSession(caller, agent.agent_id, {}, null);
     await first.data.set(caller, 'notes', 'key', { of: user });
     await first.data.set(caller, 'notes', 'large', 'x'.repeat(20_000));
+    const workspace = await first.workspaces.createWorkspace(caller, { name: 'home', project_path: '/home' });
+    const project = await first.workspaces.createProject(caller, workspace.id, { name: 'site' });
+    const session = await first.workspaces.createSession(caller, project.id, { status: 'active' });
+    const task = await first.workspaces.createTask(caller, session.id, { command: 'one' });
+    await first.workspaces.createTask(caller, session.id, { command: 'two', depends_on: [task.id] });
+    await first.workspaces.createTask(caller, session.id, { command: 'three' });
+    await first.workspaces.claimTask(caller, project.id);
   }
   const before = await visible(first);
   await first.close();
