@@ -16,8 +16,11 @@ export class AnswerWriter {
   readonly #logger: Logger;
   readonly #isVerbose: boolean;
 
-  constructor(metrics: Metrics, logger: Logger) {
+  readonly #isStopping: () => boolean;
+
+  constructor(metrics: Metrics, logger: Logger, isStopping: () => boolean) {
     this.#metrics = metrics;
+    this.#isStopping = isStopping;
     this.#logger = logger;
     this.#isVerbose = logger.isLevelEnabled('debug');
   }
@@ -25,6 +28,7 @@ export class AnswerWriter {
   /** Sets what every answer carries; what a handler sets afterwards wins. */
   stamp(request: FastifyRequest, reply: FastifyReply): void {
     void reply.headers({ 'request-id': request.id, ...securityHeaders });
+    if (this.#isStopping()) void reply.header('connection', 'close');
   }
 
   /**
@@ -40,6 +44,8 @@ export class AnswerWriter {
       'content-length': Buffer.byteLength(body),
     };
     if (etag !== undefined) headers['etag'] = etag;
+    // Kept open, the connection would hold up the stop until it times out.
+    if (this.#isStopping()) headers['connection'] = 'close';
     void reply.hijack();
     reply.raw.writeHead(status, headers).end(body);
     this.note(request, status);

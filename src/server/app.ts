@@ -1,6 +1,7 @@
 /** The HTTP server: every route group on one Fastify, errors in one place, a stop that finishes what it began. */
 import { randomBytes } from 'node:crypto';
 import type { ServerOptions as HttpsOptions } from 'node:https';
+import type { Socket } from 'node:net';
 import Fastify, { type FastifyInstance, type FastifyReply, type FastifyRequest } from 'fastify';
 import type { Logger } from 'pino';
 import { StoaError } from '../errors.js';
@@ -65,7 +66,9 @@ export function createApp(stoa: Stoa, options: AppOptions = {}): FastifyInstance
   const logger = options.logger ?? silentLogger();
   const streams = new EventStreams(limits);
   const metrics = new Metrics(stoa, streams);
-  const writer = new AnswerWriter(metrics, logger);
+  let stopping = false;
+  const isStopping = () => stopping;
+  const writer = new AnswerWriter(metrics, logger, isStopping);
   const routes = groups.flatMap((group) => group.routes);
   const app = Fastify({
     genReqId: requestIds(),
@@ -83,7 +86,6 @@ export function createApp(stoa: Stoa, options: AppOptions = {}): FastifyInstance
     },
     ...(options.tls === undefined ? { http: { maxHeaderSize: limits.headerBytesMax } } : { https: { ...options.tls, maxHeaderSize: limits.headerBytesMax } }),
   }) as FastifyInstance; // With and without TLS Fastify has two types; nothing here depends on which.
-  let stopping = false;
   let openApi: Record<string, unknown> | undefined;
   app.decorate('stoaServer', {
     stoa,
@@ -93,7 +95,7 @@ export function createApp(stoa: Stoa, options: AppOptions = {}): FastifyInstance
     metrics,
     startedAtMs: Date.now(),
     openApi: () => (openApi ??= openApiOf(groups)),
-    isStopping: () => stopping,
+    isStopping,
   });
   app.decorateRequest('caller', null);
   // Assigned by the pipeline before any handler runs.
@@ -117,16 +119,23 @@ export function createApp(stoa: Stoa, options: AppOptions = {}): FastifyInstance
   // Bodies stay bytes until the route is known: signatures and idempotency are about the bytes.
   app.removeAllContentTypeParsers();
   app.addContentTypeParser('*', { parseAs: 'buffer' }, (_request, body, done) => done(null, body));
+  const connections = new Set<Socket>();
+  app.server.on('connection', (socket: Socket) => {
+    connections.add(socket);
+    socket.once('close', () => connections.delete(socket));
+  });
   app.addHook('preClose', (done) => {
     stopping = true;
     streams.stop();
+    // Node counts a connection that has asked nothing yet as busy and would wait for it.
+    for (const socket of connections) if (socket.bytesRead === 0) socket.destroy();
     done();
   });
   app.setErrorHandler(answerError);
   const matchers = routes.map((route) => ({ route, pattern: patternOf(route.path) }));
   app.setNotFoundHandler(async (request, reply) => {
     request.startedMs = performance.now();
-    refuseWhileStopping(services, reply);
+    refuseWhileStopping(services);
     await groupOf(request)?.onRequest?.(request, reply);
     if (reply.sent) return reply;
     const allowed = matchers.filter(({ pattern }) => pattern.test(pathOf(request))).map(({ route }) => route.method);
@@ -142,7 +151,7 @@ export function createApp(stoa: Stoa, options: AppOptions = {}): FastifyInstance
     rateLimit: requestsPerMinuteMax > 0 ? new RateLimit(requestsPerMinuteMax) : undefined,
     lastSeen: new LastSeen(stoa),
     writer,
-    isStopping: () => stopping,
+    isStopping,
   };
   for (const group of groups) for (const route of group.routes) addRoute(app, route, group, services);
   return app;

@@ -80,13 +80,19 @@ export class EventStream {
     raw.writeHead(200, {
       'content-type': 'text/event-stream; charset=utf-8',
       'cache-control': 'no-store',
+      connection: 'close',
       'x-accel-buffering': 'no',
       ...options.headers,
     });
     raw.flushHeaders();
+    const { socket } = raw;
     // A reader that goes away raises an error on the socket; the close that follows is what ends the stream.
     raw.on('error', () => this.#finish());
-    raw.on('close', () => this.#finish());
+    raw.on('close', () => {
+      // A reader that has gone leaves the connection half open, which would hold up a stop.
+      socket?.destroy();
+      this.#finish();
+    });
     raw.on('drain', () => this.#release());
     this.#heartbeat = setInterval(() => this.#beat(), limits.streamHeartbeatSeconds * 1000);
     this.#heartbeat.unref();

@@ -98,6 +98,7 @@ export class Metrics {
     gauge(registers, 'stoa_feed_bytes', 'Bytes that the change feed keeps.', () => kernel.stores.reduce((sum, store) => sum + store.feedExtent().sizeBytes, 0));
     gauge(registers, 'stoa_feed_lag_commits', 'Commits by which the slowest open stream of changes is behind.', () => stoa.changes.lagCommits());
     gauge(registers, 'stoa_expiry_backlog_seconds', 'Age of the oldest timer that is due and not handled.', () => kernel.expiryBacklogMs() / 1_000);
+    gauge(registers, 'stoa_leases', 'Leases of agents that are kept, live or lapsed.', () => kernel.stores.reduce((sum, store) => sum + (store.engine.stats().families['registry/leases']?.entries ?? 0), 0));
     gauge(registers, 'stoa_writes_stopped', 'One while writes are refused after a failed commit.', () => (kernel.stores.some((store) => store.stopped !== undefined) ? 1 : 0));
   }
 }

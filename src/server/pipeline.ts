@@ -65,7 +65,7 @@ function beforeBody(steps: readonly Step[], services: PipelineServices) {
   return (request: FastifyRequest, reply: FastifyReply, done: (error?: Error) => void): void | Promise<void> => {
     request.startedMs = performance.now();
     try {
-      refuseWhileStopping(services, reply);
+      refuseWhileStopping(services);
       for (let index = 0; index < steps.length; index += 1) {
         const result = (steps[index] as Step)(request, reply);
         if (result instanceof Promise) return finishSteps(result, steps.slice(index + 1), request, reply);
@@ -85,10 +85,8 @@ async function finishSteps(running: Promise<void>, rest: readonly Step[], reques
   for (const step of rest) await step(request, reply);
 }
 
-export function refuseWhileStopping({ isStopping }: Pick<PipelineServices, 'isStopping'>, reply: FastifyReply): void {
-  if (!isStopping()) return;
-  void reply.header('connection', 'close');
-  throw new StoaError('closed', 'The server is stopping.', { fix: 'Try again shortly.' });
+export function refuseWhileStopping({ isStopping }: Pick<PipelineServices, 'isStopping'>): void {
+  if (isStopping()) throw new StoaError('closed', 'The server is stopping.', { fix: 'Try again shortly.' });
 }
 
 /** By the route's own path, not the request's: that has many spellings. */
@@ -140,6 +138,8 @@ async function handle(route: Route, group: RouteGroup, services: PipelineService
   const late = (group.authenticators ?? services.authenticators).find((each) => each.needs === 'body' && each.claims(request));
   if (late !== undefined && request.caller === null && !isForAnyoneAlone(route)) await prove(late, route, services, request, reply);
   const context = contextOf(route, services, request, reply, rawBody);
+  // A stream writes its own head, from the headers that are set by then.
+  if (route.streams === true) services.writer.stamp(request, reply);
   const handled = route.handler(context);
   return write(route, services.writer, request, reply, handled instanceof Promise ? await handled : handled);
 }

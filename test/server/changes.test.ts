@@ -1,0 +1,197 @@
+import { createConnection } from 'node:net';
+import { afterAll, beforeAll, expect, test, vi } from 'vitest';
+import { operatorCaller } from '../../src/identity/caller.js';
+import { Running } from './running.js';
+
+let running: Running;
+beforeAll(async () => {
+  running = await Running.start({ limits: { agentsPerUserMax: 100_000, streamHeartbeatSeconds: 0.05, feedBytesMax: 20_000 } });
+});
+afterAll(() => running.stop());
+
+interface Event {
+  event: string;
+  id: string | undefined;
+  // Events of all kinds; what a test expects is what it asserts.
+  // oxlint-disable-next-line typescript/no-explicit-any
+  data: any;
+}
+
+/** A stream of events, read until it is closed. */
+class Stream {
+  readonly events: Event[] = [];
+  ended = false;
+  readonly #stop = new AbortController();
+  status = 0;
+
+  async open(path: string, token: string, headers: Record<string, string> = {}): Promise<this> {
+    const response = await fetch(running.url + path, { headers: { authorization: `Bearer ${token}`, accept: 'text/event-stream', ...headers }, signal: this.#stop.signal });
+    this.status = response.status;
+    expect(response.headers.get('request-id')).toBeTruthy();
+    if (response.status === 200) {
+      expect(response.headers.get('content-type')).toBe('text/event-stream; charset=utf-8');
+      void this.#read(response);
+    }
+    return this;
+  }
+
+  get changes() {
+    return this.events.filter(({ event }) => event === 'changes').flatMap(({ data }) => data.items);
+  }
+
+  close(): void {
+    this.#stop.abort();
+  }
+
+  async #read(response: Response): Promise<void> {
+    let text = '';
+    try {
+      for await (const chunk of response.body as unknown as AsyncIterable<Uint8Array>) {
+        text += Buffer.from(chunk).toString();
+        for (let end = text.indexOf('\n\n'); end >= 0; end = text.indexOf('\n\n')) {
+          this.#take(text.slice(0, end));
+          text = text.slice(end + 2);
+        }
+      }
+    } catch (error) {
+      if (!this.#stop.signal.aborted) throw error;
+    }
+    this.ended = true;
+  }
+
+  #take(block: string): void {
+    const fields = new Map(block.split('\n').filter((line) => !line.startsWith(':')).map((line) => [line.slice(0, line.indexOf(':')), line.slice(line.indexOf(':') + 2)]));
+    const data = fields.get('data');
+    if (data !== undefined) this.events.push({ event: fields.get('event') ?? 'message', id: fields.get('id'), data: JSON.parse(data) });
+  }
+}
+
+const create = (user: string, name: string) => running.stoa.registry.createAgent(operatorCaller(user), { name });
+
+test('pages go through everything once, in order', async () => {
+  for (let made = 0; made < 7; made += 1) await create('alice', `page ${made}`);
+  const seen: number[] = [];
+  let since: string | null = '';
+  while (since !== null) {
+    const { json } = await running.ask('GET', `/v1/changes?topics=agent.created&limit=2${since === '' ? '' : `&since=${since}`}`, { as: running.alice });
+    seen.push(...json.items.map(({ seq }: { seq: number }) => seq));
+    since = json.next_cursor;
+  }
+  expect(seen.length).toBeGreaterThanOrEqual(7);
+  expect(seen).toEqual([...new Set(seen)].toSorted((a, b) => a - b));
+});
+
+test('a page carries the position it has looked to, also when nothing fits', async () => {
+  const { json } = await running.ask('GET', '/v1/changes?topics=workspaces', { as: running.alice });
+  expect(json).toEqual({ items: [], next_cursor: null, position: running.stoa.changes.position });
+});
+
+test('a caller sees its own changes and nobody else\'s; the operator sees all', async () => {
+  const since = running.stoa.changes.position;
+  const mine = await create('alice', 'mine');
+  const theirs = await create('bob', 'theirs');
+  const idsFor = async (as: string, headers = {}) => (await running.ask('GET', `/v1/changes?since=${since}&topics=agent.created`, { as, headers })).json.items.map(({ id }: { id: string }) => id);
+  expect(await idsFor(running.alice)).toEqual([mine.agent_id]);
+  expect(await idsFor(running.bob)).toEqual([theirs.agent_id]);
+  expect(await idsFor(running.operator)).toEqual([mine.agent_id, theirs.agent_id]);
+  expect(await idsFor(running.operator, { 'stoa-user': 'bob' })).toEqual([theirs.agent_id]);
+});
+
+test('tokens are announced to the operator only', async () => {
+  const topics = '/v1/changes?topics=identity';
+  expect((await running.ask('GET', topics, { as: running.operator })).json.items.length).toBeGreaterThan(0);
+  expect((await running.ask('GET', topics, { as: running.alice })).json.items).toEqual([]);
+});
+
+test('a stream resumes after a cut without gap or repeat', async () => {
+  const since = running.stoa.changes.position;
+  const expected: string[] = [];
+  const writer = (async () => {
+    for (let made = 0; made < 150; made += 1) expected.push((await create('alice', `resume ${made}`)).agent_id);
+  })();
+  const got: string[] = [];
+  let last = since;
+  for (let cuts = 0; got.length < 150; cuts += 1) {
+    const stream = await new Stream().open('/v1/changes?topics=agent.created', running.alice, { 'last-event-id': last });
+    const wanted = Math.min(150, got.length + 10 * (cuts % 3));
+    await vi.waitFor(() => expect(got.length + stream.changes.length).toBeGreaterThanOrEqual(wanted));
+    stream.close();
+    got.push(...stream.changes.map(({ id }) => id));
+    last = stream.events.findLast(({ id }) => id !== undefined)?.id ?? last;
+  }
+  await writer;
+  expect(got).toEqual(expected);
+});
+
+test('a stream without a position begins at the newest, and tells where it is while idle', async () => {
+  const stream = await new Stream().open('/v1/changes?topics=workspaces', running.alice);
+  const before = running.stoa.changes.position;
+  await create('alice', 'unseen');
+  const after = running.stoa.changes.position;
+  expect(after).not.toBe(before);
+  await vi.waitFor(() => expect(stream.events.at(-1)).toEqual({ event: 'position', id: after, data: { position: after } }));
+  expect(stream.changes).toEqual([]);
+  stream.close();
+});
+
+test('one event is one commit', async () => {
+  const stream = await new Stream().open('/v1/changes', running.alice);
+  const agent = await create('alice', 'restarted');
+  const alice = operatorCaller('alice');
+  await running.stoa.registry.start(alice, agent.agent_id);
+  await running.stoa.registry.restart(alice, agent.agent_id);
+  await vi.waitFor(() => expect(stream.changes.filter(({ id }) => id === agent.agent_id).length).toBeGreaterThanOrEqual(3));
+  for (const { event, data } of stream.events) if (event === 'changes') expect(new Set(data.items.map(({ seq }: { seq: number }) => seq)).size).toBe(1);
+  stream.close();
+});
+
+test('a bad position is refused before the stream begins', async () => {
+  expect((await new Stream().open('/v1/changes?since=nonsense', running.alice)).status).toBe(400);
+  expect((await new Stream().open('/v1/changes', running.alice, { 'last-event-id': '99999999' })).status).toBe(410);
+});
+
+test('a position that has left the feed is 410 resync, for pages and streams', async () => {
+  const old = running.stoa.changes.position;
+  // More than the feed keeps in memory for readers that are near its end.
+  for (let made = 0; made < 40; made += 1) {
+    await running.stoa.kernel.root.transact((tx) => {
+      for (let change = 0; change < 1_000; change += 1) tx.change({ domain: 'data', kind: 'document.set', id: 'flood', user: 'bob', version: 1 });
+    });
+  }
+  await running.stoa.kernel.trim();
+  const page = await running.ask('GET', `/v1/changes?since=${old}`, { as: running.alice });
+  expect(page.json).toMatchObject({ code: 'resync', status: 410, details: { position: running.stoa.changes.position } });
+  expect((await new Stream().open('/v1/changes', running.alice, { 'last-event-id': old })).status).toBe(410);
+});
+
+test('a reader that takes nothing costs no memory, and its place is given up', async () => {
+  const slow = await Running.start({ limits: { streamHeartbeatSeconds: 0.05, streamStallSecondsMax: 0.2 } });
+  try {
+    const socket = createConnection({ port: slow.port, host: '127.0.0.1' });
+    socket.pause();
+    socket.write(`GET /v1/changes?since=0 HTTP/1.1\r\nHost: localhost\r\nAccept: text/event-stream\r\nAuthorization: Bearer ${slow.operator}\r\n\r\n`);
+    await vi.waitFor(() => expect(slow.app.stoaServer.streams.count).toBe(1));
+    const id = 'x'.repeat(1_000);
+    while (slow.app.stoaServer.streams.count > 0) {
+      await slow.stoa.kernel.root.transact((tx) => {
+        for (let made = 0; made < 500; made += 1) tx.change({ domain: 'data', kind: 'document.set', id, user: 'alice', version: 1 });
+      });
+    }
+    expect(slow.app.stoaServer.streams.count).toBe(0);
+    socket.destroy();
+  } finally {
+    await slow.stop();
+  }
+});
+
+test('streams beyond the limit are refused', async () => {
+  const few = await Running.start({ limits: { streamsMax: 1 } });
+  const stop = new AbortController();
+  const headers = { authorization: `Bearer ${few.alice}`, accept: 'text/event-stream' };
+  const first = await fetch(`${few.url}/v1/changes`, { headers, signal: stop.signal });
+  expect(first.status).toBe(200);
+  expect((await fetch(`${few.url}/v1/changes`, { headers })).status).toBe(503);
+  stop.abort();
+  await vi.waitFor(() => expect(few.app.stoaServer.streams.count).toBe(0));
+  await few.stop();
+});
