@@ -52,6 +52,8 @@ export const dataRoutes = [
     tags: ['data'],
     principals: authenticated,
     creates: true,
+    // A batch of reads is for readers too; the service refuses the rest.
+    writes: false,
     params: inNamespace,
     body: batchSchema,
     answers: { 200: batchAnswerSchema },

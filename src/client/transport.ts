@@ -1,0 +1,212 @@
+/** Requests to a Stoa server: who calls, what is tried again, and errors as the server meant them. No Node built-ins. */
+import { type ErrorCode, StoaError, errorKinds, messageOf } from '../errors.js';
+
+export interface TransportOptions {
+  /** Where the server is: `http://127.0.0.1:8080`. */
+  url: string;
+  /** A bearer token; left away where a proxy adds one. */
+  token?: string | undefined;
+  /** Act for this user; only the operator may. */
+  user?: string | undefined;
+  /** The agent's name, for the record of who read and wrote. */
+  agent?: string | undefined;
+  /** Attempts of a call that may safely be repeated. */
+  attemptsMax?: number | undefined;
+  /** The first pause before a repeat; it doubles each time. */
+  retryDelayMs?: number | undefined;
+  /** Time in which an answer must begin; 0 waits for ever. */
+  timeoutMs?: number | undefined;
+  /** Instead of the global one. */
+  fetch?: typeof fetch | undefined;
+}
+
+export interface CallOptions {
+  query?: Readonly<Record<string, string | number | boolean | undefined>>;
+  body?: unknown;
+  contentType?: string;
+  headers?: Readonly<Record<string, string>>;
+  signal?: AbortSignal | undefined;
+  /** A repeat does no harm, so that it may follow any failure. Reads always may. */
+  repeatable?: boolean;
+}
+
+export interface ServerEvent {
+  id: string | undefined;
+  event: string;
+  data: string;
+}
+
+const retryDelayMsMax = 5_000;
+/** The server refused these before it did anything. */
+const refusedUntouched: ReadonlySet<string> = new Set(['rate_limited', 'overloaded', 'closed']);
+/** These may pass by themselves. */
+const passing: ReadonlySet<string> = new Set([...refusedUntouched, 'backend_unavailable', 'unreachable']);
+
+export class Transport {
+  readonly #options: TransportOptions;
+  readonly #base: string;
+  readonly #headers: Readonly<Record<string, string>>;
+  readonly #fetch: typeof fetch;
+
+  constructor(options: TransportOptions) {
+    if (!/^https?:\/\//i.test(options.url)) throw new StoaError('invalid_config', `"${options.url}" is not the URL of a server.`, { fix: 'It looks like http://127.0.0.1:8080.' });
+    this.#options = options;
+    this.#base = options.url.replace(/\/+$/, '');
+    // Browsers want to be called as the window's own function.
+    this.#fetch = options.fetch ?? globalThis.fetch.bind(globalThis);
+    this.#headers = {
+      ...(options.token !== undefined && { authorization: `Bearer ${options.token}` }),
+      ...(options.user !== undefined && { 'stoa-user': encodeURIComponent(options.user) }),
+      ...(options.agent !== undefined && { 'stoa-agent': encodeURIComponent(options.agent) }),
+    };
+  }
+
+  /** The JSON of a good answer; a refusal is thrown with the server's own code. */
+  async call<Body>(method: string, path: string, options: CallOptions = {}): Promise<Body> {
+    const attemptsMax = this.#options.attemptsMax ?? 5;
+    for (let attempt = 1; ; attempt += 1) {
+      try {
+        const { answer, release } = await this.#send(method, path, options);
+        const text = await answer.text().finally(release);
+        // Each route declares what it answers; a caller names that type.
+        if (answer.ok) return (text === '' ? undefined : JSON.parse(text)) as Body;
+        throw refusalOf(answer, text);
+      } catch (thrown) {
+        options.signal?.throwIfAborted();
+        const error = thrown instanceof StoaError ? thrown : unreachable(this.#base, thrown);
+        if (attempt >= attemptsMax || !mayRepeat(method, options, error)) throw error;
+        await pause(delayOf(attempt, error, this.#options.retryDelayMs ?? 100), options.signal);
+      }
+    }
+  }
+
+  /** Server-sent events until the server or the signal ends them. */
+  async *events(path: string, options: CallOptions): AsyncGenerator<ServerEvent> {
+    const { answer, release } = await this.#send('GET', path, { ...options, headers: { ...options.headers, accept: 'text/event-stream' } });
+    try {
+      if (!answer.ok || answer.body === null) throw refusalOf(answer, await answer.text());
+      yield* readEvents(answer.body);
+    } finally {
+      release();
+    }
+  }
+
+  /** The signal goes on to matter while the body is read; `release` lets go of it. */
+  async #send(method: string, path: string, options: CallOptions): Promise<{ answer: Response; release: () => void }> {
+    const stop = new AbortController();
+    const abort = (): void => stop.abort(options.signal?.reason);
+    options.signal?.throwIfAborted();
+    options.signal?.addEventListener('abort', abort, { once: true });
+    const timeoutMs = this.#options.timeoutMs ?? 30_000;
+    const timeout = timeoutMs === 0 ? undefined : setTimeout(() => stop.abort(new Error(`no answer within ${timeoutMs} ms`)), timeoutMs);
+    const release = (): void => options.signal?.removeEventListener('abort', abort);
+    const { body, contentType = 'application/json' } = options;
+    try {
+      const answer = await this.#fetch(this.#base + path + queryText(options.query), {
+        method,
+        headers: { ...this.#headers, ...(body !== undefined && { 'content-type': contentType }), ...options.headers },
+        ...(body !== undefined && { body: JSON.stringify(body) }),
+        signal: stop.signal,
+      });
+      return { answer, release };
+    } catch (error) {
+      release();
+      options.signal?.throwIfAborted();
+      throw unreachable(this.#base, stop.signal.aborted ? stop.signal.reason : error);
+    } finally {
+      clearTimeout(timeout);
+    }
+  }
+}
+
+function mayRepeat(method: string, options: CallOptions, error: StoaError): boolean {
+  if (refusedUntouched.has(error.code)) return true;
+  return passing.has(error.code) && (method === 'GET' || options.repeatable === true);
+}
+
+/** What the server asks for, or twice as long as before, never the same for two callers. */
+function delayOf(attempt: number, error: StoaError, firstMs: number): number {
+  const asked = error.details?.['retryAfterSeconds'];
+  const doubled = Math.min(retryDelayMsMax, firstMs * 2 ** (attempt - 1)) * (0.5 + Math.random() / 2);
+  return typeof asked === 'number' ? Math.max(Math.min(asked * 1000, retryDelayMsMax), doubled) : doubled;
+}
+
+function pause(milliseconds: number, signal: AbortSignal | undefined): Promise<void> {
+  return new Promise((resolve, reject) => {
+    const abort = (): void => {
+      clearTimeout(timer);
+      // Callers of an aborted call get the reason that they gave.
+      reject(signal?.reason as Error);
+    };
+    const timer = setTimeout(() => {
+      signal?.removeEventListener('abort', abort);
+      resolve();
+    }, milliseconds);
+    signal?.addEventListener('abort', abort, { once: true });
+  });
+}
+
+function queryText(query: CallOptions['query'] = {}): string {
+  const given = Object.entries(query).filter(([, value]) => value !== undefined);
+  return given.length === 0 ? '' : `?${given.map(([name, value]) => `${name}=${encodeURIComponent(String(value))}`).join('&')}`;
+}
+
+function refusalOf(answer: Response, text: string): StoaError {
+  const problem = problemIn(text);
+  const code = problem['code'];
+  const known = typeof code === 'string' && Object.hasOwn(errorKinds, code) ? (code as ErrorCode) : codeOfStatus(answer.status);
+  const retryAfter = Number(answer.headers.get('retry-after') ?? NaN);
+  const { detail, fix, details } = problem;
+  return new StoaError(known, typeof detail === 'string' ? detail : `The server answered ${answer.status}.`, {
+    ...(typeof fix === 'string' && { fix }),
+    details: { ...(typeof details === 'object' ? details : {}), ...(Number.isFinite(retryAfter) && { retryAfterSeconds: retryAfter }) },
+  });
+}
+
+function problemIn(text: string): Record<string, unknown> {
+  try {
+    const body: unknown = JSON.parse(text);
+    return typeof body === 'object' && body !== null ? { ...body } : {};
+  } catch {
+    // Something between here and the server answered in its own words.
+    return {};
+  }
+}
+
+function codeOfStatus(status: number): ErrorCode {
+  const codes: Record<number, ErrorCode> = { 401: 'unauthenticated', 403: 'forbidden', 404: 'not_found', 409: 'conflict', 412: 'version_conflict', 413: 'too_large', 429: 'rate_limited' };
+  return codes[status] ?? (status >= 500 ? 'unreachable' : 'invalid_request');
+}
+
+function unreachable(base: string, cause: unknown): StoaError {
+  const inner = cause instanceof Error && cause.cause !== undefined ? cause.cause : cause;
+  return new StoaError('unreachable', `No server answers at ${base}: ${messageOf(inner)}.`, { cause });
+}
+
+async function* readEvents(body: ReadableStream<Uint8Array>): AsyncGenerator<ServerEvent> {
+  const decoder = new TextDecoder();
+  const reader = body.getReader();
+  let rest = '';
+  try {
+    for (;;) {
+      const { done, value } = await reader.read();
+      if (done) return;
+      rest += decoder.decode(value, { stream: true });
+      const parts = rest.split('\n\n');
+      rest = parts.pop() ?? '';
+      for (const part of parts) {
+        const event = eventIn(part);
+        if (event !== undefined) yield event;
+      }
+    }
+  } finally {
+    await reader.cancel();
+  }
+}
+
+/** Comments only keep the stream open. */
+function eventIn(part: string): ServerEvent | undefined {
+  const fields = new Map(part.split('\n').map((line): [string, string] => [line.slice(0, line.indexOf(':')), line.slice(line.indexOf(':') + 1).trimStart()]));
+  const data = fields.get('data');
+  return data === undefined ? undefined : { id: fields.get('id'), event: fields.get('event') ?? 'message', data };
+}

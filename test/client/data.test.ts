@@ -1,0 +1,193 @@
+import { readFile } from 'node:fs/promises';
+import type { AddressInfo } from 'node:net';
+import { dirname, join, resolve } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { Stoa } from '../../src/client/index.js';
+import { type Stoa as OpenedStoa, openStoa } from '../../src/index.js';
+import { createApp, stopApp } from '../../src/server/app.js';
+import { type Gate, startGate } from '../servers/gate.js';
+
+let opened: OpenedStoa;
+let gate: Gate;
+let url: string;
+let stop: () => Promise<void>;
+
+beforeAll(async () => {
+  opened = await openStoa({ data: 'unused', engine: 'memory' });
+  const app = createApp(opened);
+  await app.listen({ host: '127.0.0.1', port: 0 });
+  url = `http://127.0.0.1:${(app.server.address() as AddressInfo).port}`; // A TCP server that listens has an AddressInfo.
+  gate = await startGate(url);
+  stop = async () => {
+    await gate.close();
+    await stopApp(app, 5);
+    await opened.close();
+  };
+});
+afterAll(() => stop());
+
+function client(options: Partial<ConstructorParameters<typeof Stoa>[0]> = {}): Stoa {
+  return new Stoa({ url, token: opened.operatorToken, user: 'ada', agent: 'tester', retryDelayMs: 5, ...options });
+}
+
+test('every verb does through the server what it does in the library', async () => {
+  const data = client().data<{ n: number } | null>('verbs');
+  expect(await data.set('a/b', { n: 1 }, { metadata: { m: 1 }, ttl: 60 })).toMatchObject({ key: 'a/b', version: 1, sizeBytes: 7 });
+  expect(await data.get('a/b')).toEqual({ n: 1 });
+  await data.set('null', null);
+  expect(await data.get('null', 'fallback')).toBeNull();
+  expect(await data.get('missing')).toBeUndefined();
+  expect(await data.get('missing', 'fallback')).toBe('fallback');
+  expect(await data.getEntry('a/b')).toMatchObject({ createdByAgent: 'tester', userId: 'ada', accessCount: 1, metadata: { m: 1 } });
+  expect(await data.setMany({ x: { n: 2 }, '..': { n: 3 } })).toEqual({ x: { version: 1 }, '..': { version: 1 } });
+  expect(await data.getMany(['x', '..', 'missing'])).toEqual({ x: { n: 2 }, '..': { n: 3 } });
+  expect(Object.keys(await data.getAll())).toEqual(['..', 'a/b', 'null', 'x']);
+  expect((await data.listKeys({ prefix: 'a', limit: 1 })).items.map(({ key }) => key)).toEqual(['a/b']);
+  expect((await data.listNamespaces()).items.map(({ namespace }) => namespace)).toContain('verbs');
+  expect(await data.update('a/b', (current) => ({ n: (current?.n ?? 0) + 1 }))).toEqual({ n: 2 });
+  expect((await data.getEntry('a/b'))?.expiresAt).not.toBeNull();
+  expect(await data.mergePatch('a/b', { n: 5 })).toEqual({ n: 5 });
+  const other = data.useNamespace<number>('numbers');
+  expect([await other.increment('i'), await other.increment('i', 4)]).toEqual([1, 5]);
+  expect(await other.append('l', [1, 'two'])).toEqual([1, 'two']);
+  expect(await data.delete('x', { ifVersion: 1 })).toBe(true);
+  expect(await data.delete('x')).toBe(false);
+  expect(await data.clear()).toBe(3);
+  expect(client().data().namespace).toBe('default');
+});
+
+test('refusals carry the code and the fix of the server', async () => {
+  const data = client().data<unknown>('refusals');
+  await data.set('k', 1);
+  await expect(data.set('k', 2, { ifVersion: 0 })).rejects.toMatchObject({ code: 'version_conflict', fix: expect.stringContaining('again') });
+  await expect(data.set('k', 'x'.repeat(1024 * 1024))).rejects.toMatchObject({ code: 'too_large' });
+  await expect(client({ token: 'wrong' }).data().get('k')).rejects.toMatchObject({ code: 'unauthenticated' });
+  expect(() => new Stoa({ url: 'not a url' })).toThrow(/URL/);
+});
+
+test('many updates at once are all counted', async () => {
+  const data = client().data<number>('updates');
+  await Promise.all(Array.from({ length: 20 }, () => data.update('n', (current) => (current ?? 0) + 1)));
+  expect(await data.get('n')).toBe(20);
+});
+
+/** Fails so many times before the real thing. */
+function flaky(failures: number, failure: () => Response | Error): { fetch: typeof fetch; calls: () => number } {
+  let calls = 0;
+  return {
+    calls: () => calls,
+    fetch: async (input, init) => {
+      calls += 1;
+      if (calls > failures) return fetch(input, init);
+      const outcome = failure();
+      if (outcome instanceof Error) throw outcome;
+      return outcome;
+    },
+  };
+}
+const broken = () => new TypeError('fetch failed');
+const unavailable = () => new Response(JSON.stringify({ code: 'backend_unavailable' }), { status: 503 });
+const overloaded = () => new Response(JSON.stringify({ code: 'overloaded' }), { status: 503, headers: { 'retry-after': '0' } });
+
+describe('retries', () => {
+  test.each([
+    ['a broken connection', broken],
+    ['a database that is away', unavailable],
+    ['an overload', overloaded],
+  ])('reads, plain writes and batches survive %s', async (_name, failure) => {
+    for (const call of [
+      (data: ReturnType<Stoa['data']>) => data.get('k'),
+      (data: ReturnType<Stoa['data']>) => data.set('k', 1),
+      (data: ReturnType<Stoa['data']>) => data.setMany({ k: 1 }),
+      (data: ReturnType<Stoa['data']>) => data.listKeys(),
+    ]) {
+      const { fetch: fake, calls } = flaky(3, failure);
+      await call(client({ fetch: fake }).data('retries'));
+      expect(calls()).toBe(4);
+    }
+  });
+
+  test('what might have happened already is not done twice', async () => {
+    for (const call of [
+      (data: ReturnType<Stoa['data']>) => data.increment('n'),
+      (data: ReturnType<Stoa['data']>) => data.append('l', [1]),
+      (data: ReturnType<Stoa['data']>) => data.set('k', 1, { ifVersion: 3 }),
+      (data: ReturnType<Stoa['data']>) => data.delete('k'),
+    ]) {
+      const { fetch: fake, calls } = flaky(1, broken);
+      await expect(call(client({ fetch: fake }).data('retries'))).rejects.toMatchObject({ code: 'unreachable' });
+      expect(calls()).toBe(1);
+    }
+    const { fetch: fake, calls } = flaky(1, overloaded);
+    await client({ fetch: fake }).data('retries').increment('refused-before-anything');
+    expect(calls()).toBe(2);
+  });
+
+  test('it gives up in the end, and refusals are not tried again', async () => {
+    const away = flaky(100, broken);
+    await expect(client({ fetch: away.fetch, attemptsMax: 3 }).data().get('k')).rejects.toMatchObject({ code: 'unreachable' });
+    expect(away.calls()).toBe(3);
+    const refusing = flaky(100, () => new Response(JSON.stringify({ code: 'forbidden', detail: 'no' }), { status: 403 }));
+    await expect(client({ fetch: refusing.fetch }).data().get('k')).rejects.toMatchObject({ code: 'forbidden', message: 'no' });
+    expect(refusing.calls()).toBe(1);
+  });
+
+  test('an abort ends the call and the pauses between attempts with its own reason', async () => {
+    const reason = new Error('enough');
+    const waiting = new AbortController();
+    const { fetch: fake } = flaky(100, broken);
+    const call = client({ fetch: fake, retryDelayMs: 60_000, attemptsMax: 9 }).data().listKeys({ signal: waiting.signal });
+    setTimeout(() => waiting.abort(reason), 20);
+    await expect(call).rejects.toBe(reason);
+    await expect(client().data().set('k', 1, { signal: AbortSignal.abort(reason) })).rejects.toBe(reason);
+    const hanging = client({ fetch: (_input, init) => new Promise((_resolve, reject) => init?.signal?.addEventListener('abort', () => reject(init.signal?.reason as Error))), timeoutMs: 20, attemptsMax: 1 });
+    await expect(hanging.data().get('k')).rejects.toMatchObject({ code: 'unreachable', message: expect.stringContaining('20 ms') });
+  });
+});
+
+test('a watch tells changes of its namespace and prefix, also after the connection broke', async () => {
+  const end = new AbortController();
+  const data = client().data<number>('watched');
+  const through = client({ url: gate.url }).data<number>('watched');
+  await data.set('seed', 0);
+  const since = opened.changes.position;
+  const seen: string[] = [];
+  const watching = (async () => {
+    for await (const change of through.watch({ prefix: 'k', since, signal: end.signal })) {
+      seen.push(`${change.kind} ${change.key ?? '*'} ${change.version ?? ''}`.trim());
+      if (seen.length === 2) {
+        await gate.close();
+        await gate.open();
+      }
+      if (seen.length === 4) end.abort();
+    }
+  })();
+  await data.set('k1', 1);
+  await data.set('other', 1);
+  await data.useNamespace<number>('elsewhere').set('k1', 1);
+  await client({ user: 'bob' }).data('watched').set('k1', 1);
+  await data.delete('k1');
+  await data.set('k2', 1);
+  await data.clear();
+  await watching;
+  expect(seen).toEqual(['set k1 1', 'deleted k1', 'set k2 1', 'cleared *']);
+});
+
+test('the client needs nothing that browsers do not have', async () => {
+  const source = resolve(dirname(fileURLToPath(import.meta.url)), '../../src');
+  const seen = new Set<string>();
+  const queue = [join(source, 'client/index.ts')];
+  for (let file = queue.pop(); file !== undefined; file = queue.pop()) {
+    if (seen.has(file)) continue;
+    seen.add(file);
+    const code = (await readFile(file, 'utf8')).replaceAll(/\/\*[\s\S]*?\*\/|\/\/.*/g, '');
+    expect([file, /\b(Buffer|process|require|setImmediate|__dirname)[.(]/.exec(code)?.[0]]).toEqual([file, undefined]);
+    for (const [, type, path = ''] of code.matchAll(/(?:import|export)( type)? [^;]*?from '([^']+)'/g)) {
+      if (type !== undefined) continue;
+      expect(path.startsWith('.')).toBe(true);
+      queue.push(resolve(dirname(file), path.replace(/\.js$/, '.ts')));
+    }
+  }
+  expect(seen.size).toBeGreaterThan(4);
+});
