@@ -110,6 +110,16 @@ async function inTime<T>(limits: Limits, work: () => Promise<T>): Promise<T> {
   }
 }
 
+/** The driver waits for requests that are under way, also for those to a server that is gone: they get their time and no more. */
+export async function terminate(firestore: Firestore, limits: Limits): Promise<void> {
+  let timer: NodeJS.Timeout | undefined;
+  const late = new Promise<void>((resolve) => {
+    timer = setTimeout(resolve, limits.backendRequestSecondsMax * 1000);
+  });
+  await Promise.race([firestore.terminate(), late]);
+  clearTimeout(timer);
+}
+
 /** A request that was late is not sent again: it has had its time. */
 function mayPass(error: unknown): boolean {
   const transient: readonly (number | undefined)[] = [grpc.resourceExhausted, grpc.aborted, grpc.unavailable];

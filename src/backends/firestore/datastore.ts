@@ -12,7 +12,7 @@ import { chunksOf, mapInFlight } from '../in-flight.js';
 import { NamespaceAgents } from '../namespace-agents.js';
 import { backOff, contended } from '../retries.js';
 import { recordAccess } from './access.js';
-import { type Batch, type Collection, type FieldValues, type Fields, type Firestore, type Query, type Snapshot, grpc, isStatus, loadDriver, request } from './client.js';
+import { type Batch, type Collection, type FieldValues, type Fields, type Firestore, type Query, type Snapshot, grpc, isStatus, loadDriver, request, terminate } from './client.js';
 import { documentBytes, fromFields, isLiveDocument, isOf, nameOf, optionalFields, scopeOf, summaryFields, toFields, toName, toSummary, valueBytesMax } from './documents.js';
 
 export interface FirestoreOptions {
@@ -203,7 +203,7 @@ export class FirestoreDataStore implements DataStorePort {
     try {
       await this.#agents.flush();
     } finally {
-      await this.#firestore.terminate();
+      await terminate(this.#firestore, this.#limits);
     }
   }
 
