@@ -1,0 +1,55 @@
+import { type ChildProcess, execFileSync, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { cp, mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { dirname, join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { afterAll, expect, test } from 'vitest';
+import { readLock } from '../../src/kernel/lock.js';
+
+const repository = dirname(dirname(dirname(fileURLToPath(import.meta.url))));
+let running: ChildProcess | undefined;
+let tree: string | undefined;
+afterAll(async () => {
+  if (running?.exitCode === null && running.signalCode === null) process.kill(-(running.pid as number), 'SIGKILL');
+  if (tree !== undefined) await rm(tree, { recursive: true, force: true, maxRetries: 5 });
+});
+
+/** Runs `npm start` until it greets; answers what it printed. */
+async function start(directory: string): Promise<string> {
+  // A group of its own, as a terminal gives it: npm and the server get the signal together.
+  const child = spawn('npm', ['start', '--silent', '--', '--port', '0'], { cwd: directory, detached: true, stdio: ['ignore', 'ignore', 'pipe'], env: { ...process.env, npm_config_prefer_offline: 'true' } });
+  running = child;
+  let printed = '';
+  child.stderr?.on('data', (chunk: Buffer) => (printed += chunk.toString()));
+  await expect.poll(() => (child.exitCode === null ? printed : `ended: ${printed}`), { timeout: 170_000, interval: 50 }).toMatch(/try it|^ended/);
+  return printed;
+}
+
+/** npm ends at once; the server has ended when it has let go of its directory. */
+async function end(directory: string): Promise<void> {
+  const child = running as ChildProcess;
+  const exited = once(child, 'exit');
+  process.kill(-(child.pid as number), 'SIGINT');
+  await exited;
+  await expect.poll(() => readLock(join(directory, 'data')), { timeout: 30_000 }).toBeUndefined();
+}
+
+test('npm start brings a bare clone up, and the second time neither installs nor compiles', { timeout: 200_000 }, async () => {
+  const bare = await mkdtemp(join(tmpdir(), 'stoa-bare-'));
+  tree = bare;
+  const files = execFileSync('git', ['ls-files', '-z', '--', ':!test'], { cwd: repository, encoding: 'utf8' }).split('\0').filter((file) => file !== '');
+  for (const file of files) await cp(join(repository, file), join(bare, file));
+
+  const first = await start(bare);
+  expect(first).toContain('Installing');
+  expect(first).toContain('Compiling');
+  const url = /Stoa is up at (\S+)/.exec(first)?.[1] ?? '';
+  expect((await fetch(`${url}/livez`)).status).toBe(200);
+  await end(bare);
+
+  const second = await start(bare);
+  expect(second).not.toContain('Installing');
+  expect(second).not.toContain('Compiling');
+  await end(bare);
+});
