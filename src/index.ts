@@ -4,7 +4,7 @@ import { EmbeddedDataStore } from './backends/embedded/datastore.js';
 import { EmbeddedCommit } from './backends/embedded/commit.js';
 import { EmbeddedIdentity } from './backends/embedded/identity.js';
 import { embeddedFamilies } from './backends/embedded/families.js';
-import { openEmbeddedMessaging } from './backends/embedded/messaging.js';
+import { openMessagingBackend } from './backends/open-messaging.js';
 import { EmbeddedRegistry } from './backends/embedded/registry.js';
 import { UserVerbs } from './backends/embedded/registry-users.js';
 import { EmbeddedWorkspaces, openEmbeddedWorkspaces } from './backends/embedded/workspaces.js';
@@ -45,6 +45,10 @@ export interface StoaOptions {
   secretKeys?: string | null | undefined;
   storeConfig?: Partial<Omit<StoreConfig, 'data_dir'>> | undefined;
   limits?: Partial<Limits> | undefined;
+  /** The PostgreSQL that keeps messaging, with `redis` beside it; the data directory itself unless given. */
+  messaging?: string | null | undefined;
+  /** The Redis beside it; several URLs of a cluster are separated by commas. */
+  redis?: string | null | undefined;
   /** Who is exempt from messaging's limits, which proxies count, who may delete. */
   messagingSettings?: Partial<MessagingSettings> | undefined;
   /** Milliseconds since 1970; tests pass a clock of their own. */
@@ -114,7 +118,7 @@ export async function openStoa(options: StoaOptions): Promise<Stoa> {
     const workspaces = await openWorkspaces(kernel, options.workspaces ?? 'embedded', registryPort, secrets, onError);
     const data = await openData(kernel, options.datastore ?? 'embedded', onError);
     const messaging = new MessagingService({
-      port: await openEmbeddedMessaging(kernel),
+      port: await openMessagingBackend({ kernel, postgres: options.messaging ?? null, redis: options.redis ?? null, onError }),
       limits,
       sealer: secrets.sealer,
       ...(options.messagingSettings && { settings: options.messagingSettings }),

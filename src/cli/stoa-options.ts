@@ -14,6 +14,8 @@ export function stoaOptions(config: Config, onError?: StoaOptions['onError']): S
     workspaces: config.workspaces ?? (isPostgres(config.backend) ? config.backend : null),
     secretKeys: config.secretKeys,
     limits: config.limits,
+    messaging: messagingUrl(config),
+    redis: config.redis,
     messagingSettings: {
       rateLimitAllow: config.rateLimitAllow,
       trustedProxies: config.trustedProxies,
@@ -39,4 +41,9 @@ export function scheduleOf(config: Config): BackupSchedule | undefined {
     incrementalEveryMs: config.backupIncrementalMinutes * 60_000,
     chainsKept: config.backupChainsKept,
   };
+}
+
+/** `--backend` counts for messaging where it is a PostgreSQL and a Redis stands beside it. */
+function messagingUrl({ messaging, backend, redis }: Config): string | null {
+  return messaging ?? (redis !== null && /^postgres(ql)?:/.test(backend ?? '') ? backend : null);
 }

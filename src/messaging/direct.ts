@@ -48,9 +48,10 @@ export class DirectMessages {
 
   /** What was not acknowledged, oldest first: the same again with every read until it is. */
   async pending(agentId: string, afterMs: number, limit: number, waitMs: number, signal: AbortSignal): Promise<Page<DirectMessage>> {
+    // Read before the page: what comes in between then ends the wait at once.
+    const newest = waitMs === 0 ? undefined : await this.#port.inbox(agentId, { beforeMs: null, limit: 1 });
     const page = await this.#port.pending(agentId, afterMs, limit);
-    if (page.items.length > 0 || waitMs === 0) return page;
-    const newest = await this.#port.inbox(agentId, { beforeMs: null, limit: 1 });
+    if (page.items.length > 0 || newest === undefined) return page;
     const came = await this.#hub.wait({ kind: 'inbox', id: agentId }, Math.max(afterMs, newest.items[0]?.tsMs ?? 0), waitMs, signal);
     return came ? this.#port.pending(agentId, afterMs, limit) : page;
   }

@@ -18,6 +18,11 @@ function tenRandomBytes(): Buffer {
   return pool.subarray(used - 10, used);
 }
 
+/** The sixteen characters of an id that are chance, for stores that add the time themselves. */
+export function ulidChance(): string {
+  return newUlid(0).slice(10);
+}
+
 /** A new id whose time is `atMs`. */
 export function newUlid(atMs: number): string {
   const bytes = Buffer.allocUnsafe(16);

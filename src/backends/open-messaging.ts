@@ -1,0 +1,29 @@
+/** The backend of messaging that the settings name. Drivers are loaded only when they are chosen. */
+import { StoaError } from '../errors.js';
+import type { Kernel } from '../kernel/kernel.js';
+import type { MessagingPort } from '../messaging/port.js';
+import { openEmbeddedMessaging } from './embedded/messaging.js';
+
+export interface MessagingBackendOptions {
+  kernel: Kernel;
+  /** Null or `embedded` keeps messaging in the data directory. */
+  postgres: string | null;
+  redis: string | null;
+  onError: (error: unknown, about: string) => void;
+}
+
+export async function openMessagingBackend({ kernel, postgres, redis, onError }: MessagingBackendOptions): Promise<MessagingPort> {
+  if (postgres === null || postgres === 'embedded') return openEmbeddedMessaging(kernel);
+  if (redis === null) {
+    throw new StoaError('invalid_config', 'Messaging on PostgreSQL needs a Redis beside it.', { fix: 'Set --redis to its redis:// URL.' });
+  }
+  const { openPostgresMessaging } = await import('./postgres/messaging.js');
+  return openPostgresMessaging({
+    postgres,
+    redis,
+    limits: kernel.limits,
+    nowMs: () => kernel.nowMs(),
+    announce: (change) => kernel.root.transact((tx) => tx.change(change)),
+    onError,
+  });
+}

@@ -1,0 +1,262 @@
+/** Messages in Redis: sorted sets by time, one script for each change. */
+import type { Limits } from '../../limits.js';
+import type { DirectMessage, Message, Proof, Room } from '../../messaging/model.js';
+import type { NewDirectMessage, NewMessage, Page, Span } from '../../messaging/port.js';
+import { refuse } from '../../messaging/refusals.js';
+import { byteLimitReached } from '../../messaging/room-clock.js';
+import { indexWords } from '../../messaging/tokenizer.js';
+import { ulidChance, ulidTimeMs } from '../../messaging/ulid.js';
+import { type RedisConnection, type RedisKeys, runScript, withRedis } from './messaging-redis.js';
+
+/** The seed's fields, and after them ours. */
+interface StoredMessage {
+  id: string;
+  from: string;
+  body: string;
+  ts: number;
+  room_id?: string;
+  to?: string;
+  pid?: string;
+  sig?: string;
+  root?: string;
+  server_signed?: boolean;
+  proof?: Omit<Proof, 'signature'>;
+}
+
+export interface MessagesOptions {
+  redis: RedisConnection;
+  keys: RedisKeys;
+  limits: Limits;
+  nowMs: () => number;
+  /** Where news go, and who they are from. */
+  channel: string;
+  origin: string;
+}
+
+export class RedisMessages {
+  readonly #options: MessagesOptions;
+
+  constructor(options: MessagesOptions) {
+    this.#options = options;
+  }
+
+  /** On one server the message, its index, the bytes and the room's time are one step. On a cluster only what lies with the room is. */
+  async post(input: NewMessage, room: Room): Promise<{ message: Message; total: number }> {
+    const { redis, keys, limits, nowMs, channel, origin } = this.#options;
+    const { isCluster, commands } = redis;
+    const parent = input.parentId === null ? undefined : await this.find(input.roomId, input.parentId);
+    if (input.parentId !== null && parent === undefined) throw refuse('parentUnknown');
+    const rootId = parent === undefined ? null : (parent.rootId ?? parent.id);
+    const words = room.isPrivate ? [] : indexWords(input.body).map((word) => keys.word(word));
+    const bytes = Buffer.byteLength(input.body);
+    if (isCluster) await this.#spend(input.from, bytes);
+    const [before, after] = aroundTime({ room_id: input.roomId, ...shared(input), ...(input.parentId !== null && { pid: input.parentId }) }, { ...(rootId !== null && { root: rootId }), ...ours(input) });
+    const messages = keys.messages(input.roomId);
+    const scriptKeys = [messages, keys.roomClock(input.roomId), keys.roomCount(input.roomId), keys.thread(input.roomId, rootId ?? 'none'), isCluster ? messages : keys.bytes(input.from), ...(isCluster ? [] : words)];
+    const answer = await runScript(commands, 'stoaPost', [
+      scriptKeys.length,
+      ...scriptKeys,
+      nowMs(),
+      limits.messageClockAheadSecondsMax * 1000,
+      limits.messageRetentionSeconds * 1000,
+      isCluster ? '' : bytes,
+      limits.messageBytesPerMinuteMax,
+      room.messageCount,
+      parent?.tsMs ?? '',
+      ulidChance(),
+      before,
+      after,
+      channel,
+      `${origin} room ${room.id} ${room.isPrivate ? 'private' : 'public'} ${input.from}`,
+      room.id,
+    ]);
+    const [outcome, id, ts, total] = answer as [string, string, string, string];
+    if (outcome === 'ahead') throw refuse('rate', { fix: 'Post more slowly: the room is ahead of the clock.' });
+    if (outcome === 'parent') throw refuse('parentUnknown');
+    if (outcome === 'bytes') throw byteLimitReached(Number(id));
+    if (isCluster) await this.#index(words, room.id, id, Number(ts));
+    return { message: { ...input, id, rootId, tsMs: Number(ts) }, total: Number(total) };
+  }
+
+  async #spend(agentId: string, bytes: number): Promise<void> {
+    const { redis, keys, limits } = this.#options;
+    const wait = Number(await runScript(redis.commands, 'stoaSpend', [keys.bytes(agentId), bytes, limits.messageBytesPerMinuteMax]));
+    if (wait >= 0) throw byteLimitReached(wait);
+  }
+
+  async #index(words: readonly string[], roomId: string, id: string, tsMs: number): Promise<void> {
+    const { redis, limits, nowMs } = this.#options;
+    const retentionMs = limits.messageRetentionSeconds * 1000;
+    await withRedis(() =>
+      Promise.all(
+        words.flatMap((word) => [
+          redis.commands.zremrangebyscore(word, '-inf', nowMs() - retentionMs),
+          redis.commands.zadd(word, tsMs, `${roomId}:${id}`),
+          redis.commands.pexpire(word, tsMs + retentionMs - nowMs()),
+        ]),
+      ),
+    );
+  }
+
+  async read(roomId: string, span: Span): Promise<Page<Message>> {
+    const members = await this.#span(this.#options.keys.messages(roomId), span, this.#options.limits.messageRetentionSeconds);
+    return pageOf(members.map(messageOf), span.limit);
+  }
+
+  /** An id contains its time, which is its score: no scan. */
+  async find(roomId: string, messageId: string): Promise<Message | undefined> {
+    return (await this.findMany([{ roomId, messageId }]))[0];
+  }
+
+  async findMany(wanted: readonly { roomId: string; messageId: string }[]): Promise<Message[]> {
+    const { redis, keys, limits, nowMs } = this.#options;
+    const oldestMs = nowMs() - limits.messageRetentionSeconds * 1000;
+    const found = await withRedis(() =>
+      Promise.all(
+        wanted.map(async ({ roomId, messageId }) => {
+          const tsMs = ulidTimeMs(messageId);
+          if (tsMs === undefined || tsMs <= oldestMs) return undefined;
+          const [member] = await redis.commands.zrangebyscore(keys.messages(roomId), tsMs, tsMs);
+          const message = member === undefined ? undefined : messageOf(member);
+          return message?.id === messageId ? message : undefined;
+        }),
+      ),
+    );
+    return found.filter((message) => message !== undefined);
+  }
+
+  async thread(roomId: string, rootId: string, afterMs: number, limit: number): Promise<Page<Message>> {
+    const root = afterMs < (ulidTimeMs(rootId) ?? 0) ? await this.find(roomId, rootId) : undefined;
+    const ids = await this.#span(this.#options.keys.thread(roomId, rootId), { afterMs, limit: limit - (root === undefined ? 0 : 1) }, this.#options.limits.messageRetentionSeconds);
+    const room = limit - (root === undefined ? 0 : 1);
+    const answers = await this.findMany(ids.slice(0, room).map((messageId) => ({ roomId, messageId })));
+    return { items: root === undefined ? answers : [root, ...answers], hasMore: ids.length > room };
+  }
+
+  async delete(room: Room, messageId: string): Promise<boolean> {
+    const { redis, keys, channel, origin } = this.#options;
+    const message = await this.find(room.id, messageId);
+    if (message === undefined) return false;
+    return withRedis(async () => {
+      // The time is the message's alone, so that of two who delete at once one removes it.
+      const removed = await redis.commands.zremrangebyscore(keys.messages(room.id), message.tsMs, message.tsMs);
+      if (message.rootId !== null) await redis.commands.zrem(keys.thread(room.id, message.rootId), messageId);
+      await Promise.all(indexWords(message.body).map((word) => redis.commands.zrem(keys.word(word), `${room.id}:${messageId}`)));
+      if (removed > 0) await redis.commands.publish(channel, `${origin} gone ${room.id} ${room.isPrivate ? 'private' : 'public'} ${message.from} ${messageId}`);
+      return removed > 0;
+    });
+  }
+
+  async send(input: NewDirectMessage): Promise<DirectMessage> {
+    const { redis, keys, limits, nowMs, channel, origin } = this.#options;
+    const [before, after] = aroundTime({ from: input.from, to: input.to, body: input.body }, { ...(input.proof !== null && { sig: input.proof.signature }), ...ours(input) });
+    const answer = await runScript(redis.commands, 'stoaSend', [
+      keys.inbox(input.to),
+      keys.inboxClock(input.to),
+      nowMs(),
+      limits.messageClockAheadSecondsMax * 1000,
+      limits.directRetentionSeconds * 1000,
+      ulidChance(),
+      before,
+      after,
+      channel,
+      `${origin} inbox ${input.to}`,
+    ]);
+    const [outcome, id, ts] = answer as [string, string, string];
+    if (outcome === 'ahead') throw refuse('rate', { fix: 'Send more slowly: the inbox is ahead of the clock.' });
+    return { ...input, id, tsMs: Number(ts), acknowledged: false };
+  }
+
+  async inbox(agentId: string, span: Span): Promise<Page<DirectMessage>> {
+    const members = await this.#span(this.#options.keys.inbox(agentId), span, this.#options.limits.directRetentionSeconds);
+    const page = pageOf(members.map(directOf), span.limit);
+    return { ...page, items: await this.#withAcknowledged(agentId, page.items) };
+  }
+
+  /** Page by page until enough are found that nobody acknowledged. */
+  async pending(agentId: string, afterMs: number, limit: number): Promise<Page<DirectMessage>> {
+    const items: DirectMessage[] = [];
+    let fromMs = afterMs;
+    for (;;) {
+      const page = await this.inbox(agentId, { afterMs: fromMs, limit: limit + 1 });
+      items.push(...page.items.filter(({ acknowledged }) => !acknowledged));
+      if (items.length > limit || !page.hasMore) return { items: items.slice(0, limit), hasMore: items.length > limit };
+      fromMs = page.items.at(-1)?.tsMs ?? fromMs;
+    }
+  }
+
+  async acknowledge(agentId: string, ids: readonly string[]): Promise<number> {
+    const { redis, keys, limits } = this.#options;
+    const named = [...new Set(ids)].flatMap((id) => {
+      const tsMs = ulidTimeMs(id);
+      return tsMs === undefined ? [] : [tsMs, id];
+    });
+    const args = [keys.inbox(agentId), keys.acknowledged(agentId), limits.directRetentionSeconds * 1000, ...named];
+    return Number(await runScript(redis.commands, 'stoaAcknowledge', args));
+  }
+
+  async #withAcknowledged(agentId: string, messages: readonly DirectMessage[]): Promise<DirectMessage[]> {
+    const { redis, keys } = this.#options;
+    if (messages.length === 0) return [];
+    const scores = await withRedis(() => redis.commands.zmscore(keys.acknowledged(agentId), ...messages.map(({ id }) => id)));
+    return messages.map((message, index) => ({ ...message, acknowledged: (scores[index] ?? null) !== null }));
+  }
+
+  /** One more than the page holds, so that the page knows whether there is more. */
+  #span(key: string, span: Span, retentionSeconds: number): Promise<string[]> {
+    const { redis, nowMs } = this.#options;
+    const oldestMs = nowMs() - retentionSeconds * 1000;
+    return withRedis(() =>
+      'afterMs' in span
+        ? redis.commands.zrangebyscore(key, `(${Math.max(span.afterMs, oldestMs)}`, '+inf', 'LIMIT', 0, span.limit + 1)
+        : redis.commands.zrevrangebyscore(key, span.beforeMs === null ? '+inf' : `(${span.beforeMs}`, `(${oldestMs}`, 'LIMIT', 0, span.limit + 1),
+    );
+  }
+}
+
+function pageOf<T>(items: T[], limit: number): Page<T> {
+  return { items: items.slice(0, limit), hasMore: items.length > limit };
+}
+
+/** The signature takes the seed's reserved place. */
+function shared({ from, body, proof }: NewMessage): Partial<StoredMessage> {
+  return { from, body, ...(proof !== null && { sig: proof.signature }) };
+}
+
+function ours({ serverSigned, proof }: Pick<NewMessage, 'serverSigned' | 'proof'>): Partial<StoredMessage> {
+  if (proof === null) return serverSigned ? { server_signed: true } : {};
+  const { signature: _, ...rest } = proof;
+  return { ...(serverSigned && { server_signed: true }), proof: rest };
+}
+
+/** The JSON before and after the time, which only the script knows: the id goes in front. */
+function aroundTime(before: object, after: object): [string, string] {
+  const rest = JSON.stringify(after).slice(1, -1);
+  return [JSON.stringify(before).slice(1, -1), rest === '' ? '' : `,${rest}`];
+}
+
+function proofOf({ sig, proof }: StoredMessage): Proof | null {
+  return sig === undefined || proof === undefined ? null : { ...proof, signature: sig };
+}
+
+function messageOf(member: string): Message {
+  // Members are written by the scripts of this folder, or by an AICQ server with the seed's fields.
+  const stored = JSON.parse(member) as StoredMessage;
+  return {
+    id: stored.id,
+    roomId: stored.room_id ?? '',
+    from: stored.from,
+    body: stored.body,
+    parentId: stored.pid ?? null,
+    rootId: stored.root ?? null,
+    tsMs: stored.ts,
+    proof: proofOf(stored),
+    serverSigned: stored.server_signed ?? false,
+  };
+}
+
+function directOf(member: string): DirectMessage {
+  // As above.
+  const stored = JSON.parse(member) as StoredMessage;
+  return { id: stored.id, from: stored.from, to: stored.to ?? '', body: stored.body, tsMs: stored.ts, proof: proofOf(stored), serverSigned: stored.server_signed ?? false, acknowledged: false };
+}

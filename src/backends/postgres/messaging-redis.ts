@@ -1,0 +1,152 @@
+/** Redis for messaging: one server or a cluster, faults in Stoa's own words, and the names of the keys. */
+import type { Cluster, Redis } from 'ioredis';
+import { StoaError, messageOf } from '../../errors.js';
+import { importOptional } from '../optional-package.js';
+import { type ScriptName, scripts } from './messaging-scripts.js';
+
+export type RedisLike = Redis | Cluster;
+
+/** A command is given up after this, so that a stuck server is an error and not a queue. */
+const commandTimeoutMs = 5_000;
+
+const options = {
+  // A command that may have been carried out is never sent again by itself: the caller gets an error.
+  autoResendUnfulfilledCommands: false,
+  maxRetriesPerRequest: 0,
+  enableOfflineQueue: false,
+  commandTimeout: commandTimeoutMs,
+  connectTimeout: 5_000,
+  retryStrategy: (attempt: number) => Math.min(50 * attempt, 1_000),
+} as const;
+
+export interface RedisConnection {
+  /** True for a cluster: keys carry hash tags, and what lies on several nodes is several commands. */
+  isCluster: boolean;
+  commands: RedisLike;
+  /** A connection of its own for news: a subscriber can do nothing else. */
+  subscriber: RedisLike;
+}
+
+/** One URL is one server, unless it says it is part of a cluster; several, separated by commas, are a cluster. */
+export async function openRedis(urls: string, onError: (error: unknown, about: string) => void): Promise<RedisConnection> {
+  const ioredis = await importOptional<typeof import('ioredis')>('ioredis');
+  const nodes = urls.split(',').map((url) => url.trim());
+  const isCluster = nodes.length > 1 || /[?&]cluster=(1|true)\b/.test(nodes[0] ?? '');
+  const open = (more: object): RedisLike => {
+    const made = isCluster
+      ? new ioredis.Cluster(nodes.map((node) => node.split('?')[0] as string), { redisOptions: { ...options, ...more, lazyConnect: true }, enableOfflineQueue: false, lazyConnect: true, ...more, clusterRetryStrategy: options.retryStrategy })
+      : new ioredis.Redis(nodes[0] as string, { ...options, lazyConnect: true, ...more });
+    // Without a listener a lost connection would end the process.
+    made.on('error', (error: unknown) => onError(error, 'the connection to Redis'));
+    return made;
+  };
+  const commands = open({});
+  const subscriber = open({ enableOfflineQueue: true, maxRetriesPerRequest: null, commandTimeout: undefined });
+  try {
+    await Promise.all([commands.connect(), subscriber.connect()]);
+  } catch (error) {
+    commands.disconnect();
+    subscriber.disconnect();
+    throw redisError(error);
+  }
+  for (const [name, { keys, lua }] of Object.entries(scripts)) commands.defineCommand(name, { lua, ...(keys !== undefined && { numberOfKeys: keys }) });
+  return { isCluster, commands, subscriber };
+}
+
+/** Runs one of the scripts. Their number of keys is fixed, or comes first. */
+export async function runScript(redis: RedisLike, name: ScriptName, args: readonly (string | number)[]): Promise<unknown> {
+  // `defineCommand` above adds a method of that name, which the types cannot know.
+  const commands = redis as unknown as Record<ScriptName, (...given: (string | number)[]) => Promise<unknown>>;
+  try {
+    return await commands[name](...args);
+  } catch (error) {
+    throw redisError(error);
+  }
+}
+
+/** Runs commands; whatever Redis does to them is `backend_unavailable`, never an answer. */
+export async function withRedis<T>(work: () => Promise<T>): Promise<T> {
+  try {
+    return await work();
+  } catch (error) {
+    throw redisError(error);
+  }
+}
+
+export function redisError(error: unknown): StoaError {
+  if (error instanceof StoaError) return error;
+  return new StoaError('backend_unavailable', `Redis does not answer: ${messageOf(error)}.`, { fix: 'Check that the server runs and can be reached.', cause: error });
+}
+
+/**
+ * The seed's names, to the byte. On a cluster the part that keys must share to lie on one node
+ * stands in braces: `room:{id}:messages` with the braces in the name.
+ */
+export class RedisKeys {
+  readonly #isCluster: boolean;
+
+  constructor(isCluster: boolean) {
+    this.#isCluster = isCluster;
+  }
+
+  #tag(id: string): string {
+    return this.#isCluster ? `{${id}}` : id;
+  }
+
+  messages(roomId: string): string {
+    return `room:${this.#tag(roomId)}:messages`;
+  }
+
+  /** The room's newest time, so that a deleted message's time is not given out again. */
+  roomClock(roomId: string): string {
+    return `room:${this.#tag(roomId)}:clock`;
+  }
+
+  /** The running total, on its way to PostgreSQL. */
+  roomCount(roomId: string): string {
+    return `room:${this.#tag(roomId)}:count`;
+  }
+
+  thread(roomId: string, rootId: string): string {
+    return `room:${this.#tag(roomId)}:thread:${rootId}`;
+  }
+
+  inbox(agentId: string): string {
+    return `dm:${this.#tag(agentId)}:inbox`;
+  }
+
+  inboxClock(agentId: string): string {
+    return `dm:${this.#tag(agentId)}:clock`;
+  }
+
+  acknowledged(agentId: string): string {
+    return `dm:${this.#tag(agentId)}:acked`;
+  }
+
+  word(word: string): string {
+    return `search:words:${word}`;
+  }
+
+  nonce(agentId: string, nonce: string): string {
+    return `nonce:${agentId}:${nonce}`;
+  }
+
+  /** The seed's name with the endpoint in it, so that one busy endpoint does not use up another's budget. */
+  rate(scope: 'ip' | 'agent', subject: string, endpoint: string, windowSeconds: number): string {
+    return `ratelimit:${scope}:${subject}:${endpoint}:${windowSeconds}`;
+  }
+
+  bytes(agentId: string): string {
+    return `msgbytes:${agentId}`;
+  }
+
+  violations(address: string): string {
+    return `violations:ip:${address}`;
+  }
+
+  blocked(address: string): string {
+    return `${blockedPrefix}${address}`;
+  }
+}
+
+export const blockedPrefix = 'blocked:ip:';

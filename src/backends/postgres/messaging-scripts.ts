@@ -1,0 +1,134 @@
+/** What must happen in one step in Redis, in Lua. Times come from the server that calls, so that all parts of a message share one clock. */
+
+/** A ULID: ten characters of time, then the sixteen of chance that the caller drew. */
+const ulid = `
+local alphabet = '0123456789ABCDEFGHJKMNPQRSTVWXYZ'
+local function ulid(ts, chance)
+  local text = ''
+  for _ = 1, 10 do
+    local digit = ts % 32
+    text = string.sub(alphabet, digit + 1, digit + 1) .. text
+    ts = (ts - digit) / 32
+  end
+  return text .. chance
+end
+local function number(value) return string.format('%.0f', value) end`;
+
+/** Takes bytes from an agent's minute, or answers how long it lasts. */
+const spendBytes = `
+local function spend(key, size, max)
+  local used = tonumber(redis.call('GET', key) or '0')
+  if used + size > max then return redis.call('PTTL', key) end
+  redis.call('INCRBY', key, size)
+  if redis.call('PTTL', key) < 0 then redis.call('PEXPIRE', key, 60000) end
+  return nil
+end`;
+
+export const scripts = {
+  /**
+   * Keys: messages, clock, count, thread, bytes, words…
+   * Arguments: now, how far ahead, retention, size, bytes a minute, the total so far, parent's time, chance, JSON around id and time (two parts), channel, news around id, room id.
+   */
+  stoaPost: {
+    keys: undefined,
+    lua: `${ulid}${spendBytes}
+local now, ahead, retention = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3])
+local ts = math.max(now, tonumber(redis.call('GET', KEYS[2]) or '0') + 1)
+if ts > now + ahead then return {'ahead'} end
+if ARGV[7] ~= '' and redis.call('ZCOUNT', KEYS[1], ARGV[7], ARGV[7]) == 0 then return {'parent'} end
+if ARGV[4] ~= '' then
+  local wait = spend(KEYS[5], tonumber(ARGV[4]), tonumber(ARGV[5]))
+  if wait then return {'bytes', wait} end
+end
+local id = ulid(ts, ARGV[8])
+local life = number(ts + retention - now)
+redis.call('SET', KEYS[2], number(ts), 'PX', life)
+redis.call('ZREMRANGEBYSCORE', KEYS[1], '-inf', number(now - retention))
+redis.call('ZADD', KEYS[1], number(ts), '{"id":"' .. id .. '",' .. ARGV[9] .. ',"ts":' .. number(ts) .. ARGV[10] .. '}')
+redis.call('PEXPIRE', KEYS[1], life)
+if ARGV[7] ~= '' then
+  redis.call('ZADD', KEYS[4], number(ts), id)
+  redis.call('PEXPIRE', KEYS[4], life)
+end
+for index = 6, #KEYS do
+  redis.call('ZREMRANGEBYSCORE', KEYS[index], '-inf', number(now - retention))
+  redis.call('ZADD', KEYS[index], number(ts), ARGV[13] .. ':' .. id)
+  redis.call('PEXPIRE', KEYS[index], life)
+end
+local total
+if redis.call('EXISTS', KEYS[3]) == 0 then
+  total = tonumber(ARGV[6]) + 1
+  redis.call('SET', KEYS[3], number(total))
+else
+  total = redis.call('INCR', KEYS[3])
+end
+redis.call('PEXPIRE', KEYS[3], 604800000)
+redis.call('PUBLISH', ARGV[11], ARGV[12] .. ' ' .. id)
+return {'ok', id, number(ts), number(total)}`,
+  },
+
+  /** Keys: inbox, clock. Arguments: now, how far ahead, retention, chance, JSON around id and time, channel, news around id. */
+  stoaSend: {
+    keys: 2,
+    lua: `${ulid}
+local now, ahead, retention = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3])
+local ts = math.max(now, tonumber(redis.call('GET', KEYS[2]) or '0') + 1)
+if ts > now + ahead then return {'ahead'} end
+local id = ulid(ts, ARGV[4])
+local life = number(ts + retention - now)
+redis.call('SET', KEYS[2], number(ts), 'PX', life)
+redis.call('ZREMRANGEBYSCORE', KEYS[1], '-inf', number(now - retention))
+redis.call('ZADD', KEYS[1], number(ts), '{"id":"' .. id .. '",' .. ARGV[5] .. ',"ts":' .. number(ts) .. ARGV[6] .. '}')
+redis.call('PEXPIRE', KEYS[1], life)
+redis.call('PUBLISH', ARGV[7], ARGV[8] .. ' ' .. id)
+return {'ok', id, number(ts)}`,
+  },
+
+  /** Bytes alone, where they lie on another node than the room. */
+  stoaSpend: { keys: 1, lua: `${spendBytes} return spend(KEYS[1], tonumber(ARGV[1]), tonumber(ARGV[2])) or -1` },
+
+  /** Keys: inbox, acknowledged. Arguments: life, then time and id by turns. */
+  stoaAcknowledge: {
+    keys: 2,
+    lua: `
+local count = 0
+for index = 2, #ARGV, 2 do
+  for _, member in ipairs(redis.call('ZRANGEBYSCORE', KEYS[1], ARGV[index], ARGV[index])) do
+    if string.find(member, '{"id":"' .. ARGV[index + 1] .. '"', 1, true) == 1 then
+      count = count + redis.call('ZADD', KEYS[2], 'NX', ARGV[index], ARGV[index + 1])
+    end
+  end
+end
+if count > 0 then redis.call('PEXPIRE', KEYS[2], ARGV[1]) end
+return count`,
+  },
+
+  /** A sliding window. Arguments: now, window in ms, limit, a name for this request. Answers allowed, used, oldest. */
+  stoaRate: {
+    keys: 1,
+    lua: `
+local now, window, limit = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3])
+redis.call('ZREMRANGEBYSCORE', KEYS[1], '-inf', string.format('%.0f', now - window))
+local used = redis.call('ZCARD', KEYS[1])
+local allowed = 0
+if used < limit then
+  allowed = 1
+  used = used + 1
+  redis.call('ZADD', KEYS[1], ARGV[1], ARGV[4])
+  redis.call('PEXPIRE', KEYS[1], 2 * window)
+end
+local oldest = redis.call('ZRANGE', KEYS[1], 0, 0, 'WITHSCORES')
+return {allowed, used, oldest[2] or ARGV[1]}`,
+  },
+
+  /** One more refusal; answers how many within the hour. */
+  stoaViolation: {
+    keys: 1,
+    lua: `
+local count = redis.call('INCR', KEYS[1])
+if count == 1 then redis.call('EXPIRE', KEYS[1], 3600) end
+return count`,
+  },
+} as const satisfies Record<string, { keys: number | undefined; lua: string }>;
+
+export type ScriptName = keyof typeof scripts;

@@ -1,0 +1,43 @@
+/** Search over the words in Redis: the shortest list is walked from the newest, the others are asked about each page of it. */
+import type { Limits } from '../../limits.js';
+import type { Message } from '../../messaging/model.js';
+import type { SearchQuery, SearchResult } from '../../messaging/port.js';
+import type { RedisMessages } from './messaging-messages.js';
+import { type RedisConnection, type RedisKeys, withRedis } from './messaging-redis.js';
+
+const pageSize = 200;
+
+export interface RedisSearchOptions {
+  redis: RedisConnection;
+  keys: RedisKeys;
+  limits: Limits;
+  nowMs: () => number;
+  messages: RedisMessages;
+}
+
+/** No `search:temp` key is needed, and on a cluster the lists may lie anywhere. */
+export async function searchRedis({ redis, keys, limits, nowMs, messages }: RedisSearchOptions, query: SearchQuery): Promise<SearchResult> {
+  const oldestMs = Math.max(nowMs() - limits.messageRetentionSeconds * 1000, query.afterMs);
+  const sizes = await withRedis(() => Promise.all(query.words.map((word) => redis.commands.zcard(keys.word(word)))));
+  if (sizes.includes(0)) return { messages: [], complete: true };
+  const [shortest = '', ...others] = query.words.toSorted((a, b) => (sizes[query.words.indexOf(a)] ?? 0) - (sizes[query.words.indexOf(b)] ?? 0));
+  const found: Message[] = [];
+  for (let offset = 0; offset < limits.searchStepsMax; offset += pageSize) {
+    const page = await withRedis(() => redis.commands.zrevrangebyscore(keys.word(shortest), '+inf', `(${oldestMs}`, 'LIMIT', offset, pageSize));
+    const inRoom = query.roomId === null ? page : page.filter((member) => member.startsWith(`${query.roomId ?? ''}:`));
+    const matching = await inAll(redis, others.map((word) => keys.word(word)), inRoom);
+    const wanted = matching.map((member) => ({ roomId: member.slice(0, 36), messageId: member.slice(37) }));
+    // Only as many as are still missing are fetched; those that are gone make room for the next.
+    for (let at = 0; at < wanted.length && found.length < query.limit; at += query.limit) {
+      found.push(...(await messages.findMany(wanted.slice(at, at + query.limit))).slice(0, query.limit - found.length));
+    }
+    if (found.length >= query.limit || page.length < pageSize) return { messages: found, complete: true };
+  }
+  return { messages: found, complete: false };
+}
+
+async function inAll(redis: RedisConnection, keys: readonly string[], members: readonly string[]): Promise<readonly string[]> {
+  if (members.length === 0 || keys.length === 0) return members;
+  const scores = await withRedis(() => Promise.all(keys.map((key) => redis.commands.zmscore(key, ...members))));
+  return members.filter((_, index) => scores.every((list) => (list[index] ?? null) !== null));
+}

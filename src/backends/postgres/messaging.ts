@@ -1,0 +1,317 @@
+/** Messaging on PostgreSQL and Redis: identities and rooms in the one, all that expires in the other. */
+import { randomUUID } from 'node:crypto';
+import type { Change } from '../../kernel/transaction.js';
+import type { Limits } from '../../limits.js';
+import type { Block, DirectMessage, Identity, IdentityKey, IdentityLink, Message, Room, Totals } from '../../messaging/model.js';
+import type {
+  HealthCheck,
+  KeptIdentity,
+  KeyRotation,
+  MessagingCapabilities,
+  MessagingPort,
+  NewDirectMessage,
+  NewIdentity,
+  NewMessage,
+  NewRoom,
+  NonceClaim,
+  Notice,
+  Page,
+  RateKey,
+  SearchQuery,
+  SearchResult,
+  Span,
+} from '../../messaging/port.js';
+import { messageOf } from '../../errors.js';
+import { refuse } from '../../messaging/refusals.js';
+import type { RateDecision } from '../../messaging/sliding-windows.js';
+import { type PostgresSql, openPostgres, query } from './connection.js';
+import { RedisGuards } from './messaging-guards.js';
+import { PostgresIdentities } from './messaging-identities.js';
+import { RedisMessages } from './messaging-messages.js';
+import { type News, newsChannel, parseNews } from './messaging-news.js';
+import { type RedisConnection, RedisKeys, openRedis, withRedis } from './messaging-redis.js';
+import { PostgresRooms, RoomCounters } from './messaging-rooms.js';
+import { messagingSchema, migrateMessagingUp } from './messaging-schema.js';
+import { searchRedis } from './messaging-search.js';
+
+export interface PostgresMessagingOptions {
+  postgres: string;
+  /** One URL, or several of a cluster, separated by commas. */
+  redis: string;
+  limits: Limits;
+  nowMs: () => number;
+  /** Tells this server's change feed what happened, on whichever server. */
+  announce: (change: Change) => Promise<void>;
+  onError: (error: unknown, about: string) => void;
+}
+
+export async function openPostgresMessaging(options: PostgresMessagingOptions): Promise<PostgresMessaging> {
+  const sql = await openPostgres(new URL(options.postgres), { schema: messagingSchema });
+  try {
+    await migrateMessagingUp(sql);
+    const redis = await openRedis(options.redis, options.onError);
+    const durable = await isSynced(redis);
+    if (!durable) options.onError(new Error('Redis is not set to "appendfsync always"'), 'messages in Redis may be lost with its machine');
+    const messaging = new PostgresMessaging(sql, redis, durable, options);
+    await messaging.start();
+    return messaging;
+  } catch (error) {
+    await sql.end({ timeout: 1 });
+    throw error;
+  }
+}
+
+/** Whether every write is on Redis's disk before it answers. A server that hides its settings counts as not. */
+async function isSynced({ commands }: RedisConnection): Promise<boolean> {
+  try {
+    const [append, sync] = await Promise.all([commands.config('GET', 'appendonly'), commands.config('GET', 'appendfsync')]);
+    return String(append).includes('yes') && String(sync).includes('always');
+  } catch {
+    return false;
+  }
+}
+
+export class PostgresMessaging implements MessagingPort {
+  readonly capabilities: MessagingCapabilities;
+  readonly #sql: PostgresSql;
+  readonly #redis: RedisConnection;
+  readonly #options: PostgresMessagingOptions;
+  readonly #keys: RedisKeys;
+  readonly #identities: PostgresIdentities;
+  readonly #rooms: PostgresRooms;
+  readonly #counters: RoomCounters;
+  readonly #messages: RedisMessages;
+  readonly #guards: RedisGuards;
+  readonly #listeners = new Set<(notice: Notice) => void>();
+
+  constructor(sql: PostgresSql, redis: RedisConnection, durable: boolean, options: PostgresMessagingOptions) {
+    const { limits, nowMs, onError } = options;
+    this.#sql = sql;
+    this.#redis = redis;
+    this.#options = options;
+    this.#keys = new RedisKeys(redis.isCluster);
+    this.#identities = new PostgresIdentities(sql, nowMs);
+    this.#rooms = new PostgresRooms(sql, nowMs);
+    this.#counters = new RoomCounters(this.#rooms, onError);
+    this.#messages = new RedisMessages({ redis, keys: this.#keys, limits, nowMs, channel: newsChannel, origin: randomUUID() });
+    this.#guards = new RedisGuards(redis, this.#keys, limits, nowMs);
+    this.capabilities = {
+      oneCommit: false,
+      durable,
+      joinsCommits: false,
+      sharedStore: true,
+      about: 'Messages are as durable as Redis is configured to be; counters in PostgreSQL follow right after; the change feed of each server gets them as news, so that what happens while its connection to Redis is down is not in it.',
+    };
+  }
+
+  /** News from all servers, and the totals that a server left behind which ended before PostgreSQL had them. */
+  async start(): Promise<void> {
+    const { subscriber } = this.#redis;
+    subscriber.on('message', (_channel: string, text: string) => this.#onNews(parseNews(text)));
+    // A connection that was lost and is back may have missed something.
+    subscriber.on('ready', () => this.#notify({ topic: 'all' }));
+    await withRedis(() => subscriber.subscribe(newsChannel));
+    await this.#catchUpCounters();
+  }
+
+  async #catchUpCounters(): Promise<void> {
+    for (const key of await this.#guards.scan('room:*:count')) {
+      const roomId = key.slice('room:'.length, -':count'.length).replaceAll(/[{}]/g, '');
+      const [total, clock] = await withRedis(() => Promise.all([this.#redis.commands.get(key), this.#redis.commands.get(this.#keys.roomClock(roomId))]));
+      if (total !== null) await this.#counters.record(roomId, Number(total), Number(clock ?? 0));
+    }
+  }
+
+  nowMs(): number {
+    return this.#options.nowMs();
+  }
+
+  // Identities
+
+  register(input: NewIdentity): Promise<{ identity: Identity; created: boolean }> {
+    return this.#identities.register(input);
+  }
+
+  keep(owner: string, make: () => KeptIdentity): Promise<{ identity: Identity; sealedSeed: string }> {
+    return this.#identities.keep(owner, make);
+  }
+
+  identity(id: string): Promise<Identity | undefined> {
+    return this.#identities.get(id);
+  }
+
+  identities(ids: readonly string[]): Promise<Map<string, Identity>> {
+    return this.#identities.many(ids);
+  }
+
+  updateProfile(id: string, profile: { name?: string | null; email?: string | null; proven?: true }): Promise<Identity | undefined> {
+    return this.#identities.updateProfile(id, profile);
+  }
+
+  rotateKey(rotation: KeyRotation): Promise<'rotated' | 'taken' | 'stale'> {
+    return this.#identities.rotateKey(rotation);
+  }
+
+  keys(id: string): Promise<IdentityKey[]> {
+    return this.#identities.keys(id);
+  }
+
+  link(id: string, link: IdentityLink | null): Promise<Identity | undefined> {
+    return this.#identities.link(id, link);
+  }
+
+  // Rooms
+
+  createRoom(room: NewRoom): Promise<Room> {
+    return this.#rooms.create(room);
+  }
+
+  room(id: string): Promise<Room | undefined> {
+    return this.#rooms.get(id);
+  }
+
+  rooms(ids: readonly string[]): Promise<Map<string, Room>> {
+    return this.#rooms.many(ids);
+  }
+
+  roomKeyHash(id: string): Promise<string | null> {
+    return this.#rooms.keyHash(id);
+  }
+
+  publicRooms(limit: number, offset: number): Promise<{ rooms: Room[]; total: number }> {
+    return this.#rooms.listPublic(limit, offset);
+  }
+
+  totals(): Promise<Totals> {
+    return this.#rooms.totals();
+  }
+
+  // Messages
+
+  async post(input: NewMessage): Promise<Message> {
+    const room = await this.#rooms.get(input.roomId);
+    if (room === undefined) throw refuse('roomUnknown');
+    const { message, total } = await this.#messages.post(input, room);
+    await this.#counters.record(room.id, total, this.nowMs());
+    return message;
+  }
+
+  messages(roomId: string, span: Span): Promise<Page<Message>> {
+    return this.#messages.read(roomId, span);
+  }
+
+  message(roomId: string, messageId: string): Promise<Message | undefined> {
+    return this.#messages.find(roomId, messageId);
+  }
+
+  thread(roomId: string, rootId: string, afterMs: number, limit: number): Promise<Page<Message>> {
+    return this.#messages.thread(roomId, rootId, afterMs, limit);
+  }
+
+  async deleteMessage(roomId: string, messageId: string): Promise<boolean> {
+    const room = await this.#rooms.get(roomId);
+    return room === undefined ? false : this.#messages.delete(room, messageId);
+  }
+
+  search(query: SearchQuery): Promise<SearchResult> {
+    const { limits, nowMs } = this.#options;
+    return searchRedis({ redis: this.#redis, keys: this.#keys, limits, nowMs, messages: this.#messages }, query);
+  }
+
+  /** Another server may have changed the room a moment ago. */
+  roomRevision(): undefined {
+    return undefined;
+  }
+
+  // Direct messages
+
+  send(message: NewDirectMessage): Promise<DirectMessage> {
+    return this.#messages.send(message);
+  }
+
+  inbox(agentId: string, span: Span): Promise<Page<DirectMessage>> {
+    return this.#messages.inbox(agentId, span);
+  }
+
+  pending(agentId: string, afterMs: number, limit: number): Promise<Page<DirectMessage>> {
+    return this.#messages.pending(agentId, afterMs, limit);
+  }
+
+  acknowledge(agentId: string, ids: readonly string[]): Promise<number> {
+    return this.#messages.acknowledge(agentId, ids);
+  }
+
+  // Guards
+
+  nonceUsed(agentId: string, nonce: string): Promise<boolean> {
+    return this.#guards.nonceUsed(agentId, nonce);
+  }
+
+  claimNonce(agentId: string, nonce: string): Promise<NonceClaim> {
+    return this.#guards.claimNonce(agentId, nonce);
+  }
+
+  takeRate(key: RateKey, limit: number, windowSeconds: number): Promise<RateDecision> {
+    return this.#guards.takeRate(key, limit, windowSeconds);
+  }
+
+  recordViolation(address: string): Promise<boolean> {
+    return this.#guards.recordViolation(address);
+  }
+
+  block(block: Block): Promise<void> {
+    return this.#guards.block(block);
+  }
+
+  blockOf(address: string): Promise<Block | undefined> {
+    return this.#guards.blockOf(address);
+  }
+
+  blocks(): Promise<Block[]> {
+    return this.#guards.blocks();
+  }
+
+  unblock(address: string): Promise<boolean> {
+    return this.#guards.unblock(address);
+  }
+
+  // News and health
+
+  subscribe(listener: (notice: Notice) => void): () => void {
+    this.#listeners.add(listener);
+    return () => this.#listeners.delete(listener);
+  }
+
+  #onNews(news: News | undefined): void {
+    if (news === undefined) return;
+    this.#notify(news.notice);
+    this.#options.announce(news.change).catch((error: unknown) => this.#options.onError(error, 'announcing a message in the change feed'));
+  }
+
+  #notify(notice: Notice): void {
+    for (const listener of this.#listeners) listener(notice);
+  }
+
+  async health(): Promise<{ postgres: HealthCheck; redis: HealthCheck }> {
+    const [postgres, redis] = await Promise.all([check(() => query(this.#sql, 'SELECT 1')), check(() => withRedis(() => this.#redis.commands.ping()))]);
+    return { postgres, redis };
+  }
+
+  async close(): Promise<void> {
+    this.#listeners.clear();
+    await this.#counters.close();
+    this.#redis.subscriber.disconnect();
+    this.#redis.commands.disconnect();
+    await this.#sql.end({ timeout: 5 });
+  }
+}
+
+async function check(work: () => Promise<unknown>): Promise<HealthCheck> {
+  const startedMs = performance.now();
+  try {
+    await work();
+    return { status: 'pass', latencyMs: performance.now() - startedMs };
+  } catch (error) {
+    return { status: 'fail', message: messageOf(error) };
+  }
+}
