@@ -15,7 +15,7 @@ const family = 'bench/items';
 const keysCount = 200_000;
 const valueBytes = 300;
 const inFlight = 64;
-const readTurns = 7;
+const readTurns = 11;
 /** Many short turns: a disk that others use too is quick and slow by the second. */
 const writeTurns = 61;
 const writeMs = 100;
