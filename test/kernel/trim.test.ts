@@ -43,11 +43,11 @@ describe.each(engines)('trimming on %s', (engine) => {
 
   it('takes the oldest until the feed fits its size', async () => {
     const { store } = await openStore({ engine, limits: { feedBytesMax: 1_000 } });
-    await announce(store, 300);
+    await announce(store, 160);
     await trimLogs(store);
     const kept = seqs(store);
-    expect(kept.at(-1)).toBe(300);
-    expect(kept).toEqual(Array.from({ length: kept.length }, (_, index) => 301 - kept.length + index));
+    expect(kept.at(-1)).toBe(160);
+    expect(kept).toEqual(Array.from({ length: kept.length }, (_, index) => 161 - kept.length + index));
     expect(kept.length).toBeGreaterThan(3);
     const sizeBytes = [...store.range(kernelFamilies.changes, {})].reduce((sum, { value }) => sum + value.length, 0);
     expect(sizeBytes).toBeLessThanOrEqual(1_000);
@@ -57,13 +57,13 @@ describe.each(engines)('trimming on %s', (engine) => {
   });
 
   it('takes the oldest until the redo log fits its size', async () => {
-    const { store } = await openStore({ engine, limits: { redoBytesMax: 20_000 } });
-    await announce(store, 300, 'x'.repeat(500));
-    expect(await trimLogs(store)).toBeGreaterThan(200);
+    const { store } = await openStore({ engine, limits: { redoBytesMax: 10_000 } });
+    await announce(store, 160, 'x'.repeat(500));
+    expect(await trimLogs(store)).toBeGreaterThan(120);
     const kept = lsns(store);
     expect(kept.at(-1)).toBe(store.lsn);
     expect(kept).toEqual(Array.from({ length: kept.length }, (_, index) => store.lsn + 1 - kept.length + index));
-    expect(store.redoExtent().sizeBytes).toBeLessThanOrEqual(20_000);
+    expect(store.redoExtent().sizeBytes).toBeLessThanOrEqual(10_000);
     expect(store.redoExtent().first).toBe(kept[0]);
     await store.close();
   });
