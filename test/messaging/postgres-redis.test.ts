@@ -1,0 +1,232 @@
+import { randomUUID } from 'node:crypto';
+import { Redis } from 'ioredis';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { openPostgres } from '../../src/backends/postgres/connection.js';
+import { migrateMessagingDown, migrateMessagingUp, messagingSchema } from '../../src/backends/postgres/messaging-schema.js';
+import type { TestServer } from '../servers/child.js';
+import { start as startPostgres } from '../servers/postgres.js';
+import { start as startRedis, startCluster } from '../servers/redis.js';
+import { noteServer, sharedPostgres } from '../servers/shared.js';
+import { Desk, Stream, roomy } from './kit.js';
+
+let redis: TestServer;
+
+beforeAll(async () => {
+  redis = await startRedis();
+  await noteServer(redis.describe);
+});
+afterAll(() => redis.stop());
+
+function open(messaging: string, redisUrl: string): Promise<Desk> {
+  return Desk.open({ limits: roomy, messaging, redis: redisUrl, onError: () => undefined });
+}
+
+/** Tries until it holds: servers take a moment to go and to come back. */
+async function until(holds: () => Promise<boolean>): Promise<void> {
+  while (!(await holds())) await new Promise((resolve) => setTimeout(resolve, 50));
+}
+
+describe('the stored layout', () => {
+  it('has the seed\'s tables, constraints and indexes, and its room', async () => {
+    const { url } = await sharedPostgres();
+    const sql = await openPostgres(new URL(url), { schema: messagingSchema });
+    try {
+      await migrateMessagingUp(sql);
+      await migrateMessagingUp(sql);
+      const columns = await sql.unsafe<{ table_name: string; column_name: string; data_type: string; is_nullable: string }[]>(
+        `SELECT table_name, column_name, data_type, is_nullable FROM information_schema.columns WHERE table_schema = 'messaging' AND table_name IN ('agents', 'rooms') ORDER BY table_name, ordinal_position`,
+      );
+      expect(columns.map(({ table_name, column_name, data_type, is_nullable }) => `${table_name}.${column_name} ${data_type} ${is_nullable}`)).toEqual([
+        'agents.id uuid NO',
+        'agents.public_key text NO',
+        'agents.name text YES',
+        'agents.email text YES',
+        'agents.created_at timestamp with time zone NO',
+        'agents.updated_at timestamp with time zone NO',
+        'rooms.id uuid NO',
+        'rooms.name text NO',
+        'rooms.is_private boolean NO',
+        'rooms.key_hash text YES',
+        'rooms.created_by uuid YES',
+        'rooms.created_at timestamp with time zone NO',
+        'rooms.last_active_at timestamp with time zone NO',
+        'rooms.message_count bigint NO',
+      ]);
+      const indexes = await sql.unsafe<{ indexname: string }[]>(`SELECT indexname FROM pg_indexes WHERE schemaname = 'messaging' AND tablename IN ('agents', 'rooms') ORDER BY 1`);
+      expect(indexes.map(({ indexname }) => indexname)).toEqual(['agents_pkey', 'agents_public_key_key', 'idx_agents_created_at', 'idx_rooms_is_private', 'idx_rooms_last_active', 'idx_rooms_name', 'rooms_pkey']);
+      const rooms = await sql.unsafe<{ id: string; name: string; created_by: null }[]>('SELECT id, name, created_by FROM rooms');
+      expect([...rooms]).toEqual([{ id: '00000000-0000-0000-0000-000000000001', name: 'global', created_by: null }]);
+      await migrateMessagingDown(sql);
+      const left = await sql.unsafe<{ table_name: string }[]>(`SELECT table_name FROM information_schema.tables WHERE table_schema = 'messaging' AND table_name <> 'stoa_migrations'`);
+      expect([...left]).toEqual([]);
+      await migrateMessagingUp(sql);
+    } finally {
+      await sql.end();
+    }
+  });
+
+  it('has the seed\'s keys of the seed\'s types, each with a time to live', async () => {
+    const client = new Redis(redis.url);
+    await client.flushall();
+    const desk = await open((await sharedPostgres()).url, redis.url);
+    try {
+      const [ann, bob] = [await desk.agent(), await desk.agent()];
+      const room = await desk.room(ann);
+      const nonce = randomUUID();
+      const body = JSON.stringify({ body: 'Hello seed layout' });
+      const posted = (await desk.ask('POST', `/room/${room}`, { raw: body, headers: ann.headers(body, { nonce }) })).json;
+      await ann.ask('POST', `/dm/${bob.id}`, { body: { body: 'b3BhcXVl' } });
+      const types = async (...keys: string[]) => Promise.all(keys.map((key) => client.type(key)));
+      expect(await types(`room:${room}:messages`, `dm:${bob.id}:inbox`, 'search:words:layout', `nonce:${ann.id}:${nonce}`, `msgbytes:${ann.id}`, `ratelimit:agent:${ann.id}:post:60`)).toEqual(['zset', 'zset', 'zset', 'string', 'string', 'zset']);
+      const [member, score] = await client.zrange(`room:${room}:messages`, '0', '-1', 'WITHSCORES');
+      expect(Number(score)).toBe(posted.ts);
+      expect(JSON.parse(member as string)).toMatchObject({ id: posted.id, room_id: room, from: ann.id, body: 'Hello seed layout', ts: posted.ts, sig: expect.any(String) });
+      expect(await client.zrange('search:words:hello', '0', '-1')).toEqual([`${room}:${posted.id}`]);
+      expect(await client.get(`msgbytes:${ann.id}`)).toBe('17');
+      expect(await client.get(`nonce:${ann.id}:${nonce}`)).toBe('1');
+      const keys = await client.keys('*');
+      const lives = await Promise.all(keys.map(async (key) => [key, await client.pttl(key)] as const));
+      expect(lives.filter(([, life]) => life <= 0)).toEqual([]);
+      const dayMs = 24 * 3_600_000;
+      const life = new Map(lives);
+      expect(life.get(`room:${room}:messages`)).toBeGreaterThan(dayMs - 60_000);
+      expect(life.get(`room:${room}:messages`)).toBeLessThanOrEqual(dayMs);
+      expect(life.get(`nonce:${ann.id}:${nonce}`)).toBeLessThanOrEqual(180_000);
+      expect(life.get(`msgbytes:${ann.id}`)).toBeLessThanOrEqual(60_000);
+    } finally {
+      client.disconnect();
+      await desk.close();
+    }
+  });
+});
+
+describe('several servers on one pair', () => {
+  it('accept a signed request once between them, keep one order, and hear each other', async () => {
+    const { url } = await sharedPostgres();
+    const desks = await Promise.all([open(url, redis.url), open(url, redis.url)]);
+    const [one, two] = desks as [Desk, Desk];
+    try {
+      const ann = await one.agent();
+      const room = await one.room(ann);
+      const stream = await Stream.open(`${two.url}/room/${room}/stream`);
+      await stream.until(1, ({ events }) => events);
+      const body = JSON.stringify({ body: 'once' });
+      const headers = ann.headers(body);
+      const copies = await Promise.all(Array.from({ length: 50 }, (_, index) => (index % 2 === 0 ? one : two).ask('POST', `/room/${room}`, { raw: body, headers })));
+      expect(copies.filter(({ status }) => status === 201)).toHaveLength(1);
+      await stream.until(1);
+      const posts = await Promise.all(
+        Array.from({ length: 60 }, (_, index) => {
+          const raw = JSON.stringify({ body: `n${index}` });
+          return (index % 2 === 0 ? one : two).ask('POST', `/room/${room}`, { raw, headers: ann.headers(raw) });
+        }),
+      );
+      const times = posts.map(({ json }) => json.ts as number);
+      expect(new Set(times).size).toBe(60);
+      await stream.until(61);
+      expect(stream.messages.slice(1).map(({ data }) => data.ts)).toEqual(times.toSorted((a, b) => a - b));
+      stream.close();
+      const counts = await Promise.all(desks.map(async (desk) => (await desk.ask('GET', '/channels')).json.channels.find(({ id }: { id: string }) => id === room).message_count));
+      expect(counts).toEqual([61, 61]);
+    } finally {
+      await Promise.all(desks.map((desk) => desk.close()));
+    }
+  });
+});
+
+describe('a database that is away', () => {
+  it('Redis: signed calls and writes are 503, nothing is accepted, and it comes back by itself', async () => {
+    const own = await startRedis();
+    const port = new URL(own.url).port;
+    const desk = await open((await sharedPostgres()).url, own.url);
+    try {
+      const ann = await desk.agent();
+      const room = await desk.room(ann);
+      await ann.post(room, 'before');
+      await own.stop();
+      for (const answer of [await ann.ask('POST', `/room/${room}`, { body: { body: 'lost' } }), await ann.ask('GET', '/dm'), await desk.ask('GET', '/health')]) expect(answer.status).toBe(503);
+      const back = await startRedis(['--port', port]);
+      try {
+        await until(async () => (await desk.ask('GET', '/health')).status === 200);
+        await ann.post(room, 'after');
+        const { messages } = (await desk.ask('GET', `/room/${room}`)).json;
+        expect(messages.map(({ body }: { body: string }) => body)).toEqual(['after']);
+      } finally {
+        await back.stop();
+      }
+    } finally {
+      await desk.close();
+    }
+  });
+
+  it('PostgreSQL: rooms that are known are read on, signed calls are 503, counters catch up', async () => {
+    const own = await startPostgres();
+    const desk = await open(own.url, redis.url);
+    try {
+      const ann = await desk.agent();
+      const room = await desk.room(ann);
+      await ann.post(room, 'known');
+      await own.stop();
+      const read = await desk.ask('GET', `/room/${room}`);
+      expect([read.status, read.json?.messages[0].body]).toEqual([200, 'known']);
+      expect((await ann.ask('POST', `/room/${room}`, { body: { body: 'x' } })).status).toBe(503);
+      expect((await desk.ask('GET', '/channels')).status).toBe(503);
+      expect((await desk.ask('GET', '/health')).json.checks).toMatchObject({ postgres: { status: 'fail' }, redis: { status: 'pass' } });
+    } finally {
+      await desk.close();
+    }
+  });
+
+  it('counters that a server left behind are brought to PostgreSQL by the next one', async () => {
+    const { url } = await sharedPostgres();
+    const first = await open(url, redis.url);
+    const ann = await first.agent();
+    const room = await first.room(ann);
+    await ann.post(room, 'one');
+    await ann.post(room, 'two');
+    await first.close();
+    const sql = await openPostgres(new URL(url), { schema: messagingSchema });
+    await sql.unsafe('UPDATE rooms SET message_count = 0');
+    await sql.end();
+    const second = await open(url, redis.url);
+    try {
+      const { channels } = (await second.ask('GET', '/channels')).json;
+      expect(channels.find(({ id }: { id: string }) => id === room).message_count).toBe(2);
+    } finally {
+      await second.close();
+    }
+  });
+});
+
+describe('a Redis cluster of three masters', () => {
+  it('takes posts, threads, search, direct messages, streams and limits', async () => {
+    const cluster = await startCluster();
+    await noteServer(cluster.describe);
+    const desk = await open((await sharedPostgres()).url, cluster.url);
+    try {
+      const [ann, bob] = [await desk.agent(), await desk.agent()];
+      const room = await desk.room(ann);
+      const stream = await Stream.open(`${desk.url}/room/${room}/stream`);
+      await stream.until(1, ({ events }) => events);
+      const root = await ann.post(room, 'clustered words here');
+      await bob.post(room, 'clustered answer', { pid: root.id });
+      await stream.until(2);
+      stream.close();
+      expect((await desk.ask('GET', `/room/${room}/${root.id}/thread`)).json.messages).toHaveLength(2);
+      expect((await desk.ask('GET', '/find?q=words+clustered')).json.results.map(({ id }: { id: string }) => id)).toEqual([root.id]);
+      expect((await desk.ask('GET', '/find?q=clustered')).json.results).toHaveLength(2);
+      const direct = (await ann.ask('POST', `/dm/${bob.id}`, { body: { body: 'hi' } })).json;
+      expect((await bob.ask('POST', '/dm/ack', { body: { ids: [direct.id] } })).json).toEqual({ acknowledged: 1 });
+      expect((await bob.ask('GET', '/dm')).json.messages).toHaveLength(1);
+      const body = JSON.stringify({ body: 'once' });
+      const headers = ann.headers(body);
+      const copies = await Promise.all(Array.from({ length: 20 }, () => desk.ask('POST', `/room/${room}`, { raw: body, headers })));
+      expect(copies.filter(({ status }) => status === 201)).toHaveLength(1);
+      await ann.ask('DELETE', `/room/${room}/${root.id}`);
+      expect((await desk.ask('GET', '/find?q=words+clustered')).json.results).toEqual([]);
+    } finally {
+      await desk.close();
+      await cluster.stop();
+    }
+  });
+});
