@@ -2,7 +2,8 @@
 import type { Check } from '../../kernel/doctor.js';
 import type { Kernel } from '../../kernel/kernel.js';
 import { registryChecks } from './doctor-registry.js';
+import { workspaceChecks } from './doctor-workspaces.js';
 
 export function embeddedChecks(kernel: Kernel): Check[] {
-  return [...registryChecks(kernel)];
+  return [...registryChecks(kernel), ...workspaceChecks];
 }
