@@ -94,7 +94,7 @@ function readPem(path: string): Buffer {
 
 /** A setting that nothing follows yet must not look as if it did. */
 function refuseMissingBackends(config: Config): void {
-  for (const name of ['backend', 'datastore', 'workspaces', 'messaging'] as const) {
+  for (const name of ['backend', 'datastore', 'messaging'] as const) {
     const url = config[name];
     if (url === null || url === 'embedded') continue;
     throw new StoaError('unsupported', `This version keeps everything in its own directory; ${name} cannot be ${new URL(url).protocol.slice(0, -1)}.`, { fix: `Leave ${name} away.` });
