@@ -5,7 +5,7 @@ import { connect } from 'node:net';
 import { join } from 'node:path';
 import { type Bench, byTurns } from './frame.js';
 
-const program = join(process.cwd(), 'dist', 'cli', 'main.js');
+const program = join(process.cwd(), 'bundle', 'main.js');
 
 export const startupBench: Bench = {
   name: 'startup',
