@@ -85,6 +85,16 @@ export interface AccessRead {
   readonly agents: readonly string[];
 }
 
+/** Some reads could not be added up, the others were: only these may be handed over again. */
+export class PartlyRecorded extends Error {
+  constructor(
+    readonly unrecorded: readonly AccessRead[],
+    cause: unknown,
+  ) {
+    super(`${unrecorded.length} documents keep their count of reads for now.`, { cause });
+  }
+}
+
 export interface ClearStep {
   deleted: number;
   /** The last key that the step looked at; null when the namespace has no more. */
@@ -120,7 +130,10 @@ export interface DataStorePort {
   listNamespaces(user: string, after: string | null, limit: number): MaybePromise<NamespaceSummary[]>;
   /** Removes the next documents of a namespace in one commit; the last step forgets its agents. */
   clearStep(scope: Scope, after: string | null, limit: number): Promise<ClearStep>;
-  /** Adds up counted reads. It never changes anything else, and skips documents that are gone. */
+  /**
+   * Adds up counted reads. It never changes anything else, and skips documents that are gone. It
+   * fails as a whole, or with `PartlyRecorded` where the others were added.
+   */
   recordAccess(reads: readonly AccessRead[]): Promise<void>;
   /** Every document of every user, expired ones left out, in an order that allows to go on later. */
   exportPage(after: string | null, limit: number): Promise<ExportPage>;

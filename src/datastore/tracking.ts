@@ -1,5 +1,5 @@
 /** Counted reads: added up in memory, written in batches, never in the way of the read itself. */
-import type { AccessRead, DataStorePort } from './port.js';
+import { type AccessRead, type DataStorePort, PartlyRecorded } from './port.js';
 import type { DocumentRecord, Scope } from './model.js';
 import { laterTime, timeOfMs } from './times.js';
 
@@ -141,15 +141,20 @@ export class AccessTracker {
     this.#handedOver = batch;
     const tallies = [...batch.entries()];
     for (let start = 0; start < tallies.length; start += batchMax) {
-      const step = tallies.slice(start, start + batchMax).filter(([id]) => batch.has(id));
+      const step = tallies
+        .slice(start, start + batchMax)
+        .filter(([id]) => batch.has(id))
+        .map(([id, tally]) => ({ id, tally, read: accessRead(tally) }));
       try {
-        await this.#options.port.recordAccess(step.map(([, tally]) => accessRead(tally)));
+        await this.#options.port.recordAccess(step.map(({ read }) => read));
       } catch (error) {
-        for (const [id, tally] of tallies.slice(start)) this.#takeBack(id, tally, batch);
-        this.#options.onError(error);
+        const failure = error instanceof PartlyRecorded ? error : new PartlyRecorded(step.map(({ read }) => read), error);
+        for (const { id, tally, read } of step) if (failure.unrecorded.includes(read)) this.#takeBack(id, tally, batch);
+        for (const [id, tally] of tallies.slice(start + batchMax)) this.#takeBack(id, tally, batch);
+        this.#options.onError(failure.cause);
         return;
       }
-      if (this.#exact) for (const [id] of step) batch.delete(id);
+      if (this.#exact) for (const { id } of step) batch.delete(id);
     }
   }
 

@@ -1,6 +1,7 @@
 /** What goes wrong between the data store and DynamoDB, on an emulator behind a proxy that makes it go wrong. */
 import { afterAll, afterEach, beforeAll, expect, test } from 'vitest';
 import { type DynamodbDataStore, openDynamodbDataStore } from '../../src/backends/dynamodb/datastore.js';
+import { documentId } from '../../src/datastore/document-id.js';
 import { DataService } from '../../src/datastore/service.js';
 import { operatorCaller } from '../../src/identity/caller.js';
 import { type Limits, limitsWith } from '../../src/limits.js';
@@ -108,6 +109,23 @@ test('a write whose answer was lost happens once (emulator)', async () => {
   expect(await data.set(caller, 'lost', 'count', 9, { ifVersion: 2 })).toMatchObject({ version: 3 });
   expect(lost).toBe(2);
   expect(await data.getEntry(caller, 'lost', 'count')).toMatchObject({ value: 9, version: 3 });
+});
+
+test('reads are counted once, also when only some of them could be written (emulator)', async () => {
+  const errors: unknown[] = [];
+  const first = await open({ backendAttemptsMax: 2, backendInFlightMax: 2 });
+  const data = new DataService({ port: first.port, limits: first.limits, onError: (error) => errors.push(error) });
+  const keys = Array.from({ length: 8 }, (_, index) => `k${index}`);
+  await data.setMany(caller, 'partly', Object.fromEntries(keys.map((key) => [key, 1])));
+  await data.getMany(caller, 'partly', keys);
+  const failing = documentId('user-1', 'partly', 'k4');
+  proxy.intercept = ({ target, body }) => (operationOf(target) === 'UpdateItem' && body.includes(failing) ? refusal('ThrottlingException') : undefined);
+  await data.tracker.flush();
+  expect(errors).toMatchObject([{ code: 'backend_unavailable' }]);
+  proxy.intercept = () => undefined;
+  await data.tracker.flush();
+  const counts = (await first.port.getMany({ user: 'user-1', namespace: 'partly' }, keys)).map((record) => record?.accessCount);
+  expect(counts).toEqual(keys.map(() => 1));
 });
 
 test('lists never scan the table (emulator)', async () => {

@@ -7,7 +7,7 @@ import { compareCodePoints } from '../../datastore/code-point-order.js';
 import { laterTime } from '../../datastore/times.js';
 import { StoaError } from '../../errors.js';
 import type { Limits } from '../../limits.js';
-import { chunksOf, mapInFlight } from '../in-flight.js';
+import { chunksOf, mapInFlight, recordEach } from '../in-flight.js';
 import { NamespaceAgents } from '../namespace-agents.js';
 import { backOff, contended } from '../retries.js';
 import { recordAccess } from './access.js';
@@ -139,7 +139,7 @@ export class DynamodbDataStore implements DataStorePort {
   }
 
   async recordAccess(reads: readonly AccessRead[]): Promise<void> {
-    await mapInFlight(reads, this.#limits.backendInFlightMax, (read) => recordAccess(this.#client, this.#tables.documents, read));
+    await recordEach(reads, this.#limits.backendInFlightMax, (read) => recordAccess(this.#client, this.#tables.documents, read));
     for (const { scope, agents } of reads) await this.#agents.seen(scope, agents);
   }
 

@@ -8,7 +8,7 @@ import type { AccessRead, BatchResult, ClearStep, DataCapabilities, DataStorePor
 import { expiryOfMs, laterTime } from '../../datastore/times.js';
 import { StoaError } from '../../errors.js';
 import type { Limits } from '../../limits.js';
-import { chunksOf, mapInFlight } from '../in-flight.js';
+import { chunksOf, mapInFlight, recordEach } from '../in-flight.js';
 import { NamespaceAgents } from '../namespace-agents.js';
 import { backOff, contended } from '../retries.js';
 import { recordAccess } from './access.js';
@@ -153,13 +153,13 @@ export class FirestoreDataStore implements DataStorePort {
   }
 
   async recordAccess(reads: readonly AccessRead[]): Promise<void> {
-    for (const chunk of chunksOf(reads, documentsPerRequest)) {
-      const seen = await this.#getAll(chunk.map(({ scope, key }) => nameOf(scope, key)));
-      const pairs = chunk.map((read, index) => ({ read, snapshot: seen[index] }));
-      await mapInFlight(pairs, this.#limits.backendInFlightMax, async ({ read, snapshot }) => {
-        if (snapshot !== undefined) await recordAccess(this.#documents, this.#values, this.#limits, read, snapshot);
-      });
-    }
+    const seen = new Map<AccessRead, Snapshot | undefined>();
+    const snapshots = await this.#getAll(reads.map(({ scope, key }) => nameOf(scope, key)));
+    for (const [index, read] of reads.entries()) seen.set(read, snapshots[index]);
+    await recordEach(reads, this.#limits.backendInFlightMax, async (read) => {
+      const snapshot = seen.get(read);
+      if (snapshot !== undefined) await recordAccess(this.#documents, this.#values, this.#limits, read, snapshot);
+    });
     for (const { scope, agents } of reads) await this.#agents.seen(scope, agents);
   }
 
