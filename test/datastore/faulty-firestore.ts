@@ -13,6 +13,8 @@ export class FaultyFirestore {
   #failures: { status: number; message: string; left: number } | undefined;
   /** Requests that went through to the server and whose answer is then lost, as many as this. */
   answersLost = 0;
+  /** Runs once, right before the next commit reaches the server. */
+  beforeCommit: (() => Promise<void>) | undefined;
 
   constructor(firestore: DriverFirestore) {
     this.#firestore = firestore;
@@ -61,6 +63,11 @@ export class FaultyFirestore {
     if (failures !== undefined && failures.left > 0) {
       failures.left -= 1;
       throw grpcError(failures.status, failures.message);
+    }
+    if (isCommit && this.beforeCommit !== undefined) {
+      const { beforeCommit } = this;
+      this.beforeCommit = undefined;
+      await beforeCommit();
     }
     const answer = await call();
     if (isCommit && this.answersLost > 0) {

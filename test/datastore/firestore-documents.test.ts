@@ -171,3 +171,17 @@ describe('what goes wrong on the way to Firestore (emulator)', () => {
     expect(await data.getEntry(caller, 'lost', 'count')).toMatchObject({ value: 2, version: 2 });
   });
 });
+
+describe('clearing while others work (emulator)', () => {
+  test('what is touched between look and deletion is deleted all the same, and what is gone is not counted', async () => {
+    await data.setMany(caller, 'cleared', { a: 1, b: 2, c: 3 });
+    // The first commit of the clear finds one document changed and another one gone.
+    faulty.beforeCommit = async () => {
+      const documents = server.firestore.collection(collectionName);
+      await documents.doc(documentId('user_123', 'cleared', 'a')).update({ accessCount: 7 });
+      await documents.doc(documentId('user_123', 'cleared', 'b')).delete();
+    };
+    expect(await data.clear(caller, 'cleared')).toBe(2);
+    expect((await data.listKeys(caller, 'cleared')).items).toEqual([]);
+  });
+});

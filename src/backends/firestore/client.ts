@@ -68,6 +68,11 @@ export function loadDriver(): Promise<FirestoreDriver> {
   return importOptional<FirestoreDriver>('@google-cloud/firestore');
 }
 
+/** Holds as long as nobody touched the document since it was seen. */
+export function conditionOf(snapshot: Snapshot | undefined): { lastUpdateTime?: UpdateTime } {
+  return snapshot?.updateTime === undefined ? {} : { lastUpdateTime: snapshot.updateTime };
+}
+
 /** The statuses of gRPC that are told apart. */
 export const grpc = { unknown: 2, invalidArgument: 3, deadlineExceeded: 4, notFound: 5, alreadyExists: 6, permissionDenied: 7, resourceExhausted: 8, failedPrecondition: 9, aborted: 10, internal: 13, unavailable: 14, unauthenticated: 16 } as const;
 

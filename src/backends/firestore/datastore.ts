@@ -12,7 +12,8 @@ import { chunksOf, mapInFlight, recordEach } from '../in-flight.js';
 import { NamespaceAgents } from '../namespace-agents.js';
 import { backOff, contended } from '../retries.js';
 import { recordAccess } from './access.js';
-import { type Batch, type Collection, type FieldValues, type Fields, type Firestore, type Query, type Snapshot, grpc, isStatus, loadDriver, request, terminate } from './client.js';
+import { type Batch, type Collection, type FieldValues, type Fields, type Firestore, type Query, type Snapshot, conditionOf, grpc, isStatus, loadDriver, request, terminate } from './client.js';
+import { deleteAll, deleteUnchanged } from './deletions.js';
 import { documentBytes, fromFields, isLiveDocument, isOf, nameOf, optionalFields, scopeOf, summaryFields, toFields, toName, toSummary, valueBytesMax } from './documents.js';
 
 export interface FirestoreOptions {
@@ -145,11 +146,11 @@ export class FirestoreDataStore implements DataStorePort {
   }
 
   async clearStep(scope: Scope, after: string | null, limit: number): Promise<ClearStep> {
-    const page = await this.#snapshots(this.#ordered(scope, { prefix: '', after }).select('key', 'expiresAt').limit(limit));
-    const deleted = await this.#deleteUnchanged(page);
+    const page = await this.#snapshots(this.#ordered(scope, { prefix: '', after }).select('userId', 'namespace', 'key', 'expiresAt').limit(limit));
+    const deleted = await deleteAll(this.#firestore, this.#limits, page);
     const isLast = page.length < limit;
     if (isLast) await this.#agents.forget(scope);
-    return { deleted, after: isLast ? null : String(page.at(-1)?.data()?.['key']) };
+    return { deleted: deleted.filter((snapshot) => isLiveDocument(snapshot.data() ?? {}, this.#nowMs())).length, after: isLast ? null : String(page.at(-1)?.data()?.['key']) };
   }
 
   async recordAccess(reads: readonly AccessRead[]): Promise<void> {
@@ -195,7 +196,7 @@ export class FirestoreDataStore implements DataStorePort {
   async sweepExpired(limit: number): Promise<number> {
     const now = expiryOfMs(this.#nowMs());
     const expired = await this.#snapshots(this.#documents.where('expiresAt', '<=', now).orderBy('expiresAt').select('expiresAt').limit(limit));
-    const swept = await mapInFlight(expired, this.#limits.backendInFlightMax, (snapshot) => this.#deleteOne(snapshot));
+    const swept = await mapInFlight(expired, this.#limits.backendInFlightMax, (snapshot) => deleteUnchanged(this.#limits, snapshot));
     return swept.filter(Boolean).length;
   }
 
@@ -329,39 +330,6 @@ export class FirestoreDataStore implements DataStorePort {
     return summary;
   }
 
-  /** All in one commit, as long as none was touched in between; then one by one, each as it is now. */
-  async #deleteUnchanged(snapshots: readonly Snapshot[]): Promise<number> {
-    if (snapshots.length === 0) return 0;
-    const commit = this.#firestore.batch();
-    for (const snapshot of snapshots) commit.delete(snapshot.ref, conditionOf(snapshot));
-    const live = (snapshot: Snapshot): boolean => isLiveDocument(snapshot.data() ?? {}, this.#nowMs());
-    try {
-      await request(this.#limits, () => commit.commit());
-      return snapshots.filter(live).length;
-    } catch (error) {
-      if (!isStatus(error, grpc.failedPrecondition, grpc.notFound, grpc.aborted)) throw error;
-    }
-    const deleted = await mapInFlight(snapshots, this.#limits.backendInFlightMax, (snapshot) => this.#deleteOne(snapshot, true));
-    return snapshots.filter((snapshot, index) => deleted[index] === true && live(snapshot)).length;
-  }
-
-  /** True where it was there and this call removed it. With `follows`, a document that changed is looked at again. */
-  async #deleteOne(snapshot: Snapshot, follows = false): Promise<boolean> {
-    let current = snapshot;
-    for (let attempts = 1; ; attempts += 1) {
-      try {
-        await request(this.#limits, () => current.ref.delete(conditionOf(current)));
-        return true;
-      } catch (error) {
-        if (!isStatus(error, grpc.failedPrecondition, grpc.notFound, grpc.aborted)) throw error;
-        if (!follows) return false;
-        if (attempts >= this.#limits.updateAttemptsMax) throw contended(String(current.data()?.['key']), attempts);
-      }
-      current = await request(this.#limits, () => snapshot.ref.get());
-      if (!current.exists) return false;
-    }
-  }
-
   *#commitChunks(documents: readonly (readonly [string, Fields])[]): Generator<(readonly [string, Fields])[]> {
     let chunk: (readonly [string, Fields])[] = [];
     let sizeBytes = 0;
@@ -390,10 +358,6 @@ export class FirestoreDataStore implements DataStorePort {
   async #removeAgents(scope: Scope): Promise<void> {
     await request(this.#limits, () => this.#namespace(scope).delete());
   }
-}
-
-function conditionOf(snapshot: Snapshot | undefined): { lastUpdateTime?: object } {
-  return snapshot?.updateTime === undefined ? {} : { lastUpdateTime: snapshot.updateTime };
 }
 
 /** Tells a write of ours from everybody else's, also when its answer was lost on the way. */
