@@ -158,6 +158,15 @@ export const limitDefinitions = {
   claimsWaitingMax: { default: 10_000, about: 'Claims that may wait at one time.' },
   workspaceStepRowsMax: { default: 500, about: 'Rows that a cascade, purge or re-keying handles in one transaction.' },
 
+  // MCP
+  mcpKeysMax: { default: 100, about: 'Keys that one recall reads.' },
+  mcpRoomsScannedMax: { default: 1_000, about: 'Most recently active rooms among which a name is looked up.' },
+  mcpSessionsMax: { default: 1_000, about: 'Sessions of MCP clients; beyond it the one that was idle longest ends.' },
+  mcpSessionsPerUserMax: { default: 100, about: 'Sessions of the MCP clients of one user; beyond it the one that was idle longest ends.' },
+  mcpSessionIdleSeconds: { default: 1_800, about: 'Time without a request after which the session of an MCP client ends.' },
+  mcpSubscriptionsMax: { default: 1_000, about: 'Resources to which one MCP client may be subscribed.' },
+  mcpResourcesListed: { default: 100, about: 'Resources on a page of a list.' },
+
   // Secrets
   secretBytesMax: { default: 16 * 1024, about: 'Bytes of one secret.' },
 } as const satisfies Record<string, LimitDefinition>;

@@ -57,6 +57,8 @@ export interface AppServices {
   readonly openApi: () => Record<string, unknown>;
   /** True from the moment that a stop began. */
   isStopping(): boolean;
+  /** Called when a stop begins, and waited for. */
+  onStop(callback: () => Promise<void>): void;
 }
 
 /**
@@ -98,6 +100,7 @@ export function createApp(stoa: Stoa, options: AppOptions = {}): FastifyInstance
     ...(options.tls === undefined ? { http: { maxHeaderSize: limits.headerBytesMax } } : { https: { ...options.tls, maxHeaderSize: limits.headerBytesMax } }),
   }) as FastifyInstance; // With and without TLS Fastify has two types; nothing here depends on which.
   let openApi: Record<string, unknown> | undefined;
+  const stops: (() => Promise<void>)[] = [];
   app.decorate('stoaServer', {
     stoa,
     groups,
@@ -107,6 +110,7 @@ export function createApp(stoa: Stoa, options: AppOptions = {}): FastifyInstance
     startedAtMs: Date.now(),
     openApi: () => (openApi ??= openApiOf(groups)),
     isStopping,
+    onStop: (callback) => stops.push(callback),
   });
   app.decorateRequest('caller', null);
   // Assigned by the pipeline before any handler runs.
@@ -135,12 +139,12 @@ export function createApp(stoa: Stoa, options: AppOptions = {}): FastifyInstance
     connections.add(socket);
     socket.once('close', () => connections.delete(socket));
   });
-  app.addHook('preClose', (done) => {
+  app.addHook('preClose', async () => {
     stopping = true;
     streams.stop();
     // Node counts a connection that has asked nothing yet as busy and would wait for it.
     for (const socket of connections) if (socket.bytesRead === 0) socket.destroy();
-    done();
+    await Promise.all(stops.map((stop) => stop()));
   });
   app.setErrorHandler(answerError);
   const matchers = routes.map((route) => ({ route, pattern: patternOf(route.path) }));

@@ -108,6 +108,11 @@ export class EventStream {
     return this.#write(lines.join(''));
   }
 
+  /** Bytes that are server-sent events already; the answer means the same. */
+  pass(events: Uint8Array): boolean {
+    return this.#write(events);
+  }
+
   /** Resolves when the reader has taken what was sent, or the stream has ended. */
   async drained(): Promise<void> {
     const { raw } = this.#reply;
@@ -146,7 +151,7 @@ export class EventStream {
     return performance.now() - this.#stalledSinceMs > this.#limits.streamStallSecondsMax * 1_000;
   }
 
-  #write(text: string): boolean {
+  #write(text: string | Uint8Array): boolean {
     if (this.#ended) return false;
     this.#busy = true;
     const { raw } = this.#reply;

@@ -124,7 +124,7 @@ export interface RouteDefinition<
   ) => Handled<Given> | Promise<Handled<Given>>;
 }
 
-type Handled<Given extends Answers> = AnyAnswerBody<Given> | Answer<AnyAnswerBody<Given>> | JsonText | typeof streaming;
+type Handled<Given extends Answers> = AnyAnswerBody<Given> | Answer<AnyAnswerBody<Given> | JsonText> | JsonText | typeof streaming;
 
 /** A route with its types erased: what lists of routes hold. */
 export interface Route extends RouteFacts {

@@ -12,6 +12,7 @@ import { inspectRoutes } from './inspect.js';
 import { blockRoutes } from './messaging-blocks.js';
 import { identityLinkRoutes } from './messaging-identities.js';
 import { messagingGroup } from './messaging.js';
+import { mcpRoutes } from './mcp.js';
 import { operationRoutes } from './operations.js';
 import { referenceRoutes } from './reference.js';
 import { tokenRoutes } from './tokens.js';
@@ -38,6 +39,7 @@ const platform: RouteGroup = {
     ...tokenRoutes,
     ...commitRoutes,
     ...changeRoutes,
+    ...mcpRoutes,
     ...operationRoutes,
     ...inspectRoutes,
     ...doctorRoutes,

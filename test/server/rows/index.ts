@@ -1,9 +1,10 @@
 /** The table route × principal. Every route of the server has a row here; the walk fails on one that is missing. */
 import { dataRows } from './data.js';
+import { mcpRows } from './mcp.js';
 import { messagingRows } from './messaging.js';
 import { platformRows } from './platform.js';
 import { registryRows } from './registry.js';
 import type { Row } from './row.js';
 import { workspaceRows } from './workspaces.js';
 
-export const routeTable: Readonly<Record<string, Row>> = { ...dataRows, ...messagingRows, ...platformRows, ...registryRows, ...workspaceRows };
+export const routeTable: Readonly<Record<string, Row>> = { ...dataRows, ...mcpRows, ...messagingRows, ...platformRows, ...registryRows, ...workspaceRows };

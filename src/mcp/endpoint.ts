@@ -1,0 +1,105 @@
+/** MCP over HTTP: both generations of the protocol at one address, told apart by the request itself. */
+import { type McpHttpHandler, type ServerEventBus, WebStandardStreamableHTTPServerTransport, createMcpHandler, isLegacyRequest } from '@modelcontextprotocol/server';
+import { z } from 'zod';
+import type { Caller } from '../identity/caller.js';
+import type { Stoa } from '../index.js';
+import { authInfoOf } from './callers.js';
+import { type Exchange, refusal } from './exchange.js';
+import { targetOf } from './resources.js';
+import { createMcpServer } from './server.js';
+import { McpSessions } from './sessions.js';
+import { ResourceWatch } from './subscriptions.js';
+
+const initializeSchema = z.looseObject({ method: z.literal('initialize') });
+const listenSchema = z.looseObject({
+  id: z.union([z.string(), z.number()]),
+  method: z.literal('subscriptions/listen'),
+  params: z.looseObject({ notifications: z.looseObject({ resourceSubscriptions: z.array(z.string()).optional() }) }),
+});
+type Listen = z.output<typeof listenSchema>;
+
+/**
+ * Clients of 2026-07-28 carry all that is needed in each request. Older ones open a session, which
+ * they need for subscriptions only: a single request without one is answered too.
+ */
+export class McpEndpoint {
+  readonly #stoa: Stoa;
+  readonly #sessions: McpSessions;
+  readonly #modern: McpHttpHandler;
+  readonly #listening = new Set<McpHttpHandler>();
+
+  constructor(stoa: Stoa) {
+    this.#stoa = stoa;
+    this.#sessions = new McpSessions(stoa);
+    this.#modern = this.#handler();
+  }
+
+  async handle(exchange: Exchange): Promise<Response> {
+    const { request, body, caller } = exchange;
+    const session = request.headers.get('mcp-session-id');
+    if (session !== null) return this.#sessions.handle(session, exchange);
+    if (request.method !== 'POST') return refusal(405, -32_000, 'Method not allowed: open a session with initialize first.', { allow: 'POST' });
+    if (!(await isLegacyRequest(request, body))) return this.#handleModern(exchange);
+    if (initializeSchema.safeParse(body).success) return this.#sessions.open(exchange);
+    return this.#handleOnce(request, body, caller);
+  }
+
+  get sessionCount(): number {
+    return this.#sessions.count;
+  }
+
+  async close(): Promise<void> {
+    await this.#sessions.close();
+    await Promise.all([this.#modern, ...this.#listening].map((handler) => handler.close()));
+  }
+
+  #handler(bus?: ServerEventBus): McpHttpHandler {
+    return createMcpHandler(() => createMcpServer({ stoa: this.#stoa, isLasting: false }), {
+      legacy: 'reject',
+      keepAliveMs: this.#stoa.limits.streamHeartbeatSeconds * 1_000,
+      ...(bus !== undefined && { bus }),
+    });
+  }
+
+  async #handleModern({ request, body, caller }: Exchange): Promise<Response> {
+    const options = { authInfo: authInfoOf(caller), parsedBody: body };
+    const listen = listenSchema.safeParse(body);
+    if (!listen.success) return this.#modern.fetch(request, options);
+    const unknown = (listen.data.params.notifications.resourceSubscriptions ?? []).find((uri) => targetOf(uri) === undefined);
+    if (unknown !== undefined) return refusal(400, -32_602, `There is no resource ${unknown.slice(0, 200)}.`, {}, listen.data.id);
+    return this.#listen(request, options, listen.data, caller);
+  }
+
+  /** Each listener has a bus of its own, because each caller may see other things. */
+  async #listen(request: Request, options: { authInfo: ReturnType<typeof authInfoOf>; parsedBody: unknown }, { params }: Listen, caller: Caller): Promise<Response> {
+    const handler = this.#handler({
+      publish: () => undefined,
+      subscribe: (listener) => {
+        const watch = new ResourceWatch(this.#stoa, { ...caller, everyUser: false }, {
+          onUpdated: (uri) => listener({ kind: 'resource_updated', uri }),
+          onListChanged: () => listener({ kind: 'resources_list_changed' }),
+        });
+        for (const uri of params.notifications.resourceSubscriptions ?? []) watch.add(uri);
+        watch.follow();
+        return () => {
+          watch.close();
+          this.#listening.delete(handler);
+        };
+      },
+    });
+    this.#listening.add(handler);
+    return handler.fetch(request, options);
+  }
+
+  /** A single request of an older client, or of `curl`. */
+  async #handleOnce(request: Request, body: unknown, caller: Caller): Promise<Response> {
+    const server = createMcpServer({ stoa: this.#stoa, isLasting: false });
+    const transport = new WebStandardStreamableHTTPServerTransport({ enableJsonResponse: true });
+    await server.connect(transport);
+    try {
+      return await transport.handleRequest(request, { authInfo: authInfoOf(caller), parsedBody: body });
+    } finally {
+      await server.close();
+    }
+  }
+}

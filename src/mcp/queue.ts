@@ -1,0 +1,124 @@
+/** Tasks without the tree above them: a project is found or made by its name, and holds a session that is its queue. */
+import { StoaError } from '../errors.js';
+import type { Caller } from '../identity/caller.js';
+import type { Task, TaskStatus } from '../workspaces/model.js';
+import type { WorkspacesService } from '../workspaces/service.js';
+
+/** Marks the session that holds the tasks of callers who opened none. */
+const queueMark = 'queue';
+const defaultName = 'default';
+
+export class TaskQueue {
+  readonly #workspaces: WorkspacesService;
+  readonly #caller: Caller;
+
+  constructor(workspaces: WorkspacesService, caller: Caller) {
+    this.#workspaces = workspaces;
+    this.#caller = caller;
+  }
+
+  /** The id of a project named `project` or `workspace/project`, or given by its id; undefined where there is none. */
+  async find(reference: string = defaultName): Promise<string | undefined> {
+    if (reference.startsWith('proj_')) return (await this.#workspaces.getProject(this.#caller, reference)).id;
+    const [workspaceName, projectName] = namesOf(reference);
+    const workspace = await this.#workspaceNamed(workspaceName);
+    return workspace === undefined ? undefined : this.#projectNamed(workspace, projectName);
+  }
+
+  /** The same, and made where it is missing. */
+  async ensure(reference: string = defaultName): Promise<string> {
+    const found = await this.find(reference);
+    if (found !== undefined) return found;
+    const [workspaceName, projectName] = namesOf(reference);
+    const workspace = await this.#made(
+      () => this.#workspaceNamed(workspaceName),
+      async () => (await this.#workspaces.createWorkspace(this.#caller, { name: workspaceName })).id,
+    );
+    return this.#made(
+      () => this.#projectNamed(workspace, projectName),
+      async () => (await this.#workspaces.createProject(this.#caller, workspace, { name: projectName })).id,
+    );
+  }
+
+  async add(project: string, task: { command: string; priority?: number | undefined; depends_on?: string[] | undefined; max_attempts?: number | undefined }): Promise<Task> {
+    return this.#workspaces.createTask(this.#caller, await this.#queueSession(project), task);
+  }
+
+  /** The tasks of every session of a project, session after session. */
+  async list(project: string, request: { status?: TaskStatus | undefined; limit?: number | undefined; cursor?: string | undefined }, limits: { limit: number; max: number }): Promise<{ tasks: Task[]; next_cursor: string | null }> {
+    const wanted = Math.min(request.limit ?? limits.limit, limits.max);
+    const tasks: Task[] = [];
+    let at = decodePlace(request.cursor);
+    for (;;) {
+      const page = await this.#workspaces.listSessions(this.#caller, project, { limit: 1, cursor: at.session });
+      const session = page.items[0];
+      if (session === undefined) return { tasks, next_cursor: null };
+      const found = await this.#workspaces.listTasks(this.#caller, session.id, { status: request.status, limit: wanted - tasks.length, cursor: at.task });
+      tasks.push(...found.items);
+      if (found.next_cursor !== null) at = { ...at, task: found.next_cursor };
+      else if (page.next_cursor === null) return { tasks, next_cursor: null };
+      else at = { session: page.next_cursor };
+      if (tasks.length >= wanted) return { tasks, next_cursor: encodePlace(at) };
+    }
+  }
+
+  async #queueSession(project: string): Promise<string> {
+    let cursor: string | undefined;
+    do {
+      const page = await this.#workspaces.listSessions(this.#caller, project, { status: 'pending', cursor });
+      const queue = page.items.find(({ metadata }) => metadata[queueMark] === true);
+      if (queue !== undefined) return queue.id;
+      cursor = page.next_cursor ?? undefined;
+    } while (cursor !== undefined);
+    // Two callers at once may each make one: claims and lists go over all sessions of the project.
+    return (await this.#workspaces.createSession(this.#caller, project, { agent_id: null, metadata: { [queueMark]: true } })).id;
+  }
+
+  async #workspaceNamed(name: string): Promise<string | undefined> {
+    return (await this.#workspaces.listWorkspaces(this.#caller, { name, limit: 1 })).items[0]?.id;
+  }
+
+  async #projectNamed(workspace: string, name: string): Promise<string | undefined> {
+    return (await this.#workspaces.listProjects(this.#caller, workspace, { name, limit: 1 })).items[0]?.id;
+  }
+
+  /** Another caller may make it at the same moment; then that one is it. */
+  async #made(find: () => Promise<string | undefined>, make: () => Promise<string>): Promise<string> {
+    const found = await find();
+    if (found !== undefined) return found;
+    try {
+      return await make();
+    } catch (error) {
+      const other = error instanceof StoaError && error.code === 'already_exists' ? await find() : undefined;
+      if (other === undefined) throw error;
+      return other;
+    }
+  }
+}
+
+function namesOf(reference: string): [workspace: string, project: string] {
+  const [first = '', second, ...rest] = reference.split('/');
+  if (first === '' || second === '' || rest.length > 0) {
+    throw new StoaError('invalid_request', `"${reference.slice(0, 100)}" is not a project.`, { fix: 'Give "project", "workspace/project" or an id that begins with proj_.' });
+  }
+  return second === undefined ? [defaultName, first] : [first, second];
+}
+
+interface Place {
+  session?: string | undefined;
+  task?: string | undefined;
+}
+
+function encodePlace(place: Place): string {
+  return Buffer.from(JSON.stringify([place.session ?? null, place.task ?? null])).toString('base64url');
+}
+
+function decodePlace(cursor: string | undefined): Place {
+  if (cursor === undefined) return {};
+  try {
+    const [session, task] = JSON.parse(Buffer.from(cursor, 'base64url').toString()) as unknown[];
+    return { ...(typeof session === 'string' && { session }), ...(typeof task === 'string' && { task }) };
+  } catch (error) {
+    throw new StoaError('invalid_cursor', 'The cursor is not one of this list.', { cause: error });
+  }
+}

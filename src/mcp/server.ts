@@ -1,0 +1,118 @@
+/** The MCP server for one client: what it answers to tools and resources. Who calls comes with each request. */
+import { ProtocolError, ProtocolErrorCode, ResourceNotFoundError, Server, type ServerContext } from '@modelcontextprotocol/server';
+import { StoaError, messageOf } from '../errors.js';
+import type { Caller } from '../identity/caller.js';
+import type { Stoa } from '../index.js';
+import { validate } from '../validate.js';
+import { version } from '../version.js';
+import { callerOf } from './callers.js';
+import { listResources, readResource, resourceTemplates, targetOf } from './resources.js';
+import { ResourceWatch } from './subscriptions.js';
+import { toolList, tools } from './tools/index.js';
+
+const serverInfo = { name: 'stoa', title: 'Stoa', version };
+
+const instructions =
+  'Stoa is the memory that you share with other agents. At the start of a task: list and recall what is known, read the room. ' +
+  'While working: remember what others will need, claim tasks with work, post what you did. Memory and tasks stay; messages go after a day. ' +
+  'An error has a code and usually a fix: follow it. version_conflict and fenced mean that somebody else was faster: read again.';
+
+/** Tool and resource lists change rarely; a client that keeps one for a minute loses nothing. */
+const listCache = { ttlMs: 60_000, cacheScope: 'private' } as const;
+
+export interface McpServerOptions {
+  stoa: Stoa;
+  /** A server that lives longer than one request can tell of changes. */
+  isLasting: boolean;
+}
+
+export function createMcpServer({ stoa, isLasting }: McpServerOptions): Server {
+  const server = new Server(serverInfo, {
+    capabilities: { tools: {}, resources: { subscribe: true, listChanged: true } },
+    instructions,
+    cacheHints: { 'tools/list': listCache, 'resources/templates/list': listCache },
+  });
+  server.setRequestHandler('tools/list', () => ({ tools: toolList() }));
+  server.setRequestHandler('tools/call', (request, context) => callTool(stoa, callerOf(server, context), request.params.name, request.params.arguments ?? {}, context.mcpReq.signal));
+  server.setRequestHandler('resources/list', (request, context) => refusing(stoa, () => listResources(stoa, callerOf(server, context), request.params?.cursor)));
+  server.setRequestHandler('resources/templates/list', () => ({ resourceTemplates }));
+  server.setRequestHandler('resources/read', (request, context) => refusing(stoa, () => read(stoa, callerOf(server, context), request.params.uri)));
+  if (isLasting) addSubscriptions(server, stoa);
+  return server;
+}
+
+/** A failed call is an answer that a model can read and act on; only a tool that is not there is an error of the protocol. */
+async function callTool(stoa: Stoa, caller: Caller, name: string, input: unknown, signal: AbortSignal) {
+  const tool = tools.get(name);
+  if (tool === undefined) throw new ProtocolError(ProtocolErrorCode.InvalidParams, `Unknown tool: ${name.slice(0, 100)}`);
+  try {
+    // Every output schema is an object.
+    const structuredContent = (await tool.run({ stoa, caller, signal }, validate(tool.input, input))) as Record<string, unknown>;
+    return { content: [{ type: 'text' as const, text: JSON.stringify(structuredContent) }], structuredContent };
+  } catch (thrown) {
+    return { isError: true, content: [{ type: 'text' as const, text: JSON.stringify({ error: failureOf(stoa, thrown) }) }] };
+  }
+}
+
+async function read(stoa: Stoa, caller: Caller, uri: string) {
+  const target = targetOf(uri);
+  const found = target === undefined ? undefined : await readResource(stoa, caller, target);
+  if (found === undefined) throw new ResourceNotFoundError(uri);
+  return { contents: [{ uri, mimeType: 'application/json', text: JSON.stringify(found) }] };
+}
+
+function addSubscriptions(server: Server, stoa: Stoa): void {
+  let watch: ResourceWatch | undefined;
+  const told = (sending: Promise<void>): void => void sending.catch((error: unknown) => stoa.onError(error, 'telling an MCP client of a change'));
+  const watchFor = (context: ServerContext): ResourceWatch => {
+    watch ??= new ResourceWatch(stoa, callerOf(server, context), {
+      onUpdated: (uri) => told(server.sendResourceUpdated({ uri })),
+      onListChanged: () => told(server.sendResourceListChanged()),
+    });
+    return watch;
+  };
+  server.setRequestHandler('resources/subscribe', (request, context) =>
+    refusing(stoa, () => {
+      watchFor(context).add(request.params.uri);
+      return {};
+    }),
+  );
+  server.setRequestHandler('resources/unsubscribe', (request) => {
+    watch?.remove(request.params.uri);
+    return {};
+  });
+  const closed = server.onclose;
+  // oxlint-disable-next-line unicorn/prefer-add-event-listener -- the protocol's server is no event target
+  server.onclose = () => {
+    watch?.close();
+    closed?.();
+  };
+}
+
+/** Resources have no results for errors: their refusals are errors of the protocol, with our code and fix as data. */
+async function refusing<T>(stoa: Stoa, body: () => T | Promise<T>): Promise<T> {
+  try {
+    return await body();
+  } catch (thrown) {
+    if (thrown instanceof ProtocolError) throw thrown;
+    const failure = failureOf(stoa, thrown);
+    throw new ProtocolError(failure.code === 'internal' ? ProtocolErrorCode.InternalError : ProtocolErrorCode.InvalidParams, failure.detail, failure);
+  }
+}
+
+interface Failure {
+  code: string;
+  detail: string;
+  fix?: string;
+  details?: Record<string, unknown>;
+}
+
+/** The same words as over HTTP. What nobody foresaw is reported, and says nothing of its cause. */
+function failureOf(stoa: Stoa, thrown: unknown): Failure {
+  if (!(thrown instanceof StoaError)) {
+    stoa.onError(thrown, `an MCP call: ${messageOf(thrown)}`);
+    return { code: 'internal', detail: 'Something went wrong inside the server; its log has the details.' };
+  }
+  const { code, message, fix, details } = thrown;
+  return { code, detail: message, ...(fix !== undefined && { fix }), ...(details !== undefined && { details }) };
+}

@@ -1,0 +1,74 @@
+/** From the change feed to the resources that a client asked about: only what its caller may see. */
+import type { Caller } from '../identity/caller.js';
+import type { Stoa } from '../index.js';
+import { StoaError } from '../errors.js';
+import { changesList, targetOf, touchedBy, uriOf } from './resources.js';
+
+export interface ResourceListener {
+  /** With the URI in the spelling that the client subscribed with. */
+  onUpdated(uri: string): void;
+  onListChanged?(): void;
+}
+
+/** Follows the feed while there is anything to tell. */
+export class ResourceWatch {
+  readonly #stoa: Stoa;
+  readonly #caller: Caller;
+  readonly #listener: ResourceListener;
+  /** Canonical URI → the client's own spellings of it. */
+  readonly #wanted = new Map<string, Set<string>>();
+  #following: AbortController | undefined;
+  #count = 0;
+
+  constructor(stoa: Stoa, caller: Caller, listener: ResourceListener) {
+    this.#stoa = stoa;
+    this.#caller = caller;
+    this.#listener = listener;
+  }
+
+  add(uri: string): void {
+    const target = targetOf(uri);
+    if (target === undefined) throw new StoaError('not_found', `There is no resource ${uri.slice(0, 200)}.`);
+    const spellings = this.#wanted.get(uriOf(target)) ?? new Set<string>();
+    const { mcpSubscriptionsMax } = this.#stoa.limits;
+    if (!spellings.has(uri) && this.#count >= mcpSubscriptionsMax) throw new StoaError('overloaded', `A client has at most ${mcpSubscriptionsMax} subscriptions.`, { details: { mcpSubscriptionsMax } });
+    if (!spellings.has(uri)) this.#count += 1;
+    this.#wanted.set(uriOf(target), spellings.add(uri));
+    this.follow();
+  }
+
+  remove(uri: string): void {
+    const target = targetOf(uri);
+    const spellings = target === undefined ? undefined : this.#wanted.get(uriOf(target));
+    if (target === undefined || spellings === undefined || !spellings.delete(uri)) return;
+    this.#count -= 1;
+    if (spellings.size === 0) this.#wanted.delete(uriOf(target));
+  }
+
+  /** Begins with what happens from now on. */
+  follow(): void {
+    if (this.#following !== undefined) return;
+    const following = new AbortController();
+    this.#following = following;
+    void this.#run(following.signal);
+  }
+
+  close(): void {
+    this.#following?.abort();
+  }
+
+  async #run(signal: AbortSignal): Promise<void> {
+    try {
+      for await (const page of this.#stoa.changes.follow(this.#caller, { topics: ['data', 'messaging'] }, signal)) {
+        const changes = page.commits.flatMap((commit) => commit.changes);
+        const touched = new Set(changes.flatMap(touchedBy).map(uriOf));
+        for (const uri of touched) for (const spelling of this.#wanted.get(uri) ?? []) this.#listener.onUpdated(spelling);
+        if (changes.some(changesList)) this.#listener.onListChanged?.();
+      }
+    } catch (error) {
+      if (!signal.aborted) this.#stoa.onError(error, 'following changes for an MCP client');
+    } finally {
+      this.#following = undefined;
+    }
+  }
+}

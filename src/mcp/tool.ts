@@ -1,0 +1,85 @@
+/** What a tool is made of: the list that clients see and the call that they make both come from it. */
+import { z } from 'zod';
+import type { Caller } from '../identity/caller.js';
+import type { Stoa } from '../index.js';
+
+export interface ToolContext {
+  readonly stoa: Stoa;
+  readonly caller: Caller;
+  /** Aborted when the client cancels the call or goes away. */
+  readonly signal: AbortSignal;
+}
+
+/** Hints for clients that decide what needs a person's consent. Everything stays inside Stoa: no tool is open-world. */
+export interface ToolAnnotations {
+  readOnlyHint?: boolean;
+  destructiveHint?: boolean;
+  idempotentHint?: boolean;
+}
+
+interface ToolFacts {
+  name: string;
+  title: string;
+  /** For a language model: what it is for and when to use it. */
+  description: string;
+  annotations: ToolAnnotations;
+}
+
+export interface ToolDefinition<Input extends z.ZodType, Output extends z.ZodType> extends ToolFacts {
+  input: Input;
+  output: Output;
+  run(context: ToolContext, input: z.output<Input>): z.input<Output> | Promise<z.input<Output>>;
+}
+
+/** A tool with its types erased: what the list of tools holds. */
+export interface Tool extends ToolFacts {
+  readonly input: z.ZodType;
+  readonly output: z.ZodType;
+  run(context: ToolContext, input: unknown): unknown;
+}
+
+export function defineTool<Input extends z.ZodType, Output extends z.ZodType>(definition: ToolDefinition<Input, Output>): Tool {
+  // The server hands `run` the output of exactly the schema that stands beside it.
+  return definition as unknown as Tool;
+}
+
+/** A tool as `tools/list` shows it. */
+export interface ListedTool {
+  name: string;
+  title: string;
+  description: string;
+  inputSchema: JsonSchema;
+  outputSchema: JsonSchema;
+  annotations: ToolAnnotations & { openWorldHint: false };
+  [other: string]: unknown;
+}
+
+export type JsonSchema = { type: 'object'; [keyword: string]: unknown };
+
+export function listedTool({ name, title, description, annotations, input, output }: Tool): ListedTool {
+  return {
+    name,
+    title,
+    description,
+    inputSchema: jsonSchemaOf(input, 'input'),
+    outputSchema: jsonSchemaOf(output, 'output'),
+    annotations: { ...annotations, openWorldHint: false },
+  };
+}
+
+/** Every client pays for each byte of this list in every conversation, so that what says nothing is left out. */
+function jsonSchemaOf(schema: z.ZodType, io: 'input' | 'output'): JsonSchema {
+  const { $schema: _, ...json } = z.toJSONSchema(schema, {
+    io,
+    reused: 'inline',
+    override: ({ jsonSchema }) => {
+      delete jsonSchema.id;
+      // Answers may grow fields; a client must not refuse them.
+      if (io === 'output') delete jsonSchema.additionalProperties;
+      if (jsonSchema.maximum === Number.MAX_SAFE_INTEGER) delete jsonSchema.maximum;
+      if (jsonSchema.minimum === Number.MIN_SAFE_INTEGER) delete jsonSchema.minimum;
+      if (jsonSchema.propertyNames !== undefined) delete jsonSchema.propertyNames;
+    },
+  });
+  return { ...json, type: 'object' };
+}

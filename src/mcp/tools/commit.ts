@@ -1,0 +1,32 @@
+/** Several changes in one step. */
+import { z } from 'zod';
+import { checkSchema, operationSchema } from '../../commit/schemas.js';
+import { record } from '../fields.js';
+import { defineTool } from '../tool.js';
+
+/** The words after `op` and `check`, from the schemas that the commit itself checks with. */
+const operationNames = operationSchema.options.map((option) => option.shape.op.value);
+const checkNames = checkSchema.options.map((option) => option.shape.check.value);
+
+const commit = defineTool({
+  name: 'commit',
+  title: 'Commit',
+  description:
+    'Do several changes as one: all or none. Use it when a result and its report must not come apart. Each operation is {op, …} with the fields of the tool that does it alone. checks must hold at that moment, such as {check: "data", key, version}. ok: false names the check or operation that met a conflict; nothing was changed then: read again and retry.',
+  annotations: { readOnlyHint: false, destructiveHint: true, idempotentHint: false },
+  input: z.strictObject({
+    operations: z
+      .array(z.looseObject({ op: z.enum(operationNames) }))
+      .min(1)
+      .describe('data.set {namespace, key, value, ttl?, if_version?}, data.delete, data.increment {key, by}, data.append {key, items}, agent.heartbeat {agent_id, fence} …'),
+    checks: z.array(z.looseObject({ check: z.enum(checkNames) })).default([]),
+  }),
+  output: z.object({ ok: z.boolean(), results: z.array(z.unknown()).optional(), position: z.string().optional(), failed: record.optional() }),
+  run: async ({ stoa, caller }, input) => {
+    // The service checks every operation and check with the whole of its own schema.
+    const outcome = await stoa.commit.commit(caller, input as Parameters<typeof stoa.commit.commit>[1]);
+    return outcome.ok ? outcome : { ok: false, failed: { ...outcome.failed } };
+  },
+});
+
+export const commitTools = [commit];

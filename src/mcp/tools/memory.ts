@@ -1,0 +1,104 @@
+/** What agents know: documents of the data store, as memory. */
+import { z } from 'zod';
+import { toDocument } from '../../datastore/seed-document.js';
+import { StoaError } from '../../errors.js';
+import { cursor, ifVersion, json, limit, namespace, nextCursor, record } from '../fields.js';
+import { defineTool } from '../tool.js';
+
+const key = z.string().describe('Such as "plan" or "user/ada/language"');
+
+const remember = defineTool({
+  name: 'remember',
+  title: 'Remember',
+  description:
+    'Store a value under a key, for later and for other agents. Overwrites unless `how` says otherwise: append to a list, add to a number, merge into an object; each is one atomic step. Use if_version to change only what you have read.',
+  annotations: { readOnlyHint: false, destructiveHint: true, idempotentHint: false },
+  input: z.strictObject({
+    key,
+    value: json.describe('Any JSON'),
+    namespace,
+    how: z.enum(['set', 'append', 'add', 'merge']).default('set'),
+    ttl_seconds: z.number().positive().optional().describe('Forget it after this time (set only)'),
+    metadata: z.record(z.string(), z.unknown()).optional().describe('Facts about the value (set only)'),
+    if_version: ifVersion,
+  }),
+  output: z.object({ key: z.string(), version: z.int(), updatedAt: z.string(), value: json.optional().describe('After append, add, merge') }),
+  run: async ({ stoa, caller }, { key: name, value, namespace: ns, how, ttl_seconds: ttl, metadata, if_version: version }) => {
+    if (how === 'set') return written(await stoa.data.set(caller, ns, name, value, { ttl, metadata, ifVersion: version }));
+    if (ttl !== undefined || metadata !== undefined) throw new StoaError('invalid_request', `ttl_seconds and metadata go with how "set", not with "${how}".`);
+    const options = { ifVersion: version };
+    if (how === 'merge') return written(await stoa.data.mergePatch(caller, ns, name, value, options));
+    if (how === 'append') return written(await stoa.data.append(caller, ns, name, Array.isArray(value) ? value : [value], options));
+    if (typeof value !== 'number') throw new StoaError('invalid_request', 'value: with how "add" it is the number to add.');
+    return written(await stoa.data.increment(caller, ns, name, value, options));
+  },
+});
+
+const recall = defineTool({
+  name: 'recall',
+  title: 'Recall',
+  description: 'Read what is stored under one key or several, with version and who wrote it. Keys that hold nothing come back in `missing`. Use it before asking a person for something that may be known.',
+  annotations: { readOnlyHint: true },
+  input: z.strictObject({ key: z.union([key, z.array(z.string()).min(1)]), namespace }),
+  output: z.object({
+    items: z.array(z.object({ key: z.string(), value: json, version: z.int(), updatedAt: z.string(), createdByAgent: z.string().nullable(), expiresAt: z.string().nullable(), metadata: record })),
+    missing: z.array(z.string()),
+  }),
+  run: async ({ stoa, caller }, input) => {
+    const keys = [...new Set([input.key].flat())];
+    const { mcpKeysMax } = stoa.limits;
+    if (keys.length > mcpKeysMax) throw new StoaError('too_large', `At most ${mcpKeysMax} keys at once.`, { fix: 'Use list with values for many.', details: { mcpKeysMax } });
+    const found = await Promise.all(keys.map((name) => stoa.data.getRecord(caller, input.namespace, name)));
+    return {
+      items: found.flatMap((entry) => (entry === undefined ? [] : [documentItem(entry)])),
+      missing: keys.filter((_, index) => found[index] === undefined),
+    };
+  },
+});
+
+const list = defineTool({
+  name: 'list',
+  title: 'List memory',
+  description: 'Without namespace: the namespaces and their sizes. With one: its keys in order, by prefix if given; values: true reads the values too. Use it to find out what is known.',
+  annotations: { readOnlyHint: true },
+  input: z.strictObject({ namespace: z.string().optional(), prefix: z.string().optional(), values: z.boolean().optional(), limit, cursor }),
+  output: z.object({ items: z.array(record), next_cursor: nextCursor }),
+  run: async ({ stoa, caller }, { namespace: ns, prefix, values, ...page }) => {
+    if (ns === undefined) {
+      if (prefix !== undefined || values !== undefined) throw new StoaError('invalid_request', 'prefix and values need a namespace.', { fix: 'Pass namespace, "default" for keys stored without one.' });
+      const { items, next_cursor } = await stoa.data.listNamespaces(caller, page);
+      return { items: items.map((item) => ({ ...item })), next_cursor };
+    }
+    if (values !== true) {
+      const { items, next_cursor } = await stoa.data.listKeys(caller, ns, { ...page, prefix });
+      return { items: items.map((item) => ({ ...item })), next_cursor };
+    }
+    const { items, next_cursor } = await stoa.data.listDocuments(caller, ns, { ...page, prefix });
+    return { items: items.map(documentItem), next_cursor };
+  },
+});
+
+const forget = defineTool({
+  name: 'forget',
+  title: 'Forget',
+  description: 'Delete a key for every agent. deleted is false where there was nothing.',
+  annotations: { readOnlyHint: false, destructiveHint: true, idempotentHint: true },
+  input: z.strictObject({ key, namespace, if_version: ifVersion }),
+  output: z.object({ deleted: z.boolean() }),
+  run: async ({ stoa, caller }, input) => ({ deleted: await stoa.data.delete(caller, input.namespace, input.key, { ifVersion: input.if_version }) }),
+});
+
+export const memoryTools = [remember, recall, list, forget];
+
+type DocumentRecord = Parameters<typeof toDocument>[0];
+
+/** What of a document an agent can use; the rest would only cost it room. */
+function documentItem(entry: DocumentRecord) {
+  const { key: name, value, version, updatedAt, createdByAgent, expiresAt, metadata } = toDocument(entry);
+  return { key: name, value, version, updatedAt, createdByAgent, expiresAt, metadata };
+}
+
+function written(result: { key: string; version: number; updatedAt: string; value?: unknown }) {
+  const { key: name, version, updatedAt } = result;
+  return { key: name, version, updatedAt, ...('value' in result && { value: result.value }) };
+}

@@ -1,0 +1,137 @@
+/** What agents work on: tasks of a project, claimed with a lease. */
+import { z } from 'zod';
+import { StoaError } from '../../errors.js';
+import { taskStatus } from '../../workspaces/schemas.js';
+import type { Task } from '../../workspaces/model.js';
+import { cursor, limit, nextCursor } from '../fields.js';
+import { TaskQueue } from '../queue.js';
+import { type ToolContext, defineTool } from '../tool.js';
+
+const project = z.string().optional().describe('"project" or "workspace/project"; made when new; default "default"');
+const taskId = z.string().optional().describe('task_…');
+
+/** What of a task an agent can use. */
+const task = z.object({
+  id: z.string(),
+  command: z.string(),
+  status: z.string(),
+  priority: z.int(),
+  depends_on: z.array(z.string()),
+  claimed_by: z.string().nullable(),
+  output: z.string().nullable(),
+  error: z.string().nullable(),
+  attempts: z.int(),
+  reason: z.string().nullable(),
+  created_at: z.string(),
+});
+
+const tasks = defineTool({
+  name: 'tasks',
+  title: 'Tasks',
+  description:
+    'The shared list of work. create: add a task for any agent (command says what to do). list: see tasks, by status if given. get: one task with its output. cancel: end it. To do the work itself, use work.',
+  annotations: { readOnlyHint: false, destructiveHint: false, idempotentHint: false },
+  input: z.strictObject({
+    action: z.enum(['create', 'list', 'get', 'cancel']),
+    project,
+    command: z.string().optional().describe('create: what is to be done'),
+    priority: z.int().optional().describe('create: higher goes first'),
+    depends_on: z.array(z.string()).optional().describe('create: tasks to be completed before'),
+    max_attempts: z.int().min(1).optional(),
+    task: taskId,
+    status: taskStatus.optional(),
+    reason: z.string().optional().describe('cancel: why'),
+    limit,
+    cursor,
+  }),
+  output: z.object({ tasks: z.array(task), next_cursor: nextCursor.optional() }),
+  run: async (context, input) => {
+    const { stoa, caller } = context;
+    switch (input.action) {
+      case 'create':
+        return one(await create(context, input));
+      case 'get':
+        return one(await stoa.workspaces.getTask(caller, required(input, 'task')));
+      case 'cancel':
+        return one(await stoa.workspaces.cancelTask(caller, required(input, 'task'), input.reason === undefined ? {} : { reason: input.reason }));
+      case 'list': {
+        const queue = new TaskQueue(stoa.workspaces, caller);
+        const found = await queue.find(input.project);
+        if (found === undefined) return { tasks: [], next_cursor: null };
+        const { workspacePageItemsDefault, workspacePageItemsMax } = stoa.limits;
+        const page = await queue.list(found, input, { limit: workspacePageItemsDefault, max: workspacePageItemsMax });
+        return { tasks: page.tasks.map(shown), next_cursor: page.next_cursor };
+      }
+    }
+  },
+});
+
+const work = defineTool({
+  name: 'work',
+  title: 'Work on a task',
+  description:
+    'claim: take the next ready task for yourself alone; task is null when none is ready within wait_seconds. Do it, call heartbeat before expires_at if it takes longer, then complete with output, or fail (retry: true gives it back). Pass task and fence from the claim each time; the error "fenced" means that another agent has it now: stop.',
+  annotations: { readOnlyHint: false, destructiveHint: false, idempotentHint: false },
+  input: z.strictObject({
+    action: z.enum(['claim', 'heartbeat', 'complete', 'fail']),
+    project,
+    wait_seconds: z.number().min(0).optional().describe('claim: wait so long, at most 60'),
+    lease_seconds: z.number().positive().optional().describe('claim: yours for so long without a heartbeat; default 60'),
+    task: taskId,
+    fence: z.int().min(1).optional().describe('From the claim'),
+    output: z.string().optional().describe('The result'),
+    error: z.string().optional().describe('fail: what went wrong'),
+    retry: z.boolean().optional(),
+  }),
+  output: z.object({ task: task.nullable(), fence: z.int().optional(), expires_at: z.string().optional() }),
+  run: async (context, input) => {
+    const { stoa, caller, signal } = context;
+    if (input.action === 'claim') {
+      const id = await new TaskQueue(stoa.workspaces, caller).ensure(input.project);
+      const claim = await stoa.workspaces.claimTask(caller, id, given({ wait: input.wait_seconds, lease_seconds: input.lease_seconds }), signal);
+      return claim === null ? { task: null } : { task: shown(claim.task), fence: claim.lease.fence, expires_at: claim.lease.expires_at };
+    }
+    const id = required(input, 'task');
+    const fence = required(input, 'fence');
+    const { output, error, retry } = input;
+    switch (input.action) {
+      case 'complete':
+        return { task: shown(await stoa.workspaces.completeTask(caller, id, given({ fence, output }))) };
+      case 'fail':
+        return { task: shown(await stoa.workspaces.failTask(caller, id, given({ fence, output, error, retry }))) };
+      case 'heartbeat': {
+        const { lease } = await stoa.workspaces.heartbeatTask(caller, id, { fence });
+        return { task: shown(await stoa.workspaces.getTask(caller, id)), fence: lease.fence, expires_at: lease.expires_at };
+      }
+    }
+  },
+});
+
+export const taskTools = [tasks, work];
+
+async function create({ stoa, caller }: ToolContext, input: { action?: string; project?: string | undefined; command?: string | undefined; priority?: number | undefined; depends_on?: string[] | undefined; max_attempts?: number | undefined }): Promise<Task> {
+  const { priority, depends_on, max_attempts } = input;
+  const command = required(input, 'command');
+  const queue = new TaskQueue(stoa.workspaces, caller);
+  return queue.add(await queue.ensure(input.project), { command, ...given({ priority, depends_on, max_attempts }) });
+}
+
+function one(found: Task) {
+  return { tasks: [shown(found)] };
+}
+
+function shown({ id, command, status, priority, depends_on, claimed_by, output, error, attempts, reason, created_at }: Task): z.output<typeof task> {
+  return { id, command, status, priority, depends_on, claimed_by, output, error, attempts, reason, created_at };
+}
+
+/** Which fields an action needs is not in the schema: one flat list of fields is what models fill in best. */
+export function required<Input extends { action?: string }, Name extends keyof Input & string>(input: Input, name: Name): NonNullable<Input[Name]> {
+  const value = input[name];
+  if (value === undefined || value === null) throw new StoaError('invalid_request', `${name}: is needed for ${input.action ?? 'this'}.`, { details: { errors: [{ field: name, message: 'is missing' }] } });
+  return value;
+}
+
+/** Only what has a value. */
+export function given<Fields extends Record<string, unknown>>(fields: Fields): { [Name in keyof Fields]?: Exclude<Fields[Name], undefined> } {
+  return Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== undefined)) as { [Name in keyof Fields]?: Exclude<Fields[Name], undefined> }; // fromEntries forgets the names.
+}

@@ -1,0 +1,125 @@
+/** MCP inside the server. The protocol's code is loaded with the first request, so that it costs the start nothing. */
+import type { FastifyReply, FastifyRequest } from 'fastify';
+import { z } from 'zod';
+import { StoaError } from '../../errors.js';
+import type { Stoa } from '../../index.js';
+import type { McpEndpoint } from '../../mcp/endpoint.js';
+import type { EventStreams } from '../event-stream.js';
+import { parseJsonBody } from '../json-body.js';
+import { type Answer, JsonText, type Method, answer, authenticated, defineRoute, streaming } from '../route.js';
+
+const reply = z.looseObject({ jsonrpc: z.literal('2.0'), id: z.union([z.string(), z.number(), z.null()]) });
+const refused = reply.extend({ error: z.looseObject({ code: z.int(), message: z.string() }) }).meta({ id: 'JsonRpcError' });
+
+/** Every status that the protocol's transports answer with. */
+const answers = {
+  200: reply.meta({ id: 'JsonRpcAnswer' }),
+  202: null,
+  400: refused,
+  404: refused,
+  405: refused,
+  406: refused,
+  409: refused,
+  413: refused,
+  415: refused,
+  499: refused,
+  500: refused,
+};
+
+const summaries = { POST: 'Send a message of the Model Context Protocol', GET: 'Listen to the messages of a session', DELETE: 'End a session' } as const;
+
+export const mcpRoutes = (['POST', 'GET', 'DELETE'] as const).map((method) =>
+  defineRoute({
+    method,
+    path: '/mcp',
+    summary: summaries[method],
+    description: 'Streamable HTTP, of the revisions 2025-03-26 to 2026-07-28. What a token may do, it may do here.',
+    tags: ['mcp'],
+    principals: authenticated,
+    // Tools that write refuse a token that only reads; the others are for it too.
+    writes: false,
+    consumes: null,
+    streams: method !== 'DELETE',
+    answers,
+    handler: async ({ stoa, caller, rawBody, request, reply, streams }) => {
+      const body = bodyOf(method, rawBody, stoa);
+      if (body instanceof StoaError) return answer(body.status, rpcError(-32_700, body.message));
+      const gone = new AbortController();
+      reply.raw.once('close', () => gone.abort());
+      const endpoint = await endpointOf(stoa, request);
+      return written(await endpoint.handle({ request: webRequest(method, request, gone.signal), body, caller }), reply, streams, gone);
+    },
+  }),
+);
+
+const endpoints = new WeakMap<Stoa, Promise<McpEndpoint>>();
+
+function endpointOf(stoa: Stoa, { server }: FastifyRequest): Promise<McpEndpoint> {
+  const known = endpoints.get(stoa);
+  if (known !== undefined) return known;
+  const loading = import('../../mcp/endpoint.js').then(({ McpEndpoint: Endpoint }) => new Endpoint(stoa));
+  endpoints.set(stoa, loading);
+  server.stoaServer.onStop(async () => {
+    endpoints.delete(stoa);
+    await (await loading).close();
+  });
+  return loading;
+}
+
+/** An error for a body that is no JSON: the protocol has a shape of its own for it. */
+function bodyOf(method: Method, rawBody: Buffer, { limits }: Stoa): unknown {
+  if (method !== 'POST') return undefined;
+  try {
+    return parseJsonBody(rawBody, limits.jsonDepthMax) ?? new StoaError('invalid_request', 'The body is empty.');
+  } catch (error) {
+    if (error instanceof StoaError) return error;
+    throw error;
+  }
+}
+
+function rpcError(code: number, text: string) {
+  return { jsonrpc: '2.0' as const, error: { code, message: text }, id: null };
+}
+
+/** The headers and the signal are what the protocol looks at; the body goes beside it, parsed. */
+function webRequest(method: Method, { headers }: FastifyRequest, signal: AbortSignal): Request {
+  const web = new Headers();
+  for (const [name, value] of Object.entries(headers)) if (typeof value === 'string' && isForProtocol(name)) web.set(name, value);
+  // Clients that say nothing take either.
+  if (method === 'POST' && (headers.accept === undefined || headers.accept === '*/*')) web.set('accept', 'application/json, text/event-stream');
+  return new Request('http://localhost/mcp', { method, headers: web, signal });
+}
+
+function isForProtocol(name: string): boolean {
+  return name === 'accept' || name === 'content-type' || name === 'last-event-id' || name.startsWith('mcp-');
+}
+
+async function written(response: Response, reply: FastifyReply, streams: EventStreams, gone: AbortController): Promise<Answer<JsonText> | Answer<undefined> | typeof streaming> {
+  const headers = Object.fromEntries([...response.headers].filter(([name]) => name === 'mcp-session-id' || name === 'allow'));
+  const isStream = response.headers.get('content-type')?.startsWith('text/event-stream') === true;
+  if (!isStream || response.body === null) {
+    const text = await response.text();
+    return text === '' ? answer(202, undefined, headers) : answer(response.status, new JsonText(text), headers);
+  }
+  const reader = response.body.getReader();
+  const stream = streams.open(reply, {
+    headers,
+    onEnd: () => {
+      gone.abort();
+      void reader.cancel();
+    },
+  });
+  void forward(reader, stream);
+  return streaming;
+}
+
+async function forward(reader: ReadableStreamDefaultReader<Uint8Array>, stream: ReturnType<EventStreams['open']>): Promise<void> {
+  try {
+    for (;;) {
+      const { done, value } = await reader.read();
+      if (done || !stream.pass(value)) break;
+    }
+  } finally {
+    stream.end();
+  }
+}
