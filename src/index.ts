@@ -5,6 +5,7 @@ import { EmbeddedCommit } from './backends/embedded/commit.js';
 import { EmbeddedIdentity } from './backends/embedded/identity.js';
 import { embeddedFamilies } from './backends/embedded/families.js';
 import { openMessagingBackend } from './backends/open-messaging.js';
+import { EmbeddedMessaging } from './backends/embedded/messaging.js';
 import { EmbeddedRegistry } from './backends/embedded/registry.js';
 import { UserVerbs } from './backends/embedded/registry-users.js';
 import { EmbeddedWorkspaces, openEmbeddedWorkspaces } from './backends/embedded/workspaces.js';
@@ -124,7 +125,7 @@ export async function openStoa(options: StoaOptions): Promise<Stoa> {
       ...(options.messagingSettings && { settings: options.messagingSettings }),
     });
     const changes = new ChangesService(kernel.feed, limits);
-    const commit = openCommit(kernel, data, workspaces, secrets);
+    const commit = openCommit(kernel, data, workspaces, messaging, secrets);
     const backups = options.backups && new BackupScheduler(kernel, options.backups, { onBackup: () => undefined, onError });
     kernel.start();
     backups?.start();
@@ -220,7 +221,7 @@ async function openData(kernel: Kernel, url: string, onError: (error: unknown, a
 }
 
 /** The same services once more, over a kernel that joins what they write. Data in another database stays outside. */
-function openCommit(kernel: Kernel, data: DataService, workspaces: WorkspacesService, { sealer }: Secrets): CommitService {
+function openCommit(kernel: Kernel, data: DataService, workspaces: WorkspacesService, messaging: MessagingService, { sealer }: Secrets): CommitService {
   const joint = new Joint(kernel);
   const { limits, feed } = kernel;
   const users = new UserVerbs(limits);
@@ -230,6 +231,7 @@ function openCommit(kernel: Kernel, data: DataService, workspaces: WorkspacesSer
     data: joinsData ? new DataService({ port, limits, nowMs: () => kernel.nowMs(), feed, tracker: data.tracker }) : null,
     registry: new RegistryService({ port: new EmbeddedRegistry(joint.kernel), limits }),
     workspaces: workspaces.port instanceof EmbeddedWorkspaces ? new WorkspacesService({ port: workspaces.port.over(joint.kernel), limits, sealer }) : null,
+    messaging: messaging.port instanceof EmbeddedMessaging ? { ...messaging.over(messaging.port.over(joint.kernel)), signatures: messaging.signatures } : null,
   };
   return new CommitService({ port: new EmbeddedCommit(joint, services), limits, position: () => feed.position });
 }

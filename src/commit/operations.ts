@@ -4,6 +4,7 @@ import { StoaError } from '../errors.js';
 import type { Caller } from '../identity/caller.js';
 import type { RegistryService } from '../registry/service.js';
 import type { WorkspacesService } from '../workspaces/service.js';
+import { type MessagingPart, postToRoom, sendDirect } from './messages.js';
 import type { Operation } from './schemas.js';
 
 /** The services of every domain that can take part. */
@@ -13,6 +14,8 @@ export interface CommitServices {
   registry: RegistryService;
   /** Null where workspaces are kept in a database that can't join. */
   workspaces: WorkspacesService | null;
+  /** Null where messages are kept in a database that can't join. */
+  messaging: MessagingPart | null;
 }
 
 export function runOperation(services: CommitServices, caller: Caller, operation: Operation): Promise<unknown> {
@@ -65,6 +68,10 @@ export function runOperation(services: CommitServices, caller: Caller, operation
       const { op: _, task_id, ...input } = operation;
       return workspacesOf(services).cancelTask(caller, task_id, input);
     }
+    case 'room.post':
+      return postToRoom(messagingOf(services), caller, operation);
+    case 'dm.send':
+      return sendDirect(messagingOf(services), caller, operation);
   }
 }
 
@@ -88,5 +95,12 @@ function workspacesOf({ workspaces }: CommitServices): WorkspacesService {
   if (workspaces !== null) return workspaces;
   throw new StoaError('unsupported', 'Workspaces are kept in a database that cannot take part in a commit.', {
     fix: 'Keep workspaces embedded, or change them apart from the commit.',
+  });
+}
+
+function messagingOf({ messaging }: CommitServices): MessagingPart {
+  if (messaging !== null) return messaging;
+  throw new StoaError('unsupported', 'Messages are kept in databases that cannot take part in a commit.', {
+    fix: 'Keep messaging embedded, or post apart from the commit.',
   });
 }

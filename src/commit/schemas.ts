@@ -9,6 +9,17 @@ const version = z.int().min(0).optional().describe('Only over this version; 0 on
 const fence = z.int().min(0).optional().describe('The fencing number of the lease that the caller holds');
 const agentId = z.string().describe('64 hexadecimal digits');
 
+const signed = z
+  .strictObject({
+    agent: z.string(),
+    nonce: z.string(),
+    timestamp: z.string().describe('Unix milliseconds'),
+    signature: z.string().describe('Base64'),
+    request: z.string().describe('The JSON text that was signed, with the same `body`'),
+  })
+  .optional()
+  .describe('The signature of an agent of its own, as the X-AICQ headers carry it; without it the server signs for the caller');
+
 export const checkSchema = z
   .discriminatedUnion('check', [
     z.strictObject({
@@ -41,6 +52,15 @@ export const operationSchema = z
     work.completeRequestSchema.extend({ op: z.literal('task.complete'), task_id: work.taskId }),
     work.failRequestSchema.extend({ op: z.literal('task.fail'), task_id: work.taskId }),
     work.cancelRequestSchema.extend({ op: z.literal('task.cancel'), task_id: work.taskId }),
+    z.strictObject({
+      op: z.literal('room.post'),
+      room: z.string().describe('The id of the room, or `global`'),
+      body: z.string(),
+      pid: z.string().optional().describe('The message that it answers'),
+      key: z.string().optional().describe('The key of a private room'),
+      signed,
+    }),
+    z.strictObject({ op: z.literal('dm.send'), to: z.string().describe('The id of the recipient'), body: z.string(), signed }),
   ])
   .meta({ id: 'CommitOperation' });
 export type Operation = z.output<typeof operationSchema>;

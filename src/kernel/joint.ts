@@ -162,7 +162,7 @@ function isStoreFailure(reason: unknown): boolean {
 }
 
 /** The same object but for a few members; methods still run on the object itself. */
-function faceOf<T extends object>(target: T, members: Partial<Record<keyof T, unknown>>): T {
+export function faceOf<T extends object>(target: T, members: Partial<Record<keyof T, unknown>>): T {
   return new Proxy(target, {
     get: (object, name) => {
       if (Object.hasOwn(members, name)) return members[name as keyof T];

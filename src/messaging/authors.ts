@@ -22,7 +22,16 @@ export interface Author {
   prove(body: string): Proof | null;
 }
 
+interface KeptAuthor {
+  identity: Identity;
+  seed: Buffer;
+}
+
+/** Kept identities that stay in memory: neither they nor their keys ever change. */
+const knownMax = 1_000;
+
 export class Authors {
+  readonly #known = new Map<string, KeptAuthor>();
   readonly #port: MessagingPort;
   readonly #sealer: SecretSealer;
 
@@ -48,8 +57,10 @@ export class Authors {
     return caller.identity ?? (await this.#kept(caller)).identity.id;
   }
 
-  async #kept(caller: Caller): Promise<{ identity: Identity; seed: Buffer }> {
+  async #kept(caller: Caller): Promise<KeptAuthor> {
     const owner = JSON.stringify([caller.user, caller.agent]);
+    const known = this.#known.get(owner);
+    if (known !== undefined) return known;
     const { identity, sealedSeed } = await this.#port.keep(owner, () => {
       const seed = randomBytes(32);
       const { publicKey } = signingKeysOf(seed);
@@ -62,7 +73,10 @@ export class Authors {
         sealedSeed: this.#sealer.seal(seed.toString('base64'), owner),
       };
     });
-    return { identity, seed: Buffer.from(this.#sealer.open(sealedSeed, owner), 'base64') };
+    const kept = { identity, seed: Buffer.from(this.#sealer.open(sealedSeed, owner), 'base64') };
+    if (this.#known.size >= knownMax) this.#known.clear();
+    this.#known.set(owner, kept);
+    return kept;
   }
 
   /** The server signs what an AICQ client would have signed, so that one way of checking does for both. */

@@ -55,6 +55,9 @@ export class MessagingService {
   readonly identities: Identities;
   readonly rooms: Rooms;
   readonly direct: DirectMessages;
+  readonly #authors: Authors;
+  readonly #keys: RoomKeys;
+  readonly #adminAgent: string | null;
 
   constructor({ port, limits, sealer, settings }: MessagingOptions) {
     this.port = port;
@@ -66,10 +69,18 @@ export class MessagingService {
     this.gate = new Gate({ port, limits, allowed, autoBlock: this.settings.autoBlock });
     this.hub = new MessageHub(port);
     this.identities = new Identities(port, limits, this.signatures);
-    const authors = new Authors(port, sealer);
+    this.#authors = new Authors(port, sealer);
     const adminAgent = this.settings.adminAgent === null ? null : (canonicalUuid(this.settings.adminAgent) ?? null);
-    this.rooms = new Rooms({ port, limits, authors, adminAgent, hub: this.hub, keys: new RoomKeys(port, limits) });
-    this.direct = new DirectMessages(port, limits, authors, this.hub);
+    this.#adminAgent = adminAgent;
+    this.#keys = new RoomKeys(port, limits);
+    ({ rooms: this.rooms, direct: this.direct } = this.over(port));
+  }
+
+  /** Rooms and inboxes once more over another port of the same messages, with everything else shared. */
+  over(port: MessagingPort): { rooms: Rooms; direct: DirectMessages } {
+    const { limits, hub } = this;
+    const authors = this.#authors;
+    return { rooms: new Rooms({ port, limits, authors, adminAgent: this.#adminAgent, hub, keys: this.#keys }), direct: new DirectMessages(port, limits, authors, hub) };
   }
 
   async stats(): Promise<Stats> {

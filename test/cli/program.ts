@@ -32,7 +32,7 @@ export interface RunOptions {
 }
 
 /** A directory for a suite, and the ways to run the program in it. */
-export function useProgram(): { directory(): string; path(name: string): string; stoa(args: readonly string[], options?: RunOptions): Promise<Ended>; up(data: string, args?: readonly string[]): Promise<RunningServer> } {
+export function useProgram(): { directory(): string; path(name: string): string; stoa(args: readonly string[], options?: RunOptions): Promise<Ended>; up(data: string, args?: readonly string[], environment?: Record<string, string>): Promise<RunningServer> } {
   let program: string;
   let directory: string;
   const running = new Set<ChildProcess>();
@@ -71,8 +71,8 @@ export function useProgram(): { directory(): string; path(name: string): string;
         error: () => JSON.parse(stderr.trim().split('\n').at(-1) ?? '') as { code: string; detail: string; fix?: string },
       };
     },
-    up: async (data, args = []) => {
-      const child = start(['up', '--data', data, '--port', '0', '--json', ...args]);
+    up: async (data, args = [], environment = {}) => {
+      const child = start(['up', '--data', data, '--port', '0', '--json', ...args], { environment });
       let stderr = '';
       child.stderr?.on('data', (chunk: Buffer) => (stderr += chunk.toString()));
       const line = await firstLine(child, () => stderr);

@@ -1,5 +1,6 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { operatorCaller } from '../../src/identity/caller.js';
+import { type Caller, operatorCaller } from '../../src/identity/caller.js';
+import { aicqSignedText, sign, signingKeysOf } from '../../src/identity/signatures.js';
 import { type Stoa, openStoa } from '../../src/index.js';
 
 let stoa: Stoa;
@@ -13,6 +14,12 @@ beforeEach(async () => {
 afterEach(async () => {
   await stoa.close();
 });
+
+async function roomOf(id: string) {
+  const room = await stoa.messaging.rooms.find(id);
+  const { items } = await stoa.messaging.port.messages(room.id, { beforeMs: null, limit: 10 });
+  return { messages: items };
+}
 
 describe('a commit', () => {
   it('does operations of several domains in one step of the feed', async () => {
@@ -107,5 +114,52 @@ describe('a commit', () => {
     const outcomes = await Promise.all(race);
     expect(outcomes.filter(({ ok }) => ok)).toHaveLength(1);
     expect(await stoa.data.get(ada, 'default', 'winners')).toBe(1);
+  });
+
+  it('posts to a room in the same step, in the name of the caller', async () => {
+    const outcome = await stoa.commit.commit(ada, {
+      operations: [
+        { op: 'data.set', key: 'result', value: 42 },
+        { op: 'room.post', room: 'global', body: 'the result is in' },
+      ],
+    });
+    const { messages } = await roomOf('global');
+    expect(outcome).toMatchObject({ ok: true, results: [{ version: 1 }, { id: messages[0]?.id }] });
+    expect(messages).toMatchObject([{ body: 'the result is in', serverSigned: true }]);
+    expect(stoa.kernel.feed.read().commits.at(-1)?.changes.map(({ kind }) => kind)).toEqual(expect.arrayContaining(['document.set', 'message.posted']));
+  });
+
+  it('posts nothing when something else meets a conflict', async () => {
+    await stoa.data.set(ada, 'default', 'taken', 1);
+    const outcome = await stoa.commit.commit(ada, {
+      operations: [
+        { op: 'room.post', room: 'global', body: 'never said' },
+        { op: 'data.set', key: 'taken', value: 2, if_version: 0 },
+      ],
+    });
+    expect(outcome.ok).toBe(false);
+    expect((await roomOf('global')).messages).toEqual([]);
+  });
+
+  it('a private room stays shut without its key', async () => {
+    const token: Caller = { ...ada, kind: 'user' };
+    const room = await stoa.messaging.rooms.create(token, { name: 'secret', is_private: true, key: 'a key of sixteen characters' }, null);
+    const post = (key?: string) => stoa.commit.commit(token, { operations: [{ op: 'room.post', room: room.id, body: 'psst', ...(key !== undefined && { key }) }] });
+    await expect(post()).rejects.toMatchObject({ code: 'forbidden' });
+    expect((await post('a key of sixteen characters')).ok).toBe(true);
+  });
+
+  it('an operation may carry the signature of an agent of its own, once', async () => {
+    const { secretKey, publicKey } = signingKeysOf(Buffer.alloc(32, 7));
+    const { identity } = await stoa.messaging.port.register({ publicKey: publicKey.toString('base64'), name: 'signer', email: null, proven: true });
+    const request = JSON.stringify({ body: 'signed by me' });
+    const nonce = 'n'.repeat(24);
+    const timestamp = String(Date.now());
+    const signature = sign(secretKey, aicqSignedText(Buffer.from(request), nonce, timestamp)).toString('base64');
+    const operation = { op: 'room.post' as const, room: 'global', body: 'signed by me', signed: { agent: identity.id, nonce, timestamp, signature, request } };
+    expect((await stoa.commit.commit(ada, { operations: [operation] })).ok).toBe(true);
+    expect((await roomOf('global')).messages).toMatchObject([{ from: identity.id, serverSigned: false }]);
+    await expect(stoa.commit.commit(ada, { operations: [operation] })).rejects.toThrow('nonce already used');
+    await expect(stoa.commit.commit(ada, { operations: [{ ...operation, body: 'something else' }] })).rejects.toMatchObject({ code: 'invalid_request' });
   });
 });

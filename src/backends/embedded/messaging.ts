@@ -1,4 +1,5 @@
 /** Messaging in the embedded store: everything in shard 00, each verb one transaction. */
+import { faceOf } from '../../kernel/joint.js';
 import type { Kernel } from '../../kernel/kernel.js';
 import type { Commit } from '../../kernel/log.js';
 import type { Block, DirectMessage, Identity, IdentityKey, IdentityLink, Message, Room, Totals } from '../../messaging/model.js';
@@ -135,6 +136,15 @@ export class EmbeddedMessaging implements MessagingPort {
   }
 
   // Messages
+
+  /** The same messages, written through another face of the kernel: inside a commit. */
+  over(kernel: Kernel): MessagingPort {
+    const { limits } = kernel;
+    return faceOf<MessagingPort>(this, {
+      post: (message: NewMessage) => kernel.root.transact((tx) => rooms.postMessage(tx, limits, message)),
+      send: (message: NewDirectMessage) => kernel.root.transact((tx) => inboxes.sendDirect(tx, limits, message)),
+    });
+  }
 
   post(message: NewMessage): Promise<Message> {
     return this.#kernel.root.transact((tx) => rooms.postMessage(tx, this.#kernel.limits, message));
