@@ -5,7 +5,7 @@ import type { JsonObject } from './model.js';
 
 /** The JSON text of a value, or a refusal that names the place of what JSON cannot hold. */
 export function valueJson(value: unknown, limits: Limits): string {
-  checkJson(value, 'value', limits.valueDepthMax, []);
+  checkJson(value, newPlace('value'), limits.valueDepthMax);
   const text = JSON.stringify(value);
   const sizeBytes = Buffer.byteLength(text);
   if (sizeBytes > limits.valueBytesMax) {
@@ -19,8 +19,8 @@ export function valueJson(value: unknown, limits: Limits): string {
 
 /** Metadata: a JSON object within its own limit. */
 export function checkMetadata(metadata: unknown, limits: Limits): JsonObject {
-  if (typeof metadata !== 'object' || metadata === null || Array.isArray(metadata)) throw refusal('metadata', 'is not an object');
-  checkJson(metadata, 'metadata', limits.valueDepthMax, []);
+  if (typeof metadata !== 'object' || metadata === null || Array.isArray(metadata)) throw refusal(newPlace('metadata'), 'is not an object');
+  checkJson(metadata, newPlace('metadata'), limits.valueDepthMax);
   checkMetadataSize(metadata as JsonObject, limits);
   return metadata as JsonObject;
 }
@@ -34,50 +34,63 @@ export function checkMetadataSize(metadata: JsonObject, limits: Limits): void {
   });
 }
 
-/** `ancestors` are the objects around the value: meeting one of them again is a circle. */
-function checkJson(value: unknown, path: string, depthLeft: number, ancestors: object[]): void {
+/** Where the walk through a value is: the objects around, and the name or index that led into each next one. */
+interface Place {
+  readonly root: string;
+  readonly ancestors: object[];
+  readonly names: (string | number)[];
+}
+
+function checkJson(value: unknown, place: Place, depthLeft: number): void {
   switch (typeof value) {
     case 'string':
-      if (!value.isWellFormed()) throw refusal(path, 'has a lone surrogate');
+      if (!value.isWellFormed()) throw refusal(place, 'has a lone surrogate');
       return;
     case 'boolean':
       return;
     case 'number':
-      if (!Number.isFinite(value)) throw refusal(path, `is ${value}`);
+      if (!Number.isFinite(value)) throw refusal(place, `is ${value}`);
       return;
     case 'object':
-      if (value !== null) checkObject(value, path, depthLeft, ancestors);
+      if (value !== null) checkObject(value, place, depthLeft);
       return;
     case 'undefined':
-      throw refusal(path, 'is undefined');
+      throw refusal(place, 'is undefined');
     default:
-      throw refusal(path, `is a ${typeof value}`);
+      throw refusal(place, `is a ${typeof value}`);
   }
 }
 
-function checkObject(value: object, path: string, depthLeft: number, ancestors: object[]): void {
-  if (ancestors.includes(value)) throw refusal(path, 'is a circular reference');
-  if (depthLeft === 0) throw refusal(path, 'is nested too deeply');
-  ancestors.push(value);
+function checkObject(value: object, place: Place, depthLeft: number): void {
+  // Meeting an object inside itself is a circle.
+  if (place.ancestors.includes(value)) throw refusal(place, 'is a circular reference');
+  if (depthLeft === 0) throw refusal(place, 'is nested too deeply');
+  place.ancestors.push(value);
+  const depth = place.names.length;
   if (Array.isArray(value)) {
-    for (let index = 0; index < value.length; index += 1) checkJson(value[index], `${path}[${index}]`, depthLeft - 1, ancestors);
+    for (let index = 0; index < value.length; index += 1) {
+      place.names[depth] = index;
+      checkJson(value[index], place, depthLeft - 1);
+    }
   } else {
-    checkPlain(value, path);
+    checkPlain(value, place);
     for (const name of Object.keys(value)) {
-      if (!name.isWellFormed()) throw refusal(path, 'has a lone surrogate in a name');
-      checkJson((value as Record<string, unknown>)[name], `${path}.${name}`, depthLeft - 1, ancestors);
+      place.names[depth] = name;
+      if (!name.isWellFormed()) throw refusal(place, 'has a lone surrogate in its name');
+      checkJson((value as Record<string, unknown>)[name], place, depthLeft - 1);
     }
   }
-  ancestors.pop();
+  place.names.length = depth;
+  place.ancestors.pop();
 }
 
-function checkPlain(value: object, path: string): void {
+function checkPlain(value: object, place: Place): void {
   const prototype: unknown = Object.getPrototypeOf(value);
   // Objects of another realm (a vm context, a test runner) have another Object.prototype, which has no prototype either.
   if (prototype !== null && prototype !== Object.prototype && Object.getPrototypeOf(prototype) !== null) {
-    throw refusal(path, describe(value));
+    throw refusal(place, describe(value));
   }
-  if (Object.getOwnPropertySymbols(value).length > 0) throw refusal(path, 'has a symbol as a name');
+  if (Object.getOwnPropertySymbols(value).length > 0) throw refusal(place, 'has a symbol as a name');
 }
 
 function describe(value: object): string {
@@ -85,7 +98,13 @@ function describe(value: object): string {
   return `is an instance of ${value.constructor?.name ?? 'a class'}; store plain objects`;
 }
 
-function refusal(path: string, found: string): StoaError {
-  const place = path.length > 200 ? `${path.slice(0, 200)}…` : path;
+function newPlace(root: string): Place {
+  return { root, ancestors: [], names: [] };
+}
+
+/** Only a refusal spells out where it was. */
+function refusal({ root, names }: Place, found: string): StoaError {
+  const path = names.reduce<string>((text, name) => (typeof name === 'number' ? `${text}[${name}]` : `${text}.${name}`), root);
+  const place = (path.length > 200 ? `${path.slice(0, 200)}…` : path).toWellFormed();
   return new StoaError('invalid_request', `Only JSON can be stored: ${place} ${found}.`, { details: { field: place } });
 }

@@ -82,22 +82,23 @@ type Head = [string, number, string, string, string | null, string | null, strin
 
 /** The row of a document; `apart` is the value's own row, when it is large. */
 export function encodeDocument(record: DocumentRecord): { row: Buffer; apart: Buffer | undefined; sizeBytes: number } {
-  const value = Buffer.from(record.valueJson);
-  const isApart = value.length > valueInlineBytesMax;
+  const { valueJson } = record;
+  const sizeBytes = Buffer.byteLength(valueJson);
+  const isInline = sizeBytes <= valueInlineBytesMax;
   const head: Head = [
     record.userId, record.version, record.createdAt, record.updatedAt, record.createdByAgent, record.lastAccessedByAgent, record.lastAccessedAt,
-    record.accessCount, record.metadata, value.length,
+    record.accessCount, record.metadata, sizeBytes,
   ];
   const text = JSON.stringify(head);
   const headBytes = Buffer.byteLength(text);
-  const row = Buffer.allocUnsafe(prefixBytes + headBytes + (isApart ? 0 : value.length));
+  const row = Buffer.allocUnsafe(prefixBytes + headBytes + (isInline ? sizeBytes : 0));
   row[0] = format;
-  row[1] = isApart ? apartFlag : 0;
+  row[1] = isInline ? 0 : apartFlag;
   row.writeDoubleBE(record.expiresAt === null ? 0 : msOf(record.expiresAt), 2);
   row.writeUInt32BE(headBytes, 10);
   row.write(text, prefixBytes);
-  if (!isApart) value.copy(row, prefixBytes + headBytes);
-  return { row, apart: isApart ? value : undefined, sizeBytes: value.length };
+  if (isInline) row.write(valueJson, prefixBytes + headBytes);
+  return { row, apart: isInline ? undefined : Buffer.from(valueJson), sizeBytes };
 }
 
 /** Milliseconds, or 0 for a document that does not expire. */
@@ -128,9 +129,15 @@ export function sizeOfRow(row: Buffer): number {
   return headOf(row)[9];
 }
 
-/** The count that the document came with; reads counted here stand in the access row. */
-export function restoredCountOf(row: Buffer): number {
-  return headOf(row)[7];
+/** Everything about a document but its value. */
+export interface DocumentHead {
+  record: DocumentRecord;
+  sizeBytes: number;
+}
+
+export function decodeHead(rowKey: Buffer, row: Buffer): DocumentHead {
+  const head = headOf(row);
+  return { record: recordOf(rowKey, row, head, ''), sizeBytes: head[9] };
 }
 
 export function summaryOf(rowKey: Buffer, row: Buffer): KeySummary {
@@ -140,8 +147,12 @@ export function summaryOf(rowKey: Buffer, row: Buffer): KeySummary {
 
 /** `value` is the JSON text, from the row or from its own. */
 export function decodeDocument(rowKey: Buffer, row: Buffer, value: string): DocumentRecord {
+  return recordOf(rowKey, row, headOf(row), value);
+}
+
+function recordOf(rowKey: Buffer, row: Buffer, head: Head, value: string): DocumentRecord {
   const { namespace, key } = namesOf(rowKey);
-  const [userId, version, createdAt, updatedAt, createdByAgent, lastAccessedByAgent, lastAccessedAt, accessCount, metadata] = headOf(row);
+  const [userId, version, createdAt, updatedAt, createdByAgent, lastAccessedByAgent, lastAccessedAt, accessCount, metadata] = head;
   const expiresAtMs = expiresAtMsOf(row);
   return {
     userId, namespace, key, valueJson: value, metadata, createdByAgent, lastAccessedByAgent, accessCount, createdAt, updatedAt, lastAccessedAt, version,
@@ -162,18 +173,43 @@ export interface AccessRow {
 export interface NamespaceRow {
   count: number;
   sizeBytes: number;
-  updatedAt: string;
+  updatedAtMs: number;
 }
 
 export const noUsage: Usage = { documents: 0, sizeBytes: 0, namespaces: 0 };
 
-export function encodeRow(row: AccessRow | NamespaceRow | Usage): Buffer {
+export function encodeAccess(row: AccessRow): Buffer {
   return Buffer.from(JSON.stringify(row));
 }
 
-/** The caller names what the family holds. */
-export function decodeRow<Row extends AccessRow | NamespaceRow | Usage>(value: Buffer): Row {
-  return JSON.parse(value.toString()) as Row;
+export function decodeAccess(value: Buffer): AccessRow {
+  return JSON.parse(value.toString()) as AccessRow;
+}
+
+// Every write reads and writes these two, so that they are three numbers each and no text.
+
+export function encodeNamespace({ count, sizeBytes, updatedAtMs }: NamespaceRow): Buffer {
+  return threeNumbers(count, sizeBytes, updatedAtMs);
+}
+
+export function decodeNamespace(value: Buffer): NamespaceRow {
+  return { count: value.readDoubleBE(0), sizeBytes: value.readDoubleBE(8), updatedAtMs: value.readDoubleBE(16) };
+}
+
+export function encodeUsage({ documents, sizeBytes, namespaces }: Usage): Buffer {
+  return threeNumbers(documents, sizeBytes, namespaces);
+}
+
+export function decodeUsage(value: Buffer): Usage {
+  return { documents: value.readDoubleBE(0), sizeBytes: value.readDoubleBE(8), namespaces: value.readDoubleBE(16) };
+}
+
+function threeNumbers(a: number, b: number, c: number): Buffer {
+  const row = Buffer.allocUnsafe(24);
+  row.writeDoubleBE(a, 0);
+  row.writeDoubleBE(b, 8);
+  row.writeDoubleBE(c, 16);
+  return row;
 }
 
 /** What a row says, for whoever looks into the store; undefined for a family of another domain. */
@@ -185,13 +221,13 @@ export function decodeDataEntry(family: string, key: Buffer, value: Buffer): unk
     case dataFamilies.values:
       return { user, ...namesOf(key), sizeBytes: value.length };
     case dataFamilies.access:
-      return { user, ...namesOf(key), ...decodeRow<AccessRow>(value) };
+      return { user, ...namesOf(key), ...decodeAccess(value) };
     case dataFamilies.namespaces:
-      return { user, namespace: key.toString('utf8', 32), ...decodeRow<NamespaceRow>(value) };
+      return { user, namespace: key.toString('utf8', 32), ...decodeNamespace(value) };
     case dataFamilies.agents:
       return { user, namespace: namesOf(key).namespace, agent: namesOf(key).key };
     case dataFamilies.usage:
-      return { user, ...decodeRow<Usage>(value) };
+      return { user, ...decodeUsage(value) };
     default:
       return undefined;
   }

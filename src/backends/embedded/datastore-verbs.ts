@@ -1,16 +1,16 @@
 /** The verbs of the data store inside one transaction, so that a commit can join them with other domains'. */
 import { documentDeleted, documentSet, namespaceCleared } from '../../datastore/changes.js';
-import { checkVersion, mergeDocument, resultOf } from '../../datastore/merge-document.js';
+import { checkVersion, mergeDocument } from '../../datastore/merge-document.js';
 import type { DocumentRecord, Scope } from '../../datastore/model.js';
 import type { AccessRead, BatchResult, ClearStep, Decide, DocumentDelete, DocumentWrite, WriteBatch, WriteResult } from '../../datastore/port.js';
-import { type Usage, checkQuota } from '../../datastore/quota.js';
-import { laterTime, timeOfMs } from '../../datastore/times.js';
+import { checkQuota } from '../../datastore/quota.js';
+import { laterTime } from '../../datastore/times.js';
 import { prefixRange } from '../../kernel/engine.js';
 import type { Reader, Transaction } from '../../kernel/transaction.js';
 import type { Limits } from '../../limits.js';
 import {
-  type AccessRow, type NamespaceRow, cachedUserKey, dataFamilies as families, decodeDocument, decodeRow, documentKey, encodeDocument, encodeRow, expiresAtMsOf,
-  expiryTimer, inlineValue, isApart, isLiveRow, namespaceKey, namesOf, noUsage, restoredCountOf, sizeOfRow,
+  cachedUserKey, dataFamilies as families, decodeAccess, decodeDocument, decodeHead, decodeNamespace, decodeUsage, documentKey, encodeAccess, encodeDocument, encodeNamespace, encodeUsage,
+  expiresAtMsOf, expiryTimer, inlineValue, isApart, isLiveRow, namespaceKey, namesOf, noUsage, sizeOfRow,
 } from './datastore-rows.js';
 
 export interface DataVerbsOptions {
@@ -37,15 +37,16 @@ export class DataVerbs {
   set(tx: Transaction, scope: Scope, write: DocumentWrite): WriteResult {
     const rowKey = documentKey(scope, write.key);
     const row = tx.get(families.documents, rowKey);
+    const before = row === undefined ? undefined : { row, ...decodeHead(rowKey, row) };
     // The last reader stands in a row of its own, which matters only to a write by nobody. The count
     // stays where it is: in the document what it was restored with, in that row what was read since.
-    const current = row === undefined ? undefined : { ...readDocument(tx, rowKey, row, write.agent === null), accessCount: restoredCountOf(row) };
+    const current = before === undefined || write.agent !== null ? before?.record : { ...withReads(tx, rowKey, before.record), accessCount: before.record.accessCount };
     const record = mergeDocument(scope, current, write, tx.nowMs, this.#limits);
-    if (row !== undefined && record.version === 1) this.#forgetReads(tx, rowKey);
-    this.#put(tx, scope, rowKey, row, record);
+    if (before !== undefined && record.version === 1) this.#forgetReads(tx, rowKey);
+    const sizeBytes = this.#put(tx, scope, rowKey, before, record);
     if (write.agent !== null) this.#noteAgent(tx, scope, write.agent);
     tx.change(documentSet(scope, write.key, record.version));
-    return resultOf(record);
+    return { key: write.key, version: record.version, sizeBytes, updatedAt: record.updatedAt, created: record.version === 1 };
   }
 
   /** Writes what `decide` makes of the current document. */
@@ -99,9 +100,9 @@ export class DataVerbs {
     const rowKey = documentKey(read.scope, read.key);
     if (tx.get(families.documents, rowKey) === undefined) return;
     const stored = tx.get(families.access, rowKey);
-    const row = stored === undefined ? { count: 0, agent: null, at: null } : decodeRow<AccessRow>(stored);
+    const row = stored === undefined ? { count: 0, agent: null, at: null } : decodeAccess(stored);
     const isLater = read.last !== null && laterTime(read.last.at, row.at) === read.last.at;
-    tx.put(families.access, rowKey, encodeRow({ count: row.count + read.count, agent: isLater ? read.last.agent : row.agent, at: isLater ? read.last.at : row.at }));
+    tx.put(families.access, rowKey, encodeAccess({ count: row.count + read.count, agent: isLater ? read.last.agent : row.agent, at: isLater ? read.last.at : row.at }));
     for (const agent of read.agents) this.#noteAgent(tx, read.scope, agent);
   }
 
@@ -111,7 +112,7 @@ export class DataVerbs {
     const rowKey = documentKey(scope, record.key);
     const row = tx.get(families.documents, rowKey);
     if (row !== undefined) this.#forgetReads(tx, rowKey);
-    this.#put(tx, scope, rowKey, row, record);
+    this.#put(tx, scope, rowKey, row === undefined ? undefined : { row, sizeBytes: sizeOfRow(row) }, record);
     for (const agent of [record.createdByAgent, record.lastAccessedByAgent]) if (agent !== null) this.#noteAgent(tx, scope, agent);
     tx.change(documentSet(scope, record.key, record.version));
   }
@@ -125,14 +126,15 @@ export class DataVerbs {
     tx.change(documentDeleted({ user: userId, namespace }, key, true));
   }
 
-  #put(tx: Transaction, scope: Scope, rowKey: Buffer, before: Buffer | undefined, record: DocumentRecord): void {
+  /** Answers the size of the value. */
+  #put(tx: Transaction, scope: Scope, rowKey: Buffer, before: { row: Buffer; sizeBytes: number } | undefined, record: DocumentRecord): number {
     const { row, apart, sizeBytes } = encodeDocument(record);
-    const difference = { documents: before === undefined ? 1 : 0, sizeBytes: sizeBytes - (before === undefined ? 0 : sizeOfRow(before)) };
-    this.#account(tx, scope, difference);
+    this.#account(tx, scope, { documents: before === undefined ? 1 : 0, sizeBytes: sizeBytes - (before?.sizeBytes ?? 0) });
     tx.put(families.documents, rowKey, row);
     if (apart !== undefined) tx.put(families.values, rowKey, apart);
-    else if (before !== undefined && isApart(before)) tx.delete(families.values, rowKey);
-    this.#reschedule(tx, rowKey, before, row);
+    else if (before !== undefined && isApart(before.row)) tx.delete(families.values, rowKey);
+    this.#reschedule(tx, rowKey, before?.row, row);
+    return sizeBytes;
   }
 
   #remove(tx: Transaction, scope: Scope, rowKey: Buffer, row: Buffer): void {
@@ -159,23 +161,23 @@ export class DataVerbs {
   #account(tx: Transaction, scope: Scope, difference: Difference): void {
     const namespaceRowKey = namespaceKey(scope);
     const storedNamespace = tx.get(families.namespaces, namespaceRowKey);
-    const namespace = storedNamespace === undefined ? { count: 0, sizeBytes: 0 } : decodeRow<NamespaceRow>(storedNamespace);
+    const namespace = storedNamespace === undefined ? { count: 0, sizeBytes: 0 } : decodeNamespace(storedNamespace);
     const count = namespace.count + difference.documents;
-    const row = { count, sizeBytes: namespace.sizeBytes + difference.sizeBytes, updatedAt: timeOfMs(tx.nowMs) };
+    const row = { count, sizeBytes: namespace.sizeBytes + difference.sizeBytes, updatedAtMs: tx.nowMs };
     if (count === 0) tx.delete(families.namespaces, namespaceRowKey);
-    else tx.put(families.namespaces, namespaceRowKey, encodeRow(row));
+    else tx.put(families.namespaces, namespaceRowKey, encodeNamespace(row));
 
     const userRowKey = cachedUserKey(scope.user);
     const storedUsage = tx.get(families.usage, userRowKey);
     if (storedUsage === undefined) this.#ensureUser(tx, scope.user);
-    const before = storedUsage === undefined ? noUsage : decodeRow<Usage>(storedUsage);
+    const before = storedUsage === undefined ? noUsage : decodeUsage(storedUsage);
     const after = {
       documents: before.documents + difference.documents,
       sizeBytes: before.sizeBytes + difference.sizeBytes,
       namespaces: before.namespaces + (count > 0 ? 1 : 0) - (namespace.count > 0 ? 1 : 0),
     };
     checkQuota(before, after, this.#limits);
-    tx.put(families.usage, userRowKey, encodeRow(after));
+    tx.put(families.usage, userRowKey, encodeUsage(after));
   }
 
   #noteAgent(tx: Transaction, scope: Scope, agent: string): void {
@@ -188,9 +190,14 @@ export class DataVerbs {
 export function readDocument(reader: Reader, rowKey: Buffer, row: Buffer, withAccess: boolean): DocumentRecord {
   const value = isApart(row) ? (reader.get(families.values, rowKey)?.toString() ?? 'null') : inlineValue(row);
   const record = decodeDocument(rowKey, row, value);
-  const stored = withAccess ? reader.get(families.access, rowKey) : undefined;
+  return withAccess ? withReads(reader, rowKey, record) : record;
+}
+
+/** The document with the reads that were counted since it was written here. */
+function withReads(reader: Reader, rowKey: Buffer, record: DocumentRecord): DocumentRecord {
+  const stored = reader.get(families.access, rowKey);
   if (stored === undefined) return record;
-  const access = decodeRow<AccessRow>(stored);
+  const access = decodeAccess(stored);
   const isLater = access.at !== null && laterTime(access.at, record.lastAccessedAt) === access.at;
   return {
     ...record,

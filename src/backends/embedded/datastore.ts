@@ -1,13 +1,14 @@
 /** The data store on the kernel: the default backend. */
 import type { DocumentRecord, KeySummary, NamespaceSummary, Scope } from '../../datastore/model.js';
 import type { AccessRead, BatchResult, ClearStep, DataCapabilities, DataStorePort, Decide, ExportPage, KeyRange, StoredValue, WriteBatch, WriteResult } from '../../datastore/port.js';
+import { timeOfMs } from '../../datastore/times.js';
 import type { Entry, RangeOptions } from '../../kernel/engine.js';
 import { keyAfterPrefix, prefixRange } from '../../kernel/engine.js';
 import type { Kernel } from '../../kernel/kernel.js';
 import { type Idempotency, once } from '../../kernel/once.js';
 import type { Store } from '../../kernel/store.js';
 import {
-  type NamespaceRow, cachedUserKey, checkKeyLimits, dataFamilies as families, decodeRow, documentKey, expiryTimer, inlineValue, isApart, isLiveRow, namesOf, namespaceKey, summaryOf,
+  cachedUserKey, checkKeyLimits, dataFamilies as families, decodeNamespace, documentKey, expiryTimer, inlineValue, isApart, isLiveRow, namesOf, namespaceKey, summaryOf,
 } from './datastore-rows.js';
 import { DataVerbs, type DataVerbsOptions, readDocument } from './datastore-verbs.js';
 
@@ -82,8 +83,8 @@ export class EmbeddedDataStore implements DataStorePort {
     return Array.from(store.range(families.namespaces, { ...start, limit }), ({ key, value }) => {
       const namespace = key.toString('utf8', 32);
       const agents = Array.from(store.range(families.agents, prefixRange(documentKey({ user, namespace }, ''))), (entry) => namesOf(entry.key).key);
-      const { count, sizeBytes, updatedAt } = decodeRow<NamespaceRow>(value);
-      return { namespace, count, sizeBytes, agents, updatedAt };
+      const { count, sizeBytes, updatedAtMs } = decodeNamespace(value);
+      return { namespace, count, sizeBytes, agents, updatedAt: timeOfMs(updatedAtMs) };
     });
   }
 
