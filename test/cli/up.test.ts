@@ -53,6 +53,14 @@ describe('a server', () => {
     expect((await stoa(['status', '--data', data])).stdout).toContain('no server runs');
   });
 
+  test('serves its pages from the built program, each with what it loads', async () => {
+    const server = await up(path('pages'));
+    const pages = ['/', '/page/page.js', '/page/page.css', '/docs', '/docs/openapi.yaml', '/reference', '/reference/reference.js', '/reference/reference.css', '/openapi.json'];
+    const statuses = await Promise.all(pages.map(async (page) => [page, (await fetch(server.url + page)).status]));
+    expect(statuses).toEqual(pages.map((page) => [page, 200]));
+    await server.end('SIGTERM');
+  });
+
   test('refuses a directory that another one owns, and names the owner', async () => {
     const data = path('owned');
     const server = await up(data);

@@ -1,13 +1,12 @@
 /** For people and for clients that look around: the page at `/`, the onboarding text, the interface in YAML. */
 import { readFile } from 'node:fs/promises';
 import { z } from 'zod';
-import { version } from '../../version.js';
+import { packageRoot, version } from '../../version.js';
 import { answer, anyone, defineRoute } from '../route.js';
 import { toYaml } from '../yaml.js';
 import { looseQuery } from './messaging-wire.js';
 
-// The folder lies beside both src and dist.
-const assets = new URL('../../../assets/messaging/', import.meta.url);
+const assets = new URL('assets/messaging/', packageRoot);
 /** The page loads from this server alone, and no script stands in it. */
 const pagePolicy = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'";
 
