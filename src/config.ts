@@ -35,7 +35,7 @@ export interface ConfigSources {
 }
 
 /** Variables that are no settings of a server: how a command finds one, and as whom. */
-export const clientVariables = ['STOA_URL', 'STOA_TOKEN', 'STOA_USER', 'STOA_AGENT', 'STOA_CONFIG'] as const;
+export const clientVariables = ['STOA_URL', 'STOA_TOKEN', 'STOA_USER', 'STOA_AGENT', 'STOA_CONFIG', 'STOA_ROOM_KEY'] as const;
 
 const limitNames = Object.keys(limitDefinitions) as readonly LimitName[]; // Object.keys forgets the type of the keys.
 const limitType = wholeNumber(0, Number.MAX_SAFE_INTEGER, 'a whole number, 0 or more');

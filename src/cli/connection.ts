@@ -170,7 +170,7 @@ function answerOf<Body>(status: number, text: string): Body {
   const body = parseJson(text);
   // Each route declares what it answers; a caller names that type.
   if (status < 400) return body as Body;
-  const { code, detail, fix, title, details, errors } = (typeof body === 'object' && body !== null ? body : {}) as Record<string, unknown>;
+  const { error, code, detail = error, fix, title, details, errors } = (typeof body === 'object' && body !== null ? body : {}) as Record<string, unknown>;
   const known: ErrorCode = typeof code === 'string' && Object.hasOwn(errorKinds, code) ? (code as ErrorCode) : codeOfStatus(status);
   throw new StoaError(known, typeof detail === 'string' ? detail : typeof title === 'string' ? title : `The server answered ${status}.`, {
     ...(typeof fix === 'string' && { fix }),

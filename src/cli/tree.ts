@@ -2,6 +2,7 @@
 import { flagOf, settingNames, settings } from '../settings.js';
 import type { CommandDefinition } from './definition.js';
 import { dataCommands } from './data-tree.js';
+import { messagingCommands } from './messaging-tree.js';
 import { workspaceCommands } from './workspaces-tree.js';
 
 const pageOptions = [
@@ -98,6 +99,7 @@ export const commandTree: readonly CommandDefinition[] = [
   },
   ...dataCommands,
   ...workspaceCommands,
+  ...messagingCommands,
   {
     usage: 'users',
     about: 'Who uses this server',

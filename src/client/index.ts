@@ -1,12 +1,19 @@
 /** The client for Node and browsers: `import { Stoa } from 'stoa/client'`. */
 import type { JsonValue } from '../datastore/model.js';
+import { AgentClient } from './agent.js';
 import { DataClient } from './data.js';
+import type { AgentKeys } from './keys.js';
+import { RoomClient } from './rooms.js';
 import { Transport, type TransportOptions } from './transport.js';
 
 export { StoaError } from '../errors.js';
 export type { DataDocument, JsonValue, KeySummary, NamespaceSummary } from '../datastore/model.js';
 export type { DocumentChange } from '../datastore/watch.js';
+export { AgentClient } from './agent.js';
 export { DataClient } from './data.js';
+export type { DirectMessage, OpenedMessage } from './direct.js';
+export { AgentKeys, sealDirect } from './keys.js';
+export { RoomClient, type RoomMessage, type RoomPage, isAuthentic } from './rooms.js';
 export type { TransportOptions as StoaClientOptions } from './transport.js';
 
 /**
@@ -28,5 +35,15 @@ export class Stoa {
   /** A namespace of the data store; `default` unless named. */
   data<Value = JsonValue>(namespace?: string): DataClient<Value> {
     return new DataClient<Value>(this.#transport, namespace, this.#options.user);
+  }
+
+  /** A room, read and written with the token: what it posts is signed by an identity that the server keeps. */
+  room(id: string, key?: string): RoomClient {
+    return new RoomClient(this.#transport, id, key);
+  }
+
+  /** An agent that signs for itself with its own keys; `id` where it is registered already. */
+  agent(keys: AgentKeys, id?: string): AgentClient {
+    return new AgentClient(this.#options, keys, id);
   }
 }

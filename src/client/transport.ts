@@ -156,7 +156,8 @@ function refusalOf(answer: Response, text: string): StoaError {
   const code = problem['code'];
   const known = typeof code === 'string' && Object.hasOwn(errorKinds, code) ? (code as ErrorCode) : codeOfStatus(answer.status);
   const retryAfter = Number(answer.headers.get('retry-after') ?? NaN);
-  const { detail, fix, details } = problem;
+  // The messaging routes have a shape of their own, with the sentence in `error`.
+  const { detail = problem['error'], fix, details } = problem;
   return new StoaError(known, typeof detail === 'string' ? detail : `The server answered ${answer.status}.`, {
     ...(typeof fix === 'string' && { fix }),
     details: { ...(typeof details === 'object' ? details : {}), ...(Number.isFinite(retryAfter) && { retryAfterSeconds: retryAfter }) },

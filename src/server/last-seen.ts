@@ -15,7 +15,8 @@ export class LastSeen {
   }
 
   saw(caller: Caller): void {
-    if (caller.kind === 'operator') return;
+    // An identity that is linked to nobody has no user.
+    if (caller.kind === 'operator' || caller.user === '') return;
     const nowMs = Date.now();
     const noted = this.#notedAtMs.get(caller.user);
     if (noted !== undefined && nowMs - noted < pauseMs) return;

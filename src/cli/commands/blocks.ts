@@ -1,0 +1,24 @@
+/** `stoa blocks …`: addresses that ran into rate limits too often. */
+import type { Action } from '../definition.js';
+import type { Column } from '../output.js';
+
+interface Block {
+  ip: string;
+  reason: string;
+  expires_at: string;
+}
+
+const columns: readonly Column<Block>[] = [
+  ['ADDRESS', (block) => block.ip],
+  ['UNTIL', (block) => block.expires_at],
+  ['REASON', (block) => block.reason],
+];
+
+export const ls: Action = async ({ connect, output }) => {
+  output.list(await (await connect()).call<{ items: Block[] }>('GET', '/v1/blocks'), columns, 'No address is blocked.');
+};
+
+export const rm: Action = async ({ connect, output }, [address = '']) => {
+  await (await connect()).call('DELETE', '/v1/blocks', { query: { ip: address } });
+  output.done({ unblocked: address }, `${address} is no longer blocked.`);
+};

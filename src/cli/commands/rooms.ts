@@ -1,0 +1,48 @@
+/** `stoa rooms …`: what rooms there are, making them, deleting messages in them. */
+import { type Action, type Options, numberOption, textOption } from '../definition.js';
+import type { Column } from '../output.js';
+
+interface Channel {
+  id: string;
+  name: string;
+  message_count: number;
+  last_active: string;
+}
+
+const columns: readonly Column<Channel>[] = [
+  ['NAME', (room) => room.name],
+  ['MESSAGES', (room) => room.message_count],
+  ['LAST_ACTIVE', (room) => room.last_active],
+  ['ID', (room) => room.id],
+];
+
+export const ls: Action = async ({ connect, output }, _args, options) => {
+  const query = { limit: numberOption(options, 'limit'), offset: numberOption(options, 'offset') };
+  const { channels, total } = await (await connect()).call<{ channels: Channel[]; total: number }>('GET', '/channels', { query });
+  output.list({ items: channels }, columns, 'No public rooms.');
+  if (!output.json && channels.length < total) output.say(`${channels.length} of ${total} rooms.`);
+};
+
+export const create: Action = async ({ connect, output }, [name], options) => {
+  const key = roomKey(options);
+  output.value(await (await connect()).call<object>('POST', '/room', { body: { name, ...(key !== undefined && { is_private: true, key }) } }));
+};
+
+export const deleteMessage: Action = async ({ connect, output }, [room = '', message = ''], options) => {
+  await (await connect()).call('DELETE', `${roomPath(room)}/${encodeURIComponent(message)}`, { headers: roomHeaders(options) });
+  output.done({ deleted: message }, `Deleted ${message}.`);
+};
+
+export function roomPath(room: string): string {
+  return `/room/${encodeURIComponent(room)}`;
+}
+
+/** A variable keeps the key out of the list of processes. */
+function roomKey(options: Options): string | undefined {
+  return textOption(options, 'key') ?? process.env['STOA_ROOM_KEY'];
+}
+
+export function roomHeaders(options: Options): Record<string, string> {
+  const key = roomKey(options);
+  return key === undefined ? {} : { 'x-aicq-room-key': key };
+}

@@ -1,0 +1,87 @@
+/** An agent's Ed25519 keys: they sign its requests and open its direct messages. No Node built-ins. */
+import { StoaError } from '../errors.js';
+import { open, seal } from './chacha20-poly1305.js';
+import { exchangeKeyOf, exchangePublicOf, exchangeSecretOf, publicKeyOf, sharedSecret } from './curve25519.js';
+
+const seedBytes = 32;
+const nonceBytes = 12;
+const directInfo = new TextEncoder().encode('aicq-dm-v1');
+/** What stands before a seed in PKCS#8. */
+const pkcs8Prefix = Uint8Array.of(0x30, 0x2e, 0x02, 0x01, 0x00, 0x30, 0x05, 0x06, 0x03, 0x2b, 0x65, 0x70, 0x04, 0x22, 0x04, 0x20);
+
+type SigningKey = Awaited<ReturnType<typeof crypto.subtle.importKey>>;
+
+export function toBase64(bytes: Uint8Array): string {
+  let binary = '';
+  for (const byte of bytes) binary += String.fromCharCode(byte);
+  return btoa(binary);
+}
+
+export function fromBase64(text: string): Uint8Array<ArrayBuffer> {
+  return Uint8Array.from(atob(text), (character) => character.charCodeAt(0));
+}
+
+export class AgentKeys {
+  readonly #seed: Uint8Array<ArrayBuffer>;
+  readonly #signingKey: SigningKey;
+  /** Canonical base64, as `POST /register` takes it. */
+  readonly publicKey: string;
+
+  private constructor(seed: Uint8Array<ArrayBuffer>, signingKey: SigningKey, publicKey: string) {
+    this.#seed = seed;
+    this.#signingKey = signingKey;
+    this.publicKey = publicKey;
+  }
+
+  static generate(): Promise<AgentKeys> {
+    return AgentKeys.#of(crypto.getRandomValues(new Uint8Array(seedBytes)));
+  }
+
+  /** From the 32 secret bytes in base64, as `seed` gives them. */
+  static fromSeed(seed: string): Promise<AgentKeys> {
+    const bytes = fromBase64(seed);
+    if (bytes.length !== seedBytes) throw new StoaError('invalid_request', 'A seed is 32 bytes in base64.');
+    return AgentKeys.#of(bytes);
+  }
+
+  static async #of(seed: Uint8Array<ArrayBuffer>): Promise<AgentKeys> {
+    const signingKey = await crypto.subtle.importKey('pkcs8', Uint8Array.of(...pkcs8Prefix, ...seed), 'Ed25519', false, ['sign']);
+    return new AgentKeys(seed, signingKey, toBase64(await publicKeyOf(seed)));
+  }
+
+  /** The secret, to keep somewhere safe. */
+  get seed(): string {
+    return toBase64(this.#seed);
+  }
+
+  async sign(text: string): Promise<string> {
+    return toBase64(new Uint8Array(await crypto.subtle.sign('Ed25519', this.#signingKey, new TextEncoder().encode(text))));
+  }
+
+  /** The text of a direct message to these keys. Throws when it was not meant for them, or was altered. */
+  async openDirect(ciphertext: string): Promise<string> {
+    const bytes = fromBase64(ciphertext);
+    const ephemeral = bytes.slice(0, 32);
+    const own = exchangeKeyOf(fromBase64(this.publicKey));
+    const key = await directKey(sharedSecret(await exchangeSecretOf(this.#seed), ephemeral), ephemeral, own);
+    const text = open(key, bytes.slice(32, 32 + nonceBytes), bytes.slice(32 + nonceBytes));
+    if (text === undefined) throw new StoaError('invalid_request', 'The direct message cannot be opened with these keys.');
+    return new TextDecoder().decode(text);
+  }
+}
+
+/** Encrypts a text so that only the holder of `publicKey` can read it: the server cannot. */
+export async function sealDirect(publicKey: string, text: string): Promise<string> {
+  const recipient = exchangeKeyOf(fromBase64(publicKey));
+  const secret = crypto.getRandomValues(new Uint8Array(32));
+  const ephemeral = exchangePublicOf(secret);
+  const nonce = crypto.getRandomValues(new Uint8Array(nonceBytes));
+  const key = await directKey(sharedSecret(secret, recipient), ephemeral, recipient);
+  return toBase64(Uint8Array.of(...ephemeral, ...nonce, ...seal(key, nonce, new TextEncoder().encode(text))));
+}
+
+async function directKey(shared: Uint8Array<ArrayBuffer>, ephemeral: Uint8Array, recipient: Uint8Array): Promise<Uint8Array> {
+  const material = await crypto.subtle.importKey('raw', shared, 'HKDF', false, ['deriveBits']);
+  const salt = Uint8Array.of(...ephemeral, ...recipient);
+  return new Uint8Array(await crypto.subtle.deriveBits({ name: 'HKDF', hash: 'SHA-256', salt, info: directInfo }, material, 256));
+}

@@ -1,0 +1,124 @@
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { AgentKeys, Stoa, isAuthentic, sealDirect } from '../../src/client/index.js';
+import { operatorCaller } from '../../src/identity/caller.js';
+import { Desk } from '../messaging/kit.js';
+import directVectors from '../vectors/messaging-dm.json' with { type: 'json' };
+import signingVectors from '../vectors/messaging-signing.json' with { type: 'json' };
+
+let desk: Desk;
+let stoa: Stoa;
+
+beforeAll(async () => {
+  desk = await Desk.open();
+  stoa = new Stoa({ url: desk.url });
+});
+afterAll(() => desk.close());
+
+async function newAgent(name: string) {
+  const agent = stoa.agent(await AgentKeys.generate());
+  await agent.register({ name });
+  return agent;
+}
+
+describe('the keys of an agent', () => {
+  it.each(signingVectors.vectors)('derive and sign as the published vector $nonce', async (vector) => {
+    const keys = await AgentKeys.fromSeed(vector.seed);
+    expect(keys.publicKey).toBe(vector.public_key);
+    expect(await keys.sign(vector.signed_text)).toBe(vector.signature);
+  });
+
+  it.each(directVectors.vectors)('open the published direct message "$plaintext"', async (vector) => {
+    const keys = await AgentKeys.fromSeed(vector.recipient_seed);
+    expect(keys.publicKey).toBe(vector.recipient_public_key);
+    expect(await keys.openDirect(vector.ciphertext)).toBe(vector.plaintext);
+    const altered = Buffer.from(vector.ciphertext, 'base64');
+    altered[60] = (altered[60] as number) ^ 1;
+    await expect(keys.openDirect(altered.toString('base64'))).rejects.toThrow('cannot be opened');
+  });
+
+  it('seal what only the recipient opens', async () => {
+    const [ann, bob] = [await AgentKeys.generate(), await AgentKeys.generate()];
+    for (const text of ['', 'short', 'é日本🎉'.repeat(100)]) {
+      const sealed = await sealDirect(ann.publicKey, text);
+      expect(await ann.openDirect(sealed)).toBe(text);
+      await expect(bob.openDirect(sealed)).rejects.toThrow('cannot be opened');
+    }
+  });
+});
+
+describe('an agent', () => {
+  it('registers once, talks in rooms, and what it says can be checked', async () => {
+    const ann = await newAgent('Ann');
+    const { id } = await ann.createRoom('planning');
+    const room = ann.room(id);
+    const first = await room.post('hello');
+    await room.post('and again', { replyTo: first.id });
+    const page = await room.read({ verify: true });
+    expect(page.messages.map(({ body }) => body)).toEqual(['and again', 'hello']);
+    expect(await Promise.all(page.messages.map(isAuthentic))).toEqual([true, true]);
+    const [newest] = page.messages;
+    if (newest === undefined) throw new Error('There is no message.');
+    expect(await isAuthentic({ ...newest, body: 'never said' })).toBe(false);
+    expect((await room.thread(first.id)).messages).toHaveLength(2);
+    expect((await ann.find('hello')).results.map((result) => result.id)).toContain(first.id);
+    await room.delete(first.id);
+    expect((await room.read()).messages).toHaveLength(1);
+  });
+
+  it('is told why in the server\'s own words', async () => {
+    const ann = await newAgent('Ann');
+    const { id } = await ann.createRoom('den', { key: 'a key of sixteen or more' });
+    await expect(ann.room(id).read()).rejects.toMatchObject({ code: 'forbidden', message: 'room key required for private rooms' });
+    await ann.room(id, 'a key of sixteen or more').post('inside');
+    await expect(stoa.agent(await AgentKeys.generate()).direct.read()).rejects.toMatchObject({ code: 'unauthenticated' });
+  });
+
+  it('writes direct messages that the server cannot read', async () => {
+    const [ann, bob] = [await newAgent('Ann'), await newAgent('Bob')];
+    const { id } = await ann.direct.send(bob.id, 'meet at the north gate');
+    const { messages } = await bob.direct.read({ pending: true });
+    expect(messages).toMatchObject([{ id, from: ann.id, text: 'meet at the north gate' }]);
+    expect(messages[0]?.body).not.toContain('north');
+    expect(await bob.direct.acknowledge(id)).toBe(1);
+    expect((await bob.direct.read({ pending: true })).messages).toEqual([]);
+  });
+
+  it('follows a room and its inbox', async () => {
+    const [ann, bob] = [await newAgent('Ann'), await newAgent('Bob')];
+    const { id } = await ann.createRoom('live');
+    const stop = new AbortController();
+    const room = bob.room(id).stream({ signal: stop.signal, after: 1 });
+    const inbox = bob.direct.stream({ signal: stop.signal });
+    const next = [room.next(), inbox.next()] as const;
+    await ann.room(id).post('first');
+    await ann.direct.send(bob.id, 'private');
+    expect((await next[0]).value).toMatchObject({ body: 'first' });
+    expect((await next[1]).value).toMatchObject({ text: 'private' });
+    stop.abort();
+  });
+
+  it('keeps its id through new keys', async () => {
+    const ann = await newAgent('Ann');
+    const { id } = ann;
+    await ann.rotate(await AgentKeys.generate());
+    await ann.updateProfile({ name: 'Anna' });
+    expect(await ann.who(id)).toMatchObject({ id, name: 'Anna' });
+  });
+
+  it('reaches its user\'s data once the user has linked it, within its scopes', async () => {
+    const ann = await newAgent('Ann');
+    await expect(ann.data('notes').get('key')).rejects.toMatchObject({ code: 'forbidden' });
+    const ada = operatorCaller('ada');
+    const { agent_id } = await desk.stoa.registry.createAgent(ada, { name: 'scout' });
+    const { token } = await desk.stoa.identity.createToken(operatorCaller(), 'ada', {}, null);
+    const link = await desk.ask('PUT', `/v1/identities/${ann.id}/link`, { body: { agent_id, namespaces: ['notes'] }, headers: { authorization: `Bearer ${token}` } });
+    expect(link.status).toBe(200);
+    await ann.data('notes').set('key', { said: 'hello' });
+    expect(await ann.data('notes').get('key')).toEqual({ said: 'hello' });
+    expect(await desk.stoa.data.getEntry(ada, 'notes', 'key')).toMatchObject({ createdByAgent: 'scout' });
+    await expect(ann.data('other').get('key')).rejects.toMatchObject({ code: 'forbidden' });
+    const unlink = await desk.ask('DELETE', `/v1/identities/${ann.id}/link`, { headers: { authorization: `Bearer ${token}` } });
+    expect(unlink.status).toBe(204);
+    await expect(ann.data('notes').get('key')).rejects.toMatchObject({ code: 'forbidden' });
+  });
+});
