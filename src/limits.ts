@@ -68,7 +68,7 @@ export const limitDefinitions = {
   backendRequestSecondsMax: { default: 10, about: 'Time after which a request to a database server counts as lost.' },
   backendReadySecondsMax: { default: 600, about: 'Time that tables and indexes of a database server may take to become usable.' },
   backendInFlightMax: { default: 32, about: 'Requests of one call that are under way to a database server at a time.' },
-  foreignDocumentsSeconds: { default: 60, about: 'How long a document written by another program may be missing from lists on DynamoDB.' },
+  foreignDocumentsSeconds: { default: 3_600, about: 'How often a namespace on DynamoDB is looked through for documents of other programs, which lists would miss; 0 means before every list.' },
   knownAgentSeconds: { default: 60, about: 'How often an agent that goes on working in a namespace is noted there again.' },
 
   // Registry

@@ -22,6 +22,8 @@ export interface DataCapabilities {
   readonly accessVisibleOnResolve: boolean;
   /** True where `_id` is the primary key, so that two owners could meet under one. */
   readonly sharedIds: boolean;
+  /** True where lists come from an index that follows the writes a moment later; reads by key never do. */
+  readonly listsLag?: boolean;
 }
 
 /** The version that must be current; 0 means that there must be none, `any` that there must be one; null does not ask. */

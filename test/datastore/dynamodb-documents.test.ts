@@ -114,6 +114,17 @@ describe('documents in DynamoDB (emulator)', () => {
     expect((await data.listDocuments(caller, 'later', { prefix: 'c' })).items.map(({ valueJson }) => valueJson)).toEqual(['"c"']);
   });
 
+  test('a namespace that was looked through is not looked through again by every process, and later behind the lists', async () => {
+    await data.set(caller, 'kept', 'ours', 1);
+    await data.listKeys(caller, 'kept');
+    await put({ _id: documentId('user_123', 'kept', 'theirs'), userId: 'user_123', namespace: 'kept', key: 'theirs', value: 1, createdAt: '2026-02-05T10:00:00Z', updatedAt: '2026-02-05T10:00:00Z' });
+    const [patient, eager] = [await open(), await open({ foreignDocumentsSeconds: 1e-3 })];
+    expect((await patient.listKeys(caller, 'kept')).items.map(({ key }) => key)).toEqual(['ours']);
+    expect(await patient.get(caller, 'kept', 'theirs')).toBe(1);
+    await expect.poll(async () => (await eager.listKeys(caller, 'kept')).items.map(({ key }) => key)).toEqual(['ours', 'theirs']);
+    expect((await patient.listKeys(caller, 'kept')).items).toHaveLength(2);
+  });
+
   test('a document without what the seed requires is named in the error', async () => {
     await put({ _id: documentId('user_123', 'broken', 'k'), userId: 'user_123', namespace: 'broken', key: 'k', value: 1 });
     await expect(data.get(caller, 'broken', 'k')).rejects.toMatchObject({ code: 'invalid_data', message: 'Item "user_123:broken:aw==": The document\'s field "createdAt" is missing.' });

@@ -1,10 +1,11 @@
 /** Documents that other programs wrote into the table: given their place in the index by scope and key. */
 import type { Scope } from '../../datastore/model.js';
+import { messageOf } from '../../errors.js';
 import type { Limits } from '../../limits.js';
 import { mapInFlight } from '../in-flight.js';
 import { nativeJson } from './attributes.js';
 import { type DynamodbClient, type Item, isReason } from './client.js';
-import { isOf, scopeKeyOf } from './items.js';
+import { isOf, namespaceKey, scopeKeyOf } from './items.js';
 import type { TableNames } from './tables.js';
 
 export interface AdoptionOptions {
@@ -19,34 +20,71 @@ export interface AdoptionOptions {
 const rememberedMax = 10_000;
 
 /**
- * Such a document is in the seed's index and not in ours, so lists would miss it. Each namespace is
- * looked through before its first list, and from time to time again; the seed's index does not say
- * which of its entries are new.
+ * Such a document is in the seed's index and not in ours, so lists would miss it. A namespace is looked
+ * through before its first list, and later again behind the lists: the seed's index does not say which of
+ * its entries are new, and reading all of it takes its time. When that was is kept beside the agents,
+ * for every process.
  */
 export class Adoption {
   readonly #options: AdoptionOptions;
-  readonly #looked = new Map<string, { atMs: number; done: Promise<void> }>();
+  /** When each namespace was last looked through, and what lists wait for. */
+  readonly #looks = new Map<string, { atMs: number; done: Promise<void> }>();
+  #isClosed = false;
 
   constructor(options: AdoptionOptions) {
     this.#options = options;
   }
 
-  /** Resolves when the namespace was looked through not long ago. */
-  async settle(scope: Scope, maxAgeSeconds = this.#options.limits.foreignDocumentsSeconds): Promise<void> {
+  /** Resolves when the namespace has been looked through; with `isFresh`, by a look that begins now. */
+  async settle(scope: Scope, isFresh = this.#options.limits.foreignDocumentsSeconds === 0): Promise<void> {
     const id = scopeKeyOf(scope);
-    const before = this.#looked.get(id);
-    // The machine's own clock: how long ago it was has nothing to do with the time of documents.
-    const nowMs = performance.now();
-    if (before !== undefined && nowMs - before.atMs < maxAgeSeconds * 1000) return before.done;
-    if (this.#looked.size > rememberedMax) this.#looked.clear();
-    const done = this.#look(scope);
-    this.#looked.set(id, { atMs: nowMs, done });
+    if (this.#looks.size > rememberedMax) this.#looks.clear();
+    let last = isFresh ? undefined : this.#looks.get(id);
+    if (last === undefined) {
+      const keptAtMs = isFresh ? null : await this.#keptLook(scope);
+      last = keptAtMs === null ? this.#begin(scope) : { atMs: keptAtMs, done: Promise.resolve() };
+      this.#looks.set(id, last);
+    }
     try {
-      await done;
+      await last.done;
     } catch (error) {
-      this.#looked.delete(id);
+      this.#looks.delete(id);
       throw error;
     }
+    if (Date.now() - last.atMs < this.#options.limits.foreignDocumentsSeconds * 1000 || isFresh) return;
+    const next = this.#begin(scope);
+    this.#looks.set(id, { atMs: next.atMs, done: Promise.resolve() });
+    next.done.catch((error: unknown) => {
+      this.#looks.delete(id);
+      if (!this.#isClosed) process.emitWarning(`looking for documents of other programs in "${scope.namespace}": ${messageOf(error)}`);
+    });
+  }
+
+  /** A look that is still under way ends with the connection. */
+  close(): void {
+    this.#isClosed = true;
+  }
+
+  #begin(scope: Scope): { atMs: number; done: Promise<void> } {
+    const atMs = Date.now();
+    return { atMs, done: this.#look(scope).then(() => this.#keepLook(scope, atMs)) };
+  }
+
+  async #keptLook(scope: Scope): Promise<number | null> {
+    const { client, tables } = this.#options;
+    const { Item: kept } = await client.call('GetItem', { TableName: tables.namespaces, Key: namespaceKey(scope), ConsistentRead: true });
+    return kept?.['lookedAtMs']?.N === undefined ? null : Number(kept['lookedAtMs'].N);
+  }
+
+  async #keepLook(scope: Scope, atMs: number): Promise<void> {
+    const { client, tables } = this.#options;
+    await client.call('UpdateItem', {
+      TableName: tables.namespaces,
+      Key: namespaceKey(scope),
+      UpdateExpression: 'SET #lookedAtMs = :atMs',
+      ExpressionAttributeNames: { '#lookedAtMs': 'lookedAtMs' },
+      ExpressionAttributeValues: { ':atMs': { N: String(atMs) } },
+    });
   }
 
   async #look(scope: Scope): Promise<void> {

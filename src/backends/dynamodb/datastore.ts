@@ -13,7 +13,7 @@ import { backOff, contended } from '../retries.js';
 import { recordAccess } from './access.js';
 import { Adoption } from './adoption.js';
 import { DynamodbClient, type Item, isReason } from './client.js';
-import { fromItem, idOf, isLiveItem, isOf, scopeKeyOf, scopeOf, setExpression, toItem, toSummary, unchangedCondition, valueBytesMax } from './items.js';
+import { fromItem, idOf, isLiveItem, isOf, namespaceKey, scopeKeyOf, scopeOf, setExpression, toItem, toSummary, unchangedCondition, valueBytesMax } from './items.js';
 import { type TableNames, ensureTables } from './tables.js';
 
 export interface DynamodbOptions {
@@ -54,6 +54,7 @@ export class DynamodbDataStore implements DataStorePort {
     accessFlushMs: 10_000,
     accessVisibleOnResolve: false,
     sharedIds: true,
+    listsLag: true,
   };
   readonly #client: DynamodbClient;
   readonly #tables: TableNames;
@@ -124,7 +125,7 @@ export class DynamodbDataStore implements DataStorePort {
   }
 
   async clearStep(scope: Scope, after: string | null, limit: number): Promise<ClearStep> {
-    if (after === null) await this.#adoption.settle(scope, 0);
+    if (after === null) await this.#adoption.settle(scope, true);
     const entries: Item[] = [];
     for await (const page of this.#entries(scope, { prefix: '', after, limit })) {
       entries.push(...page);
@@ -177,6 +178,7 @@ export class DynamodbDataStore implements DataStorePort {
   }
 
   async close(): Promise<void> {
+    this.#adoption.close();
     try {
       await this.#agents.flush();
     } finally {
@@ -327,10 +329,6 @@ export class DynamodbDataStore implements DataStorePort {
   async #removeAgents(scope: Scope): Promise<void> {
     await this.#client.call('DeleteItem', { TableName: this.#tables.namespaces, Key: namespaceKey(scope) });
   }
-}
-
-function namespaceKey(scope: Scope): Item {
-  return { userId: { S: scope.user }, namespace: { S: scope.namespace } };
 }
 
 /** Tells a write of ours from everybody else's, also when its answer was lost on the way. */

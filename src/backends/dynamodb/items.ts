@@ -29,6 +29,11 @@ export function scopeKeyOf(scope: Scope): string {
   return `${scope.user}\n${scope.namespace}`;
 }
 
+/** The key of the namespace in the table beside the documents. */
+export function namespaceKey(scope: Scope): Item {
+  return { userId: { S: scope.user }, namespace: { S: scope.namespace } };
+}
+
 export function idOf(scope: Scope, key: string): string {
   const id = documentId(scope.user, scope.namespace, key);
   if (Buffer.byteLength(id) > idBytesMax) {
