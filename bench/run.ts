@@ -14,6 +14,7 @@ import type { Bench, Row } from './frame.js';
 /** Loaded one by one, so that a bench pays nothing for the others. */
 const benches: Record<string, () => Promise<Bench>> = {
   datastore: async () => (await import('./datastore.js')).datastoreBench,
+  'datastore-postgres': async () => (await import('./datastore-postgres.js')).datastorePostgresBench,
   kernel: async () => (await import('./kernel.js')).kernelBench,
   registry: async () => (await import('./registry.js')).registryBench,
   startup: async () => (await import('./startup.js')).startupBench,
