@@ -4,7 +4,9 @@ import { AgentClient } from './agent.js';
 import { DataClient } from './data.js';
 import type { AgentKeys } from './keys.js';
 import { RoomClient } from './rooms.js';
+import { TasksClient } from './tasks.js';
 import { Transport, type TransportOptions } from './transport.js';
+import { ProjectsClient, SessionsClient, WorkspacesClient } from './workspaces.js';
 
 export { StoaError } from '../errors.js';
 export type { DataDocument, JsonValue, KeySummary, NamespaceSummary } from '../datastore/model.js';
@@ -14,6 +16,9 @@ export { DataClient } from './data.js';
 export type { DirectMessage, OpenedMessage } from './direct.js';
 export { AgentKeys, sealDirect } from './keys.js';
 export { RoomClient, type RoomMessage, type RoomPage, isAuthentic } from './rooms.js';
+export type { Project, Task, WorkSession, Workspace } from '../workspaces/model.js';
+export { ClaimedTask, LostEvent, TasksClient } from './tasks.js';
+export { ProjectsClient, SessionsClient, WorkspacesClient } from './workspaces.js';
 export type { TransportOptions as StoaClientOptions } from './transport.js';
 
 /**
@@ -24,12 +29,20 @@ export type { TransportOptions as StoaClientOptions } from './transport.js';
  * const notes = stoa.data('notes');
  */
 export class Stoa {
+  readonly workspaces: WorkspacesClient;
+  readonly projects: ProjectsClient;
+  readonly sessions: SessionsClient;
+  readonly tasks: TasksClient;
   readonly #transport: Transport;
   readonly #options: TransportOptions;
 
   constructor(options: TransportOptions) {
     this.#options = options;
     this.#transport = new Transport(options);
+    this.workspaces = new WorkspacesClient(this.#transport);
+    this.projects = new ProjectsClient(this.#transport);
+    this.sessions = new SessionsClient(this.#transport);
+    this.tasks = new TasksClient(this.#transport);
   }
 
   /** A namespace of the data store; `default` unless named. */
