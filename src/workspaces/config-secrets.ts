@@ -56,13 +56,12 @@ export function keepMasked(next: JsonObject, stored: JsonObject): JsonObject {
 
 /** Callers cannot hand in something that looks sealed. */
 export function checkNothingSealed(config: JsonObject): void {
-  mapTexts(
-    config,
-    (text) => text,
-    () => {
-      throw new StoaError('invalid_request', `config: "${sealedName}" is a name that Stoa keeps for itself.`, { details: { field: 'config' } });
-    },
-  );
+  if (holdsSealedName(config)) throw new StoaError('invalid_request', `config: "${sealedName}" is a name that Stoa keeps for itself.`, { details: { field: 'config' } });
+}
+
+function holdsSealedName(value: JsonValue): boolean {
+  if (typeof value !== 'object' || value === null) return false;
+  return Object.entries(value).some(([name, member]) => name === sealedName || holdsSealedName(member));
 }
 
 type OnText = (text: string, isSecret: boolean, path: readonly string[]) => JsonValue;

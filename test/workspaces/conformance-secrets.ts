@@ -51,7 +51,9 @@ export function describeSecrets(backend: string, open: OpenBench): void {
       await service.updateProject(ada, project.id, { config: { ...project.config, environment: { DATABASE_PASSWORD: 'hunter3', NODE_ENV: 'live' } } });
       expect(await service.revealProjectConfig(ada, project.id)).toEqual({ ...config, environment: { DATABASE_PASSWORD: 'hunter3', NODE_ENV: 'live' } });
       await expect(service.updateProject(ada, project.id, { config: { new_token: mask } })).rejects.toMatchObject({ code: 'invalid_request' });
-      await expect(service.updateProject(ada, project.id, { config: { new_token: { $sealed: 'x' } } })).rejects.toMatchObject({ code: 'invalid_request' });
+      for (const forged of [{ $sealed: 'x' }, { new_token: { $sealed: 'x' } }, { list: [{ $sealed: 5 }] }]) {
+        await expect(service.updateProject(ada, project.id, { config: forged })).rejects.toMatchObject({ code: 'invalid_request' });
+      }
     });
 
     it('re-keying puts every secret under a new key, and changes nothing else', async () => {

@@ -1,0 +1,192 @@
+/** Random histories against a model in memory, on every backend: whatever happens, both agree, and the doctor finds nothing. */
+import fc from 'fast-check';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { workspaceChecks } from '../../src/backends/embedded/doctor-workspaces.js';
+import { StoaError } from '../../src/errors.js';
+import { examine } from '../../src/kernel/doctor.js';
+import type { WorkspacesService } from '../../src/workspaces/service.js';
+import { type Bench, type EmbeddedBench, makePlace, openEmbedded, userCaller } from './fixture.js';
+import { openPostgresBench } from './postgres-fixture.js';
+
+const ada = userCaller('ada');
+
+type Step =
+  | { do: 'create'; priority: number; after: number[] }
+  | { do: 'claim' }
+  | { do: 'complete' | 'fail' | 'retry' | 'heartbeat' | 'cancel' | 'delete'; task: number; stale: boolean }
+  | { do: 'pass'; seconds: number }
+  | { do: 'hide' };
+
+const step: fc.Arbitrary<Step> = fc.oneof(
+  { weight: 5, arbitrary: fc.record({ do: fc.constant('create' as const), priority: fc.integer({ min: -2, max: 2 }), after: fc.array(fc.nat(11), { maxLength: 2 }) }) },
+  { weight: 5, arbitrary: fc.constant({ do: 'claim' as const }) },
+  { weight: 8, arbitrary: fc.record({ do: fc.constantFrom('complete' as const, 'fail' as const, 'retry' as const, 'heartbeat' as const, 'cancel' as const, 'delete' as const), task: fc.nat(11), stale: fc.boolean() }) },
+  { weight: 2, arbitrary: fc.record({ do: fc.constant('pass' as const), seconds: fc.constantFrom(20, 61) }) },
+  { weight: 1, arbitrary: fc.constant({ do: 'hide' as const }) },
+);
+
+interface ModelTask {
+  id: string;
+  order: number;
+  priority: number;
+  after: ModelTask[];
+  status: 'pending' | 'running' | 'completed' | 'failed' | 'cancelled' | 'deleted';
+  attempts: number;
+  fence: number;
+  expiresAt: number;
+}
+
+/** The rules once more, as simply as they can be said. */
+class Model {
+  readonly tasks: ModelTask[] = [];
+  now = 0;
+
+  ready(): ModelTask[] {
+    const ready = this.tasks.filter((task) => task.status === 'pending' && task.after.every((dependency) => dependency.status === 'completed' || dependency.status === 'deleted'));
+    return ready.toSorted((a, b) => b.priority - a.priority || a.order - b.order);
+  }
+
+  /** A dependency that ended without a result takes what waits for it with it. */
+  settle(): void {
+    for (let changed = true; changed; ) {
+      changed = false;
+      for (const task of this.tasks) {
+        if (task.status !== 'pending' || !task.after.some(({ status }) => status === 'failed' || status === 'cancelled')) continue;
+        task.status = 'cancelled';
+        changed = true;
+      }
+    }
+  }
+
+  lapse(): void {
+    for (const task of this.tasks) if (task.status === 'running' && task.expiresAt <= this.now) this.giveBack(task);
+    this.settle();
+  }
+
+  giveBack(task: ModelTask): void {
+    task.attempts += 1;
+    task.status = task.attempts >= 3 ? 'failed' : 'pending';
+  }
+}
+
+async function codeOf(call: Promise<unknown>): Promise<string> {
+  try {
+    await call;
+    return 'ok';
+  } catch (error) {
+    if (error instanceof StoaError) return error.code;
+    throw error;
+  }
+}
+
+async function play(bench: Bench, steps: readonly Step[]): Promise<void> {
+  const { service } = bench;
+  const { projectId, sessionId, workspaceId } = await makePlace(service, ada);
+  const model = new Model();
+  for (const one of steps) {
+    await playStep(bench, model, { projectId, sessionId }, one);
+    expect((await service.listReadyTasks(ada, projectId, { limit: 100 })).items.map(({ id }) => id)).toEqual(model.ready().map(({ id }) => id));
+    const living = model.tasks.filter(({ status }) => status !== 'deleted');
+    const stored = (await service.listTasks(ada, sessionId, { limit: 100 })).items;
+    expect(stored.map(({ id, status, attempts }) => ({ id, status, attempts }))).toEqual(living.map(({ id, status, attempts }) => ({ id, status, attempts })));
+    expect((await service.getWorkspace(ada, workspaceId)).active_tasks).toBe(living.filter(({ status }) => status === 'pending' || status === 'running').length);
+  }
+}
+
+async function playStep(bench: Bench, model: Model, { projectId, sessionId }: { projectId: string; sessionId: string }, one: Step): Promise<void> {
+  const { service } = bench;
+  switch (one.do) {
+    case 'create': {
+      const after = [...new Set(one.after.map((index) => model.tasks[index]).filter((task) => task !== undefined && ['pending', 'running', 'completed'].includes(task.status)))] as ModelTask[];
+      const task = await service.createTask(ada, sessionId, { command: 'x', priority: one.priority, depends_on: after.map(({ id }) => id) });
+      model.tasks.push({ id: task.id, order: model.tasks.length, priority: one.priority, after, status: 'pending', attempts: 0, fence: 0, expiresAt: 0 });
+      return;
+    }
+    case 'claim': {
+      const [expected] = model.ready();
+      const claim = await service.claimTask(ada, projectId);
+      expect(claim?.task.id).toBe(expected?.id);
+      if (expected === undefined || claim === null) return;
+      expect(claim.lease.fence).toBeGreaterThan(expected.fence);
+      Object.assign(expected, { status: 'running', fence: claim.lease.fence, expiresAt: model.now + 60 });
+      return;
+    }
+    case 'pass':
+      bench.pass(one.seconds);
+      model.now += one.seconds;
+      await bench.sweep();
+      model.lapse();
+      return;
+    case 'hide':
+      await service.deleteProject(ada, projectId);
+      expect(await codeOf(service.claimTask(ada, projectId))).toBe('not_found');
+      await service.restoreProject(ada, projectId);
+      return;
+    default: {
+      const task = model.tasks[one.task];
+      if (task === undefined || task.status === 'deleted') return;
+      await actOn(service, model, task, one.do, one.stale);
+      model.settle();
+      await bench.sweep();
+    }
+  }
+}
+
+async function actOn(service: WorkspacesService, model: Model, task: ModelTask, verb: 'complete' | 'fail' | 'retry' | 'heartbeat' | 'cancel' | 'delete', stale: boolean): Promise<void> {
+  if (verb === 'delete') {
+    await service.deleteTask(ada, task.id);
+    // What depends on a completed task goes on; on any other it is cancelled.
+    const wasCompleted = task.status === 'completed';
+    if (!wasCompleted) {
+      task.status = 'cancelled';
+      model.settle();
+    }
+    task.status = 'deleted';
+    return;
+  }
+  if (verb === 'cancel') {
+    const isOver = task.status === 'completed' || task.status === 'failed';
+    expect(await codeOf(service.cancelTask(ada, task.id))).toBe(isOver ? 'invalid_transition' : 'ok');
+    if (!isOver) task.status = 'cancelled';
+    return;
+  }
+  const fence = stale ? task.fence + 1 : Math.max(1, task.fence);
+  const holds = !stale && task.status === 'running';
+  // Each write is a new one: the counter keeps a repeat from being the same.
+  writes += 1;
+  const call = {
+    complete: () => service.completeTask(ada, task.id, { fence, output: String(writes) }),
+    fail: () => service.failTask(ada, task.id, { fence, error: String(writes) }),
+    retry: () => service.failTask(ada, task.id, { fence, error: String(writes), retry: true }),
+    heartbeat: () => service.heartbeatTask(ada, task.id, { fence }),
+  }[verb];
+  expect(await codeOf(call())).toBe(holds ? 'ok' : 'fenced');
+  if (!holds) return;
+  if (verb === 'heartbeat') task.expiresAt = model.now + 60;
+  if (verb === 'complete') task.status = 'completed';
+  if (verb === 'retry') model.giveBack(task);
+  if (verb === 'fail') Object.assign(task, { status: 'failed', attempts: task.attempts + 1 });
+}
+
+let writes = 0;
+
+describe.each([
+  { name: 'memory', runs: 150, open: () => openEmbedded('memory', { workspaceStepRowsMax: 3 }) },
+  { name: 'lmdb', runs: 15, open: () => openEmbedded('lmdb', { workspaceStepRowsMax: 3 }) },
+  { name: 'PostgreSQL', runs: 8, open: () => openPostgresBench({ workspaceStepRowsMax: 3 }) },
+])('random histories of tasks on $name', ({ runs, open }) => {
+  let bench: Bench;
+
+  beforeAll(async () => {
+    bench = await open();
+  });
+  afterAll(() => bench.close());
+
+  it('end as the model says', { timeout: 300_000 }, async () => {
+    await fc.assert(fc.asyncProperty(fc.array(step, { minLength: 5, maxLength: 40 }), (steps) => play(bench, steps)), { numRuns: runs, endOnFailure: true });
+    if (!('kernel' in bench)) return;
+    const found: unknown[] = [];
+    for await (const finding of examine((bench as EmbeddedBench).kernel.root, workspaceChecks)) found.push(finding);
+    expect(found).toEqual([]);
+  });
+});
