@@ -1,5 +1,5 @@
 /** Random histories against a model in memory, on every backend: whatever happens, both agree, and the doctor finds nothing. */
-import fc from 'fast-check';
+import * as fc from 'fast-check';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { workspaceChecks } from '../../src/backends/embedded/doctor-workspaces.js';
 import { StoaError } from '../../src/errors.js';
