@@ -1,6 +1,6 @@
 import * as fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { compareCodePoints } from '../../src/datastore/code-point-order.js';
+import { afterPrefix, compareCodePoints } from '../../src/datastore/code-point-order.js';
 
 test('the order is that of the UTF-8 bytes', () => {
   fc.assert(
@@ -9,4 +9,20 @@ test('the order is that of the UTF-8 bytes', () => {
     }),
   );
   expect(['😀', '～'].toSorted(compareCodePoints)).toEqual(['～', '😀']);
+});
+
+test('what comes after a prefix is after every text that begins with it, and before every other later one', () => {
+  fc.assert(
+    fc.property(fc.string({ unit: 'grapheme', minLength: 1 }), fc.string({ unit: 'grapheme' }), (prefix, text) => {
+      const end = afterPrefix(prefix);
+      const isInside = compareCodePoints(text, prefix) >= 0 && (end === null || compareCodePoints(text, end) < 0);
+      expect(isInside).toBe(text.startsWith(prefix));
+      if (end !== null) expect(compareCodePoints(prefix + text, end)).toBeLessThan(0);
+    }),
+  );
+  expect(afterPrefix('a/')).toBe('a0');
+  expect(afterPrefix('a\u{10ffff}\u{10ffff}')).toBe('b');
+  expect(afterPrefix('\ud7ff')).toBe('\ue000');
+  expect(afterPrefix('\u{10ffff}')).toBeNull();
+  expect(afterPrefix('')).toBeNull();
 });

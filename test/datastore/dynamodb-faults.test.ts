@@ -128,6 +128,16 @@ test('reads are counted once, also when only some of them could be written (emul
   expect(counts).toEqual(keys.map(() => 1));
 });
 
+test('an agent that could not be noted beside its write is noted with the next one (emulator)', async () => {
+  const data = await open({ backendAttemptsMax: 1 });
+  proxy.intercept = ({ target, body }) => (operationOf(target) === 'UpdateItem' && body.includes('_namespaces') ? refusal('ThrottlingException') : undefined);
+  await data.set(caller, 'noted', 'k', 1);
+  expect(await data.get(operatorCaller('user-1'), 'noted', 'k')).toBe(1);
+  proxy.intercept = () => undefined;
+  const { items } = await data.listNamespaces(caller);
+  expect(items.find(({ namespace }) => namespace === 'noted')?.agents).toEqual(['agent']);
+});
+
 test('lists never scan the table (emulator)', async () => {
   const data = await open();
   const operations = new Set<string>();

@@ -1,0 +1,47 @@
+/** Documents on their way between DynamoDB and Firestore, both emulators. */
+import { FieldValue } from '@google-cloud/firestore';
+import { expect, test } from 'vitest';
+import { openDynamodbDataStore } from '../../src/backends/dynamodb/datastore.js';
+import { FirestoreDataStore } from '../../src/backends/firestore/datastore.js';
+import { documentId } from '../../src/datastore/document-id.js';
+import { collectionName } from '../../src/datastore/model.js';
+import { moveDocuments } from '../../src/datastore/move.js';
+import { DataService } from '../../src/datastore/service.js';
+import { operatorCaller } from '../../src/identity/caller.js';
+import { limitsWith } from '../../src/limits.js';
+import { start as startFirestore } from '../servers/firestore.js';
+import { noteServer, sharedServer } from '../servers/shared.js';
+import { dynamodb, putNative } from './dynamodb-table.js';
+import { FaultyFirestore } from './faulty-firestore.js';
+
+test('documents of ours and of other programs move from DynamoDB to Firestore and back unchanged (emulators)', async () => {
+  const options = { limits: limitsWith(), nowMs: Date.now };
+  const { url } = await sharedServer('dynamodb');
+  const server = await startFirestore();
+  await noteServer(server.describe);
+  const tables = [`move_${process.pid}`, `moved_${process.pid}`] as const;
+  const [source, target] = [await openDynamodbDataStore(new URL(dynamodb(url, tables[0])), options), await openDynamodbDataStore(new URL(dynamodb(url, tables[1])), options)];
+  const between = new FirestoreDataStore({ firestore: new FaultyFirestore(server.firestore).client(), values: FieldValue, collection: collectionName }, options);
+  try {
+    const data = new DataService({ port: source, limits: options.limits });
+    for (const user of ['u1', 'team/a', '__x']) {
+      const caller = operatorCaller(user, 'agent');
+      await data.setMany(caller, 'n', { a: [[1], { z: 1, a: 2 }], 'slash/key': null, '😀': 'x', k: 1e300 });
+      await data.set(caller, 'ns:2', 'with', 1, { metadata: { nested: [[1]], huge: 1e300 }, ttl: 3600 });
+      await data.get(caller, 'n', 'a');
+    }
+    await data.tracker.flush();
+    await putNative(url, tables[0], { _id: documentId('u1', 'stock', 'k'), userId: 'u1', namespace: 'stock', key: 'k', value: { score: 95, items: ['a', ['b']] }, createdAt: '2026-02-01T10:30:00', updatedAt: '2026-02-05T14:22:00.123456' });
+    for (const [from, to] of [[source, between], [between, target]] as const) {
+      const result = await moveDocuments({ from, to, limits: options.limits });
+      expect(result).toMatchObject({ documents: 16, copied: 16, refused: [], different: [], verified: true });
+    }
+    const [there] = await target.getMany({ user: 'u1', namespace: 'stock' }, ['k']);
+    expect(there).toMatchObject({ valueJson: '{"score":95,"items":["a",["b"]]}', createdAt: '2026-02-01T10:30:00Z', updatedAt: '2026-02-05T14:22:00.123456Z', version: 1, accessCount: 0 });
+    expect(await target.get({ user: 'team/a', namespace: 'n' }, 'a')).toMatchObject({ accessCount: 1, valueJson: '[[1],{"z":1,"a":2}]' });
+    expect((await target.listNamespaces('__x', null, 10)).map(({ namespace, count, agents }) => [namespace, count, agents])).toEqual([['n', 4, ['agent']], ['ns:2', 1, ['agent']]]);
+  } finally {
+    for (const store of [source, target, between]) await store.close();
+    await server.stop();
+  }
+});
