@@ -1,6 +1,7 @@
 /** Every command: its words, options and examples. The code of each is loaded only when it runs. */
 import { flagOf, settingNames, settings } from '../settings.js';
 import type { CommandDefinition } from './definition.js';
+import { backupCommands } from './backup-tree.js';
 import { dataCommands } from './data-tree.js';
 import { messagingCommands } from './messaging-tree.js';
 import { workspaceCommands } from './workspaces-tree.js';
@@ -149,25 +150,7 @@ export const commandTree: readonly CommandDefinition[] = [
     examples: ['stoa changes --limit 20', 'stoa changes --follow --topics registry --json'],
     action: async () => (await import('./commands/changes.js')).changes,
   },
-  {
-    usage: 'backup [directory]',
-    about: 'Back up while work goes on; into "backups" of the data directory unless told where',
-    options: [['--full', 'Everything (the default)'], ['--incremental', 'Only what came after the last backup there']],
-    examples: ['stoa backup /var/backups/stoa', 'stoa backup --incremental /var/backups/stoa'],
-    action: async () => (await import('./commands/backup.js')).backup,
-  },
-  {
-    usage: 'restore <backups>',
-    about: 'Make a new data directory (--data) from backups',
-    options: [
-      ['--name <backup>', 'The backup to end with; the newest unless given'],
-      ['--to-time <time>', 'Stop at this time, like 2026-01-31T12:00:00Z'],
-      ['--to-position <position>', 'Stop at this position of the change feed'],
-      ['--engine <engine>', 'Engine of the new directory; that of the backup unless given'],
-    ],
-    examples: ['stoa restore /var/backups/stoa --data ./restored', 'stoa restore /var/backups/stoa --data ./restored --to-time 2026-01-31T12:00:00Z'],
-    action: async () => (await import('./commands/restore.js')).restore,
-  },
+  ...backupCommands,
   {
     usage: 'inspect [family]',
     about: 'The families of the store with counts and sizes, or the raw entries of one',

@@ -2,7 +2,7 @@
 import { readFile, readdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import { StoaError, messageOf } from '../errors.js';
-import { type FileFacts, readFrames } from './backup-file.js';
+import type { FileFacts } from './backup-file.js';
 import { dataFormat } from './manifest.js';
 
 /** What one shard was like at the moment of the backup. */
@@ -31,6 +31,8 @@ export interface BackupDescription {
   taken_at: string;
   engine: string;
   shards: ShardBackup[];
+  /** The key ring for secrets, where it was asked for; whoever has it can read every secret in the backup. */
+  key?: FileFacts;
 }
 
 export const descriptionFile = 'backup.json';
@@ -54,6 +56,37 @@ export async function listBackups(directory: string): Promise<BackupDescription[
 
 function transactionsIn({ shards }: BackupDescription): number {
   return shards.reduce((sum, { lsn }) => sum + lsn, 0);
+}
+
+/** What lists and answers say of a backup. */
+export interface BackupSummary {
+  name: string;
+  directory: string;
+  kind: 'full' | 'incremental';
+  parent: string | null;
+  store: string;
+  taken_at: string;
+  /** The position of the change feed that a restore of it reaches. */
+  position: string;
+  size_bytes: number;
+  with_key: boolean;
+  /** Why its chain cannot be restored; null where no link is missing. The bytes are not read for this. */
+  reason: string | null;
+}
+
+export function summaryOf(directory: string, backup: BackupDescription, reason: string | null = null): BackupSummary {
+  const { name, kind, parent, store, taken_at } = backup;
+  const position = backup.shards.map(({ seq }) => seq).join('.');
+  return { name, directory, kind, parent, store, taken_at, position, size_bytes: chainBytes([backup]), with_key: backup.key !== undefined, reason };
+}
+
+/** Every backup of a directory, oldest first. */
+export async function summariesIn(directory: string): Promise<BackupSummary[]> {
+  const backups = await listBackups(directory);
+  return backups.map((backup) => {
+    const chain = chainOrRefusal(backups, backup.name);
+    return summaryOf(directory, backup, chain instanceof StoaError ? chain.message : null);
+  });
 }
 
 /** The backups that lead to `name`: a full one first, then increments in order. Refuses a broken chain with the reason. */
@@ -88,15 +121,6 @@ function checkLinks(chain: readonly BackupDescription[]): void {
   }
 }
 
-/** Reads a whole chain and checks every byte of it, without restoring anything. */
-export async function verifyChain(directory: string, chain: readonly BackupDescription[], onBytes?: (bytes: number) => void): Promise<void> {
-  for (const backup of chain) {
-    for (const { file } of backup.shards) {
-      for await (const payload of readFrames(join(directory, backup.name, file.name), file, onBytes)) void payload;
-    }
-  }
-}
-
 export function chainBytes(chain: readonly BackupDescription[]): number {
   return chain.reduce((sum, backup) => sum + backup.shards.reduce((bytes, { file }) => bytes + file.sizeBytes, 0), 0);
 }
@@ -124,6 +148,30 @@ async function readDescription(directory: string, name: string): Promise<BackupD
   }
   if (description.name !== name || !Array.isArray(description.shards)) throw broken(`${path} does not describe the backup ${name}`);
   return description;
+}
+
+/** Every chain of a directory, the one with the newest backup last. A backup whose chain is broken is in none. */
+export function chainsOf(backups: readonly BackupDescription[]): BackupDescription[][] {
+  const chains = new Map<BackupDescription, BackupDescription[]>();
+  for (const backup of backups) {
+    const chain = chainOrRefusal(backups, backup.name);
+    if (chain instanceof StoaError) continue;
+    const root = chain[0] as BackupDescription;
+    const members = chains.get(root) ?? [];
+    // Set anew, so that the map is in the order of the newest members.
+    chains.delete(root);
+    chains.set(root, [...members, backup]);
+  }
+  return [...chains.values()];
+}
+
+function chainOrRefusal(backups: readonly BackupDescription[], name: string): BackupDescription[] | StoaError {
+  try {
+    return chainTo(backups, name);
+  } catch (error) {
+    if (error instanceof StoaError && error.code === 'damaged_backup') return error;
+    throw error;
+  }
 }
 
 function broken(reason: string): StoaError {

@@ -1,4 +1,5 @@
 /** A page of one family's entries as a frame of a full backup. */
+import { StoaError } from '../errors.js';
 import type { Entry } from './engine.js';
 
 export function encodeEntries(family: string, entries: readonly Entry[]): Buffer {
@@ -30,5 +31,7 @@ export function decodeEntries(frame: Buffer): { family: string; entries: Entry[]
     entries.push({ key, value: frame.subarray(keyEnd + 4, valueEnd) });
     at = valueEnd;
   }
+  // `subarray` shortens silently, so a wrong length shows only here.
+  if (at !== frame.length) throw new StoaError('damaged_backup', `A frame of ${family} has ${frame.length} bytes, but its entries take ${at}.`);
   return { family, entries };
 }

@@ -2,7 +2,7 @@
 import { rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { messageOf } from '../errors.js';
-import { type BackupDescription, listBackups } from './backup-chain.js';
+import { type BackupDescription, chainsOf, listBackups } from './backup-chain.js';
 import { backup } from './backup.js';
 import type { Kernel } from './kernel.js';
 
@@ -81,13 +81,9 @@ export function dueBackup(backups: readonly BackupDescription[], schedule: Backu
 
 /** Removes the oldest chains of a store, each whole and from its end, so that what is left can always be restored. */
 export async function pruneChains(directory: string, store: string, chainsKept: number): Promise<string[]> {
-  const backups = (await listBackups(directory)).filter((backup) => backup.store === store);
-  const fulls = backups.filter(({ kind }) => kind === 'full');
-  const oldest = fulls.at(-Math.max(1, chainsKept));
-  if (oldest === undefined) return [];
-  const cut = backups.indexOf(oldest);
+  const chains = chainsOf((await listBackups(directory)).filter((backup) => backup.store === store));
   const removed: string[] = [];
-  for (const { name } of backups.slice(0, cut).toReversed()) {
+  for (const { name } of chains.slice(0, -Math.max(1, chainsKept)).flatMap((chain) => chain.toReversed())) {
     await rm(join(directory, name), { recursive: true });
     removed.push(name);
   }

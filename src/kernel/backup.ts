@@ -1,9 +1,10 @@
 /** Backups while writes go on: a full copy of a snapshot, or the part of the redo log since the last one. */
+import { createHash } from 'node:crypto';
 import { mkdir, rename, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { StoaError } from '../errors.js';
 import { type BackupDescription, type ShardBackup, descriptionFile, listBackups } from './backup-chain.js';
-import { FrameWriter } from './backup-file.js';
+import { type FileFacts, FrameWriter } from './backup-file.js';
 import { encodeEntries } from './backup-entries.js';
 import { kernelFamilies } from './families.js';
 import type { Kernel } from './kernel.js';
@@ -17,6 +18,8 @@ export interface BackupOptions {
   kind: 'full' | 'incremental';
   onProgress?: (progress: BackupProgress) => void;
   signal?: AbortSignal;
+  /** Reads the key ring for secrets, to put it in; without it the backup holds secrets that nobody can read. */
+  readKey?: (() => Promise<Buffer>) | undefined;
 }
 
 export interface BackupProgress {
@@ -39,7 +42,9 @@ export async function backup(kernel: Kernel, options: BackupOptions): Promise<Ba
   try {
     const shards = options.kind === 'full' ? await copyShards(kernel, partial, options) : await copyRedo(kernel, partial, parent as BackupDescription, options);
     const { engine, id: store } = kernel.manifest;
-    const description: BackupDescription = { format: dataFormat, name, kind: options.kind, store, parent: parent?.name ?? null, taken_at: takenAt.toISOString(), engine, shards };
+    // After the data: a key that was made meanwhile is in the ring, and none ever leaves it.
+    const key = options.readKey === undefined ? undefined : await writeKey(partial, await options.readKey());
+    const description: BackupDescription = { format: dataFormat, name, kind: options.kind, store, parent: parent?.name ?? null, taken_at: takenAt.toISOString(), engine, shards, ...(key && { key }) };
     await writeDurably(join(partial, descriptionFile), `${JSON.stringify(description, null, 2)}\n`);
     await rename(partial, join(options.directory, name));
     await syncDirectory(options.directory);
@@ -49,6 +54,12 @@ export async function backup(kernel: Kernel, options: BackupOptions): Promise<Ba
     await rm(partial, { recursive: true, force: true });
     throw error;
   }
+}
+
+async function writeKey(partial: string, content: Buffer): Promise<FileFacts> {
+  const name = 'secret.keys';
+  await writeDurably(join(partial, name), content, 0o600);
+  return { name, sizeBytes: content.length, sha256: createHash('sha256').update(content).digest('hex') };
 }
 
 /** The newest backup of this store in the directory: what an increment builds on. */

@@ -3,12 +3,12 @@ import { access, mkdir, readdir, rename, rm } from 'node:fs/promises';
 import { dirname, join, resolve } from 'node:path';
 import { StoaError } from '../errors.js';
 import { type BackupDescription, type ShardBackup, chainBytes, chainTo, listBackups } from './backup-chain.js';
-import { decodeEntries } from './backup-entries.js';
 import { readFrames } from './backup-file.js';
+import { readEntries, readKey, readTransactions } from './backup-read.js';
 import { type Engine, type EngineName, type WriteOperation, engineNames, storeConfigDefaults } from './engine.js';
 import { openEngine } from './engines/index.js';
 import { kernelFamilies } from './families.js';
-import { type RedoTransaction, decodeFeed, decodeRedo, encodeFeed, encodeRedo, positionKey } from './log.js';
+import { type RedoTransaction, decodeFeed, encodeFeed, encodeRedo, positionKey } from './log.js';
 import { type Manifest, newManifest, shardDirectory, storeMark, syncDirectory, writeManifest } from './manifest.js';
 
 /** Where to stop: a position of the change feed, or a time. Inclusive. */
@@ -25,6 +25,8 @@ export interface RestoreOptions {
   /** The engine of the new directory; undefined takes the one of the backup. */
   engine?: EngineName | undefined;
   families: readonly string[];
+  /** Called with the key ring that the chain holds, and where it belongs in the new directory, before that gets its name. */
+  writeKey?: ((content: Buffer, directory: string) => Promise<void>) | undefined;
   onProgress?: (progress: { done: number; total: number }) => void;
 }
 
@@ -36,6 +38,8 @@ export interface RestoreReport {
   transactions: number;
   /** The newest sequence number of each shard in the new directory. */
   seq: number[];
+  /** Whether the chain holds the key ring for secrets; it is restored only with `writeKey`. */
+  hasKey: boolean;
 }
 
 const commitBytes = 4 * 1024 * 1024;
@@ -45,6 +49,7 @@ export async function restore(options: RestoreOptions): Promise<RestoreReport> {
   await checkTarget(options.target);
   const chain = await chooseChain(options);
   const engine = options.engine ?? engineOf(chain[0] as BackupDescription);
+  const key = await keyOf(options, chain);
   const target = resolve(options.target);
   const partial = `${target}.partial`;
   await rm(partial, { recursive: true, force: true });
@@ -55,7 +60,7 @@ export async function restore(options: RestoreOptions): Promise<RestoreReport> {
     options.onProgress?.(progress);
   };
   try {
-    const report: RestoreReport = { chain: chain.map(({ name }) => name), engine, entries: 0, transactions: 0, seq: [] };
+    const report: RestoreReport = { chain: chain.map(({ name }) => name), engine, entries: 0, transactions: 0, seq: [], hasKey: chain.some((backup) => backup.key !== undefined) };
     const shards = (chain[0] as BackupDescription).shards.length;
     const points = pointOfShards(options.to, shards);
     const manifest = newManifest(engine, shards);
@@ -65,6 +70,7 @@ export async function restore(options: RestoreOptions): Promise<RestoreReport> {
       report.transactions += part.transactions;
       report.seq[shard] = part.seq;
     }
+    if (key !== undefined) await options.writeKey?.(key, partial);
     await writeManifest(partial, manifest);
     await rm(target, { recursive: true, force: true });
     await rename(partial, target);
@@ -74,6 +80,14 @@ export async function restore(options: RestoreOptions): Promise<RestoreReport> {
     await rm(partial, { recursive: true, force: true });
     throw error;
   }
+}
+
+/** The newest key ring of the chain: it has every key that an older one had. */
+async function keyOf(options: RestoreOptions, chain: readonly BackupDescription[]): Promise<Buffer | undefined> {
+  if (options.writeKey === undefined) return undefined;
+  const holder = chain.findLast((backup) => backup.key !== undefined);
+  if (holder !== undefined) return readKey(options.directory, holder);
+  throw new StoaError('not_found', 'No backup of this chain holds the key ring.', { fix: 'Restore without --with-key, and copy secret.keys from where you keep it.' });
 }
 
 interface ShardPoint {
@@ -99,12 +113,10 @@ async function restoreShard(job: ShardJob): Promise<{ entries: number; transacti
   const engine = await openEngine(job.manifest.engine, config, families);
   try {
     const loader = new Loader(engine);
-    for await (const frame of readFrames(join(job.options.directory, full.backup.name, full.part.file.name), full.part.file, job.onBytes)) {
-      const { family, entries } = decodeEntries(frame);
+    for await (const { family, entries } of readEntries(job.options.directory, full.backup, full.part, job.onBytes)) {
       for (const { key, value } of entries) await loader.add({ family, key, value });
     }
     await loader.flush();
-    checkCount(full.backup, full.part.entries, loader.count);
     const replayed = await replay(job, engine, increments, full.part);
     await engine.commit([storeMark(job.manifest)]);
     return { entries: loader.count, ...replayed };
@@ -127,8 +139,7 @@ async function replay(job: ShardJob, engine: Engine, increments: readonly { back
   let transactions = 0;
   let feedBytes = feedBytesOf(engine);
   for (const { backup, part } of increments) {
-    for await (const frame of readFrames(join(job.options.directory, backup.name, part.file.name), part.file, job.onBytes)) {
-      const items = decodeRedo(frame).items.filter((item) => item.lsn > lsn);
+    for await (const items of readTransactions(job.options.directory, backup, part, job.onBytes)) {
       const wanted = takeUntil(items, job.point);
       const operations = wanted.flatMap((item) => item.operations);
       for (const { commit } of wanted) {
@@ -257,8 +268,4 @@ function pointOfShards(to: RestorePoint | undefined, shards: number): ShardPoint
 function engineOf(backup: BackupDescription): EngineName {
   const engine = engineNames.find((name) => name === backup.engine);
   return engine === undefined || engine === 'memory' ? 'lmdb' : engine;
-}
-
-function checkCount(backup: BackupDescription, expected: number, found: number): void {
-  if (expected !== found) throw new StoaError('damaged_backup', `${backup.name} holds ${found} entries, but ${expected} were written.`);
 }

@@ -67,6 +67,14 @@ export class KeyRing {
     });
   }
 
+  /** The file, for a backup that takes the keys along; refused where there is none. */
+  fileForCopy(): string {
+    if (this.file !== null) return this.file;
+    throw new StoaError('conflict', 'There is no key file to back up: the keys come from STOA_SECRET_KEYS, or the store keeps nothing.', {
+      fix: 'Back up without --with-key, and keep the value of STOA_SECRET_KEYS where you keep other secrets.',
+    });
+  }
+
   /** Makes a new key and lets it encrypt from here on. The old ones stay. */
   async addKey(): Promise<string> {
     if (this.#fixed) {

@@ -2,7 +2,7 @@ import { mkdtemp, readFile, readdir, rm, truncate, writeFile } from 'node:fs/pro
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { chainTo, listBackups, verifyChain } from '../../src/kernel/backup-chain.js';
+import { verifyBackups } from '../../src/kernel/backup-read.js';
 import { backup } from '../../src/kernel/backup.js';
 import type { EngineName } from '../../src/kernel/engine.js';
 import { kernelFamilies } from '../../src/kernel/families.js';
@@ -89,8 +89,7 @@ describe.each(['lmdb', 'rocksdb'] as const)('backups on %s', (engine) => {
     await step(20, 'third');
     await backup(kernel, { directory: backups, kind: 'incremental' });
     await kernel.close();
-    const list = await listBackups(backups);
-    await verifyChain(backups, chainTo(list, (list.at(-1) as { name: string }).name));
+    expect((await verifyBackups(backups)).map(({ ok }) => ok)).toEqual([true, true, true]);
     for (const seq of [20, 21, 37, 40, 41, 60]) {
       const target = join(directory, `restored-${seq}`);
       await restore({ directory: backups, target, to: { position: String(seq) }, families });

@@ -1,35 +1,91 @@
-/** `stoa backup`: a full or incremental backup, while the server runs or without one. */
-import { resolve } from 'node:path';
-import { type Action, present } from '../definition.js';
+/** `stoa backup …`: backups while the server runs or without one, and a look at those that there are. */
+import { readFile } from 'node:fs/promises';
+import { join, resolve } from 'node:path';
+import { loadConfig } from '../../config.js';
+import { StoaError } from '../../errors.js';
+import type { BackupSummary } from '../../kernel/backup-chain.js';
+import { type Action, type Options, numberOption, present, textOption } from '../definition.js';
+import { type Column, sizeText } from '../output.js';
 import { Progress } from '../progress.js';
+import { settingFlags } from '../setting-flags.js';
 
-interface Backup {
-  name: string;
-  directory: string;
-  kind: string;
-  parent: string | null;
-  store: string;
-  taken_at: string;
-}
+const columns: readonly Column<BackupSummary>[] = [
+  ['NAME', (item) => item.name],
+  ['KIND', (item) => item.kind],
+  ['POSITION', (item) => item.position],
+  ['SIZE', (item) => sizeText(item.size_bytes)],
+  ['KEY', (item) => (item.with_key ? 'yes' : 'no')],
+  ['RESTORABLE', (item) => item.reason ?? 'yes'],
+];
 
 export const backup: Action = async ({ connect, output }, [given], options) => {
+  if (options['full'] === true && options['incremental'] === true) throw new StoaError('invalid_request', '--full and --incremental exclude each other.');
   const connection = await connect();
   const kind = options['incremental'] === true ? ('incremental' as const) : ('full' as const);
+  const withKey = options['withKey'] === true;
   const directory = given === undefined ? undefined : resolve(given);
+  if (withKey) output.warn('This backup holds the key ring: whoever reads it can read every secret in it. Keep it apart.');
   if (connection.stoa === undefined) {
     output.say(`${connection.where} makes a ${kind} backup …`);
-    output.value(await connection.call<Backup>('POST', '/v1/backups', { body: present({ kind, directory }) }));
+    output.value(await connection.call<BackupSummary>('POST', '/v1/backups', { body: present({ kind, directory, with_key: withKey ? true : undefined }) }));
     return;
   }
-  const [{ backup: makeBackup }, { join }] = await Promise.all([import('../../kernel/backup.js'), import('node:path')]);
-  const { kernel } = connection.stoa;
+  const [{ backup: makeBackup }, { summaryOf }] = await Promise.all([import('../../kernel/backup.js'), import('../../kernel/backup-chain.js')]);
+  const { kernel, secrets } = connection.stoa;
   const target = directory ?? join(resolve(kernel.dataDir), 'backups');
   const progress = new Progress('Backing up');
   try {
-    const { name, parent, store, taken_at } = await makeBackup(kernel, { directory: target, kind, onProgress: (step) => progress.update(step) });
+    const readKey = withKey ? () => readFile(secrets.ring.fileForCopy()) : undefined;
+    const description = await makeBackup(kernel, { directory: target, kind, readKey, onProgress: (step) => progress.update(step) });
     progress.end();
-    output.value({ name, directory: target, kind, parent, store, taken_at } satisfies Backup);
+    output.value(summaryOf(target, description));
   } finally {
     progress.end();
   }
 };
+
+export const ls: Action = async ({ connect, output, globals }, [given]) => {
+  // With --url the directory is on another machine.
+  if (textOption(globals, 'url') !== undefined) {
+    output.list(await (await connect()).call<{ items: BackupSummary[] }>('GET', '/v1/backups', { query: { directory: given } }), columns, 'No backups.');
+    return;
+  }
+  const { summariesIn } = await import('../../kernel/backup-chain.js');
+  output.list({ items: await summariesIn(directoryOf(given, globals)), next_cursor: null }, columns, 'No backups.');
+};
+
+export const verify: Action = async ({ output, globals }, [given]) => {
+  const directory = directoryOf(given, globals);
+  const { verifyBackups } = await import('../../kernel/backup-read.js');
+  const progress = new Progress('Verifying');
+  let verdicts: Awaited<ReturnType<typeof verifyBackups>>;
+  try {
+    verdicts = await verifyBackups(directory, (step) => progress.update(step));
+  } finally {
+    progress.end();
+  }
+  if (verdicts.length === 0) throw new StoaError('not_found', `${directory} holds no complete backup.`, { fix: 'Name the directory that "stoa backup" wrote to.' });
+  output.list({ items: verdicts }, [
+    ['NAME', (item) => item.name],
+    ['KIND', (item) => item.kind],
+    ['VERDICT', (item) => item.reason ?? 'whole'],
+  ], '');
+  const bad = verdicts.filter(({ ok }) => !ok);
+  if (bad.length === 0) return;
+  throw new StoaError('damaged_backup', `${bad.length} of ${verdicts.length} backups cannot be restored: ${bad[0]?.reason}`, { fix: 'Make a new full backup now, and find another copy of the damaged ones.' });
+};
+
+export const prune: Action = async ({ output, globals }, [given], options) => {
+  const keep = numberOption(options, 'keep');
+  if (keep === undefined || keep < 1) throw new StoaError('invalid_request', '--keep says how many full backups stay, each with its increments: 1 or more.');
+  const directory = directoryOf(given, globals);
+  const [{ listBackups }, { pruneChains }] = await Promise.all([import('../../kernel/backup-chain.js'), import('../../kernel/backup-schedule.js')]);
+  const removed: string[] = [];
+  for (const store of new Set((await listBackups(directory)).map((description) => description.store))) removed.push(...(await pruneChains(directory, store, keep)));
+  for (const name of removed) output.say(`Removed ${name}.`);
+  output.done({ removed }, `${removed.length} backups were removed from ${directory}.`);
+};
+
+function directoryOf(given: string | undefined, globals: Options): string {
+  return given === undefined ? join(resolve(loadConfig({ flags: settingFlags(globals), environment: process.env }).config.data), 'backups') : resolve(given);
+}

@@ -1,8 +1,9 @@
 /** `stoa restore`: a chain of backups into a new data directory. */
-import { resolve } from 'node:path';
+import { join, resolve } from 'node:path';
 import { loadConfig } from '../../config.js';
 import { StoaError } from '../../errors.js';
 import type { RestorePoint } from '../../kernel/restore.js';
+import { keyFileName } from '../../secrets/secrets.js';
 import { type Action, type Options, textOption } from '../definition.js';
 import { Progress } from '../progress.js';
 import { settingFlags } from '../setting-flags.js';
@@ -10,32 +11,42 @@ import { settingFlags } from '../setting-flags.js';
 export const restore: Action = async ({ output, globals }, [directory = ''], options) => {
   const { config } = loadConfig({ flags: settingFlags({ ...globals, ...options }), environment: process.env });
   const to = pointOf(options);
-  const [{ restore: restoreBackup }, { embeddedFamilies }] = await Promise.all([import('../../kernel/restore.js'), import('../../backends/embedded/families.js')]);
+  const withKey = options['withKey'] === true;
+  const [{ restore: restoreBackup }, { embeddedFamilies }, { writeDurably }] = await Promise.all([
+    import('../../kernel/restore.js'),
+    import('../../backends/embedded/families.js'),
+    import('../../kernel/manifest.js'),
+  ]);
+  const data = resolve(config.data);
   const progress = new Progress('Restoring');
   try {
-    const report = await restoreBackup({
+    const { hasKey, ...report } = await restoreBackup({
       directory: resolve(directory),
-      target: resolve(config.data),
+      target: data,
       families: embeddedFamilies,
       name: textOption(options, 'name'),
       engine: config.engine ?? undefined,
       to,
+      writeKey: withKey ? (content, target) => writeDurably(join(target, keyFileName), content, 0o600) : undefined,
       onProgress: (step) => progress.update(step),
     });
     progress.end();
-    output.value({ data: resolve(config.data), ...report });
-    output.say('Start it with: stoa up --data ' + resolve(config.data));
+    output.value({ data, ...report, with_key: withKey });
+    if (withKey) output.warn(`The key ring was restored to ${join(data, keyFileName)}: whoever reads it can read every secret.`);
+    else if (hasKey) output.say('The backups hold the key ring; it was left there. With --with-key it is restored too.');
+    else output.say(`Secrets stay unreadable until ${keyFileName} of the old directory is copied to ${data}, before the first start.`);
+    output.say(`Start it with: stoa up --data ${data}`);
   } finally {
     progress.end();
   }
 };
 
+/** `--to 4711` is a position of the change feed (`12.7.9` with three shards), everything else a time. */
 function pointOf(options: Options): RestorePoint | undefined {
-  const [position, time] = [textOption(options, 'toPosition'), textOption(options, 'toTime')];
-  if (position !== undefined && time !== undefined) throw new StoaError('invalid_request', '--to-position and --to-time exclude each other.');
-  if (position !== undefined) return { position };
-  if (time === undefined) return undefined;
-  const timeMs = Date.parse(time);
-  if (Number.isNaN(timeMs)) throw new StoaError('invalid_request', `--to-time must be like 2026-01-31T12:00:00Z, not "${time}".`);
+  const to = textOption(options, 'to');
+  if (to === undefined) return undefined;
+  if (/^\d+(\.\d+)*$/.test(to)) return { position: to };
+  const timeMs = /^\d{4}-\d\d-\d\d/.test(to) ? Date.parse(to) : Number.NaN;
+  if (Number.isNaN(timeMs)) throw new StoaError('invalid_request', `--to must be a position of the change feed, like 4711, or a time, like 2026-01-31T12:00:00Z, not "${to}".`);
   return { timeMs };
 }

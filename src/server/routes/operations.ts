@@ -1,7 +1,10 @@
 /** For whoever runs the server: its state and its backups. */
-import { isAbsolute, join } from 'node:path';
+import { readFile } from 'node:fs/promises';
+import { isAbsolute, join, resolve } from 'node:path';
 import { z } from 'zod';
 import { StoaError } from '../../errors.js';
+import type { Stoa } from '../../index.js';
+import { type BackupSummary, summariesIn, summaryOf } from '../../kernel/backup-chain.js';
 import { backup } from '../../kernel/backup.js';
 import { familyStats } from '../../kernel/inspect.js';
 import { version } from '../../version.js';
@@ -36,8 +39,14 @@ const backupSchema = z
     parent: z.string().nullable(),
     store: z.string(),
     taken_at: z.string(),
+    position: z.string().describe('The position of the change feed that a restore of it reaches'),
+    size_bytes: count,
+    with_key: z.boolean().describe('True: it holds the key ring, so whoever has it can read every secret'),
+    reason: z.string().nullable().describe('Why its chain cannot be restored; null where no link is missing'),
   })
   .meta({ id: 'Backup' });
+
+const directorySchema = z.string().min(1).max(4_096).optional().meta({ description: 'An absolute path on the server; `backups` in the data directory unless given.' });
 
 export const operationRoutes = [
   defineRoute({
@@ -70,6 +79,16 @@ export const operationRoutes = [
     },
   }),
   defineRoute({
+    method: 'GET',
+    path: '/v1/backups',
+    summary: 'List the backups of a directory on the server, oldest first',
+    tags: ['operations'],
+    principals: operatorOnly,
+    query: z.strictObject({ directory: directorySchema }),
+    answers: { 200: z.object({ items: z.array(backupSchema), next_cursor: z.null() }).meta({ id: 'BackupList' }) },
+    handler: async ({ stoa, query }) => ({ items: await summariesOrNone(directoryOf(stoa, query.directory), query.directory !== undefined), next_cursor: null }),
+  }),
+  defineRoute({
     method: 'POST',
     path: '/v1/backups',
     summary: 'Make a backup while the server runs',
@@ -78,18 +97,32 @@ export const operationRoutes = [
     body: z
       .strictObject({
         kind: z.enum(['full', 'incremental']).default('full'),
-        directory: z.string().min(1).max(4_096).optional().meta({ description: 'An absolute path on the server; `backups` in the data directory unless given.' }),
+        directory: directorySchema,
+        with_key: z.boolean().default(false).meta({ description: 'Put the key ring for secrets in: whoever has the backup can then read them.' }),
       })
-      .default({ kind: 'full' })
+      .default({ kind: 'full', with_key: false })
       .meta({ id: 'CreateBackup' }),
     answers: { 201: backupSchema },
     handler: async ({ stoa, body }) => {
-      const directory = body.directory ?? join(stoa.kernel.dataDir, 'backups');
-      if (!isAbsolute(directory) && body.directory !== undefined) {
-        throw new StoaError('invalid_request', 'The directory of a backup is an absolute path on the server.', { fix: 'Begin it with "/".' });
-      }
-      const { name, kind, parent, store, taken_at } = await backup(stoa.kernel, { directory, kind: body.kind });
-      return { name, directory, kind, parent, store, taken_at };
+      const directory = directoryOf(stoa, body.directory);
+      const readKey = body.with_key ? () => readFile(stoa.secrets.ring.fileForCopy()) : undefined;
+      return summaryOf(directory, await backup(stoa.kernel, { directory, kind: body.kind, readKey }));
     },
   }),
 ];
+
+function directoryOf(stoa: Stoa, given: string | undefined): string {
+  if (given === undefined) return join(resolve(stoa.kernel.dataDir), 'backups');
+  if (isAbsolute(given)) return given;
+  throw new StoaError('invalid_request', 'The directory of a backup is an absolute path on the server.', { fix: 'Begin it with "/".' });
+}
+
+/** Before the first backup the directory of a store's own is not there. */
+async function summariesOrNone(directory: string, isNamed: boolean): Promise<BackupSummary[]> {
+  try {
+    return await summariesIn(directory);
+  } catch (error) {
+    if (!isNamed && error instanceof StoaError && error.code === 'not_found') return [];
+    throw error;
+  }
+}

@@ -19,6 +19,7 @@ export const platformRows: Record<string, Row> = {
     request: () => ({ path: '/v1/backups', body: { directory: mkdtempSync(join(tmpdir(), 'stoa-backup-')) } }),
     status: statuses(201, 403, 403, 403, 403, 401),
   },
+  'GET /v1/backups': { request: () => ({ path: '/v1/backups' }), status: operatorOnly },
   'GET /v1/inspect': { request: () => ({ path: '/v1/inspect' }), status: operatorOnly },
   'GET /v1/inspect/{family}': { request: () => ({ path: '/v1/inspect/agents?limit=2' }), status: operatorOnly },
   'POST /v1/doctor': { request: () => ({ path: '/v1/doctor', body: {} }), status: operatorOnly },

@@ -1,0 +1,46 @@
+/** `stoa backup …` and `stoa restore`: words, options and examples. */
+import type { CommandDefinition } from './definition.js';
+
+const commands = () => import('./commands/backup.js');
+
+export const backupCommands: readonly CommandDefinition[] = [
+  {
+    usage: 'backup [directory]',
+    about: 'Back up while work goes on; into "backups" of the data directory unless told where',
+    options: [
+      ['--full', 'Everything (the default)'],
+      ['--incremental', 'Only what came after the last backup there'],
+      ['--with-key', 'Put the key ring for secrets in: whoever has the backup can then read them'],
+    ],
+    examples: ['stoa backup --full /var/backups/stoa', 'stoa backup --incremental /var/backups/stoa', 'stoa backup verify /var/backups/stoa'],
+    action: async () => (await commands()).backup,
+    commands: [
+      { usage: 'ls [directory]', about: 'List backups, oldest first', examples: ['stoa backup ls /var/backups/stoa'], action: async () => (await commands()).ls },
+      {
+        usage: 'verify [directory]',
+        about: 'Read every backup and follow every link without restoring; ends with 1 when one cannot be used',
+        examples: ['stoa backup verify /var/backups/stoa'],
+        action: async () => (await commands()).verify,
+      },
+      {
+        usage: 'prune [directory]',
+        about: 'Remove the oldest full backups, each with its increments',
+        options: [['--keep <n>', 'How many full backups stay']],
+        examples: ['stoa backup prune /var/backups/stoa --keep 7'],
+        action: async () => (await commands()).prune,
+      },
+    ],
+  },
+  {
+    usage: 'restore <backups>',
+    about: 'Make a new data directory (--data) from backups',
+    options: [
+      ['--to <point>', 'Stop at this time, like 2026-01-31T12:00:00Z, or at this position of the change feed'],
+      ['--name <backup>', 'The backup to end with; the newest unless given'],
+      ['--engine <engine>', 'Engine of the new directory; that of the backup unless given'],
+      ['--with-key', 'Restore the key ring for secrets too, from a backup that was made with it'],
+    ],
+    examples: ['stoa restore /var/backups/stoa --data ./restored', 'stoa restore /var/backups/stoa --data ./restored --to 2026-01-31T12:00:00Z', 'stoa restore /var/backups/stoa --data ./restored --to 4711'],
+    action: async () => (await import('./commands/restore.js')).restore,
+  },
+];
