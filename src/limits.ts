@@ -20,6 +20,7 @@ export const limitDefinitions = {
 
   // Wire
   bodyBytesMax: { default: 17 * 1024 * 1024, about: 'Bytes of a request body.' },
+  fieldErrorsMax: { default: 100, about: 'Wrong fields that one refusal lists.' },
   jsonDepthMax: { default: 200, about: 'Levels of nesting in a JSON body.' },
   pageItemsDefault: { default: 100, about: 'Items on a page of a list when no limit is given.' },
   pageItemsMax: { default: 1_000, about: 'Items on a page of a list; a larger limit is clamped.' },

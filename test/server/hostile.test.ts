@@ -2,11 +2,13 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { Running } from './running.js';
 
 let running: Running;
+let floodable: Running;
 
 beforeAll(async () => {
+  floodable = await Running.start();
   running = await Running.start({ limits: { bodyBytesMax: 100_000, headerBytesMax: 16_384, jsonDepthMax: 50 } });
 });
-afterAll(() => running.stop());
+afterAll(() => Promise.all([running.stop(), floodable.stop()]));
 
 const json = { 'content-type': 'application/json' };
 
@@ -58,6 +60,17 @@ describe('bodies', () => {
     const reply = await post('{"name": "a", "colour": 1, "spec": {"gpu": 2}}');
     expect(reply.status).toBe(400);
     expect(reply.json.errors.map(({ field }: { field: string }) => field).toSorted()).toEqual(['body.colour', 'body.spec.gpu']);
+  });
+
+  test('a flood of unknown fields is refused like any other, with the first of them named', async () => {
+    const flood = `{"name": "a", ${Array.from({ length: 200_000 }, (_, index) => `"field${index}": 1`).join(', ')}}`;
+    const reply = await floodable.ask('POST', '/v1/agents', { as: floodable.alice, raw: flood, headers: json });
+    expect(reply.status).toBe(400);
+    expect(reply.json.errors).toHaveLength(100);
+    expect(reply.json.errors[0]).toEqual({ field: 'body.field0', message: 'is not known here' });
+    const long = await post(`{"name": "a", "${'x'.repeat(50_000)}": 1}`);
+    expect(long.status).toBe(400);
+    expect(long.text.length).toBeLessThan(2_000);
   });
 
   test('no object has got a new property from all this', () => {
