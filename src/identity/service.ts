@@ -66,6 +66,13 @@ export class IdentityService {
     return known.principal;
   }
 
+  /** Whether the token behind a caller is still good: a stream lives longer than the request that proved it. */
+  isLive({ tokenId }: Pick<Caller, 'tokenId'>): boolean {
+    if (tokenId === null) return true;
+    const known = this.#verified.get(publicPartOf(tokenId)) ?? this.#port.findToken(tokenId);
+    return known !== undefined && (known.expiresAtMs ?? Infinity) > this.#nowMs();
+  }
+
   async createToken(caller: Caller, user: string, input: CreateTokenInput, idempotency: Idempotency | null): Promise<CreatedToken> {
     onlyOperator(caller);
     const { name, expires_in, expires_at, scopes } = validate(createTokenSchema, input);

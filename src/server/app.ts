@@ -76,7 +76,7 @@ export function createApp(stoa: Stoa, options: AppOptions = {}): FastifyInstance
   const { limits } = stoa;
   const groups = options.groups ?? routeGroups;
   const logger = options.logger ?? silentLogger();
-  const streams = new EventStreams(limits);
+  const streams = new EventStreams(limits, (caller) => stoa.identity.isLive(caller));
   const metrics = new Metrics(stoa, streams);
   let stopping = false;
   const isStopping = () => stopping;

@@ -1,6 +1,7 @@
 /** Server-sent events: bounded for slow readers, kept alive while idle, ended when the server stops. */
 import type { FastifyReply } from 'fastify';
 import { StoaError } from '../errors.js';
+import type { Caller } from '../identity/caller.js';
 import type { Limits } from '../limits.js';
 
 export interface StreamEvent {
@@ -23,11 +24,14 @@ export interface StreamOptions {
 /** Every open stream of the server. */
 export class EventStreams {
   readonly #limits: Limits;
+  readonly #isLive: (caller: Caller) => boolean;
   readonly #open = new Set<EventStream>();
   #stopping = false;
 
-  constructor(limits: Limits) {
+  /** `isLive` says whether the credentials of a caller, once proven, are still good. */
+  constructor(limits: Limits, isLive: (caller: Caller) => boolean) {
     this.#limits = limits;
+    this.#isLive = isLive;
   }
 
   get count(): number {
@@ -42,8 +46,10 @@ export class EventStreams {
         fix: 'Close streams that nobody reads, or raise streamsMax.',
       });
     }
+    const { caller } = reply.request;
     const stream = new EventStream(reply, this.#limits, {
       ...options,
+      isAllowed: () => caller === null || this.#isLive(caller),
       onEnd: () => {
         this.#open.delete(stream);
         options.onEnd?.();
@@ -60,17 +66,22 @@ export class EventStreams {
   }
 }
 
+interface AllowedStreamOptions extends StreamOptions {
+  /** False once the reader's token is revoked or has expired: the stream then ends, before it sends more. */
+  isAllowed: () => boolean;
+}
+
 export class EventStream {
   readonly #reply: FastifyReply;
   readonly #limits: Limits;
-  readonly #options: StreamOptions;
+  readonly #options: AllowedStreamOptions;
   readonly #heartbeat: NodeJS.Timeout;
   #waiting: (() => void)[] = [];
   #stalledSinceMs: number | undefined;
   #busy = false;
   #ended = false;
 
-  constructor(reply: FastifyReply, limits: Limits, options: StreamOptions) {
+  constructor(reply: FastifyReply, limits: Limits, options: AllowedStreamOptions) {
     this.#reply = reply;
     this.#limits = limits;
     this.#options = options;
@@ -131,7 +142,7 @@ export class EventStream {
       this.#reply.raw.destroy();
       return;
     }
-    if (this.#busy) {
+    if (this.#busy && this.#options.isAllowed()) {
       this.#busy = false;
       return;
     }
@@ -153,6 +164,10 @@ export class EventStream {
 
   #write(text: string | Uint8Array): boolean {
     if (this.#ended) return false;
+    if (!this.#options.isAllowed()) {
+      this.end();
+      return false;
+    }
     this.#busy = true;
     const { raw } = this.#reply;
     raw.write(text);

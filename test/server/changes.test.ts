@@ -145,6 +145,23 @@ test('one event is one commit', async () => {
   stream.close();
 });
 
+test('a stream ends with the token that opened it, revoked or expired, and others go on', async () => {
+  const tokens = [
+    await running.stoa.identity.createToken(operatorCaller(), 'alice', {}, null),
+    await running.stoa.identity.createToken(operatorCaller(), 'alice', { expires_in: 1 }, null),
+  ];
+  const streams = await Promise.all(tokens.map(({ token }) => new Stream().open('/v1/changes', token)));
+  const other = await new Stream().open('/v1/changes', running.alice);
+  expect(streams.map(({ status }) => status)).toEqual([200, 200]);
+  await running.stoa.identity.revokeTokens(operatorCaller(), 'alice', tokens[0]?.token_id);
+  const secret = await create('alice', 'after the revocation');
+  await vi.waitFor(() => expect(streams.map(({ ended }) => ended)).toEqual([true, true]), { timeout: 5_000 });
+  expect(streams[0]?.changes).toEqual([]);
+  await vi.waitFor(() => expect(other.changes.map(({ id }) => id)).toContain(secret.agent_id));
+  expect(other.ended).toBe(false);
+  other.close();
+});
+
 test('a bad position is refused before the stream begins', async () => {
   expect((await new Stream().open('/v1/changes?since=nonsense', running.alice)).status).toBe(400);
   expect((await new Stream().open('/v1/changes', running.alice, { 'last-event-id': '99999999' })).status).toBe(410);
