@@ -2,7 +2,7 @@
 import { type ErrorCode, StoaError, errorKinds, messageOf } from '../errors.js';
 
 export interface TransportOptions {
-  /** Where the server is: `http://127.0.0.1:8080`. */
+  /** Where the server is: `http://127.0.0.1:7862`. */
   url: string;
   /** A bearer token; left away where a proxy adds one. */
   token?: string | undefined;
@@ -49,7 +49,7 @@ export class Transport {
   readonly #fetch: typeof fetch;
 
   constructor(options: TransportOptions) {
-    if (!/^https?:\/\//i.test(options.url)) throw new StoaError('invalid_config', `"${options.url}" is not the URL of a server.`, { fix: 'It looks like http://127.0.0.1:8080.' });
+    if (!/^https?:\/\//i.test(options.url)) throw new StoaError('invalid_config', `"${options.url}" is not the URL of a server.`, { fix: 'It looks like http://127.0.0.1:7862.' });
     this.#options = options;
     this.#base = options.url.replace(/\/+$/, '');
     // Browsers want to be called as the window's own function.

@@ -1,0 +1,157 @@
+/** The registry through a server: agents, their sessions, and leases that renew themselves. */
+import { StoaError } from '../errors.js';
+import type { AgentAnswer, CreateAgentInput, LeaseAnswer, ListAgentsInput, SessionAnswer, UpdateAgentInput } from '../registry/schemas.js';
+import type { Page } from './data.js';
+import type { Transport } from './transport.js';
+
+export interface AgentCallSettings {
+  signal?: AbortSignal | undefined;
+}
+
+export interface AgentWriteSettings extends AgentCallSettings {
+  /** Only over this version. */
+  ifVersion?: number | undefined;
+  /** The fencing number of the lease that the caller holds. */
+  fence?: number | undefined;
+}
+
+export interface KeepAliveSettings {
+  /** Who keeps the agent alive; the caller unless given. */
+  holder?: string | undefined;
+  /** Called once when the lease is gone: lapsed, or held by somebody else. What it guarded must stop. */
+  onLost: (reason: StoaError) => void;
+  signal?: AbortSignal | undefined;
+}
+
+/** A lease that renews itself until it is stopped or lost. */
+export interface LiveLease {
+  /** Send it along with writes: those of a former holder are refused. */
+  readonly fence: number;
+  readonly lease: LeaseAnswer;
+  stop(): void;
+}
+
+type Verb = 'start' | 'stop' | 'restart' | 'hibernate' | 'wake';
+
+export class AgentsClient {
+  readonly #transport: Transport;
+
+  constructor(transport: Transport) {
+    this.#transport = transport;
+  }
+
+  /** With an idempotency key a repeat makes no second agent. */
+  create(input: CreateAgentInput, { idempotencyKey, signal }: AgentCallSettings & { idempotencyKey?: string } = {}): Promise<AgentAnswer> {
+    const headers: Record<string, string> = idempotencyKey === undefined ? {} : { 'idempotency-key': idempotencyKey };
+    return this.#transport.call('POST', '/v1/agents', { body: input, headers, signal, repeatable: idempotencyKey !== undefined });
+  }
+
+  get(id: string, { signal }: AgentCallSettings = {}): Promise<AgentAnswer> {
+    return this.#transport.call('GET', pathOf(id), { signal });
+  }
+
+  list({ signal, ...query }: ListAgentsInput & AgentCallSettings = {}): Promise<Page<AgentAnswer>> {
+    return this.#transport.call('GET', '/v1/agents', { query, signal });
+  }
+
+  update(id: string, input: UpdateAgentInput, settings: AgentWriteSettings = {}): Promise<AgentAnswer> {
+    return this.#transport.call('PATCH', pathOf(id), { body: input, headers: guards(settings), signal: settings.signal });
+  }
+
+  delete(id: string, settings: AgentWriteSettings = {}): Promise<void> {
+    return this.#transport.call('DELETE', pathOf(id), { headers: guards(settings), signal: settings.signal });
+  }
+
+  start = (id: string, settings?: AgentWriteSettings): Promise<AgentAnswer> => this.#move(id, 'start', settings);
+  stop = (id: string, settings?: AgentWriteSettings): Promise<AgentAnswer> => this.#move(id, 'stop', settings);
+  restart = (id: string, settings?: AgentWriteSettings): Promise<AgentAnswer> => this.#move(id, 'restart', settings);
+  hibernate = (id: string, settings?: AgentWriteSettings): Promise<AgentAnswer> => this.#move(id, 'hibernate', settings);
+  wake = (id: string, settings?: AgentWriteSettings): Promise<AgentAnswer> => this.#move(id, 'wake', settings);
+
+  async heartbeat(id: string, { holder, fence, signal }: { holder?: string | undefined; fence?: number | undefined } & AgentCallSettings = {}): Promise<LeaseAnswer> {
+    const body = holder === undefined ? {} : { holder };
+    const { lease } = await this.#transport.call<{ lease: LeaseAnswer }>('POST', `${pathOf(id)}/heartbeat`, { body, headers: guards({ fence }), signal, repeatable: true });
+    return lease;
+  }
+
+  /**
+   * Takes the lease of an agent and renews it three times in its life. A server that is away for a
+   * while is tried again; the lease counts as lost when it has lapsed or somebody else holds it.
+   *
+   * @example
+   * const lease = await stoa.agents.keepAlive(id, { onLost: () => process.exit(1) });
+   */
+  async keepAlive(id: string, { holder, onLost, signal }: KeepAliveSettings): Promise<LiveLease> {
+    let lease = await this.heartbeat(id, { holder, signal });
+    let timer: ReturnType<typeof setTimeout> | undefined;
+    let isOver = false;
+    const stop = (): void => {
+      isOver = true;
+      clearTimeout(timer);
+    };
+    const lose = (reason: StoaError): void => {
+      if (isOver) return;
+      stop();
+      onLost(reason);
+    };
+    const lifeMs = Math.max(1_000, lease.expires_at - Date.now());
+    const renew = async (): Promise<void> => {
+      try {
+        lease = await this.heartbeat(id, { holder, fence: lease.fence, signal });
+      } catch (error) {
+        if (isOver) return;
+        if (!(error instanceof StoaError) || !mayPass(error)) return lose(lostBy(error));
+        if (Date.now() > lease.expires_at) return lose(new StoaError('fenced', 'The lease lapsed while the server did not answer.', { cause: error }));
+      }
+      schedule();
+    };
+    const schedule = (): void => {
+      if (!isOver) timer = setTimeout(() => void renew(), lifeMs / 3);
+    };
+    signal?.addEventListener('abort', stop, { once: true });
+    schedule();
+    return {
+      get fence() {
+        return lease.fence;
+      },
+      get lease() {
+        return lease;
+      },
+      stop,
+    };
+  }
+
+  openSession(id: string, { signal }: AgentCallSettings = {}): Promise<SessionAnswer> {
+    return this.#transport.call('POST', `${pathOf(id)}/sessions`, { body: {}, signal });
+  }
+
+  listSessions(id: string, { signal, ...query }: { status?: 'active' | 'closed'; limit?: number; cursor?: string } & AgentCallSettings = {}): Promise<Page<SessionAnswer>> {
+    return this.#transport.call('GET', `${pathOf(id)}/sessions`, { query, signal });
+  }
+
+  /** Closing a closed session is no error. */
+  closeSession(id: string, sessionId: string, { signal }: AgentCallSettings = {}): Promise<SessionAnswer> {
+    return this.#transport.call('DELETE', `${pathOf(id)}/sessions/${encodeURIComponent(sessionId)}`, { signal, repeatable: true });
+  }
+
+  #move(id: string, verb: Verb, settings: AgentWriteSettings = {}): Promise<AgentAnswer> {
+    return this.#transport.call('POST', `${pathOf(id)}/${verb}`, { headers: guards(settings), signal: settings.signal });
+  }
+}
+
+function pathOf(id: string): string {
+  return `/v1/agents/${encodeURIComponent(id)}`;
+}
+
+function guards({ ifVersion, fence }: AgentWriteSettings): Record<string, string> {
+  return { ...(ifVersion !== undefined && { 'if-match': `"${ifVersion}"` }), ...(fence !== undefined && { 'stoa-fence': String(fence) }) };
+}
+
+/** The server may answer the next time. */
+function mayPass({ code }: StoaError): boolean {
+  return ['unreachable', 'overloaded', 'closed', 'rate_limited', 'writes_stopped', 'disk_full', 'backend_unavailable'].includes(code);
+}
+
+function lostBy(error: unknown): StoaError {
+  return error instanceof StoaError ? error : new StoaError('internal', 'The heartbeat failed.', { cause: error });
+}

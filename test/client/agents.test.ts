@@ -1,0 +1,90 @@
+import type { AddressInfo } from 'node:net';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { Stoa, type StoaError } from '../../src/client/index.js';
+import { operatorCaller } from '../../src/identity/caller.js';
+import { type Stoa as OpenedStoa, openStoa } from '../../src/index.js';
+import { createApp, stopApp } from '../../src/server/app.js';
+
+let opened: OpenedStoa;
+let stoa: Stoa;
+let operator: Stoa;
+let stop: () => Promise<void>;
+
+beforeAll(async () => {
+  opened = await openStoa({ data: 'unused', engine: 'memory', limits: { leaseSeconds: 2, leaseGraceSeconds: 1 }, sweepIntervalMs: 50 });
+  const app = createApp(opened);
+  await app.listen({ host: '127.0.0.1', port: 0 });
+  const url = `http://127.0.0.1:${(app.server.address() as AddressInfo).port}`; // A TCP server that listens has an AddressInfo.
+  operator = new Stoa({ url, token: opened.operatorToken });
+  const { token } = await operator.admin.createToken('ada', { name: 'test' });
+  stoa = new Stoa({ url, token, agent: 'tester', retryDelayMs: 5 });
+  stop = async () => {
+    await stopApp(app, 5);
+    await opened.close();
+  };
+});
+
+afterAll(() => stop());
+
+describe('agents through the client', () => {
+  it('are made once under one key, moved, listed and removed', async () => {
+    const agent = await stoa.agents.create({ name: 'scout', labels: { team: 'red' } }, { idempotencyKey: 'once' });
+    expect(await stoa.agents.create({ name: 'scout', labels: { team: 'red' } }, { idempotencyKey: 'once' })).toEqual(agent);
+    expect((await stoa.agents.start(agent.agent_id)).status).toBe('running');
+    expect((await stoa.agents.update(agent.agent_id, { labels: { team: 'blue' } }, { ifVersion: 2 })).version).toBe(3);
+    await expect(stoa.agents.update(agent.agent_id, { name: 'late' }, { ifVersion: 2 })).rejects.toMatchObject({ code: 'version_conflict' });
+    expect((await stoa.agents.list({ label: 'team=blue' })).items.map(({ agent_id }) => agent_id)).toEqual([agent.agent_id]);
+    const session = await stoa.agents.openSession(agent.agent_id);
+    expect((await stoa.agents.listSessions(agent.agent_id, { status: 'active' })).items).toHaveLength(1);
+    expect((await stoa.agents.closeSession(agent.agent_id, session.session_id)).status).toBe('closed');
+    await stoa.agents.stop(agent.agent_id);
+    await stoa.agents.stop(agent.agent_id);
+    await stoa.agents.delete(agent.agent_id);
+    await expect(stoa.agents.get(agent.agent_id)).rejects.toMatchObject({ code: 'not_found' });
+  });
+
+  it('a lease keeps itself alive, and its loss is told once', async () => {
+    const { agent_id } = await stoa.agents.create({ name: 'keeper' });
+    const lost: StoaError[] = [];
+    const lease = await stoa.agents.keepAlive(agent_id, { holder: 'first', onLost: (reason) => lost.push(reason) });
+    const takenAt = lease.lease.expires_at;
+    await expect.poll(() => lease.lease.expires_at, { timeout: 10_000 }).toBeGreaterThan(takenAt);
+    expect(lost).toEqual([]);
+    // The operator takes the lease away for somebody else.
+    await opened.registry.releaseLease(operatorCaller('ada'), agent_id);
+    await stoa.agents.heartbeat(agent_id, { holder: 'second' });
+    await expect.poll(() => lost.length, { timeout: 10_000 }).toBe(1);
+    expect(lost[0]?.code).toBe('fenced');
+    lease.stop();
+  });
+});
+
+describe('the feed and commits through the client', () => {
+  it('shows what a commit did as one page, and goes on from a position', async () => {
+    const { position } = await stoa.changes.read();
+    const outcome = await stoa.commit({
+      operations: [
+        { op: 'data.set', key: 'a', value: 1 },
+        { op: 'data.set', key: 'b', value: 2 },
+      ],
+    });
+    expect(outcome.ok).toBe(true);
+    const stopped = new AbortController();
+    for await (const { items } of stoa.changes.follow({ topics: ['data'], since: position, signal: stopped.signal })) {
+      expect(items.map(({ facts }) => facts?.['key'])).toEqual(['a', 'b']);
+      expect(new Set(items.map(({ seq }) => seq)).size).toBe(1);
+      stopped.abort();
+    }
+  });
+
+  it('a conflict is an answer', async () => {
+    const outcome = await stoa.commit({ checks: [{ check: 'data', key: 'a', version: 9 }], operations: [{ op: 'data.set', key: 'a', value: 3 }] });
+    expect(outcome).toMatchObject({ ok: false, failed: { check: 0, code: 'version_conflict' } });
+  });
+
+  it('the operator sees users and the state of the server', async () => {
+    expect(await operator.admin.status()).toMatchObject({ writes: 'ok', engine: 'memory' });
+    expect((await operator.admin.listUsers()).items.map(({ user }) => user)).toContain('ada');
+    await expect(stoa.admin.status()).rejects.toMatchObject({ code: 'forbidden' });
+  });
+});
