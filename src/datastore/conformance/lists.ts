@@ -119,6 +119,15 @@ export function listTests(test: RegisterTest, context: ConformanceContext): void
     assert.deepEqual((await data.listNamespaces(caller)).items.map(({ namespace }) => namespace), ['neighbour']);
   });
 
+  test('two that clear at the same time count every document once', async () => {
+    const services = [await context.service(), await context.another()];
+    const caller = context.caller(context.newUser());
+    await services[0]?.setMany(caller, 'n', Object.fromEntries(Array.from({ length: 150 }, (_, index) => [`k${index}`, index])));
+    const deleted = await Promise.all(services.map((data) => data.clear(caller, 'n')));
+    assert.equal(deleted.reduce((sum, count) => sum + count, 0), 150);
+    assert.deepEqual((await services[0]?.listKeys(caller, 'n'))?.items, []);
+  });
+
   test('a namespace says how many documents and bytes it has, who worked there and when it last changed', async () => {
     const data = await context.service();
     const user = context.newUser();
