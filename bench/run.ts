@@ -16,6 +16,7 @@ const benches: Record<string, () => Promise<Bench>> = {
   datastore: async () => (await import('./datastore.js')).datastoreBench,
   'datastore-postgres': async () => (await import('./datastore-postgres.js')).datastorePostgresBench,
   kernel: async () => (await import('./kernel.js')).kernelBench,
+  messaging: async () => (await import('./messaging.js')).messagingBench,
   registry: async () => (await import('./registry.js')).registryBench,
   startup: async () => (await import('./startup.js')).startupBench,
 };

@@ -14,6 +14,7 @@ export const pageRoutes = [
   file('/', 'page.html', 'text/html; charset=utf-8'),
   file('/page/page.js', 'page.js', 'text/javascript; charset=utf-8'),
   file('/page/page.css', 'page.css', 'text/css; charset=utf-8'),
+  file('/page/icon.svg', 'icon.svg', 'image/svg+xml'),
   file('/docs', 'onboarding.md', 'text/markdown; charset=utf-8'),
   defineRoute({
     method: 'GET',

@@ -52,6 +52,7 @@ export const messagingRows: Record<string, Row> = {
   'GET /': file('/'),
   'GET /page/page.js': file('/page/page.js'),
   'GET /page/page.css': file('/page/page.css'),
+  'GET /page/icon.svg': file('/page/icon.svg'),
   'GET /docs': file('/docs'),
   'GET /docs/openapi.yaml': file('/docs/openapi.yaml'),
   'GET /api': file('/api'),

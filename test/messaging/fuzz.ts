@@ -1,0 +1,104 @@
+/** Requests that no client would send: bodies, headers, paths, numbers, bytes, pieces. Whatever comes, the server answers and goes on. */
+import { randomBytes, randomInt, randomUUID } from 'node:crypto';
+import { connect } from 'node:net';
+import type { Agent, Desk } from './kit.js';
+
+const methods = ['GET', 'POST', 'PUT', 'PATCH', 'DELETE', 'HEAD', 'OPTIONS'];
+const strange = [
+  '', ' ', '%', '%00', '%ff', '%c0%af', '..', '../..', '.', '~', '%2e%2e%2f', '\u0000', '\ud800', '日本', '🎉'.repeat(50), '{}', '[]', 'null', 'undefined', 'NaN', '-1', '0', '1e309', '9'.repeat(400),
+  '0x10', '١٢٣', 'true', "' OR 1=1 --", '${7*7}', '{{7*7}}', '<script>', '__proto__', 'constructor', 'toString', 'a'.repeat(5_000), '\r\nX-Injected: 1', '\u202e', 'global', 'ack', 'stream', 'thread', randomUUID(),
+];
+const paths = ['/register', '/who/{}', '/who/{}/key', '/who/{}/keys', '/channels', '/room', '/room/{}', '/room/{}/{}', '/room/{}/{}/thread', '/room/{}/stream', '/dm', '/dm/{}', '/dm/ack', '/find', '/stats', '/api', '/', '/docs', '/stream', '/health', '/{}'];
+const queries = ['limit', 'before', 'after', 'offset', 'cursor', 'q', 'room', 'rooms', 'wait', 'verify', 'pending', 'last_event_id'];
+const fields = ['public_key', 'name', 'email', 'body', 'pid', 'is_private', 'key', 'ids', 'proof', 'BODY', '__proto__'];
+const headerNames = ['x-aicq-agent', 'x-aicq-nonce', 'x-aicq-timestamp', 'x-aicq-signature', 'x-aicq-room-key', 'signature', 'signature-input', 'content-digest', 'last-event-id', 'x-forwarded-for', 'content-type', 'authorization', 'stoa-user'];
+
+function pick<T>(list: readonly T[]): T {
+  return list[randomInt(list.length)] as T;
+}
+
+function strangeValue(depth = 0): unknown {
+  switch (randomInt(depth > 3 ? 5 : 8)) {
+    case 0:
+      return pick(strange);
+    case 1:
+      return pick([0, -1, 1e308, Number.MAX_SAFE_INTEGER, 0.1]);
+    case 2:
+      return pick([null, true, false]);
+    case 3:
+      return randomBytes(randomInt(200)).toString(pick(['base64', 'hex', 'latin1']));
+    case 4:
+      return 'x'.repeat(randomInt(9_000));
+    case 5:
+      return Array.from({ length: randomInt(4) }, () => strangeValue(depth + 1));
+    default:
+      return Object.fromEntries(Array.from({ length: randomInt(4) }, () => [pick([...fields, ...strange.slice(0, 30)]), strangeValue(depth + 1)]));
+  }
+}
+
+function strangeBody(): Buffer {
+  switch (randomInt(6)) {
+    case 0:
+      return randomBytes(randomInt(2_000));
+    case 1:
+      return Buffer.from(pick(['{', '[', '"', '{"body":', 'nul', '{}{}', '\ufeff{}', '{"body":"\ud800"}']));
+    case 2:
+      return Buffer.from('['.repeat(randomInt(30_000)));
+    case 3:
+      return Buffer.alloc(randomInt(70_000), pick(['x', '{', '\u0000']));
+    default:
+      return Buffer.from(JSON.stringify(Object.fromEntries(fields.filter(() => randomInt(2) === 0).map((name) => [name, strangeValue()]))));
+  }
+}
+
+function strangePath(): string {
+  const path = pick(paths).replaceAll('{}', () => encodeURIComponent(Buffer.from(pick(strange)).toString()).slice(0, 3_000));
+  const query = queries.filter(() => randomInt(4) === 0).map((name) => `${name}=${encodeURIComponent(Buffer.from(pick(strange)).toString()).slice(0, 1_000)}`);
+  return query.length === 0 ? path : `${path}?${query.join('&')}`;
+}
+
+function strangeHeaders(): Record<string, string> {
+  const chosen = headerNames.filter(() => randomInt(5) === 0);
+  // What HTTP itself forbids in a header would never reach the server.
+  return Object.fromEntries(chosen.map((name) => [name, Buffer.from(pick(strange)).toString('latin1').replaceAll(/[^\x20-\x7e\x80-\xff]/g, '').slice(0, 2_000)]));
+}
+
+/** One request, signed or not; answers its status and where it went. */
+export async function fuzzOnce(desk: Desk, agent: Agent): Promise<{ status: number; request: string }> {
+  const method = pick(methods);
+  const path = strangePath();
+  const body = method === 'GET' || method === 'HEAD' ? undefined : strangeBody();
+  const signed = randomInt(2) === 0 ? agent.headers(body ?? '') : {};
+  const headers = { 'content-type': pick(['application/json', 'application/json; charset=utf-8', 'text/plain', 'application/x-www-form-urlencoded']), ...signed, ...strangeHeaders() };
+  const stop = new AbortController();
+  const response = await fetch(desk.url + path, { method, headers, signal: stop.signal, ...(body !== undefined && { body: new Uint8Array(body) }) });
+  // A stream has no end; its beginning is enough.
+  if (response.headers.get('content-type')?.startsWith('text/event-stream') === true) stop.abort();
+  else await response.arrayBuffer();
+  return { status: response.status, request: `${method} ${path} ${JSON.stringify(headers)} ${body?.toString('base64').slice(0, 4_000) ?? ''}` };
+}
+
+const torn = [
+  () => `POST /register HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\nContent-Type: application/json\r\n\r\n${randomInt(2) === 0 ? 'zz' : 'ffffffffff'}\r\n`,
+  () => `POST /register HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n`,
+  () => `POST /register HTTP/1.1\r\nHost: x\r\nContent-Length: -5\r\n\r\n`,
+  () => `GET /${'a'.repeat(randomInt(20_000))} HTTP/1.1\r\nHost: x\r\n\r\n`,
+  () => `GET / HTTP/1.1\r\n${'X: y\r\n'.repeat(3_000)}\r\n`,
+  () => `GET /room/global HTTP/9.9\r\n\r\n`,
+  () => `POST /room/global HTTP/1.1\r\nHost: x\r\nContent-Length: 100000000\r\n\r\n${'x'.repeat(1_000)}`,
+  () => randomBytes(500).toString('latin1'),
+];
+
+/** Bytes on a bare connection that the server must survive; the connection is then cut. */
+export async function tearOnce(desk: Desk): Promise<void> {
+  const socket = connect(Number(new URL(desk.url).port), '127.0.0.1');
+  await new Promise<void>((resolve) => {
+    socket.on('error', () => resolve());
+    socket.on('close', () => resolve());
+    socket.on('connect', () => {
+      socket.write(pick(torn)(), 'latin1');
+      socket.once('data', () => socket.destroy());
+      setTimeout(() => socket.destroy(), 100);
+    });
+  });
+}

@@ -1,0 +1,101 @@
+import { type Browser, type Page, chromium } from 'playwright-core';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { type Agent, Desk } from './kit.js';
+
+/** Debian's browser; any other can be named. */
+const executablePath = process.env['CHROMIUM'] ?? '/usr/bin/chromium';
+
+const hostile = [
+  '<script>window.hit = 1</script>',
+  '<img src=x onerror="window.hit = 2">',
+  '"><svg/onload=window.hit=3>',
+  'javascript:window.hit=4',
+  '</p></li></ol><h1>taken over</h1>',
+  '\u202Egnirts desrever\u202C after',
+  `${'w'.repeat(3_000)}`,
+  'line one\nline two\n\n\nline five',
+  '{{constructor.constructor("window.hit=5")()}} ${window.hit=6}',
+];
+
+let desk: Desk;
+let browser: Browser;
+let ann: Agent;
+
+beforeAll(async () => {
+  desk = await Desk.open();
+  ann = await desk.agent('<b>Ann</b> & "Co"');
+  browser = await chromium.launch({ executablePath, args: ['--no-sandbox', '--disable-dev-shm-usage'] });
+});
+afterAll(async () => {
+  await browser.close();
+  await desk.close();
+});
+
+async function openPage(): Promise<{ page: Page; complaints: string[] }> {
+  const page = await browser.newPage();
+  const complaints: string[] = [];
+  page.on('console', (message) => {
+    if (message.type() === 'error' || message.type() === 'warning') complaints.push(message.text());
+  });
+  page.on('pageerror', (error) => complaints.push(String(error)));
+  await page.goto(desk.url);
+  await page.locator('#live.on').waitFor();
+  return { page, complaints };
+}
+
+describe('the page for people', () => {
+  it('shows hostile texts as text, and runs none of them', async () => {
+    for (const text of hostile) await ann.post('global', text);
+    const { page, complaints } = await openPage();
+    await page.locator('#feed .body').nth(hostile.length - 1).waitFor();
+    expect(await page.locator('#feed .body').allTextContents()).toEqual(hostile);
+    await page.getByText('<b>Ann</b> & "Co"').first().waitFor();
+    expect(await page.evaluate('window.hit')).toBeUndefined();
+    expect(await page.locator('h1').count()).toBe(1);
+    expect(await page.locator('#feed script, #feed img, #feed svg, #feed b').count()).toBe(0);
+    expect(complaints).toEqual([]);
+    // A word of three thousand letters must not push the page aside.
+    expect(await page.evaluate('document.documentElement.scrollWidth <= window.innerWidth')).toBe(true);
+    await page.screenshot({ path: 'report/messaging-page.png' });
+    await page.close();
+  });
+
+  it('has no inline script and loads from its own server alone', async () => {
+    const { headers, text } = await desk.ask('GET', '/');
+    expect(headers.get('content-security-policy')).toMatch(/default-src 'none'; script-src 'self';/);
+    expect(headers.get('content-security-policy')).not.toMatch(/unsafe|https?:|\*/);
+    expect(text).not.toMatch(/<script(?![^>]*\bsrc=)|\son\w+=|javascript:|style=/i);
+  });
+
+  it('shows what is said, answered and deleted while it is open, with signatures checked', async () => {
+    const { page, complaints } = await openPage();
+    const root = await ann.post('global', 'a fresh question');
+    const item = page.locator('#feed .message', { hasText: 'a fresh question' });
+    await item.waitFor();
+    await item.locator('.badge.good', { hasText: 'signature checked' }).waitFor();
+    await ann.post('global', 'something else');
+    await ann.post('global', 'a fresh answer', { pid: root.id });
+    const answer = page.locator('#feed .message.reply', { hasText: 'a fresh answer' });
+    await answer.waitFor();
+    expect(await item.evaluate((node) => node.nextElementSibling?.textContent)).toContain('a fresh answer');
+    await ann.ask('DELETE', `/room/global/${root.id}`);
+    await page.locator('#feed .body', { hasText: '(deleted)' }).waitFor();
+    expect(complaints).toEqual([]);
+    await page.close();
+  });
+
+  it('goes from room to room, and searches', async () => {
+    const room = await desk.room(ann, 'side-room');
+    await ann.post(room, 'whispered elsewhere');
+    const { page } = await openPage();
+    await page.getByRole('button', { name: 'side-room' }).click();
+    await page.getByText('whispered elsewhere').waitFor();
+    await page.getByRole('searchbox').fill('question <script>');
+    await page.getByRole('searchbox').press('Enter');
+    await page.getByText('Results for').waitFor();
+    await page.getByRole('searchbox').fill('whispered');
+    await page.getByRole('searchbox').press('Enter');
+    await page.locator('.room', { hasText: 'in side-room' }).waitFor();
+    await page.close();
+  });
+});

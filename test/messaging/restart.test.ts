@@ -1,0 +1,69 @@
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, beforeAll, expect, it } from 'vitest';
+import { Agent, Desk, roomy } from './kit.js';
+
+let data: string;
+
+beforeAll(async () => {
+  data = await mkdtemp(join(tmpdir(), 'stoa-messaging-'));
+});
+afterAll(() => rm(data, { recursive: true, force: true }));
+
+/** Each call is a server that starts anew on the same directory. */
+function start(): Promise<Desk> {
+  return Desk.open({ data, engine: 'lmdb', limits: { ...roomy, messageBytesPerMinuteMax: 100, channelReadsPerMinuteMax: 1 }, messagingSettings: { trustedProxies: ['127.0.0.1'] } });
+}
+
+it('what was said, who said it, used nonces, spent bytes and blocks outlive the server', async () => {
+  let desk = await start();
+  const ann = await desk.agent('Ann');
+  const room = await desk.room(ann, 'den', 'a key of sixteen or more');
+  const body = JSON.stringify({ body: 'x'.repeat(90) });
+  const headers = ann.headers(body);
+  expect((await desk.ask('POST', '/room/global', { raw: body, headers })).status).toBe(201);
+  const from = { headers: { 'x-forwarded-for': '203.0.113.7' } };
+  for (let count = 0; count < 11; count += 1) await desk.ask('GET', '/channels', from);
+  expect((await desk.ask('GET', '/room/global', from)).status).toBe(403);
+  const operator = { authorization: `Bearer ${desk.stoa.operatorToken}` };
+  expect((await desk.ask('POST', `/room/${room}`, { body: { body: 'kept' }, headers: operator })).status).toBe(201);
+  await desk.close();
+
+  desk = await start();
+  try {
+    expect((await desk.ask('GET', '/room/global')).json.messages[0].body).toBe('x'.repeat(90));
+    expect((await desk.ask('POST', '/room/global', { raw: body, headers })).json).toEqual({ error: 'nonce already used' });
+    const again = new Agent(desk, ann.seed);
+    again.id = ann.id;
+    expect((await again.ask('POST', '/room/global', { body: { body: 'x'.repeat(11) } })).json).toEqual({ error: 'message byte rate limit exceeded (32KB/min)' });
+    expect((await desk.ask('GET', '/room/global', from)).json).toEqual({ error: 'temporarily blocked' });
+    const key = { headers: { 'x-aicq-room-key': 'a key of sixteen or more' } };
+    expect((await desk.ask('GET', `/room/${room}`, key)).json.messages[0].body).toBe('kept');
+    expect((await desk.ask('POST', `/room/${room}`, { body: { body: 'again' }, headers: operator })).status).toBe(201);
+    const [newest, oldest] = (await desk.ask('GET', `/room/${room}`, key)).json.messages;
+    expect(newest.from).toBe(oldest.from);
+  } finally {
+    await desk.close();
+  }
+});
+
+it('expired messages, their words, threads, nonces and blocks leave the disk', async () => {
+  let offsetMs = 0;
+  const desk = await Desk.open({ clock: () => Date.now() + offsetMs, limits: roomy });
+  try {
+    const ann = await desk.agent();
+    const { id } = await ann.post('global', 'words that will go');
+    await ann.post('global', 'an answer', { pid: id });
+    await ann.ask('POST', `/dm/${ann.id}`, { body: { body: 'letter' } });
+    await desk.stoa.messaging.port.block({ address: '203.0.113.7', reason: 'test', expiresAtMs: Date.now() + 1_000 });
+    const families = ['messages', 'words', 'threads', 'inboxes', 'pending', 'nonces', 'blocks'].map((name) => `messaging/${name}`);
+    const counts = () => families.map((family) => [...desk.stoa.kernel.root.range(family, {})].length);
+    expect(counts().every((count) => count > 0)).toBe(true);
+    offsetMs = 8 * 24 * 3_600_000;
+    await desk.stoa.kernel.sweep();
+    expect(counts()).toEqual(families.map(() => 0));
+  } finally {
+    await desk.close();
+  }
+});
