@@ -8,18 +8,11 @@ import { isNative, itemBytes, nativeJson, toAttribute } from './attributes.js';
 import type { AttributeValue, Item } from './client.js';
 
 /** What DynamoDB sets, and nobody can raise. */
-export const itemBytesMax = 400 * 1024;
+const itemBytesMax = 400 * 1024;
 const idBytesMax = 2_048;
 /** Room for names, ids, times and our own attributes around the largest value. */
 const surroundingBytes = 8 * 1024;
 export const valueBytesMax = itemBytesMax - surroundingBytes;
-
-/**
- * The attributes that we add. `jsonAt` equals `updatedAt` while `value` is JSON text, and `indexedAt`
- * while `scopeKey` and `sizeBytes` are right: a program that writes the document without knowing them
- * sets a new `updatedAt`, and so takes their word back.
- */
-export const ownAttributes = ['version', 'expiresAt', 'expiresAtSeconds', 'scopeKey', 'sizeBytes', 'jsonAt', 'indexedAt', 'metadataJson', 'writeId'] as const;
 
 /** Attributes that a document may lack. */
 const optionalAttributes = ['createdByAgent', 'lastAccessedByAgent', 'lastAccessedAt', 'metadata', 'metadataJson', 'expiresAt', 'expiresAtSeconds'] as const;
@@ -51,6 +44,11 @@ export function isOf(scope: Scope, item: Item): boolean {
   return item['userId']?.S === scope.user && item['namespace']?.S === scope.namespace;
 }
 
+/**
+ * Beside the seed's attributes go ours. `jsonAt` equals `updatedAt` while `value` is JSON text, and `indexedAt`
+ * while `scopeKey` and `sizeBytes` are right: a program that writes the document without knowing them
+ * sets a new `updatedAt`, and so takes their word back.
+ */
 export function toItem(record: DocumentRecord, writeId: string): Item {
   const { metadata, expiresAt } = record;
   const item: Item = {
