@@ -1,0 +1,263 @@
+/** Backups under load of every domain, restored to many points and compared with what was acknowledged by then. `npm run test:drill` takes longer. */
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { setImmediate as turn } from 'node:timers/promises';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { embeddedChecks } from '../../src/backends/embedded/doctor.js';
+import { embeddedFamilies } from '../../src/backends/embedded/families.js';
+import { operatorCaller } from '../../src/identity/caller.js';
+import { type Stoa, openStoa } from '../../src/index.js';
+import { verifyBackups } from '../../src/kernel/backup-read.js';
+import { backup } from '../../src/kernel/backup.js';
+import { examineAll } from '../../src/kernel/doctor.js';
+import type { EngineName } from '../../src/kernel/engine.js';
+import { kernelFamilies } from '../../src/kernel/families.js';
+import type { FeedCommit } from '../../src/kernel/changes.js';
+import { type RestorePoint, restore } from '../../src/kernel/restore.js';
+import { documentPath } from '../../src/path-segment.js';
+
+const isLong = process.env['DRILL'] === 'full';
+const size = isLong ? { rounds: 8, operationsPerRound: 2_000, workers: 16 } : { rounds: 3, operationsPerRound: 120, workers: 6 };
+const users = ['ada', 'bob', 'eve'];
+const namespace = 'drill';
+
+let directory: string;
+
+beforeEach(async () => {
+  directory = await mkdtemp(join(tmpdir(), 'stoa-drill-'));
+});
+
+afterEach(async () => {
+  await rm(directory, { recursive: true, force: true });
+});
+
+/** What every acknowledged version of a thing looked like; undefined where the version is a deletion. */
+class Acknowledged {
+  readonly #contents = new Map<string, unknown>();
+  count = 0;
+
+  add(kind: Kind, id: string, version: number, content: unknown): void {
+    this.#contents.set(`${kind} ${id} ${version}`, content);
+    this.count += 1;
+  }
+
+  /** Everything that there was after these commits of the feed. */
+  after(commits: readonly FeedCommit[]): Map<string, unknown> {
+    const found = new Map<string, unknown>();
+    for (const { changes } of commits) {
+      for (const { kind, id: given, user, version } of changes) {
+        const thing = kindOf(kind);
+        if (thing === undefined) continue;
+        const id = thing === 'document' ? `${user} ${given}` : given;
+        if (kind === 'document.deleted') {
+          found.delete(`${thing} ${id}`);
+          continue;
+        }
+        const name = `${thing} ${id} ${version}`;
+        if (!this.#contents.has(name)) throw new Error(`The feed has ${kind} of ${name}, which nobody was told of.`);
+        found.set(`${thing} ${id}`, this.#contents.get(name));
+      }
+    }
+    return found;
+  }
+}
+
+type Kind = 'document' | 'agent' | 'task';
+
+function kindOf(change: string): Kind | undefined {
+  const [noun] = change.split('.');
+  return noun === 'document' || noun === 'agent' || noun === 'task' ? noun : undefined;
+}
+
+/** Workers that write to every domain, each waiting for its acknowledgement, until they are told to pause. */
+class Load {
+  readonly #stoa: Stoa;
+  readonly #model: Acknowledged;
+  readonly #agents: { user: string; id: string }[] = [];
+  readonly #sessions = new Map<string, { project: string; session: string }>();
+  #step = 0;
+
+  constructor(stoa: Stoa, model: Acknowledged) {
+    this.#stoa = stoa;
+    this.#model = model;
+  }
+
+  async prepare(): Promise<void> {
+    for (const user of users) {
+      const caller = operatorCaller(user);
+      const workspace = await this.#stoa.workspaces.createWorkspace(caller, { name: 'drill', claude_key: 'secret' });
+      const project = await this.#stoa.workspaces.createProject(caller, workspace.id, { name: 'drill' });
+      const session = await this.#stoa.workspaces.createSession(caller, project.id, { status: 'active' });
+      this.#sessions.set(user, { project: project.id, session: session.id });
+    }
+  }
+
+  async run(operations: number): Promise<void> {
+    const end = this.#step + operations;
+    await Promise.all(
+      Array.from({ length: size.workers }, async () => {
+        while (this.#step < end) {
+          this.#step += 1;
+          await this.#one(this.#step);
+        }
+      }),
+    );
+  }
+
+  async #one(step: number): Promise<void> {
+    const user = users[step % users.length] as string;
+    const verbs = [this.#set, this.#set, this.#remove, this.#createAgent, this.#label, this.#createTask, this.#work];
+    await (verbs[(step * 31) % verbs.length] as (user: string, step: number) => Promise<void>).call(this, user, step);
+  }
+
+  async #set(user: string, step: number): Promise<void> {
+    const key = `k${step % 40}`;
+    const value = { step, text: 'x'.repeat(step % 300) };
+    const { version } = await this.#stoa.data.set(operatorCaller(user), namespace, key, value);
+    this.#model.add('document', documentName(user, key), version, value);
+  }
+
+  /** Of a key of its own: a document that is made anew begins with version 1 again, and two contents would share a name. */
+  async #remove(user: string, step: number): Promise<void> {
+    const caller = operatorCaller(user);
+    const { version } = await this.#stoa.data.set(caller, namespace, `gone ${step}`, step);
+    this.#model.add('document', documentName(user, `gone ${step}`), version, step);
+    await this.#stoa.data.delete(caller, namespace, `gone ${step}`);
+  }
+
+  async #createAgent(user: string, step: number): Promise<void> {
+    const agent = await this.#stoa.registry.createAgent(operatorCaller(user), { name: `agent ${step}` });
+    this.#model.add('agent', agent.agent_id, agent.version, agent);
+    this.#agents.push({ user, id: agent.agent_id });
+  }
+
+  async #label(_user: string, step: number): Promise<void> {
+    const chosen = this.#agents[step % Math.max(1, this.#agents.length)];
+    if (chosen === undefined) return;
+    const agent = await this.#stoa.registry.updateAgent(operatorCaller(chosen.user), chosen.id, { labels: { step: String(step) } });
+    this.#model.add('agent', agent.agent_id, agent.version, agent);
+  }
+
+  async #createTask(user: string, step: number): Promise<void> {
+    const task = await this.#stoa.workspaces.createTask(operatorCaller(user), this.#sessions.get(user)?.session as string, { command: `run ${step}` });
+    this.#model.add('task', task.id, task.version, task);
+  }
+
+  async #work(user: string, step: number): Promise<void> {
+    const caller = operatorCaller(user, `worker ${step}`);
+    const claim = await this.#stoa.workspaces.claimTask(caller, this.#sessions.get(user)?.project as string);
+    if (claim === null) return;
+    this.#model.add('task', claim.task.id, claim.task.version, claim.task);
+    const done = await this.#stoa.workspaces.completeTask(caller, claim.task.id, { fence: claim.lease.fence, output: `done ${step}` });
+    this.#model.add('task', done.id, done.version, done);
+  }
+}
+
+/** The path of a document in the feed does not say whose it is. */
+function documentName(user: string, key: string): string {
+  return `${user} ${documentPath(namespace, key)}`;
+}
+
+/** What a store answers for everything in it. */
+async function answers(stoa: Stoa): Promise<Map<string, unknown>> {
+  const found = new Map<string, unknown>();
+  for (const user of users) {
+    const caller = operatorCaller(user);
+    for await (const { key, value } of stoa.data.getAll(caller, namespace)) found.set(`document ${documentName(user, key)}`, value);
+    for await (const agent of pages((cursor) => stoa.registry.listAgents(caller, { cursor }))) found.set(`agent ${agent.agent_id}`, agent);
+    for await (const workspace of pages((cursor) => stoa.workspaces.listWorkspaces(caller, { cursor }))) {
+      for await (const project of pages((cursor) => stoa.workspaces.listProjects(caller, workspace.id, { cursor }))) {
+        for await (const session of pages((cursor) => stoa.workspaces.listSessions(caller, project.id, { cursor }))) {
+          for await (const task of pages((cursor) => stoa.workspaces.listTasks(caller, session.id, { cursor }))) found.set(`task ${task.id}`, task);
+        }
+      }
+    }
+  }
+  return found;
+}
+
+async function* pages<Item>(read: (cursor: string | undefined) => Promise<{ items: Item[]; next_cursor: string | null }>): AsyncGenerator<Item> {
+  let cursor: string | undefined;
+  do {
+    const page = await read(cursor);
+    yield* page.items;
+    cursor = page.next_cursor ?? undefined;
+  } while (cursor !== undefined);
+}
+
+/** Every byte of every family, timers included; the logs and the notes about the directory itself are compared otherwise. */
+function bytes(stoa: Stoa): Map<string, string> {
+  const found = new Map<string, string>();
+  for (const family of [...embeddedFamilies, kernelFamilies.timers, kernelFamilies.idempotency]) {
+    for (const { key, value } of stoa.kernel.root.range(family, {})) found.set(`${family} ${key.toString('hex')}`, value.toString('hex'));
+  }
+  return found;
+}
+
+function wholeFeed(stoa: Stoa): FeedCommit[] {
+  const commits: FeedCommit[] = [];
+  for (let since: string | undefined; ; ) {
+    const page = stoa.kernel.feed.read({ since });
+    commits.push(...page.commits);
+    if (!page.more) return commits;
+    since = page.position;
+  }
+}
+
+/** A moment to restore to. */
+interface Mark {
+  to: RestorePoint;
+  /** Acknowledged before the moment: all of it must be there. */
+  acknowledged: number;
+  /** The whole store, where nothing was going on at that moment. */
+  bytes: Map<string, string> | null;
+}
+
+describe.each(['lmdb', 'rocksdb'] as const)('the drill on %s', (engine: EngineName) => {
+  it('restores every domain to any point, as it was acknowledged by then', { timeout: isLong ? 1_800_000 : 120_000 }, async () => {
+    const backups = join(directory, 'backups');
+    const model = new Acknowledged();
+    const marks: Mark[] = [];
+    const stoa = await openStoa({ data: join(directory, 'data'), engine, sweepIntervalMs: 3_600_000, limits: { agentsPerUserMax: 100_000 } });
+    const load = new Load(stoa, model);
+    await load.prepare();
+    for (let round = 0; round <= size.rounds; round += 1) {
+      // The backup runs in the middle of the load: what came before it and what comes during it are both there.
+      const running = load.run(size.operationsPerRound);
+      for (let index = 0; index < 20; index += 1) await turn();
+      marks.push({ to: { position: stoa.changes.position }, acknowledged: model.count, bytes: null });
+      await backup(stoa.kernel, { directory: backups, kind: round === 0 ? 'full' : 'incremental' });
+      marks.push({ to: { timeMs: stoa.kernel.nowMs() }, acknowledged: 0, bytes: null });
+      await running;
+      marks.push({ to: { position: stoa.changes.position }, acknowledged: model.count, bytes: bytes(stoa) });
+    }
+    await backup(stoa.kernel, { directory: backups, kind: 'incremental' });
+    const feed = wholeFeed(stoa);
+    await stoa.close();
+
+    expect((await verifyBackups(backups)).every(({ ok }) => ok)).toBe(true);
+    // Before the end of the first full backup there is nothing to replay from.
+    for (const [index, mark] of marks.slice(2).entries()) await compare(engine, backups, `restored-${index}`, mark, feed, model);
+  });
+});
+
+async function compare(engine: EngineName, backups: string, name: string, mark: Mark, feed: readonly FeedCommit[], model: Acknowledged): Promise<void> {
+  const target = join(directory, name);
+  await restore({ directory: backups, target, to: mark.to, families: embeddedFamilies });
+  const stoa = await openStoa({ data: target, engine, sweepIntervalMs: 3_600_000, limits: { agentsPerUserMax: 100_000 } });
+  try {
+    const { to } = mark;
+    const expected = feed.filter(({ seq, atMs }) => ('position' in to ? seq <= Number(to.position) : atMs <= to.timeMs));
+    expect(wholeFeed(stoa)).toEqual(expected);
+    expect(expected.flatMap(({ changes }) => changes).filter(({ kind }) => kindOf(kind) !== undefined).length).toBeGreaterThanOrEqual(mark.acknowledged);
+    expect(await answers(stoa)).toEqual(model.after(expected));
+    if (mark.bytes !== null) expect(bytes(stoa)).toEqual(mark.bytes);
+    for await (const finding of examineAll(stoa.kernel.stores, embeddedChecks(stoa.kernel), { repair: false })) throw new Error(`The doctor found: ${finding.problem}`);
+    await stoa.data.set(operatorCaller('ada'), namespace, 'after', name);
+    expect(stoa.kernel.root.sequence).toBe((expected.at(-1)?.seq ?? 0) + 1);
+  } finally {
+    await stoa.close();
+    await rm(target, { recursive: true, force: true });
+  }
+}
