@@ -18,6 +18,7 @@ const benches: Record<string, () => Promise<Bench>> = {
   kernel: async () => (await import('./kernel.js')).kernelBench,
   messaging: async () => (await import('./messaging.js')).messagingBench,
   registry: async () => (await import('./registry.js')).registryBench,
+  tasks: async () => (await import('./tasks.js')).tasksBench,
   startup: async () => (await import('./startup.js')).startupBench,
 };
 

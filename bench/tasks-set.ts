@@ -1,0 +1,53 @@
+/** A project with so many ready tasks, kept between runs. */
+import { existsSync } from 'node:fs';
+import { writeFile } from 'node:fs/promises';
+import { embeddedFamilies } from '../src/backends/embedded/families.js';
+import { type EmbeddedWorkspaces, openEmbeddedWorkspaces } from '../src/backends/embedded/workspaces.js';
+import type { EngineName } from '../src/kernel/engine.js';
+import { type Kernel, openKernel } from '../src/kernel/kernel.js';
+import { limitsWith } from '../src/limits.js';
+import { openSecrets } from '../src/secrets/secrets.js';
+import { newId } from '../src/workspaces/ids.js';
+
+export const owner = 'bench';
+const tasksPerTransaction = 500;
+
+export interface TaskSet {
+  kernel: Kernel;
+  port: EmbeddedWorkspaces;
+  projectId: string;
+  sessionId: string;
+}
+
+export async function openFilled(dataDir: string, engine: EngineName, count: number): Promise<TaskSet> {
+  const limits = limitsWith({ feedBytesMax: 1 << 24, redoBytesMax: 1 << 24 });
+  const kernel = await openKernel({ dataDir, engine, families: embeddedFamilies, limits, sweepIntervalMs: 3_600_000 });
+  const { sealer } = await openSecrets({ dataDir: null });
+  const port = await openEmbeddedWorkspaces(kernel, { sealer });
+  const mark = `${dataDir}.filled`;
+  if (!existsSync(mark)) await fill({ kernel, port }, count).then(() => writeFile(mark, ''));
+  const [workspace] = (await port.listWorkspaces(owner, { after: null, limit: 1, deleted: false })).items;
+  const [project] = (await port.listProjects(owner, workspace?.id ?? '', { after: null, limit: 1, deleted: false })).items;
+  const [session] = (await port.listSessions(owner, project?.id ?? '', { after: null, limit: 1 })).items;
+  return { kernel, port, projectId: project?.id ?? '', sessionId: session?.id ?? '' };
+}
+
+async function fill({ kernel, port }: Pick<TaskSet, 'kernel' | 'port'>, count: number): Promise<void> {
+  const workspace = await port.createWorkspace(owner, newId('workspace'), { name: 'bench' }, null);
+  const project = await port.createProject(owner, workspace.id, newId('project'), { name: 'bench' }, null);
+  const session = await port.createSession(owner, project.id, newId('session'), {}, null);
+  for (let made = 0; made < count; made += tasksPerTransaction) {
+    await kernel.root.transact((tx) => {
+      for (let index = 0; index < tasksPerTransaction; index += 1) port.tasks.create(tx, owner, session.id, newId('task'), { command: 'go test ./...', max_attempts: 1_000_000_000 });
+    });
+    if (made % 20_000 === 0) {
+      await kernel.trim();
+      process.stderr.write(`  ${made} of ${count} tasks\r`);
+    }
+  }
+}
+
+export async function close({ kernel, port }: TaskSet): Promise<void> {
+  await port.close();
+  await kernel.close();
+}
