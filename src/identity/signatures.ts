@@ -11,10 +11,19 @@ export function decodeBase64(text: string, bytes: number): Buffer | undefined {
   return decoded.length === bytes && decoded.toString('base64') === text ? decoded : undefined;
 }
 
+/** Keys that were found good: the check of a point costs as much as that of a signature. */
+const goodKeys = new Map<string, Buffer>();
+const goodKeysMax = 10_000;
+
 /** The 32 bytes of a public key; undefined for other spellings, points off the curve, and points of small order. */
 export function decodePublicKey(text: string): Buffer | undefined {
+  const known = goodKeys.get(text);
+  if (known !== undefined) return known;
   const key = decodeBase64(text, keyBytes);
-  return key !== undefined && sodium.crypto_core_ed25519_is_valid_point(key) ? key : undefined;
+  if (key === undefined || !sodium.crypto_core_ed25519_is_valid_point(key)) return undefined;
+  if (goodKeys.size >= goodKeysMax) goodKeys.clear();
+  goodKeys.set(text, key);
+  return key;
 }
 
 export function decodeSignature(text: string): Buffer | undefined {

@@ -10,10 +10,14 @@ export function plainAddress(address: string): string {
   return mapped.exec(withoutZone)?.[1] ?? withoutZone.toLowerCase();
 }
 
+const answersMax = 10_000;
+
 /** A set of addresses and CIDR ranges. */
 export class AddressRanges {
   readonly #list = new BlockList();
   readonly #empty: boolean;
+  /** What was asked before: a lookup in the list costs more than the rest of a small request. */
+  readonly #answers = new Map<string, boolean>();
 
   /** Throws `invalid_config` for what is neither an address nor a range. */
   constructor(ranges: readonly string[], setting: string) {
@@ -23,8 +27,13 @@ export class AddressRanges {
 
   has(address: string): boolean {
     if (this.#empty) return false;
+    const known = this.#answers.get(address);
+    if (known !== undefined) return known;
     const family = isIP(address);
-    return family !== 0 && this.#list.check(address, family === 4 ? 'ipv4' : 'ipv6');
+    const found = family !== 0 && this.#list.check(address, family === 4 ? 'ipv4' : 'ipv6');
+    if (this.#answers.size >= answersMax) this.#answers.clear();
+    this.#answers.set(address, found);
+    return found;
   }
 
   #add(range: string, setting: string): void {
