@@ -6,17 +6,17 @@ export const families = {
   /** Agent id → identity. The seed's `agents`, by another name because the registry has that one. */
   agents: 'messaging/identities',
   /** Public key, past or present → agent id. */
-  agentsByKey: 'messaging/identities-by-key',
+  agentsByKey: 'messaging/identities_by_key',
   /** Agent id, time → a key that was in force from then on. */
-  agentKeys: 'messaging/identity-keys',
+  agentKeys: 'messaging/identity_keys',
   /** Hash of the owner → agent id and sealed seed of a server-kept identity. */
-  keptAgents: 'messaging/kept-identities',
+  keptAgents: 'messaging/kept_identities',
   /** Room id → room. */
   rooms: 'messaging/rooms',
   /** Room id → bcrypt hash; apart, so that no list of rooms can show it. */
-  roomKeys: 'messaging/room-keys',
+  roomKeys: 'messaging/room_keys',
   /** Time of the last activity, room id → nothing; public rooms only. */
-  roomsByActivity: 'messaging/rooms-by-activity',
+  roomsByActivity: 'messaging/rooms_by_activity',
   /** One row: the totals of `/stats`. */
   totals: 'messaging/totals',
   /** Room id, time → message. A time is unique in its room, and the message's id contains it. */
@@ -28,7 +28,7 @@ export const families = {
   /** Agent id, time → direct message. */
   inboxes: 'messaging/inboxes',
   /** Agent id → time of the newest direct message. */
-  inboxClocks: 'messaging/inbox-clocks',
+  inboxClocks: 'messaging/inbox_clocks',
   /** Agent id, time → nothing; direct messages that were not acknowledged. */
   pending: 'messaging/pending',
   /** Time bucket, agent id, nonce → nothing. */

@@ -7,6 +7,7 @@ import { idBytes, sessionIdOf } from '../../registry/ids.js';
 import { countKinds, linkKinds, userKeyBytes } from '../../registry/keys.js';
 import { dataFamilies } from './datastore-rows.js';
 import { identityFamilies } from './identity.js';
+import { messagingFamilies } from './messaging-rows.js';
 import { registryFamilies as registry } from './registry-families.js';
 import { linkDirectoryId } from './registry-links.js';
 import { workspaceDirectoryIds, workspacesPlacements } from './workspaces-placements.js';
@@ -53,6 +54,7 @@ const everyFamily = (families: Iterable<string>, placement: Placement): Record<s
 export const embeddedPlacements: Readonly<Record<string, Placement>> = {
   ...kernelPlacements,
   ...everyFamily(identityFamilies, inRoot),
+  ...everyFamily(messagingFamilies, inRoot),
   ...registryPlacements,
   ...everyFamily(Object.values(dataFamilies), byUser),
   ...workspacesPlacements,
