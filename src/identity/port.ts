@@ -8,6 +8,8 @@ export interface TokenWithUse {
 }
 
 export interface IdentityPort {
+  /** Whether something was written for the user yet. A second spelling of a known user is a `conflict`. */
+  isKnownUser(user: string): boolean;
   /** Refuses with `quota_exceeded` beyond `perUserMax` tokens. The secret is not in the record, so that a repeat cannot be answered. */
   createToken(record: TokenRecord, perUserMax: number, idempotency: Idempotency | null): Promise<TokenRecord>;
   findToken(id: string): TokenRecord | undefined;

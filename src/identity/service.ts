@@ -46,6 +46,8 @@ export class IdentityService {
   readonly #onError: IdentityServiceOptions['onError'];
   /** By the part that is no secret. Hashing anew at each request would cost more than the rest of the check. */
   readonly #verified = new Map<string, VerifiedToken>();
+  /** Users that were found under this very spelling: it never changes again. */
+  readonly #knownUsers = new Set<string>();
   #uses = new Map<string, number>();
   #writingUses: NodeJS.Timeout | undefined;
 
@@ -66,6 +68,13 @@ export class IdentityService {
     return known.principal;
   }
 
+  /** Refuses a second spelling of a known user. Whoever takes a user from outside asks here, before anything of that user is read. */
+  checkUser(user: string): void {
+    if (this.#knownUsers.has(user) || !this.#port.isKnownUser(user)) return;
+    if (this.#knownUsers.size >= this.#limits.tokensCachedMax) this.#knownUsers.clear();
+    this.#knownUsers.add(user);
+  }
+
   /** Whether the token behind a caller is still good: a stream lives longer than the request that proved it. */
   isLive({ tokenId }: Pick<Caller, 'tokenId'>): boolean {
     if (tokenId === null) return true;
@@ -81,10 +90,12 @@ export class IdentityService {
     if (expiresAtMs !== null && expiresAtMs <= nowMs) {
       throw new StoaError('invalid_request', 'expires_at is in the past.', { details: { errors: [{ field: 'body.expires_at', message: 'is in the past.' }] } });
     }
+    const owner = checkUserId(user, this.#limits.userIdBytesMax);
+    this.checkUser(owner);
     const { id, token } = newToken();
     const record: TokenRecord = {
       id,
-      user: checkUserId(user, this.#limits.userIdBytesMax),
+      user: owner,
       name,
       hash: hashToken(token),
       scopes: { write: scopes.write ?? true, namespaces: scopes.namespaces ?? null },

@@ -4,6 +4,7 @@ import { StoaError } from '../errors.js';
 import type { Caller } from '../identity/caller.js';
 import type { IdentityService, ProvenPrincipal } from '../identity/service.js';
 import { checkUserId } from '../identity/user-key.js';
+import type { Stoa } from '../index.js';
 import type { Limits } from '../limits.js';
 
 export interface Authenticator {
@@ -39,9 +40,15 @@ export function missingCredentials(): StoaError {
 }
 
 /** What the credentials prove, with what `Stoa-User`, `Stoa-Agent` and `Stoa-Fence` add. */
-export function callerOf(principal: ProvenPrincipal, request: FastifyRequest, limits: Limits): Caller {
+export function callerOf(principal: ProvenPrincipal, request: FastifyRequest, { limits, identity }: Pick<Stoa, 'limits' | 'identity'>): Caller {
   const { headers } = request;
-  if (headers['stoa-user'] === undefined && headers['stoa-agent'] === undefined && headers['stoa-fence'] === undefined) return plainCaller(principal);
+  const isPlain = headers['stoa-user'] === undefined && headers['stoa-agent'] === undefined && headers['stoa-fence'] === undefined;
+  const caller = isPlain ? plainCaller(principal) : namedCaller(principal, request, limits);
+  if (!caller.everyUser) identity.checkUser(caller.user);
+  return caller;
+}
+
+function namedCaller(principal: ProvenPrincipal, { headers }: FastifyRequest, limits: Limits): Caller {
   const namedUser = text(headers['stoa-user'], 'Stoa-User', limits.userIdBytesMax);
   const namedAgent = text(headers['stoa-agent'], 'Stoa-Agent', limits.agentHeaderBytesMax);
   const fence = fenceOf(headers['stoa-fence']);

@@ -113,9 +113,9 @@ function authentication(route: Route, group: RouteGroup, services: PipelineServi
 function prove(authenticator: Authenticator, route: Route, services: PipelineServices, request: FastifyRequest, reply: FastifyReply): void | Promise<void> {
   const proven = authenticator.authenticate(request);
   if (proven instanceof Promise) {
-    return proven.then((principal) => admit(route, services, request, reply, callerOf(principal, request, services.stoa.limits)));
+    return proven.then((principal) => admit(route, services, request, reply, callerOf(principal, request, services.stoa)));
   }
-  admit(route, services, request, reply, callerOf(proven, request, services.stoa.limits));
+  admit(route, services, request, reply, callerOf(proven, request, services.stoa));
 }
 
 /** Whether this caller may use the route at all; what it may see there is the service's to say. */

@@ -3,6 +3,7 @@ import { readFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { userKey } from '../../src/identity/user-key.js';
 import { Running } from './running.js';
 
 let running: Running;
@@ -54,6 +55,26 @@ test('a token cannot be revoked through another user', async () => {
   const { token, token_id } = await newToken('rosa');
   expect((await running.ask('DELETE', `/v1/users/other/tokens?token=${token_id}`, { as: running.operator })).status).toBe(404);
   expect(await status(token)).toBe(200);
+});
+
+test('the 64 digits that a user id is stored under are no second way to that user, in any domain', async () => {
+  const owner = 'olga';
+  const digits = userKey(owner).toString('hex');
+  const early = (await newToken(digits)).token;
+  const put = await running.ask('PUT', '/v1/data/notes/plan', { as: running.operator, headers: { 'stoa-user': owner }, body: { value: 'hers alone' } });
+  expect(put.status).toBe(201);
+  const tries = [{ as: early }, { as: running.operator, headers: { 'stoa-user': digits } }];
+  for (const caller of tries) {
+    for (const path of ['/v1/data', '/v1/data/notes/plan', '/v1/agents', '/v1/workspaces', '/v1/changes']) {
+      const reply = await running.ask('GET', path, caller);
+      expect([path, reply.status], reply.text).toEqual([path, 409]);
+    }
+    expect((await running.ask('PUT', '/v1/data/notes/plan', { ...caller, body: { value: 'theirs' } })).status).toBe(409);
+    expect((await running.ask('DELETE', '/v1/data/notes', caller)).status).toBe(409);
+  }
+  expect((await running.ask('POST', `/v1/users/${digits}/tokens`, { as: running.operator, body: {} })).json.code).toBe('conflict');
+  const kept = await running.ask('GET', '/v1/data/notes/plan', { as: running.operator, headers: { 'stoa-user': owner } });
+  expect(kept.json.value).toBe('hers alone');
 });
 
 test('all tokens of a user go at once', async () => {

@@ -7,6 +7,7 @@ import { prefixRange } from '../../kernel/engine.js';
 import type { Kernel } from '../../kernel/kernel.js';
 import { type Idempotency, once } from '../../kernel/once.js';
 import type { Reader, Transaction } from '../../kernel/transaction.js';
+import { isKnownUser } from './registry-users.js';
 
 const families = {
   /** Token id (10 bytes) → record as JSON. */
@@ -34,6 +35,10 @@ export class EmbeddedIdentity implements IdentityPort {
       removeToken(tx, record, 'token.expired');
       this.#onExpired(record.id);
     });
+  }
+
+  isKnownUser(user: string): boolean {
+    return isKnownUser(this.#kernel.storeOf(userKey(user)), user);
   }
 
   createToken(record: TokenRecord, perUserMax: number, idempotency: Idempotency | null): Promise<TokenRecord> {

@@ -86,20 +86,23 @@ export class UserVerbs {
   }
 }
 
-/**
- * The user's 32 bytes. Refuses a second spelling of a known user: 64 hex digits that are the hash
- * of a readable id would otherwise open that user's things to somebody else.
- */
+/** The user's 32 bytes. Refuses a second spelling of a known user. */
 export function keyOfUser(reader: Reader, user: string): Buffer {
-  const key = userKey(user);
-  const known = reader.get(families.userNames, key)?.toString();
-  if (known !== undefined && known !== user) {
-    throw new StoaError('conflict', 'This user id stands for the same bytes as the id of a known user.', {
-      fix: 'Use the id under which the user was first known.',
-      details: { field: 'user' },
-    });
-  }
-  return key;
+  isKnownUser(reader, user);
+  return userKey(user);
+}
+
+/**
+ * Whether the user has been written. Refuses a second spelling of a known one: 64 hex digits that
+ * are the hash of a readable id would otherwise open that user's things to somebody else.
+ */
+export function isKnownUser(reader: Reader, user: string): boolean {
+  const known = reader.get(families.userNames, userKey(user))?.toString();
+  if (known === undefined || known === user) return known === user;
+  throw new StoaError('conflict', 'This user id stands for the same bytes as the id of a known user.', {
+    fix: 'Use the id under which the user was first known.',
+    details: { field: 'user' },
+  });
 }
 
 function writeUser(tx: Transaction, record: UserRecord): void {
