@@ -66,18 +66,18 @@ export async function connect(options: ConnectionOptions): Promise<Connection> {
   }
 }
 
-function identityHeaders({ user, agent }: ConnectionOptions): Record<string, string> {
+export function identityHeaders({ user, agent }: Pick<ConnectionOptions, 'user' | 'agent'>): Record<string, string> {
   return {
     ...(user !== undefined && { 'stoa-user': encodeURIComponent(user) }),
     ...(agent !== undefined && { 'stoa-agent': encodeURIComponent(agent) }),
   };
 }
 
-function bearer(token: string | undefined): Record<string, string> {
+export function bearer(token: string | undefined): Record<string, string> {
   return token === undefined ? {} : { authorization: `Bearer ${token}` };
 }
 
-async function operatorToken(dataDir: string): Promise<string | undefined> {
+export async function operatorToken(dataDir: string): Promise<string | undefined> {
   const path = join(dataDir, 'operator.token');
   try {
     return (await readFile(path, 'utf8')).trim();
@@ -194,7 +194,7 @@ function parseJson(text: string): unknown {
 }
 
 /** The events of a stream; comments, which only keep it open, are passed over. */
-async function* readEvents(body: ReadableStream<Uint8Array>): AsyncGenerator<ServerEvent> {
+export async function* readEvents(body: ReadableStream<Uint8Array>): AsyncGenerator<ServerEvent> {
   const decoder = new TextDecoder();
   let rest = '';
   for await (const chunk of body) {

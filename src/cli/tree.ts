@@ -44,6 +44,12 @@ export const commandTree: readonly CommandDefinition[] = [
     action: async () => (await import('./commands/up.js')).up,
   },
   {
+    usage: 'mcp',
+    about: 'Speak MCP on stdin and stdout, for editors and agents; starts a server when none runs',
+    examples: ['stoa mcp --data ~/stoa --agent scout', 'stoa mcp --url https://stoa.example.org --token TOKEN'],
+    action: async () => (await import('./commands/mcp.js')).mcp,
+  },
+  {
     usage: 'status',
     about: 'How the server and its store are',
     examples: ['stoa status', 'stoa status --json | jq .position'],

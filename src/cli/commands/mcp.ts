@@ -1,0 +1,27 @@
+/** `stoa mcp`: the tools of the running server over this process's pipes; a server is started when none runs. */
+import { resolve } from 'node:path';
+import { loadConfig } from '../../config.js';
+import { bearer, identityHeaders, operatorToken } from '../connection.js';
+import { type Action, textOption } from '../definition.js';
+import { ensureServer } from '../server-starter.js';
+import { settingFlags } from '../setting-flags.js';
+import { type ServerAddress, StdioBridge } from '../stdio-bridge.js';
+
+export const mcp: Action = async ({ output, globals }) => {
+  const [url, token, configFile] = ['url', 'token', 'config'].map((name) => textOption(globals, name));
+  const { config } = loadConfig({ flags: settingFlags(globals), environment: process.env });
+  const identity = identityHeaders({ user: textOption(globals, 'user'), agent: textOption(globals, 'agent') });
+  const findServer = async (): Promise<ServerAddress> => {
+    if (url !== undefined) return { url, headers: { ...identity, ...bearer(token) } };
+    const found = await ensureServer(config, configFile === undefined ? [] : ['--config', resolve(configFile)]);
+    return { url: found, headers: { ...identity, ...bearer(token ?? (await operatorToken(resolve(config.data)))) } };
+  };
+  const bridge = new StdioBridge({
+    input: process.stdin,
+    write: (line) => void process.stdout.write(`${line}\n`),
+    findServer,
+    lineBytesMax: config.limits.bodyBytesMax,
+    say: (sentence) => output.say(sentence),
+  });
+  await bridge.run();
+};
