@@ -14,11 +14,15 @@ type OpenBackend = (url: URL, options: DataBackendOptions) => Promise<DataStoreP
 
 const postgres: OpenBackend = async (url, options) => (await import('./postgres/datastore.js')).openPostgresDataStore(url, options);
 
+const couchdb: OpenBackend = async (url, options) => (await import('./couchdb/datastore.js')).openCouchDataStore(url, options);
+
 const backends: Readonly<Record<string, OpenBackend>> = {
   postgres,
   postgresql: postgres,
   dynamodb: async (url, options) => (await import('./dynamodb/datastore.js')).openDynamodbDataStore(url, options),
   firestore: async (url, options) => (await import('./firestore/datastore.js')).openFirestoreDataStore(url, options),
+  couchdb,
+  couchdbs: couchdb,
   memory: async (_url, options) => new (await import('./memory/datastore.js')).MemoryDataStore(options),
 };
 

@@ -1,0 +1,375 @@
+/** The data store on CouchDB: revisions guard every write, Mango indexes serve every list. */
+import { compareCodePoints } from '../../datastore/code-point-order.js';
+import { checkVersion, idCollision, mergeDocument, resultOf, sizeOf } from '../../datastore/merge-document.js';
+import { type DocumentRecord, type KeySummary, type NamespaceSummary, type Scope, collectionName } from '../../datastore/model.js';
+import type { AccessRead, BatchResult, ClearStep, DataCapabilities, DataStorePort, DocumentWrite, ExportPage, KeyRange, WriteBatch } from '../../datastore/port.js';
+import { documentId } from '../../datastore/document-id.js';
+import { expiryOfMs, laterTime } from '../../datastore/times.js';
+import { StoaError } from '../../errors.js';
+import type { Limits } from '../../limits.js';
+import { chunksOf, mapInFlight } from '../in-flight.js';
+import { NamespaceAgents } from '../namespace-agents.js';
+import { backOff, contended } from '../retries.js';
+import { type BulkResult, CouchClient, type CouchDocument } from './client.js';
+import { couchId, fromCouch, isDocument, isLiveDocument, isOf, orderKey, scopeOf, summaryFields, summaryOf, toCouch } from './documents.js';
+
+export interface CouchOptions {
+  limits: Limits;
+  nowMs: () => number;
+}
+
+/** The seed's index, and ours: keys in code-point order, and documents by expiry. */
+const indexes = { seed: 'idx-user-namespace', keys: 'idx-user-namespace-key', expiry: 'idx-expires' } as const;
+const documentsPerRequest = 500;
+const requestBytesMax = 4 * 1024 * 1024;
+
+/** `couchdb://user:password@host:5984[/database]`; `couchdbs://` for TLS. */
+export async function openCouchDataStore(url: URL, options: CouchOptions): Promise<CouchDataStore> {
+  const database = decodeURIComponent(url.pathname.slice(1)) || collectionName;
+  const store = new CouchDataStore(new CouchClient(url, options.limits), database, options);
+  await store.prepare();
+  return store;
+}
+
+export class CouchDataStore implements DataStorePort {
+  readonly capabilities: DataCapabilities = {
+    backend: 'couchdb',
+    atomicBatches: false,
+    changes: 'after-write',
+    quotas: false,
+    valueBytesMax: null,
+    accessFlushMs: 10_000,
+    accessVisibleOnResolve: false,
+    sharedIds: true,
+  };
+  readonly #client: CouchClient;
+  readonly #database: string;
+  /** Beside the documents, so that no reader of the seed's database meets anything but documents. */
+  readonly #namespaces: string;
+  readonly #limits: Limits;
+  readonly #nowMs: () => number;
+  readonly #agents: NamespaceAgents;
+  /** Namespaces written to by this process, for which the seed's index was ensured. */
+  readonly #ensured = new Set<string>();
+  /** When each namespace was last looked through for documents that have no place in our index. */
+  readonly #adopted = new Map<string, number>();
+
+  constructor(client: CouchClient, database: string, options: CouchOptions) {
+    this.#client = client;
+    this.#database = database;
+    this.#namespaces = `${database}_namespaces`;
+    this.#limits = options.limits;
+    this.#nowMs = options.nowMs;
+    this.#agents = new NamespaceAgents({
+      nowMs: options.nowMs,
+      knownSeconds: options.limits.knownAgentSeconds,
+      store: { add: (scope, agents) => this.#changeAgents(scope, (kept) => [...new Set([...kept, ...agents])]), remove: (scope) => this.#changeAgents(scope, () => []) },
+    });
+  }
+
+  /** Databases and indexes, made where they are missing. */
+  async prepare(): Promise<void> {
+    for (const database of [this.#database, this.#namespaces]) await this.#client.createDatabase(database);
+    await this.#client.createIndex(this.#database, indexes.seed, ['userId', 'namespace']);
+    await this.#client.createIndex(this.#database, indexes.keys, ['userId', 'namespace', 'keyHex']);
+    await this.#client.createIndex(this.#database, indexes.expiry, ['expiresAt']);
+    const served = await this.#client.explain(this.#database, this.#namespaceQuery('user', null));
+    if (served !== undefined && served !== indexes.seed) {
+      throw new StoaError('damaged_data', `CouchDB would answer a list of namespaces from "${served}" instead of the index ${indexes.seed}.`, { fix: `Check the indexes of the database ${this.#database}.` });
+    }
+  }
+
+  async get(scope: Scope, key: string): Promise<DocumentRecord | undefined> {
+    const document = await this.#client.get(this.#database, couchId(scope, key));
+    return document === undefined ? undefined : this.#visible(scope, document);
+  }
+
+  async getMany(scope: Scope, keys: readonly string[]): Promise<(DocumentRecord | undefined)[]> {
+    const documents = await this.#look(keys.map((key) => couchId(scope, key)));
+    return documents.map((document) => (document === undefined ? undefined : this.#visible(scope, document)));
+  }
+
+  async write(scope: Scope, batch: WriteBatch): Promise<BatchResult> {
+    await this.#ensureIndexed(scope);
+    const sets = await this.#settle(scope, batch.sets, (write, document) => this.#merged(scope, write, document), resultOf);
+    const deletes = await this.#settle(scope, batch.deletes, ({ key, ifVersion }, document) => {
+      const current = document === undefined ? undefined : this.#visible(scope, document);
+      checkVersion(key, current?.version ?? 0, ifVersion);
+      return current === undefined || document === undefined ? { answer: false } : { answer: true, document: deleted(document) };
+    }, (answer) => answer);
+    await this.#agents.seen(scope, batch.sets.map(({ agent }) => agent));
+    return { sets, deletes };
+  }
+
+  async listKeys(scope: Scope, range: KeyRange): Promise<KeySummary[]> {
+    const documents = await this.#range(scope, range, summaryFields);
+    return this.#summaries(scope, documents);
+  }
+
+  async listDocuments(scope: Scope, range: KeyRange): Promise<DocumentRecord[]> {
+    return (await this.#range(scope, range)).map(fromCouch);
+  }
+
+  async listNamespaces(user: string, after: string | null, limit: number): Promise<NamespaceSummary[]> {
+    await this.#agents.flush();
+    const names = new Set<string>();
+    // One request a namespace: CouchDB's own order decides which comes next, so that all are needed before ours can.
+    for (let last: string | null = null; ; ) {
+      const [next] = await this.#client.find(this.#database, this.#namespaceQuery(user, last));
+      if (next === undefined) break;
+      last = String(next['namespace']);
+      if (next['userId'] === user) names.add(last);
+    }
+    const wanted = [...names].toSorted(compareCodePoints).filter((name) => after === null || compareCodePoints(name, after) > 0);
+    const summaries: NamespaceSummary[] = [];
+    for (const namespace of wanted) {
+      const summary = await this.#summarise({ user, namespace });
+      if (summary.count > 0) summaries.push(summary);
+      if (summaries.length === limit) break;
+    }
+    return summaries;
+  }
+
+  async clearStep(scope: Scope, after: string | null, limit: number): Promise<ClearStep> {
+    await this.#adopt(scope);
+    const page = await this.#client.find(this.#database, this.#rangeQuery(scope, { prefix: '', after, limit }, ['_id', '_rev', 'userId', 'namespace', 'key', 'expiresAt']));
+    const own = page.filter((document) => isOf(scope, document));
+    const removed = await this.#settle(scope, own.map((document) => ({ key: String(document['key']) })), (_item, document) => {
+      const isThere = document !== undefined && isOf(scope, document);
+      return isThere ? { answer: isLiveDocument(document, this.#nowMs()), document: deleted(document) } : { answer: false };
+    }, (answer) => answer);
+    for (const outcome of removed) if (outcome instanceof Error) throw outcome;
+    const isLast = page.length < limit;
+    if (isLast) await this.#agents.forget(scope);
+    return { deleted: removed.filter((outcome) => outcome === true).length, after: isLast ? null : String(page.at(-1)?.['key']) };
+  }
+
+  async recordAccess(reads: readonly AccessRead[]): Promise<void> {
+    const scopes = new Map(reads.map(({ scope }) => [`${scope.user}\n${scope.namespace}`, scope]));
+    for (const scope of scopes.values()) {
+      const own = reads.filter((read) => read.scope.user === scope.user && read.scope.namespace === scope.namespace);
+      const outcomes = await this.#settle(scope, own, (read, document) => (document === undefined || !isOf(scope, document) ? { answer: false } : { answer: true, document: counted(document, read) }), (answer) => answer);
+      for (const outcome of outcomes) if (outcome instanceof Error) throw outcome;
+      await this.#agents.seen(scope, own.flatMap(({ agents }) => agents));
+    }
+  }
+
+  async exportPage(after: string | null, limit: number): Promise<ExportPage> {
+    const page = await this.#client.allAfter(this.#database, after, limit);
+    const documents = page.filter((document) => isDocument(document) && isLiveDocument(document, this.#nowMs())).map(fromCouch);
+    return { documents, after: page.length < limit ? null : (page.at(-1)?._id ?? null) };
+  }
+
+  async restore(documents: readonly DocumentRecord[]): Promise<void> {
+    for (const record of documents) await this.#ensureIndexed(scopeOf(record));
+    const scopes = new Map(documents.map((record) => [`${record.userId}\n${record.namespace}`, scopeOf(record)]));
+    for (const scope of scopes.values()) {
+      const own = documents.filter((record) => record.userId === scope.user && record.namespace === scope.namespace);
+      const outcomes = await this.#settle(scope, own, (record, document) => {
+        if (document !== undefined && !isOf(scope, document)) throw idCollision(documentId(scope.user, scope.namespace, record.key));
+        return { answer: true, document: toCouch(record, document?._rev) };
+      }, (answer) => answer);
+      for (const outcome of outcomes) if (outcome instanceof Error) throw outcome;
+      await this.#agents.seen(scope, own.flatMap(({ createdByAgent, lastAccessedByAgent }) => [createdByAgent, lastAccessedByAgent]));
+    }
+  }
+
+  async sweepExpired(limit: number): Promise<number> {
+    const selector = { expiresAt: { $gte: '', $lte: expiryOfMs(this.#nowMs()) } };
+    const expired = await this.#client.find(this.#database, { selector, fields: ['_id', '_rev'], limit, use_index: indexes.expiry });
+    // A document that was written meanwhile conflicts, and stays.
+    return (await this.#bulk(expired.map(deleted))).filter(({ error }) => error === undefined).length;
+  }
+
+  async close(): Promise<void> {
+    await this.#agents.flush();
+  }
+
+  /** What a write makes of the document that is there. */
+  #merged(scope: Scope, write: DocumentWrite, document: CouchDocument | undefined): { answer: DocumentRecord; document: CouchDocument } {
+    if (document !== undefined && !isOf(scope, document)) throw idCollision(documentId(scope.user, scope.namespace, write.key));
+    const current = document === undefined ? undefined : fromCouch(document);
+    const record = mergeDocument(scope, current, write, this.#nowMs(), this.#limits);
+    return { answer: record, document: toCouch(record, document?._rev) };
+  }
+
+  /**
+   * Looks at the documents, decides for each what it becomes, and writes. Whatever was written by
+   * somebody else meanwhile is looked at again, until it succeeds or is refused.
+   */
+  async #settle<Item extends { readonly key: string }, Answer, Result>(
+    scope: Scope,
+    items: readonly Item[],
+    decide: (item: Item, document: CouchDocument | undefined) => { answer: Answer; document?: CouchDocument },
+    resultOfAnswer: (answer: Answer) => Result,
+  ): Promise<(Result | Error)[]> {
+    const results = Array<Result | Error | undefined>(items.length).fill(undefined);
+    let open = [...items.keys()];
+    for (let attempts = 1; open.length > 0; attempts += 1) {
+      if (attempts > this.#limits.updateAttemptsMax) throw contended(items[open[0] ?? 0]?.key ?? '', attempts - 1);
+      if (attempts > 2) await backOff(Math.min(attempts - 2, 4), this.#limits);
+      const seen = await this.#look(open.map((index) => couchId(scope, (items[index] as Item).key)));
+      const writes: { index: number; answer: Answer; document: CouchDocument }[] = [];
+      for (const [position, index] of open.entries()) {
+        try {
+          const { answer, document } = decide(items[index] as Item, seen[position]);
+          if (document === undefined) results[index] = resultOfAnswer(answer);
+          else writes.push({ index, answer, document });
+        } catch (error) {
+          if (!(error instanceof StoaError)) throw error;
+          results[index] = error;
+        }
+      }
+      const outcomes = await this.#bulk(writes.map(({ document }) => document));
+      open = [];
+      for (const [position, { index, answer }] of writes.entries()) {
+        const { error, reason } = outcomes[position] ?? {};
+        if (error === undefined) results[index] = resultOfAnswer(answer);
+        else if (error === 'conflict') open.push(index);
+        else results[index] = new StoaError(error === 'too_large' || error === 'document_too_large' ? 'too_large' : 'engine', `CouchDB refused the document: ${reason ?? error}.`);
+      }
+    }
+    return results as (Result | Error)[]; // Every index has left `open` with a result.
+  }
+
+  async #look(ids: readonly string[]): Promise<(CouchDocument | undefined)[]> {
+    const [only] = ids;
+    if (only !== undefined && ids.length === 1) return [await this.#client.get(this.#database, only)];
+    return (await mapInFlight(chunksOf(ids, documentsPerRequest), this.#limits.backendInFlightMax, (chunk) => this.#client.getAll(this.#database, chunk))).flat();
+  }
+
+  async #bulk(documents: readonly CouchDocument[]): Promise<BulkResult[]> {
+    const results: BulkResult[] = [];
+    for (let start = 0; start < documents.length; ) {
+      let [end, sizeBytes] = [start, 0];
+      while (end < documents.length && end - start < documentsPerRequest && (end === start || sizeBytes < requestBytesMax)) {
+        sizeBytes += Number(documents[end]?.['sizeBytes'] ?? 0);
+        end += 1;
+      }
+      results.push(...(await this.#client.bulk(this.#database, documents.slice(start, end))));
+      start = end;
+    }
+    return results;
+  }
+
+  #visible(scope: Scope, document: CouchDocument): DocumentRecord | undefined {
+    return isOf(scope, document) && isLiveDocument(document, this.#nowMs()) ? fromCouch(document) : undefined;
+  }
+
+  /** Live documents in code-point order of their keys. */
+  async #range(scope: Scope, range: KeyRange, fields?: readonly string[]): Promise<CouchDocument[]> {
+    await this.#adopt(scope);
+    const found: CouchDocument[] = [];
+    for (let { after } = range; ; ) {
+      const page = await this.#client.find(this.#database, this.#rangeQuery(scope, { ...range, after }, fields));
+      found.push(...page.filter((document) => isOf(scope, document) && isLiveDocument(document, this.#nowMs())));
+      if (found.length >= range.limit || page.length < range.limit) return found.slice(0, range.limit);
+      after = String(page.at(-1)?.['key']);
+    }
+  }
+
+  #rangeQuery(scope: Scope, { prefix, after, limit }: KeyRange, fields?: readonly string[]): Parameters<CouchClient['find']>[1] {
+    const first = orderKey(prefix);
+    const isAfter = after !== null && orderKey(after) >= first;
+    return {
+      // A key has two digits a byte, so that one digit more is just behind it, and "g" behind every key with the prefix.
+      selector: { userId: scope.user, namespace: scope.namespace, keyHex: { $gte: isAfter ? `${orderKey(after)}0` : first, $lt: `${first}g` } },
+      sort: [{ userId: 'asc' }, { namespace: 'asc' }, { keyHex: 'asc' }],
+      limit,
+      use_index: indexes.keys,
+      ...(fields !== undefined && { fields }),
+    };
+  }
+
+  #namespaceQuery(user: string, after: string | null): Parameters<CouchClient['find']>[1] {
+    return { selector: { userId: user, namespace: { $gt: after } }, sort: [{ userId: 'asc' }, { namespace: 'asc' }], fields: ['userId', 'namespace'], limit: 1, use_index: indexes.seed };
+  }
+
+  /** Documents of other programs have no place in our index yet; they get it, and nothing else of them changes. */
+  async #adopt(scope: Scope): Promise<void> {
+    const id = `${scope.user}\n${scope.namespace}`;
+    const lastMs = this.#adopted.get(id) ?? -Infinity;
+    if (Date.now() - lastMs < this.#limits.foreignDocumentsSeconds * 1_000) return;
+    if (this.#adopted.size > rememberedMax) this.#adopted.clear();
+    const selector = { userId: scope.user, namespace: scope.namespace, keyHex: { $exists: false } };
+    const foreign = await this.#client.find(this.#database, { selector, limit: Number.MAX_SAFE_INTEGER, use_index: indexes.seed });
+    const own = foreign.filter((document) => isOf(scope, document) && isDocument(document));
+    // One that changes meanwhile is found by the next look.
+    await this.#bulk(own.map((document) => ({ ...document, keyHex: orderKey(String(document['key'])), sizeBytes: sizeOf(fromCouch(document)), indexedAt: document['updatedAt'], valueText: undefined })));
+    this.#adopted.set(id, Date.now());
+  }
+
+  /** The seed ensures its index again on the first write to each namespace. */
+  async #ensureIndexed(scope: Scope): Promise<void> {
+    const id = `${scope.user}\n${scope.namespace}`;
+    if (this.#ensured.has(id)) return;
+    await this.#client.createIndex(this.#database, indexes.seed, ['userId', 'namespace']);
+    if (this.#ensured.size > rememberedMax) this.#ensured.clear();
+    this.#ensured.add(id);
+  }
+
+  async #summaries(scope: Scope, documents: readonly CouchDocument[]): Promise<KeySummary[]> {
+    const unknown = documents.filter((document) => summaryOf(document) === undefined).map((document) => String(document['key']));
+    const measured = new Map((await this.getMany(scope, unknown)).flatMap((record) => (record === undefined ? [] : [[record.key, record] as const])));
+    return documents.flatMap((document): KeySummary[] => {
+      const summary = summaryOf(document);
+      const record = measured.get(String(document['key']));
+      if (summary !== undefined) return [summary];
+      return record === undefined ? [] : [{ key: record.key, version: record.version, sizeBytes: sizeOf(record), updatedAt: record.updatedAt }];
+    });
+  }
+
+  async #summarise(scope: Scope): Promise<NamespaceSummary> {
+    const agents = new Set(await this.#keptAgents(scope));
+    const summary: NamespaceSummary = { namespace: scope.namespace, count: 0, sizeBytes: 0, agents: [], updatedAt: '' };
+    for (let after: string | null = null; ; ) {
+      const page: CouchDocument[] = await this.#range(scope, { prefix: '', after, limit: this.#limits.pageItemsMax }, summaryFields);
+      for (const { sizeBytes, updatedAt } of await this.#summaries(scope, page)) {
+        summary.count += 1;
+        summary.sizeBytes += sizeBytes;
+        summary.updatedAt = laterTime(summary.updatedAt || null, updatedAt) ?? updatedAt;
+      }
+      for (const { createdByAgent, lastAccessedByAgent } of page) for (const agent of [createdByAgent, lastAccessedByAgent]) if (typeof agent === 'string') agents.add(agent);
+      if (page.length < this.#limits.pageItemsMax) break;
+      after = String(page.at(-1)?.['key']);
+    }
+    return { ...summary, agents: [...agents].toSorted(compareCodePoints) };
+  }
+
+  async #keptAgents(scope: Scope): Promise<string[]> {
+    const document = await this.#client.get(this.#namespaces, namespaceId(scope));
+    const agents = document?.['agents'];
+    return Array.isArray(agents) ? agents.map(String) : [];
+  }
+
+  async #changeAgents(scope: Scope, change: (kept: readonly string[]) => string[]): Promise<void> {
+    for (let attempts = 1; ; attempts += 1) {
+      const document = await this.#client.get(this.#namespaces, namespaceId(scope));
+      const kept = Array.isArray(document?.['agents']) ? document['agents'].map(String) : [];
+      const agents = change(kept);
+      if (agents.length === kept.length) return;
+      const next = { _id: namespaceId(scope), ...(document?._rev !== undefined && { _rev: document._rev }), userId: scope.user, namespace: scope.namespace, agents };
+      const [outcome] = await this.#client.bulk(this.#namespaces, [next]);
+      if (outcome?.error === undefined) return;
+      if (attempts >= this.#limits.updateAttemptsMax) throw contended(scope.namespace, attempts);
+    }
+  }
+}
+
+/** Namespaces after which the memory of what was ensured starts over. */
+const rememberedMax = 10_000;
+
+function namespaceId(scope: Scope): string {
+  return `${Buffer.from(scope.user).toString('base64url')}:${Buffer.from(scope.namespace).toString('base64url')}`;
+}
+
+function deleted(document: CouchDocument): CouchDocument {
+  return { _id: document._id, ...(document._rev !== undefined && { _rev: document._rev }), _deleted: true };
+}
+
+function counted(document: CouchDocument, { count, last }: AccessRead): CouchDocument {
+  const record = fromCouch(document);
+  const isLater = last !== null && laterTime(last.at, record.lastAccessedAt) === last.at;
+  return { ...document, accessCount: record.accessCount + count, ...(isLater && { lastAccessedAt: last.at, lastAccessedByAgent: last.agent }) };
+}
+

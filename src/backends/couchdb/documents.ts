@@ -1,0 +1,66 @@
+/** Documents as they lie in CouchDB: the seed's own fields, and a few of ours beside them. */
+import { documentId } from '../../datastore/document-id.js';
+import type { DocumentRecord, KeySummary, Scope } from '../../datastore/model.js';
+import { sizeOf } from '../../datastore/merge-document.js';
+import { fromSeedFields, toSeedFields } from '../../datastore/seed-document.js';
+import { msOf, normaliseTime } from '../../datastore/times.js';
+import type { CouchDocument } from './client.js';
+
+/** What a list of keys needs. */
+export const summaryFields = ['_id', '_rev', 'userId', 'namespace', 'key', 'version', 'sizeBytes', 'indexedAt', 'updatedAt', 'createdAt', 'expiresAt', 'createdByAgent', 'lastAccessedByAgent'];
+
+/** CouchDB keeps ids that begin with `_` for itself. */
+export function couchId(scope: Scope, key: string): string {
+  const id = documentId(scope.user, scope.namespace, key);
+  return /^[_%]/.test(id) ? `%${id.charCodeAt(0).toString(16).toUpperCase()}${id.slice(1)}` : id;
+}
+
+/** CouchDB orders text by language; hex digits have the same order in every one, and UTF-8 bytes that of code points. */
+export function orderKey(key: string): string {
+  return Buffer.from(key).toString('hex');
+}
+
+/** `indexedAt` says of which write `sizeBytes` and `keyHex` are: another program may change a document and leave them. */
+export function toCouch(record: DocumentRecord, revision: string | undefined): CouchDocument {
+  return {
+    ...toSeedFields(record),
+    _id: couchId(scopeOf(record), record.key),
+    ...(revision !== undefined && { _rev: revision }),
+    keyHex: orderKey(record.key),
+    sizeBytes: sizeOf(record),
+    indexedAt: record.updatedAt,
+    // PouchDB, which many replicate with, loses a member of this name.
+    ...(record.valueJson.includes('"__proto__"') && { valueText: record.valueJson }),
+  };
+}
+
+export function fromCouch(document: CouchDocument): DocumentRecord {
+  const { valueText, indexedAt, updatedAt } = document;
+  return fromSeedFields(document, typeof valueText === 'string' && indexedAt === updatedAt ? valueText : undefined);
+}
+
+/** Undefined where the document itself has to be looked at. */
+export function summaryOf(document: CouchDocument): KeySummary | undefined {
+  const { key, version, sizeBytes, updatedAt, indexedAt } = document;
+  if (typeof sizeBytes !== 'number' || typeof updatedAt !== 'string' || indexedAt !== updatedAt) return undefined;
+  return { key: String(key), version: typeof version === 'number' ? version : 1, sizeBytes, updatedAt: normaliseTime(updatedAt) };
+}
+
+/** Two owners can share one id, and CouchDB's order takes some texts for equal that are not. */
+export function isOf(scope: Scope, document: CouchDocument): boolean {
+  return document['userId'] === scope.user && document['namespace'] === scope.namespace;
+}
+
+export function isLiveDocument(document: CouchDocument, nowMs: number): boolean {
+  const expiresAt = document['expiresAt'];
+  return typeof expiresAt !== 'string' || msOf(expiresAt) > nowMs;
+}
+
+/** A document of the data store, not a design document or somebody else's. */
+export function isDocument(document: CouchDocument): boolean {
+  return !document._id.startsWith('_design/') && typeof document['userId'] === 'string' && typeof document['namespace'] === 'string' && typeof document['key'] === 'string';
+}
+
+export function scopeOf(record: DocumentRecord): Scope {
+  return { user: record.userId, namespace: record.namespace };
+}

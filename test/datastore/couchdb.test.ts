@@ -1,0 +1,93 @@
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { type CouchDataStore, openCouchDataStore } from '../../src/backends/couchdb/datastore.js';
+import { dataStoreConformance } from '../../src/datastore/conformance/index.js';
+import { DataService } from '../../src/datastore/service.js';
+import { operatorCaller } from '../../src/identity/caller.js';
+import { limitsWith } from '../../src/limits.js';
+import { FaultyProxy } from '../servers/faulty-proxy.js';
+import { sharedServer } from '../servers/shared.js';
+
+let proxy: FaultyProxy;
+let direct: string;
+beforeAll(async () => {
+  direct = (await sharedServer('couchdb')).url;
+  proxy = new FaultyProxy(direct);
+  await proxy.start();
+});
+afterAll(() => proxy.stop());
+
+const database = `conformance_${process.pid}`;
+const limits = limitsWith({ backendDelayMsMax: 50, backendAttemptsMax: 3 });
+
+function urlOf(name: string): URL {
+  const url = new URL(proxy.url.replace(/^http/, 'couchdb'));
+  const { username, password } = new URL(direct);
+  return new URL(`${url.protocol}//${username === '' ? '' : `${username}:${password}@`}${url.host}/${name}`);
+}
+
+async function call(method: string, path: string, body?: unknown): Promise<Record<string, unknown>> {
+  const answer = await fetch(direct + path, { method, headers: { 'content-type': 'application/json' }, ...(body !== undefined && { body: JSON.stringify(body) }) });
+  return (await answer.json()) as Record<string, unknown>;
+}
+
+// The emulator brings its indexes up to date only when it is asked, and takes its time.
+const patiently = (name: string, body: () => Promise<void>): void => test(name, body, 300_000);
+
+describe('the data store on CouchDB (emulator unless COUCHDB_URL is set)', () => {
+  dataStoreConformance(patiently, {
+    open: (options): Promise<CouchDataStore> => openCouchDataStore(urlOf(database), { ...options, limits: limitsWith({ ...options.limits, ...limits }) }),
+    putForeign: async (document) => {
+      await call('PUT', `/${database}/${encodeURIComponent(String(document['_id']))}`, document);
+    },
+    outage: { stop: () => proxy.stop(), start: () => proxy.start() },
+  });
+});
+
+async function open(name: string): Promise<DataService> {
+  return new DataService({ port: await openCouchDataStore(urlOf(name), { limits, nowMs: Date.now }), limits });
+}
+
+const caller = operatorCaller('user_123', 'agent');
+
+test("another program finds the seed's fields under the seed's id, with the value as JSON", async () => {
+  const data = await open('seed_shape');
+  await data.set(caller, 'files:my-repo', 'src/main.py', { lines: [1, [2]] }, { metadata: { language: 'python' } });
+  const document = await call('GET', `/seed_shape/${encodeURIComponent('user_123:files:my-repo:c3JjL21haW4ucHk=')}`);
+  expect(document).toMatchObject({ userId: 'user_123', namespace: 'files:my-repo', key: 'src/main.py', value: { lines: [1, [2]] }, metadata: { language: 'python' }, createdByAgent: 'agent', accessCount: 0 });
+  expect((await call('GET', '/seed_shape/_index'))['indexes']).toEqual(expect.arrayContaining([expect.objectContaining({ name: 'idx-user-namespace' })]));
+  await data.close();
+});
+
+test('a user id that CouchDB keeps for itself is stored all the same', async () => {
+  const data = await open('odd_ids');
+  for (const user of ['_design', '_local/x', '%5Fdesign']) {
+    await data.set(operatorCaller(user), 'n', 'k', user);
+    expect(await data.getEntry(operatorCaller(user), 'n', 'k')).toMatchObject({ value: user, _id: `${user}:n:aw==` });
+  }
+  expect((await data.port.exportPage(null, 100)).documents).toHaveLength(3);
+  await data.close();
+});
+
+test('a document that another program wrote over one of ours is believed', async () => {
+  const data = await open('shared_writes');
+  await data.set(caller, 'n', 'k', 'ours', { metadata: { a: 1 } });
+  const path = `/shared_writes/${encodeURIComponent('user_123:n:aw==')}`;
+  const { _rev } = await call('GET', path);
+  await call('PUT', path, { _rev, userId: 'user_123', namespace: 'n', key: 'k', value: { theirs: true }, createdAt: '2026-01-01T00:00:00', updatedAt: '2026-01-02T00:00:00' });
+  expect(await data.getEntry(caller, 'n', 'k')).toMatchObject({ value: { theirs: true }, metadata: {}, version: 1, updatedAt: '2026-01-02T00:00:00Z' });
+  await data.set(caller, 'n', 'k', 'again');
+  expect((await data.listKeys(caller, 'n')).items).toMatchObject([{ key: 'k', version: 2, sizeBytes: 7 }]);
+  await data.close();
+});
+
+test('a busy server is asked again', async () => {
+  const data = await open('busy');
+  await data.set(caller, 'n', 'k', 1);
+  let busy = 2;
+  proxy.intercept = () => (busy-- > 0 ? { status: 503, body: { error: 'busy' } } : undefined);
+  await data.set(caller, 'n', 'k', 2);
+  busy = 2;
+  expect(await data.get(caller, 'n', 'k')).toBe(2);
+  proxy.intercept = () => undefined;
+  await data.close();
+});
