@@ -142,6 +142,7 @@ export function createApp(stoa: Stoa, options: AppOptions = {}): FastifyInstance
   app.addHook('preClose', async () => {
     stopping = true;
     streams.stop();
+    stoa.workspaces.stopWaiting();
     // Node counts a connection that has asked nothing yet as busy and would wait for it.
     for (const socket of connections) if (socket.bytesRead === 0) socket.destroy();
     await Promise.all(stops.map((stop) => stop()));

@@ -79,6 +79,8 @@ export interface WorkspacesPort {
 
   /** Puts every stored secret under the current key, in bounded steps. Answers how many records changed. */
   reseal(onProgress: (resealed: number) => void): Promise<number>;
+  /** Sends claims that wait away with nothing. */
+  stopWaiting(): void;
   close(): Promise<void>;
 }
 

@@ -263,6 +263,11 @@ export class WorkspacesService {
     return this.port.cancelTask(ownerOf(caller), checkId('task', id), reason);
   }
 
+  /** Sends waiting claims away with nothing: the server is about to stop. */
+  stopWaiting(): void {
+    this.port.stopWaiting();
+  }
+
   /** Sends waiting claims away and finishes the step of bulk work that runs. */
   close(): Promise<void> {
     return this.port.close();

@@ -265,6 +265,10 @@ export class EmbeddedWorkspaces implements WorkspacesPort {
     return resealed;
   }
 
+  stopWaiting(): void {
+    this.waiters.close();
+  }
+
   async close(): Promise<void> {
     this.waiters.close();
     await this.bulk.close();

@@ -264,6 +264,10 @@ export class PostgresWorkspaces implements WorkspacesPort {
     return this.#background;
   }
 
+  stopWaiting(): void {
+    this.#waiters.close();
+  }
+
   async close(): Promise<void> {
     this.#closing = true;
     clearInterval(this.#sweeping);
