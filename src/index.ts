@@ -12,7 +12,7 @@ import { EmbeddedWorkspaces, openEmbeddedWorkspaces } from './backends/embedded/
 import type { PostgresWorkspaces } from './backends/postgres/workspaces.js';
 import { CommitService } from './commit/service.js';
 import { ChangesService } from './changes/service.js';
-import { DataService } from './datastore/service.js';
+import { DataService, type DataServiceOptions } from './datastore/service.js';
 import { messageOf } from './errors.js';
 import { ensureOperatorToken } from './identity/operator-token.js';
 import { IdentityService } from './identity/service.js';
@@ -22,6 +22,7 @@ import type { EngineName, StoreConfig } from './kernel/engine.js';
 import { type BackupSchedule, BackupScheduler } from './kernel/backup-schedule.js';
 import { Joint } from './kernel/joint.js';
 import { type Kernel, openKernel } from './kernel/kernel.js';
+import { onceAround } from './kernel/once.js';
 import type { GroupFacts } from './kernel/store.js';
 import type { Change } from './kernel/transaction.js';
 import { type Limits, limitsWith } from './limits.js';
@@ -217,7 +218,8 @@ async function openData(kernel: Kernel, url: string, onError: (error: unknown, a
       for (const change of changes) tx.change(change);
     });
   };
-  return new DataService({ port: await openDataBackend(url, { limits, nowMs }), limits, nowMs, feed, onError, announce });
+  const once: DataServiceOptions['once'] = (user, idempotency, work) => onceAround(kernel.storeOf(userKey(user)), idempotency, work);
+  return new DataService({ port: await openDataBackend(url, { limits, nowMs }), limits, nowMs, feed, onError, announce, once });
 }
 
 /** The same services once more, over a kernel that joins what they write. Data in another database stays outside. */

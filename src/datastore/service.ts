@@ -20,12 +20,17 @@ import { DataTransfer } from './transfer.js';
 import { valueJson } from './value.js';
 import { type DocumentChange, type WatchOptions, watchNamespace } from './watch.js';
 
+/** Does a user's work once for an idempotency key, and answers the same to every repeat. */
+type Once = <T>(user: string, idempotency: Idempotency, work: () => Promise<T>) => Promise<T>;
+
 export interface DataServiceOptions {
   port: DataStorePort;
   limits: Limits;
   nowMs?: () => number;
   /** Appends to the change feed; null where the backend does it in its own commits. */
   announce?: Announce | null;
+  /** For a backend that keeps no answers to idempotency keys; null where it does so in its own commits. */
+  once?: Once | null;
   /** Where `watch` listens. */
   feed?: ChangeFeed | undefined;
   /** Shared by services over the same documents; a new one unless given. */
@@ -62,6 +67,7 @@ export class DataService {
   /** Export and import of whole documents. */
   readonly transfer: DataTransfer;
   readonly #announce: Announce | null;
+  readonly #once: Once | null;
   readonly #nowMs: () => number;
   readonly #rules: RequestRules;
   readonly #queue = new KeyQueue();
@@ -73,6 +79,7 @@ export class DataService {
     this.port = options.port;
     this.limits = options.limits;
     this.#announce = options.announce ?? null;
+    this.#once = options.once ?? null;
     this.#nowMs = options.nowMs ?? Date.now;
     this.#rules = { limits: this.limits, nowMs: this.#nowMs };
     this.#feed = options.feed;
@@ -148,6 +155,11 @@ export class DataService {
 
   /** Sets and deletes in one step, then reads. */
   async batch(caller: Caller, namespace: string, request: BatchRequest, idempotency: Idempotency | null = null): Promise<BatchAnswer> {
+    if (idempotency === null || this.#once === null) return this.#batch(caller, namespace, request, idempotency);
+    return this.#once(caller.user, idempotency, () => this.#batch(caller, namespace, request, null));
+  }
+
+  async #batch(caller: Caller, namespace: string, request: BatchRequest, idempotency: Idempotency | null): Promise<BatchAnswer> {
     const sets = Object.entries(request.set ?? {});
     const deletes = distinctKeys(this.limits, request.delete ?? []);
     const gets = distinctKeys(this.limits, request.get ?? []);

@@ -2,6 +2,7 @@
 import { StoaError } from '../errors.js';
 import { blake3 } from './blake3.js';
 import { kernelFamilies } from './families.js';
+import type { Store } from './store.js';
 import type { TimerHandler } from './sweeper.js';
 import type { Transaction } from './transaction.js';
 
@@ -51,6 +52,35 @@ export function keepAnswer(tx: Transaction, idempotency: Idempotency, result: un
   const { fingerprint, expiresAtMs } = JSON.parse(stored.toString()) as Kept;
   const value: Kept = { fingerprint, expiresAtMs, result };
   tx.put(kernelFamilies.idempotency, key, Buffer.from(JSON.stringify(value)));
+}
+
+/**
+ * The same around work that happens in another database: the key is noted before it, the answer
+ * after it. A repeat while it runs, or after a crash in between, is refused rather than done twice.
+ */
+export async function onceAround<T>(store: Store, idempotency: Idempotency, work: () => Promise<T>): Promise<T> {
+  let isFirst = false;
+  const before = await store.transact((tx) =>
+    once<T | undefined>(
+      tx,
+      idempotency,
+      () => {
+        isFirst = true;
+        return undefined;
+      },
+      { keep: false },
+    ),
+  );
+  // Without a first call of ours it is what the first one answered.
+  if (!isFirst) return before as T;
+  try {
+    const result = await work();
+    await store.transact((tx) => keepAnswer(tx, idempotency, result));
+    return result;
+  } catch (error) {
+    await store.transact((tx) => tx.delete(kernelFamilies.idempotency, rowKey(idempotency)));
+    throw error;
+  }
 }
 
 function rowKey({ scope, key }: Idempotency): Buffer {
