@@ -26,7 +26,7 @@ export const backup: Action = async ({ connect, output }, [given], options) => {
   const directory = given === undefined ? undefined : resolve(given);
   if (withKey) output.warn('This backup holds the key ring: whoever reads it can read every secret in it. Keep it apart.');
   if (connection.stoa === undefined) {
-    output.say(`${connection.where} makes a ${kind} backup …`);
+    output.say(`${connection.where} makes ${kind === 'full' ? 'a full' : 'an incremental'} backup …`);
     output.value(await connection.call<BackupSummary>('POST', '/v1/backups', { body: present({ kind, directory, with_key: withKey ? true : undefined }) }));
     return;
   }

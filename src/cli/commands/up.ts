@@ -11,9 +11,6 @@ import type { Action } from '../definition.js';
 import { settingFlags } from '../setting-flags.js';
 import { scheduleOf, stoaOptions } from '../stoa-options.js';
 
-/** Requests that run when the stop begins may take this long to end. */
-const stopSecondsMax = 10;
-
 export const up: Action = async ({ output, globals }, _args, options) => {
   const { config, warnings } = loadConfig({ flags: settingFlags({ ...globals, ...options }), environment: process.env });
   refuseMissingBackends(config);
@@ -40,7 +37,7 @@ export const up: Action = async ({ output, globals }, _args, options) => {
     const signal = await untilSignal();
     output.say(`Stopping (${signal}) …`);
   } finally {
-    if (app !== undefined) await stopApp(app, stopSecondsMax);
+    if (app !== undefined) await stopApp(app, config.limits.stopSecondsMax);
     await stoa.close();
   }
 };
