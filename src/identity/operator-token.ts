@@ -2,11 +2,13 @@
 import { chmod, readFile, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { StoaError, messageOf } from '../errors.js';
-import { writeDurably } from '../kernel/manifest.js';
+import { writeDurably } from '../kernel/files.js';
 import { isOperatorToken, newOperatorToken } from './tokens.js';
 
+export const operatorTokenFile = 'operator.token';
+
 export function operatorTokenPath(dataDir: string): string {
-  return join(dataDir, 'operator.token');
+  return join(dataDir, operatorTokenFile);
 }
 
 /** The token of a data directory, made when there is none. */

@@ -1,15 +1,16 @@
 /** Backups while writes go on: a full copy of a snapshot, or the part of the redo log since the last one. */
 import { createHash } from 'node:crypto';
-import { mkdir, rename, rm } from 'node:fs/promises';
+import { access, constants, mkdir, rename, rm } from 'node:fs/promises';
 import { join } from 'node:path';
-import { StoaError } from '../errors.js';
+import { StoaError, messageOf } from '../errors.js';
 import { type BackupDescription, type ShardBackup, descriptionFile, listBackups } from './backup-chain.js';
 import { type FileFacts, FrameWriter } from './backup-file.js';
 import { encodeEntries } from './backup-entries.js';
 import { kernelFamilies } from './families.js';
+import { makePrivateDirectory, syncDirectory, writeDurably } from './files.js';
 import type { Kernel } from './kernel.js';
 import { decodeRedo, positionKey, positionOf } from './log.js';
-import { dataFormat, shardDirectory, syncDirectory, writeDurably } from './manifest.js';
+import { dataFormat, shardDirectory } from './manifest.js';
 import type { Store } from './store.js';
 
 export interface BackupOptions {
@@ -33,7 +34,7 @@ const entriesPerFrame = 500;
 
 /** Writes a backup and describes it. It appears under its name only when it is whole and on disk. */
 export async function backup(kernel: Kernel, options: BackupOptions): Promise<BackupDescription> {
-  await mkdir(options.directory, { recursive: true, mode: 0o700 });
+  await makeTarget(options.directory);
   const parent = options.kind === 'full' ? null : await parentOf(kernel, options.directory);
   const takenAt = new Date();
   const name = `${takenAt.toISOString().replaceAll(/[-:]/g, '').replace('.', '-')}-${options.kind}`;
@@ -53,6 +54,15 @@ export async function backup(kernel: Kernel, options: BackupOptions): Promise<Ba
   } catch (error) {
     await rm(partial, { recursive: true, force: true });
     throw error;
+  }
+}
+
+async function makeTarget(directory: string): Promise<void> {
+  try {
+    await makePrivateDirectory(directory);
+    await access(directory, constants.W_OK);
+  } catch (error) {
+    throw new StoaError('invalid_request', `Backups cannot be written to ${directory}: ${messageOf(error)}.`, { cause: error, fix: 'Name a directory that the user of the server can write to.' });
   }
 }
 

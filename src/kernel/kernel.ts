@@ -1,5 +1,5 @@
 /** A data directory, opened: its lock, its manifest, its shards, its feed and its sweepers. */
-import { mkdir, stat } from 'node:fs/promises';
+import { stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { StoaError, messageOf } from '../errors.js';
 import type { Limits } from '../limits.js';
@@ -7,6 +7,7 @@ import { ChangeFeed } from './changes.js';
 import { type Engine, type EngineName, type StoreConfig, storeConfigDefaults } from './engine.js';
 import { openEngine } from './engines/index.js';
 import { kernelFamilies } from './families.js';
+import { makePrivateDirectory } from './files.js';
 import { acquireLock, type DirectoryLock } from './lock.js';
 import { backedUpLsn, putBackupMark } from './backup-marks.js';
 import { type Manifest, newManifest, readManifest, shardDirectory, shardOf, storeIdKey, writeManifest } from './manifest.js';
@@ -295,7 +296,7 @@ async function markStores(kernel: Kernel, isNew: boolean): Promise<void> {
 
 async function makeDirectory(path: string): Promise<void> {
   try {
-    await mkdir(path, { recursive: true });
+    await makePrivateDirectory(path);
   } catch (error) {
     throw new StoaError('invalid_config', `The data directory ${path} cannot be made: ${messageOf(error)}.`, {
       cause: error,

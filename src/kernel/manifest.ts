@@ -1,11 +1,12 @@
 /** `stoa.json` in a data directory: what it was created with, checked at every open. */
 import { randomUUID } from 'node:crypto';
-import { mkdir, open, readFile, rename } from 'node:fs/promises';
-import { dirname, join } from 'node:path';
+import { readFile } from 'node:fs/promises';
+import { join } from 'node:path';
 import { StoaError, messageOf } from '../errors.js';
 import { blake3 } from './blake3.js';
 import { type EngineName, type WriteOperation, engineNames } from './engine.js';
 import { kernelFamilies } from './families.js';
+import { writeDurably } from './files.js';
 
 /** The format of everything in a data directory. A program refuses what is newer than this. */
 export const dataFormat = 1;
@@ -54,33 +55,8 @@ export async function readManifest(dataDir: string): Promise<Manifest | undefine
 
 /** Written beside and renamed, so that a crash leaves either no manifest or a whole one. */
 export async function writeManifest(dataDir: string, manifest: Manifest): Promise<void> {
-  await mkdir(dataDir, { recursive: true });
   const path = join(dataDir, 'stoa.json');
   await writeDurably(path, `${JSON.stringify(manifest, null, 2)}\n`);
-}
-
-/** Replaces a file so that after a power cut it is the old one or the new one, never a part. */
-export async function writeDurably(path: string, content: string | Uint8Array, mode = 0o644): Promise<void> {
-  const temporary = `${path}.${process.pid}.tmp`;
-  const file = await open(temporary, 'w', mode);
-  try {
-    await file.writeFile(content);
-    await file.sync();
-  } finally {
-    await file.close();
-  }
-  await rename(temporary, path);
-  await syncDirectory(dirname(path));
-}
-
-/** Makes a directory's list of names durable: a rename is not on disk before that. */
-export async function syncDirectory(path: string): Promise<void> {
-  const directory = await open(path, 'r');
-  try {
-    await directory.sync();
-  } finally {
-    await directory.close();
-  }
 }
 
 function checkManifest(path: string, text: string): Manifest {

@@ -1,13 +1,14 @@
 /** Moves a closed data directory into a new one with another number of shards, and proves that nothing was lost. */
-import { access, mkdir, rename, rm } from 'node:fs/promises';
-import { dirname, resolve } from 'node:path';
-import { StoaError } from '../errors.js';
+import { access, readFile, rename, rm } from 'node:fs/promises';
+import { dirname, join, resolve } from 'node:path';
+import { StoaError, messageOf } from '../errors.js';
 import { blake3 } from './blake3.js';
 import { type Engine, type EngineName, type Entry, type WriteOperation, storeConfigDefaults } from './engine.js';
 import { openEngine } from './engines/index.js';
 import { kernelFamilies } from './families.js';
+import { makePrivateDirectory, syncDirectory, writeDurably } from './files.js';
 import { acquireLock } from './lock.js';
-import { newManifest, readManifest, shardDirectory, shardOf, storeMark, syncDirectory, writeManifest } from './manifest.js';
+import { newManifest, readManifest, shardDirectory, shardOf, storeMark, writeManifest } from './manifest.js';
 import type { Reader } from './transaction.js';
 
 /**
@@ -23,6 +24,8 @@ export interface ReshardOptions {
   engine?: EngineName | undefined;
   families: readonly string[];
   placements: Readonly<Record<string, Placement>>;
+  /** Files beside the databases that go along, where they are: keys and tokens. */
+  files?: readonly string[];
   /** The ids that lookups without a user need, of one entry; called when the new directory has several shards. */
   directoryOf: (family: string, entry: Entry) => readonly string[];
   onProgress?: (progress: { done: number; total: number }) => void;
@@ -49,7 +52,7 @@ export async function reshard(options: ReshardOptions): Promise<ReshardReport> {
   const target = resolve(options.to);
   const partial = `${target}.partial`;
   await rm(partial, { recursive: true, force: true });
-  await mkdir(partial, { recursive: true });
+  await makePrivateDirectory(partial);
   const opened: Engine[] = [];
   const open = async (engine: EngineName, directory: string, count: number) => {
     const engines: Engine[] = [];
@@ -70,6 +73,7 @@ export async function reshard(options: ReshardOptions): Promise<ReshardReport> {
     for (const target of targets) await target.commit([storeMark(made)]);
     await (targets[0] as Engine).commit(notesOf(sources[0] as Engine));
     await closeAll(opened);
+    for (const name of options.files ?? []) await copyFileOf(name, options.from, partial);
     await writeManifest(partial, made);
     await rename(partial, target);
     await syncDirectory(dirname(target));
@@ -181,6 +185,18 @@ export const kernelPlacements: Readonly<Record<string, Placement>> = {
   [kernelFamilies.timers]: () => 'every',
   [kernelFamilies.idempotency]: () => 'every',
 };
+
+/** These files hold secrets, so that only their owner may read the copy too. */
+async function copyFileOf(name: string, from: string, to: string): Promise<void> {
+  let content: Buffer;
+  try {
+    content = await readFile(join(from, name));
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return;
+    throw new StoaError('damaged_data', `${join(from, name)} cannot be read: ${messageOf(error)}.`, { cause: error, fix: 'Check its permissions.' });
+  }
+  await writeDurably(join(to, name), content, 0o600);
+}
 
 async function refuseExisting(path: string): Promise<void> {
   try {

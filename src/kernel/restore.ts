@@ -1,5 +1,5 @@
 /** A chain of backups turned back into a data directory, up to a chosen point. */
-import { access, mkdir, readdir, rename, rm } from 'node:fs/promises';
+import { access, readdir, rename, rm } from 'node:fs/promises';
 import { dirname, join, resolve } from 'node:path';
 import { StoaError } from '../errors.js';
 import { type BackupDescription, type ShardBackup, chainBytes, chainTo, listBackups } from './backup-chain.js';
@@ -8,8 +8,9 @@ import { readEntries, readKey, readTransactions } from './backup-read.js';
 import { type Engine, type EngineName, type WriteOperation, engineNames, storeConfigDefaults } from './engine.js';
 import { openEngine } from './engines/index.js';
 import { kernelFamilies } from './families.js';
+import { makePrivateDirectory, syncDirectory } from './files.js';
 import { type RedoTransaction, decodeFeed, encodeFeed, encodeRedo, positionKey } from './log.js';
-import { type Manifest, newManifest, shardDirectory, storeMark, syncDirectory, writeManifest } from './manifest.js';
+import { type Manifest, newManifest, shardDirectory, storeMark, writeManifest } from './manifest.js';
 
 /** Where to stop: a position of the change feed, or a time. Inclusive. */
 export type RestorePoint = { position: string } | { timeMs: number };
@@ -53,7 +54,7 @@ export async function restore(options: RestoreOptions): Promise<RestoreReport> {
   const target = resolve(options.target);
   const partial = `${target}.partial`;
   await rm(partial, { recursive: true, force: true });
-  await mkdir(partial, { recursive: true });
+  await makePrivateDirectory(partial);
   const progress = { done: 0, total: chainBytes(chain) };
   const onBytes = (bytes: number) => {
     progress.done += bytes;

@@ -15,7 +15,7 @@ export const restore: Action = async ({ output, globals }, [directory = ''], opt
   const [{ restore: restoreBackup }, { embeddedFamilies }, { writeDurably }] = await Promise.all([
     import('../../kernel/restore.js'),
     import('../../backends/embedded/families.js'),
-    import('../../kernel/manifest.js'),
+    import('../../kernel/files.js'),
   ]);
   const data = resolve(config.data);
   const progress = new Progress('Restoring');

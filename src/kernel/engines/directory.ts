@@ -1,8 +1,9 @@
 /** The directory of a database: made, proved writable, and itself on disk. */
-import { mkdir, open, rename, rm } from 'node:fs/promises';
+import { mkdir, open, rm } from 'node:fs/promises';
 import { readdirSync, statfsSync, statSync } from 'node:fs';
 import { dirname, join, resolve } from 'node:path';
 import { messageOf, StoaError } from '../../errors.js';
+import { syncDirectory } from '../files.js';
 
 /** Makes the directory, with its parents, and fails clearly when nothing can be written there. */
 export async function prepareDirectory(dataDir: string): Promise<string> {
@@ -23,32 +24,6 @@ export async function prepareDirectory(dataDir: string): Promise<string> {
     });
   }
   return path;
-}
-
-/** Makes the names in a directory durable. */
-export async function syncDirectory(path: string): Promise<void> {
-  // Windows cannot open a directory, and makes names durable by itself.
-  if (process.platform === 'win32') return;
-  const directory = await open(path, 'r');
-  try {
-    await directory.sync();
-  } finally {
-    await directory.close();
-  }
-}
-
-/** Replaces a file so that a crash leaves either the old or the new content, whole. */
-export async function replaceFile(path: string, content: string): Promise<void> {
-  const temporary = `${path}.${process.pid}.tmp`;
-  const file = await open(temporary, 'w');
-  try {
-    await file.writeFile(content);
-    await file.sync();
-  } finally {
-    await file.close();
-  }
-  await rename(temporary, path);
-  await syncDirectory(dirname(path));
 }
 
 /** Bytes of the files directly in a directory. A file that is deleted meanwhile counts nothing. */

@@ -3,9 +3,10 @@ import { join } from 'node:path';
 import { open } from 'lmdb';
 import { messageOf, StoaError } from '../../errors.js';
 import type { Engine, EngineStats, Entry, RangeOptions, StoreConfig } from '../engine.js';
+import { syncDirectory } from '../files.js';
 import { CheckedEngine, commitFailure, damagedData, diskFull } from './checked.js';
 import type { DriverOperation, DriverSnapshot, EngineDriver } from './checked.js';
-import { directorySizeBytes, freeBytes, prepareDirectory, syncDirectory } from './directory.js';
+import { directorySizeBytes, freeBytes, prepareDirectory } from './directory.js';
 import { checkFile } from './lmdb-file.js';
 
 /** A read transaction, counted: every `use` needs a `done`. */

@@ -3,9 +3,10 @@ import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { messageOf, StoaError } from '../../errors.js';
 import type { Engine, EngineStats, Entry, RangeOptions, StoreConfig } from '../engine.js';
+import { writeDurably } from '../files.js';
 import { CheckedEngine, commitFailure, damagedData, diskFull } from './checked.js';
 import type { DriverOperation, DriverSnapshot, EngineDriver } from './checked.js';
-import { directorySizeBytes, prepareDirectory, replaceFile } from './directory.js';
+import { directorySizeBytes, prepareDirectory } from './directory.js';
 
 /** A column family's handle, opaque to JavaScript. */
 type Column = NonNullable<unknown>;
@@ -249,7 +250,7 @@ async function rememberFamilies(path: string, families: readonly string[]): Prom
   const file = join(path, familiesFile);
   const known = await knownFamilies(path, file);
   const names = [...new Set(['default', ...known, ...families])];
-  if (names.length > known.length) await replaceFile(file, `${JSON.stringify(names, undefined, 2)}\n`);
+  if (names.length > known.length) await writeDurably(file, `${JSON.stringify(names, undefined, 2)}\n`);
   return names;
 }
 

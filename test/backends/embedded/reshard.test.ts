@@ -1,4 +1,4 @@
-import { mkdtemp, rm } from 'node:fs/promises';
+import { mkdtemp, readFile, rm, stat } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, expect, it } from 'vitest';
@@ -72,6 +72,11 @@ it('agents, sessions, documents and workspaces are the same after a move to four
   await reshardDirectory({ from: join(directory, 'one'), to: join(directory, 'four'), shards: 4 });
   const second = await openStoa({ data: join(directory, 'four'), shards: 4 });
   expect(await visible(second)).toEqual(before);
+  expect(second.operatorToken).toBe(first.operatorToken);
+  for (const name of ['operator.token', 'secret.keys']) {
+    expect(await readFile(join(directory, 'four', name))).toEqual(await readFile(join(directory, 'one', name)));
+    expect((await stat(join(directory, 'four', name))).mode & 0o777).toBe(0o600);
+  }
   await second.close();
   await reshardDirectory({ from: join(directory, 'four'), to: join(directory, 'again'), shards: 1 });
   const third = await openStoa({ data: join(directory, 'again') });
