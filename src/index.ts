@@ -125,6 +125,7 @@ export async function openStoa(options: StoaOptions): Promise<Stoa> {
       sealer: secrets.sealer,
       ...(options.messagingSettings && { settings: options.messagingSettings }),
     });
+    secrets.addHolder({ name: 'messaging', reseal: () => messaging.port.resealKept((sealed, owner) => secrets.sealer.reseal(sealed, owner)) });
     const changes = new ChangesService(kernel.feed, limits);
     const commit = openCommit(kernel, data, workspaces, messaging, secrets);
     const backups = options.backups && new BackupScheduler(kernel, options.backups, { onBackup: () => undefined, onError });

@@ -1,5 +1,5 @@
 /** In whose name a caller writes: its own signed identity, or one that the server keeps for it. */
-import { randomBytes } from 'node:crypto';
+import { createHash, randomBytes } from 'node:crypto';
 import { StoaError } from '../errors.js';
 import type { Caller } from '../identity/caller.js';
 import { aicqSignedText, sign, signingKeysOf } from '../identity/signatures.js';
@@ -58,7 +58,7 @@ export class Authors {
   }
 
   async #kept(caller: Caller): Promise<KeptAuthor> {
-    const owner = JSON.stringify([caller.user, caller.agent]);
+    const owner = createHash('sha256').update(JSON.stringify([caller.user, caller.agent])).digest('hex');
     const known = this.#known.get(owner);
     if (known !== undefined) return known;
     const { identity, sealedSeed } = await this.#port.keep(owner, () => {

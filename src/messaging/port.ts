@@ -23,7 +23,7 @@ export interface NewIdentity {
 
 /** An identity that the server signs for. */
 export interface KeptIdentity extends NewIdentity {
-  /** Whose it is: user and agent name, in one key. */
+  /** Whose it is: the hash of user and agent name, in hex. */
   owner: string;
   /** The secret seed, encrypted. */
   sealedSeed: string;
@@ -105,6 +105,8 @@ export interface MessagingPort {
   register(input: NewIdentity): Promise<{ identity: Identity; created: boolean }>;
   /** The server-kept identity of an owner, made unless it is there, with its sealed seed. */
   keep(owner: string, make: () => KeptIdentity): Promise<{ identity: Identity; sealedSeed: string }>;
+  /** Passes every sealed seed and its owner through `reseal` and keeps what comes back; answers how many changed. */
+  resealKept(reseal: (sealedSeed: string, owner: string) => string): Promise<number>;
   identity(id: string): Promise<Identity | undefined>;
   /** By id; those that are not there are left out. */
   identities(ids: readonly string[]): Promise<Map<string, Identity>>;

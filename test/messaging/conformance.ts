@@ -2,6 +2,7 @@
 import { randomUUID } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { verifySignature } from '../../src/identity/signatures.js';
+import { operatorCaller } from '../../src/identity/caller.js';
 import type { StoaOptions } from '../../src/index.js';
 import { globalRoomId } from '../../src/messaging/uuid.js';
 import { Agent, type Answer, Desk, Stream, roomy } from './kit.js';
@@ -402,6 +403,10 @@ export function messagingConformance(backend: Backend): void {
         const word = `private${randomUUID().replaceAll('-', '')}`;
         await ann.post(room, word, {}, { 'x-aicq-room-key': secret });
         for (const path of [`/find?q=${word}`, `/find?q=${word}&room=${room}`]) expect((await desk.ask('GET', path)).json.results).toEqual([]);
+        const { token } = await desk.stoa.identity.createToken(operatorCaller(), 'mallory', {}, null);
+        const feed = await desk.ask('GET', '/v1/changes?limit=1000', { headers: { authorization: `Bearer ${token}` } });
+        expect(feed.status).toBe(200);
+        expect(feed.text).not.toContain(room);
         for (const path of ['/stats', '/channels?limit=100', '/room/global?limit=200']) {
           const { text } = await desk.ask('GET', path);
           expect(text).not.toContain(word);
@@ -644,6 +649,9 @@ export function messagingConformance(backend: Backend): void {
         expect(messages[0]).toMatchObject({ server_signed: true, from: messages[1].from });
         expect(verifySignature(Buffer.from(messages[0].proof.public_key, 'base64'), messages[0].proof.signed_text, Buffer.from(messages[0].sig, 'base64'))).toBe(true);
         expect((await desk.ask('GET', `/who/${messages[0].from}`)).json).toMatchObject({ name: 'scout', server_kept: true });
+        await desk.stoa.secrets.rekey();
+        expect((await post()).status).toBe(201);
+        expect((await desk.ask('GET', `/room/${room}?limit=1`)).json.messages[0].from).toBe(messages[0].from);
       });
     });
   });
@@ -705,6 +713,17 @@ export function messagingConformance(backend: Backend): void {
         // Loopback is never blocked, however often it is refused.
         for (let count = 0; count < 15; count += 1) await desk.ask('GET', '/channels');
         expect((await desk.ask('GET', '/room/global')).status).toBe(200);
+      } finally {
+        await desk.close();
+      }
+    });
+
+    it('hold for every spelling of a path', async () => {
+      const desk = await backend.open({ limits: { ...roomy, channelReadsPerMinuteMax: 2 } });
+      try {
+        const statuses = [];
+        for (const path of ['/channels', '/%63hannels', '/channel%73', '/channels?x', '/%63%68annels']) statuses.push((await desk.ask('GET', path)).status);
+        expect(statuses.filter((status) => status === 200).length).toBeLessThanOrEqual(2);
       } finally {
         await desk.close();
       }

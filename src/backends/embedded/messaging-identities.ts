@@ -1,5 +1,5 @@
 /** Identities in the embedded store: registered once a key, renamed, rotated, linked. */
-import { createHash, randomUUID } from 'node:crypto';
+import { randomUUID } from 'node:crypto';
 import type { Reader, Transaction } from '../../kernel/transaction.js';
 import type { Identity, IdentityKey, IdentityLink } from '../../messaging/model.js';
 import type { KeptIdentity, KeyRotation, NewIdentity } from '../../messaging/port.js';
@@ -7,6 +7,8 @@ import { uuidBytes } from '../../messaging/uuid.js';
 import { type IdentityKeyRow, type IdentityRow, type KeptRow, decode, encode, families, timeOfKey, timedKey } from './messaging-rows.js';
 import { countAgent } from './messaging-totals.js';
 import { prefixRange } from '../../kernel/engine.js';
+
+const rowsPerStep = 500;
 
 export function readIdentity(reader: Reader, id: Buffer): Identity | undefined {
   const value = reader.get(families.agents, id);
@@ -21,7 +23,7 @@ export function register(tx: Transaction, input: NewIdentity): { identity: Ident
 }
 
 export function keep(tx: Transaction, owner: string, make: () => KeptIdentity): { identity: Identity; sealedSeed: string } {
-  const ownerKey = createHash('sha256').update(owner).digest();
+  const ownerKey = Buffer.from(owner, 'hex');
   const value = tx.get(families.keptAgents, ownerKey);
   if (value !== undefined) {
     const { id, sealedSeed } = decode<KeptRow>(value);
@@ -32,6 +34,20 @@ export function keep(tx: Transaction, owner: string, make: () => KeptIdentity): 
   const identity = insert(tx, made, true);
   tx.put(families.keptAgents, ownerKey, encode({ id: identity.id, sealedSeed: made.sealedSeed } satisfies KeptRow));
   return { identity, sealedSeed: made.sealedSeed };
+}
+
+/** One step of re-keying: the rows after `after`; answers where to go on, or null at the end. */
+export function resealStep(tx: Transaction, after: Buffer | null, reseal: (sealedSeed: string, owner: string) => string): { changed: number; next: Buffer | null } {
+  const rows = [...tx.range(families.keptAgents, { ...(after !== null && { gt: after }), limit: rowsPerStep })];
+  let changed = 0;
+  for (const { key, value } of rows) {
+    const row = decode<KeptRow>(value);
+    const sealedSeed = reseal(row.sealedSeed, key.toString('hex'));
+    if (sealedSeed === row.sealedSeed) continue;
+    tx.put(families.keptAgents, key, encode({ ...row, sealedSeed } satisfies KeptRow));
+    changed += 1;
+  }
+  return { changed, next: rows.length < rowsPerStep ? null : (rows.at(-1)?.key ?? null) };
 }
 
 function insert(tx: Transaction, { publicKey, name, email, proven }: NewIdentity, serverKept: boolean): Identity {

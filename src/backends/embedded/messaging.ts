@@ -84,6 +84,17 @@ export class EmbeddedMessaging implements MessagingPort {
     return this.#kernel.root.transact((tx) => identities.keep(tx, owner, make));
   }
 
+  async resealKept(reseal: (sealedSeed: string, owner: string) => string): Promise<number> {
+    let changed = 0;
+    let after: Buffer | null = null;
+    do {
+      const step: { changed: number; next: Buffer | null } = await this.#kernel.root.transact((tx) => identities.resealStep(tx, after, reseal));
+      changed += step.changed;
+      after = step.next;
+    } while (after !== null);
+    return changed;
+  }
+
   async identity(id: string): Promise<Identity | undefined> {
     return identities.readIdentity(this.#kernel.root, uuidBytes(id));
   }

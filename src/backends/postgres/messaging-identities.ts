@@ -1,5 +1,4 @@
 /** Identities in PostgreSQL: the seed's `agents`, with keys, links and kept seeds beside it. */
-import { createHash } from 'node:crypto';
 import { StoaError } from '../../errors.js';
 import type { Identity, IdentityKey, IdentityLink, Proof } from '../../messaging/model.js';
 import type { KeptIdentity, KeyRotation, NewIdentity } from '../../messaging/port.js';
@@ -59,21 +58,32 @@ export class PostgresIdentities {
   }
 
   keep(owner: string, make: () => KeptIdentity): Promise<{ identity: Identity; sealedSeed: string }> {
-    const ownerHash = createHash('sha256').update(owner).digest('hex');
     return transaction(this.#sql, async (tx) => {
-      await query(tx, 'SELECT pg_advisory_xact_lock(hashtext($1))', [ownerHash]);
-      const [kept] = await query<{ agent_id: string; sealed_seed: string }>(tx, 'SELECT agent_id, sealed_seed FROM kept_agents WHERE owner = $1', [ownerHash]);
+      await query(tx, 'SELECT pg_advisory_xact_lock(hashtext($1))', [owner]);
+      const [kept] = await query<{ agent_id: string; sealed_seed: string }>(tx, 'SELECT agent_id, sealed_seed FROM kept_agents WHERE owner = $1', [owner]);
       if (kept !== undefined) {
         const identity = await this.get(kept.agent_id, tx);
         if (identity !== undefined) return { identity, sealedSeed: kept.sealed_seed };
       }
       const made = make();
       await this.#insert(tx, made);
-      await query(tx, 'INSERT INTO kept_agents (owner, agent_id, sealed_seed) SELECT $1, id, $3 FROM agents WHERE public_key = $2', [ownerHash, made.publicKey, made.sealedSeed]);
+      await query(tx, 'INSERT INTO kept_agents (owner, agent_id, sealed_seed) SELECT $1, id, $3 FROM agents WHERE public_key = $2', [owner, made.publicKey, made.sealedSeed]);
       const identity = await this.#byKey(tx, made.publicKey);
       if (identity === undefined) throw new StoaError('internal', 'A kept key leads to no agent.');
       return { identity, sealedSeed: made.sealedSeed };
     });
+  }
+
+  async resealKept(reseal: (sealedSeed: string, owner: string) => string): Promise<number> {
+    const rows = await query<{ owner: string; sealed_seed: string }>(this.#sql, 'SELECT owner, sealed_seed FROM kept_agents');
+    let changed = 0;
+    for (const { owner, sealed_seed } of rows) {
+      const resealed = reseal(sealed_seed, owner);
+      if (resealed === sealed_seed) continue;
+      await query(this.#sql, 'UPDATE kept_agents SET sealed_seed = $2 WHERE owner = $1', [owner, resealed]);
+      changed += 1;
+    }
+    return changed;
   }
 
   /** Of many at once with one key, the first inserts and the others find it: the unique constraint decides. */

@@ -136,6 +136,10 @@ export class PostgresMessaging implements MessagingPort {
     return this.#identities.keep(owner, make);
   }
 
+  resealKept(reseal: (sealedSeed: string, owner: string) => string): Promise<number> {
+    return this.#identities.resealKept(reseal);
+  }
+
   identity(id: string): Promise<Identity | undefined> {
     return this.#identities.get(id);
   }

@@ -17,7 +17,7 @@ export const directRoutes = [
     consumes: null,
     query: looseQuery({ ...pagingParameters, pending: '1 gives only what is not acknowledged, oldest first: the same again until it is.' }),
     answers: { 200: inboxSchema },
-    handler: limited(async ({ caller, query, request }, messaging) => {
+    handler: limited(async ({ caller, query, reply }, messaging) => {
       const agentId = await messaging.direct.readerOf(caller);
       const { directPageMax } = messaging.limits;
       const span = spanOf(query, directPageMax, directPageMax);
@@ -25,10 +25,10 @@ export const directRoutes = [
       const waitMs = waitMsOf(query, messaging);
       if (isSet(query, 'pending')) {
         const afterMs = 'afterMs' in span ? span.afterMs : 0;
-        const page = await messaging.direct.pending(agentId, afterMs, span.limit, waitMs, goneSignal(request));
+        const page = await messaging.direct.pending(agentId, afterMs, span.limit, waitMs, goneSignal(reply));
         return { messages: page.items.map((message) => shownDirect(message, verify)), has_more: page.hasMore, ...nextCursorOf(page, { afterMs, limit: span.limit }) };
       }
-      const page = await messaging.direct.read(agentId, span, waitMs, goneSignal(request));
+      const page = await messaging.direct.read(agentId, span, waitMs, goneSignal(reply));
       return { messages: newestFirst(page, span).map((message) => shownDirect(message, verify)), has_more: page.hasMore, ...nextCursorOf(page, span) };
     }),
   }),

@@ -44,7 +44,7 @@ export async function beforeMessaging(request: FastifyRequest, reply: FastifyRep
     await reply.code(204).send();
     return;
   }
-  if (probes.has(pathOf(request))) return;
+  if (probes.has(routePathOf(request))) return;
   const { gate } = messagingOf(request);
   const decision = await gate.admit(addressOf(request));
   if (decision?.allowed === false) throw tooMany(reply, decision);
@@ -89,7 +89,7 @@ async function verified(request: FastifyRequest, messaging: MessagingService, is
 }
 
 async function countByAddress(request: FastifyRequest, { gate }: MessagingService): Promise<void> {
-  const limit = gate.limitFor(request.method, pathOf(request));
+  const limit = gate.limitFor(request.method, routePathOf(request));
   const decision = limit === undefined ? undefined : await gate.take(limit, addressOf(request), null);
   if (decision?.allowed === false) throw refuse('rate', { details: { decision } });
 }
@@ -101,7 +101,7 @@ export function limited<Params, Body, Answer>(handler: (context: Context<Params,
   return async (context: Context<Params, Body>): Promise<Answer> => {
     const { request, reply, caller } = context;
     const messaging = messagingOf(request);
-    const limit = messaging.gate.limitFor(request.method, pathOf(request));
+    const limit = messaging.gate.limitFor(request.method, routePathOf(request));
     if (limit !== undefined && caller?.kind !== 'operator') {
       const subject = caller === null ? null : (caller.identity ?? `${caller.user}/${caller.agent ?? ''}`);
       const decision = await messaging.gate.take(limit, addressOf(request), subject);
@@ -161,6 +161,7 @@ function sentenceOf(error: StoaError): string {
   }
 }
 
-export function pathOf(request: FastifyRequest): string {
-  return request.url.split('?', 1)[0] as string;
+/** The route's own path, not the request's: that has many spellings, and each would have limits of its own. */
+function routePathOf(request: FastifyRequest): string {
+  return request.routeOptions.url ?? '';
 }

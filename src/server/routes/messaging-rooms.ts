@@ -1,6 +1,6 @@
 /** Rooms over HTTP: the channel list, reading, posting, threads, deleting, searching, statistics. */
 import { z } from 'zod';
-import type { FastifyRequest } from 'fastify';
+import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { Message, Room } from '../../messaging/model.js';
 import type { Page, Span } from '../../messaging/port.js';
 import type { RoomAccess } from '../../messaging/rooms.js';
@@ -62,9 +62,9 @@ export function waitMsOf(query: Query, messaging: MessagingService): number {
 }
 
 /** Aborts when the reader goes away, so that nobody waits for nobody. */
-export function goneSignal(request: FastifyRequest): AbortSignal {
+export function goneSignal(reply: FastifyReply): AbortSignal {
   const gone = new AbortController();
-  request.raw.once('close', () => gone.abort());
+  reply.raw.once('close', () => gone.abort());
   return gone.signal;
 }
 
@@ -119,7 +119,7 @@ export const roomRoutes = [
     params: z.object({ id: z.string() }),
     query: looseQuery(pagingParameters),
     answers: { 200: pageSchema },
-    handler: limited(async ({ caller, params, query, request }, messaging) => {
+    handler: limited(async ({ caller, params, query, request, reply }, messaging) => {
       const room = await messaging.rooms.enter(caller, params.id, accessOf(request));
       const { messagesPageDefault, messagesPageMax } = messaging.limits;
       const span = spanOf(query, messagesPageDefault, messagesPageMax);
@@ -127,7 +127,7 @@ export const roomRoutes = [
       const cached = verify ? undefined : newestPages.find(messaging.port, room, span);
       if (cached !== undefined) return new JsonText(cached);
       const revision = messaging.port.roomRevision(room.id);
-      const page = await messaging.rooms.read(room, span, waitMsOf(query, messaging), goneSignal(request));
+      const page = await messaging.rooms.read(room, span, waitMsOf(query, messaging), goneSignal(reply));
       const shown = shownPage(room, page, span, verify);
       if (!verify) newestPages.keep(messaging, room, span, revision, shown);
       return shown;
