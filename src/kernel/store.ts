@@ -29,6 +29,9 @@ export interface GroupFacts {
 
 export type CommitListener = (commits: readonly Commit[]) => void;
 
+/** Called with all that a group wrote, once it is durable and before anybody who waited for it goes on. */
+export type WriteListener = (operations: readonly WriteOperation[]) => void;
+
 /** Where a log begins and ends. Empty when `last` is 0. */
 export interface LogExtent {
   first: number;
@@ -50,6 +53,7 @@ export class Store implements Reader {
   readonly #onGroup: ((group: GroupFacts) => void) | undefined;
   readonly #familyNumbers: ReadonlyMap<string, number>;
   readonly #listeners = new Set<CommitListener>();
+  readonly #writeListeners = new Set<WriteListener>();
   #collecting = new Group();
   #committing: Group | undefined;
   #scheduled = false;
@@ -120,6 +124,12 @@ export class Store implements Reader {
   onCommit(listener: CommitListener): () => void {
     this.#listeners.add(listener);
     return () => this.#listeners.delete(listener);
+  }
+
+  /** Calls back with every write of each group once it is durable. Returns the way to stop it. */
+  onWritten(listener: WriteListener): () => void {
+    this.#writeListeners.add(listener);
+    return () => this.#writeListeners.delete(listener);
   }
 
   /**
@@ -259,6 +269,7 @@ export class Store implements Reader {
     this.#durableSeq = group.commits.at(-1)?.seq ?? this.#durableSeq;
     this.#durableLsn = group.transactions.at(-1)?.lsn ?? this.#durableLsn;
     const commitMs = performance.now() - startedMs;
+    for (const listener of this.#writeListeners) callApart(() => listener(written.operations));
     group.settle();
     if (!this.#collecting.isEmpty) this.#scheduleCommit();
     // Promises resolve in a later step, so listeners still come before whoever waited for the group.

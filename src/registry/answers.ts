@@ -12,8 +12,9 @@ export function agentAnswer({ record, meta, lease, activeSessions }: StoredAgent
     user: meta.user,
     name: record.name,
     status: stateOf(record),
-    spec: record.spec,
-    labels: meta.labels,
+    // Copies: what was read is shared with later readers, and an answer is the caller's own.
+    spec: { ...record.spec },
+    labels: { ...meta.labels },
     error_message: meta.errorMessage,
     created_at: record.created_at,
     updated_at: record.updated_at,

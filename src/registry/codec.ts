@@ -1,6 +1,7 @@
 /** The seed's records as CBOR, byte for byte: definite maps, keys in declared order, 64-bit times. */
 import { Encoder } from 'cbor-x';
 import { StoaError, messageOf } from '../errors.js';
+import { limitDefinitions } from '../limits.js';
 import { type AgentRecord, type SessionRecord, type UserRecord, agentStateOf, sessionStatusOf } from './model.js';
 
 const cbor = new Encoder({ useRecords: false, variableMapSize: true });
@@ -24,7 +25,7 @@ export function encodeAgent(agent: AgentRecord): Buffer {
 
 /** Records decoded lately, by their bytes: the same bytes are the same record, and checking them costs more than reading them. */
 const lately = new Map<string, AgentRecord>();
-const latelyMax = 10_000;
+const latelyMax = limitDefinitions.agentsCachedMax.default;
 
 export function decodeAgent(bytes: Buffer): AgentRecord {
   const text = bytes.toString('latin1');

@@ -135,6 +135,40 @@ describe.each([
     expect(await registry.countAgents(alice)).toBe(0);
   });
 
+  it('read again after any write of them are as that write left them', async () => {
+    const { registry } = await open(options);
+    const { agent_id } = await registry.createAgent(alice, { name: 'scout', labels: { team: 'red' } });
+    const read = () => registry.getAgent(alice, agent_id);
+    expect((await read()).status).toBe('provisioning');
+    await registry.start(alice, agent_id);
+    expect((await read()).status).toBe('running');
+    await registry.updateAgent(alice, agent_id, { labels: { team: 'blue' } });
+    expect((await read()).labels).toEqual({ team: 'blue' });
+    const { session_id } = await registry.openSession(alice, agent_id);
+    expect((await read()).active_sessions).toBe(1);
+    await registry.closeSession(alice, session_id);
+    expect((await read()).active_sessions).toBe(0);
+    await registry.heartbeat(alice, agent_id, { holder: 'node-1' });
+    expect((await read()).lease?.holder).toBe('node-1');
+    await registry.releaseLease(alice, agent_id);
+    expect((await read()).lease).toBeNull();
+    await expect(registry.getAgent(userCaller('mallory'), agent_id)).rejects.toMatchObject({ code: 'not_found' });
+    for (const verb of ['stop', 'stop'] as const) await registry[verb](alice, agent_id);
+    await registry.deleteAgent(alice, agent_id);
+    await expect(read()).rejects.toMatchObject({ code: 'not_found' });
+  });
+
+  it('are copies: what a reader does with one is not seen by the next', async () => {
+    const { registry } = await open(options);
+    const { agent_id } = await registry.createAgent(alice, { name: 'scout', labels: { team: 'red' } });
+    for (let reads = 0; reads < 2; reads += 1) {
+      const agent = await registry.getAgent(alice, agent_id);
+      expect(agent).toMatchObject({ labels: { team: 'red' }, spec: { memory_mb: 512 } });
+      agent.labels['team'] = 'spoilt';
+      agent.spec.memory_mb = 0;
+    }
+  });
+
   it('race for a state: one wins, and the index has one entry', async () => {
     const { registry } = await open(options);
     const { agent_id, version } = await agentIn('running');

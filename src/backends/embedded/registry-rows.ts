@@ -1,9 +1,11 @@
 /** The rows of the registry: reading an agent whole, and writing it with every index entry that follows from it. */
 import { StoaError, messageOf } from '../../errors.js';
+import type { WriteOperation } from '../../kernel/engine.js';
+import { kernelFamilies } from '../../kernel/families.js';
 import type { Reader, Transaction } from '../../kernel/transaction.js';
 import { decodeAgent, decodeSession, encodeAgent, encodeSession } from '../../registry/codec.js';
 import { idBytes, sessionBytes } from '../../registry/ids.js';
-import { agentCountKey, agentKey, labelKey, nameKey, sessionByAgentKey, sessionByStatusKey, sessionCountKey, statusKey } from '../../registry/keys.js';
+import { agentCountKey, agentKey, countKinds, labelKey, nameKey, sessionByAgentKey, sessionByStatusKey, sessionCountKey, statusKey, userKeyBytes } from '../../registry/keys.js';
 import { type AgentMeta, type Lease, type SessionRecord, type SessionStatus, type StoredAgent, sessionStatusOf, stateOf } from '../../registry/model.js';
 import { registryFamilies as families } from './registry-families.js';
 
@@ -41,6 +43,24 @@ export function readAgent(reader: Reader, user: Buffer, agent: Buffer): StoredAg
     lease: readLease(reader, agent),
     activeSessions: readCount(reader, sessionCountKey(agent)),
   };
+}
+
+/** The agent that is found through a row or read from it, or undefined for any other row. */
+export function agentIdOfRow({ family, key }: WriteOperation): string | undefined {
+  switch (family) {
+    case families.agents:
+      return key.toString('hex', userKeyBytes);
+    case families.agentsById:
+    case families.agentMeta:
+    case families.leases:
+      return key.toString('hex');
+    case families.counts:
+      return key[0] === countKinds.activeSessionsOfAgent ? key.toString('hex', 1) : undefined;
+    case kernelFamilies.directory:
+      return key.toString();
+    default:
+      return undefined;
+  }
 }
 
 /** The agent with this id, or undefined where there is none or (with a user) where it is somebody else's. */

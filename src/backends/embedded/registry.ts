@@ -3,6 +3,7 @@ import { userKey } from '../../identity/user-key.js';
 import { prefixRange } from '../../kernel/engine.js';
 import type { Kernel } from '../../kernel/kernel.js';
 import type { Idempotency } from '../../kernel/once.js';
+import { RowCache } from '../../kernel/row-cache.js';
 import type { Store } from '../../kernel/store.js';
 import type { Transaction } from '../../kernel/transaction.js';
 import type { AgentChange } from '../../registry/changes.js';
@@ -17,7 +18,7 @@ import { registryFamilies as families } from './registry-families.js';
 import { LeaseVerbs, type PresenceLostHook, leaseTimer } from './registry-leases.js';
 import { identityTaken, linkDirectoryId, linkIdentity, linkedAgent, unlinkIdentity } from './registry-links.js';
 import { matches, matchingAgents, mergedPage } from './registry-lists.js';
-import { findAgent, readAgent, readCount, readSession } from './registry-rows.js';
+import { agentIdOfRow, findAgent, readAgent, readCount, readSession } from './registry-rows.js';
 import { SessionVerbs, sessionExists, sessionNotFound } from './registry-sessions.js';
 import { UserVerbs, keyOfUser } from './registry-users.js';
 
@@ -59,9 +60,12 @@ export class EmbeddedRegistry implements RegistryPort {
   readonly verbs: RegistryVerbs;
   readonly #kernel: Kernel;
   readonly #clock = new NanosecondClock();
+  /** By id. An agent is four rows, and most agents are asked for far more often than they change. */
+  readonly #agents: RowCache<StoredAgent>;
 
   constructor(kernel: Kernel, options: EmbeddedRegistryOptions = {}) {
     this.#kernel = kernel;
+    this.#agents = new RowCache(kernel.stores, kernel.limits.agentsCachedMax, agentIdOfRow);
     this.verbs = new RegistryVerbs(kernel);
     this.verbs.leases.onPresenceLost.push(...(options.onPresenceLost ?? []));
   }
@@ -90,8 +94,13 @@ export class EmbeddedRegistry implements RegistryPort {
   }
 
   async getAgent(scope: UserScope, agentId: string): Promise<StoredAgent | undefined> {
+    const known = this.#agents.get(agentId);
+    // Of another user, or of this one under another spelling: the rows decide.
+    if (known !== undefined && (scope === null || scope === known.meta.user)) return known;
     const place = this.#place(scope, agentId);
-    return place === undefined ? undefined : findAgent(place.store, place.user, agentId);
+    const found = place === undefined ? undefined : findAgent(place.store, place.user, agentId);
+    if (found !== undefined) this.#agents.set(agentId, found);
+    return found;
   }
 
   async listAgents(scope: UserScope, filter: AgentFilter, page: KeyedPageRequest): Promise<KeyedPage<StoredAgent>> {

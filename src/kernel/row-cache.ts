@@ -1,0 +1,38 @@
+/** What was made of durable rows lately, dropped as soon as a commit writes one of them. */
+import type { WriteOperation } from './engine.js';
+import type { Store } from './store.js';
+
+/**
+ * Fill it from plain reads only: those see what is durable, and so does the cache, because a commit
+ * empties its places before anybody hears that it is done.
+ *
+ * What comes out is shared by all who ask: nobody may change it.
+ */
+export class RowCache<T> {
+  readonly #entries = new Map<string, T>();
+  readonly #sizeMax: number;
+
+  /** `nameOf` says under which name a row is remembered here; undefined for rows that are of no importance. */
+  constructor(stores: readonly Store[], sizeMax: number, nameOf: (operation: WriteOperation) => string | undefined) {
+    this.#sizeMax = sizeMax;
+    for (const store of stores) store.onWritten((operations) => this.#forget(operations, nameOf));
+  }
+
+  get(name: string): T | undefined {
+    return this.#entries.get(name);
+  }
+
+  /** Remembers a value. A full cache starts anew, which costs each name one more read. */
+  set(name: string, value: T): void {
+    if (this.#entries.size >= this.#sizeMax) this.#entries.clear();
+    this.#entries.set(name, value);
+  }
+
+  #forget(operations: readonly WriteOperation[], nameOf: (operation: WriteOperation) => string | undefined): void {
+    if (this.#entries.size === 0) return;
+    for (const operation of operations) {
+      const name = nameOf(operation);
+      if (name !== undefined) this.#entries.delete(name);
+    }
+  }
+}
