@@ -116,6 +116,7 @@ export function createApp(stoa: Stoa, options: AppOptions = {}): FastifyInstance
   // Assigned by the pipeline before any handler runs.
   app.decorateRequest('rawBody');
   app.decorateRequest('startedMs', 0);
+  app.decorateRequest('matchedPath', undefined);
 
   const groupOf = (request: FastifyRequest): RouteGroup | undefined => {
     const { config } = request.routeOptions;

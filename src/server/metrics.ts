@@ -2,6 +2,7 @@
 import { Counter, Gauge, Histogram, Registry } from 'prom-client';
 import type { Stoa } from '../index.js';
 import type { GroupFacts } from '../kernel/store.js';
+import { DurationHistogram } from './duration-histogram.js';
 import type { EventStreams } from './event-stream.js';
 
 const secondsBuckets = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10];
@@ -16,15 +17,15 @@ export class Metrics {
   readonly #requests: Counter<'method' | 'route' | 'status'>;
   /** The same under the name that AICQ's dashboards look for. */
   readonly #aicqRequests: Counter<'method' | 'route' | 'status'>;
-  readonly #requestSeconds: Histogram;
+  readonly #requestSeconds: DurationHistogram;
   /** Requests since the last scrape, added up here because a labelled counter costs as much as a small request. */
-  readonly #pending = new Map<string, Map<number, Pending>>();
+  readonly #pending = new Map<string, Map<string, Map<number, Pending>>>();
 
   constructor(stoa: Stoa, streams: EventStreams) {
     const registers = [this.registry];
     this.#requests = new Counter({ name: 'stoa_http_requests_total', help: 'Requests answered.', labelNames: ['method', 'route', 'status'], registers, collect: () => this.#addPending() });
     this.#aicqRequests = new Counter({ name: 'aicq_http_requests_total', help: 'Requests answered.', labelNames: ['method', 'route', 'status'], registers });
-    this.#requestSeconds = new Histogram({ name: 'stoa_http_request_seconds', help: 'Time from the headers of a request until its answer was handed to the socket.', buckets: secondsBuckets, registers });
+    this.#requestSeconds = new DurationHistogram({ name: 'stoa_http_request_seconds', help: 'Time from the headers of a request until its answer was handed to the socket.', buckets: secondsBuckets, registers });
     gauge(registers, 'stoa_streams_open', 'Event streams that are open.', () => streams.count);
     this.#measureKernel(stoa);
     this.#measureMessaging(stoa);
@@ -32,28 +33,23 @@ export class Metrics {
 
   /** One request was answered. `route` is the pattern, never the path. */
   answered(method: string, route: string, status: number, ms: number): void {
-    const byStatus = this.#pending.get(method + route) ?? this.#counting(method + route);
+    // Level by level: a joined name would have to be made and hashed anew for each request.
+    const byMethod = within(this.#pending, route);
+    const byStatus = within(byMethod, method);
     const found = byStatus.get(status);
     if (found === undefined) byStatus.set(status, { labels: { method, route, status: String(status) }, count: 1 });
     else found.count += 1;
-    this.#requestSeconds.observe(ms / 1_000);
-  }
-
-  #counting(key: string): Map<number, Pending> {
-    const byStatus = new Map<number, Pending>();
-    this.#pending.set(key, byStatus);
-    return byStatus;
+    this.#requestSeconds.add(ms / 1_000);
   }
 
   #addPending(): void {
-    for (const byStatus of this.#pending.values()) {
-      for (const entry of byStatus.values()) {
-        if (entry.count > 0) {
-          this.#requests.inc(entry.labels, entry.count);
-          this.#aicqRequests.inc(entry.labels, entry.count);
-        }
-        entry.count = 0;
+    const entries = Array.from(this.#pending.values(), (byMethod) => Array.from(byMethod.values(), (byStatus) => [...byStatus.values()]));
+    for (const entry of entries.flat(2)) {
+      if (entry.count > 0) {
+        this.#requests.inc(entry.labels, entry.count);
+        this.#aicqRequests.inc(entry.labels, entry.count);
       }
+      entry.count = 0;
     }
   }
 
@@ -105,4 +101,14 @@ export class Metrics {
 
 function gauge(registers: Registry[], name: string, help: string, read: () => number): void {
   const metric: Gauge = new Gauge({ name, help, registers, collect: (): void => metric.set(read()) });
+}
+
+/** The map under a name, made where there is none yet. */
+function within<Key, Value>(maps: Map<string, Map<Key, Value>>, name: string): Map<Key, Value> {
+  let found = maps.get(name);
+  if (found === undefined) {
+    found = new Map();
+    maps.set(name, found);
+  }
+  return found;
 }

@@ -35,6 +35,8 @@ declare module 'fastify' {
     /** The bytes of the body as they arrived. */
     rawBody: Buffer;
     startedMs: number;
+    /** The path of the route, with its parameters in braces; undefined where no route was found. */
+    matchedPath: string | undefined;
   }
   interface FastifyContextConfig {
     route?: Route;
@@ -47,23 +49,25 @@ const jsonTypes: readonly string[] = ['application/json'];
 const jsonContentType = 'application/json; charset=utf-8';
 
 export function addRoute(app: FastifyInstance, route: Route, group: RouteGroup, services: PipelineServices): void {
+  const late = (group.authenticators ?? services.authenticators).filter(({ needs }) => needs === 'body');
   const steps = [group.onRequest, guard(route, services), authentication(route, group, services)].filter((step) => step !== undefined);
   app.route({
     method: route.method,
     url: route.path.replaceAll(/\{(\w+)\}/g, ':$1'),
     bodyLimit: services.stoa.limits[route.bodyLimit ?? 'bodyBytesMax'],
     config: { route, group },
-    onRequest: beforeBody(steps, services),
-    handler: (request, reply) => handle(route, group, services, request, reply),
+    onRequest: beforeBody(route, steps, services),
+    handler: (request, reply) => handle(route, isForAnyoneAlone(route) ? [] : late, services, request, reply),
   });
 }
 
 type Step = (request: FastifyRequest, reply: FastifyReply) => void | Promise<void>;
 
 /** All steps as one hook, which costs no promise while they are synchronous: Fastify waits for a promise or for `done`. */
-function beforeBody(steps: readonly Step[], services: PipelineServices) {
+function beforeBody(route: Route, steps: readonly Step[], services: PipelineServices) {
   return (request: FastifyRequest, reply: FastifyReply, done: (error?: Error) => void): void | Promise<void> => {
     request.startedMs = performance.now();
+    request.matchedPath = route.path;
     try {
       refuseWhileStopping(services);
       for (let index = 0; index < steps.length; index += 1) {
@@ -132,11 +136,12 @@ function admit(route: Route, { rateLimit, lastSeen }: PipelineServices, request:
   if (route.writes && !caller.scopes.write) throw new StoaError('forbidden', 'The token can only read.', { fix: 'Use a token with the scope "write".' });
 }
 
-async function handle(route: Route, group: RouteGroup, services: PipelineServices, request: FastifyRequest, reply: FastifyReply): Promise<unknown> {
+/** `late` are the authenticators that had to wait for the body. */
+async function handle(route: Route, late: readonly Authenticator[], services: PipelineServices, request: FastifyRequest, reply: FastifyReply): Promise<unknown> {
   const rawBody = request.body instanceof Buffer ? request.body : noBody;
   request.rawBody = rawBody;
-  const late = (group.authenticators ?? services.authenticators).find((each) => each.needs === 'body' && each.claims(request));
-  if (late !== undefined && request.caller === null && !isForAnyoneAlone(route)) await prove(late, route, services, request, reply);
+  const waiting = request.caller === null ? late.find((each) => each.claims(request)) : undefined;
+  if (waiting !== undefined) await prove(waiting, route, services, request, reply);
   const context = contextOf(route, services, request, reply, rawBody);
   // A stream writes its own head, from the headers that are set by then.
   if (route.streams === true) services.writer.stamp(request, reply);
@@ -154,7 +159,7 @@ function contextOf(route: Route, services: PipelineServices, request: FastifyReq
   const { limits } = services.stoa;
   const errors: FieldError[] = [];
   const params = checked(route.params, request.params, 'path', errors);
-  const query = checked(route.query ?? emptyQuery, request.query, 'query', errors);
+  const query = route.query === undefined && !request.url.includes('?') ? undefined : checked(route.query ?? emptyQuery, request.query, 'query', errors);
   const headers = checked(route.headers, request.headers, 'header', errors);
   const body = route.consumes === null ? undefined : checkedBody(route, request, rawBody, limits.jsonDepthMax, errors);
   if (errors.length > 0) throw invalidFields(errors);
