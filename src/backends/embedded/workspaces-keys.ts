@@ -70,6 +70,10 @@ export function readyRank(task: Task): string {
   return `${urgency}-${Date.parse(task.created_at).toString(16).padStart(12, '0')}`;
 }
 
+export function readyKey(task: Task, projectId: string): string {
+  return indexKey('task', 'ready', projectId, readyRank(task), task.id);
+}
+
 // The index entries that a record has, as things stand: what is written, and what the doctor expects.
 
 export function workspaceIndexes(workspace: Workspace): string[] {
@@ -111,7 +115,7 @@ export interface TaskPlace {
 export function taskIndexes(task: Task, { projectId, ownerId, ready }: TaskPlace): string[] {
   const { id, session_id: session, status } = task;
   const keys = [indexKey('task', 'session', session, id), indexKey('task', 'status', session, status, id)];
-  if (ready) keys.push(indexKey('task', 'ready', projectId, readyRank(task), id));
+  if (ready) keys.push(readyKey(task, projectId));
   if (status === 'running' && task.claimed_by !== null) keys.push(indexKey('task', 'claimed', ownerId, indexedText(task.claimed_by), id));
   return keys;
 }

@@ -13,11 +13,12 @@ import * as rules from '../../workspaces/tasks.js';
 import { checkVersion, notFound } from '../../workspaces/workspaces.js';
 import type { BulkWork } from './workspaces-bulk.js';
 import { settleDependants } from './workspaces-dependants.js';
-import { buckets, indexPrefix, indexedText } from './workspaces-keys.js';
+import { buckets, indexPrefix, indexedText, readyKey } from './workspaces-keys.js';
+import type { ReadyHeads } from './workspaces-ready-heads.js';
 import { dropIndex, readLease, readRecord, rewriteSession, writeLease } from './workspaces-rows.js';
 import { wakeSession } from './workspaces-sessions.js';
 import { addTask, changeHeld, leaseTimer, readHeld, removeTask, storeLease } from './workspaces-task-rows.js';
-import { type SessionPath, type TaskPath, countOpenTasks, findProject, findSession, findTask, sessionPath } from './workspaces-tree.js';
+import { type ProjectPath, type SessionPath, type TaskPath, countOpenTasks, findProject, findSession, findTask, sessionPath } from './workspaces-tree.js';
 
 /** `again`: nothing was given yet, but there may be more behind what was cleared away. */
 export type ClaimOutcome = Claim | 'none' | 'again';
@@ -25,6 +26,7 @@ export type ClaimOutcome = Claim | 'none' | 'again';
 export interface TaskVerbsOptions {
   limits: Limits;
   waiters: ReadyWaiters;
+  heads: ReadyHeads;
   bulk: BulkWork;
   outages: () => readonly Outage[];
 }
@@ -32,12 +34,14 @@ export interface TaskVerbsOptions {
 export class TaskVerbs {
   readonly #limits: Limits;
   readonly #waiters: ReadyWaiters;
+  readonly #heads: ReadyHeads;
   readonly #bulk: BulkWork;
   readonly #outages: () => readonly Outage[];
 
   constructor(options: TaskVerbsOptions) {
     this.#limits = options.limits;
     this.#waiters = options.waiters;
+    this.#heads = options.heads;
     this.#bulk = options.bulk;
     this.#outages = options.outages;
   }
@@ -48,10 +52,10 @@ export class TaskVerbs {
     const task = rules.newTask(id, sessionId, input, this.#limits, tx.nowMs);
     for (const dependency of task.depends_on) this.#checkDependency(tx, path, dependency);
     const ready = addTask(tx, task, homeOf(path));
-    countOpenTasks(tx, { project: path.project, sessionId }, 1);
+    countOpenTasks(tx, { ...path, sessionId }, 1);
     this.#showActivity(tx, path);
     announce(tx, 'created', task, path);
-    if (ready) this.#waiters.wake(path.project.id);
+    if (ready) this.#becameReady(task, path.project.id);
     return task;
   }
 
@@ -61,6 +65,7 @@ export class TaskVerbs {
     const before = readHeld(tx, path.task);
     const task = rules.changeTask(path.task, patch, tx.nowMs);
     changeHeld(tx, before, { task, lease: before.lease }, homeOf(path));
+    this.#heads.added(path.project.id, readyKey(task, path.project.id));
     announce(tx, 'updated', task, path);
     return task;
   }
@@ -69,17 +74,26 @@ export class TaskVerbs {
     const path = findTask(tx, owner, id);
     checkVersion(path.task, ifVersion);
     removeTask(tx, path.task, homeOf(path));
-    if (isOpen(path.task.status)) countOpenTasks(tx, { project: path.project, sessionId: path.session.id }, -1);
+    if (isOpen(path.task.status)) countOpenTasks(tx, { ...path, sessionId: path.session.id }, -1);
     if (path.task.status !== 'completed') this.#settle(tx, id, 'never');
     announce(tx, 'deleted', path.task, path);
   }
 
   /** The first ready task of the project goes to the holder. The cost does not grow with what waits. */
   claim(tx: Transaction, owner: Owner, projectId: string, holder: string, leaseSeconds: number): ClaimOutcome {
-    const { project, workspace } = findProject(tx, owner, projectId);
+    const path = findProject(tx, owner, projectId);
+    const after = this.#heads.after(projectId, tx.nowMs);
+    const outcome = after === undefined ? 'none' : this.#claimAfter(tx, path, holder, leaseSeconds, after);
+    // Nothing behind the head that is believed in: only a look from the beginning tells that there is nothing at all.
+    return outcome === 'none' ? this.#claimAfter(tx, path, holder, leaseSeconds, undefined) : outcome;
+  }
+
+  #claimAfter(tx: Transaction, { project, workspace }: ProjectPath, holder: string, leaseSeconds: number, after: string | undefined): ClaimOutcome {
     const rowsMax = this.#limits.workspaceStepRowsMax;
+    const { gte, lt } = prefixRange(indexPrefix('task', 'ready', project.id));
+    const start = after === undefined ? { ...(gte !== undefined && { gte }) } : { gt: Buffer.from(after) };
     let seen = 0;
-    for (const { key, value } of tx.range(buckets.indexes, { ...prefixRange(indexPrefix('task', 'ready', projectId)), limit: rowsMax })) {
+    for (const { key, value } of tx.range(buckets.indexes, { ...start, ...(lt !== undefined && { lt }), limit: rowsMax })) {
       seen += 1;
       const task = readRecord(tx, 'task', value.toString());
       const session = task === undefined ? undefined : readRecord(tx, 'session', task.session_id);
@@ -88,6 +102,7 @@ export class TaskVerbs {
         dropIndex(tx, key.toString());
         continue;
       }
+      this.#heads.taken(project.id, key.toString(), after === undefined, tx.nowMs);
       return this.#give(tx, { workspace, project, session, task }, holder, leaseSeconds);
     }
     return seen === rowsMax ? 'again' : 'none';
@@ -166,19 +181,24 @@ export class TaskVerbs {
     if (after === undefined) return before.task;
     const { task } = after;
     changeHeld(tx, before, after, homeOf(path));
-    if (!isOpen(task.status)) countOpenTasks(tx, { project: path.project, sessionId: path.session.id }, -1);
+    if (!isOpen(task.status)) countOpenTasks(tx, { ...path, sessionId: path.session.id }, -1);
     if (task.status === 'completed' || task.status === 'failed') rewriteSession(tx, afterTask(path.session, task, tx.nowMs));
     const facts: Record<string, string> = { from: before.task.status };
     if (before.task.claimed_by !== null) facts.holder = before.task.claimed_by;
     announce(tx, task.status === 'pending' ? 'returned' : task.status, task, path, facts);
-    if (task.status === 'pending') this.#waiters.wake(path.project.id);
+    if (task.status === 'pending') this.#becameReady(task, path.project.id);
     if (task.status === 'completed') this.#settle(tx, task.id, 'completed');
     if (rules.endsWithoutResult(task)) this.#settle(tx, task.id, 'never');
     return task;
   }
 
+  #becameReady(task: Task, projectId: string): void {
+    this.#heads.added(projectId, readyKey(task, projectId));
+    this.#waiters.wake(projectId);
+  }
+
   #settle(tx: Transaction, taskId: string, outcome: 'completed' | 'never'): void {
-    settleDependants(tx, { waiters: this.#waiters, bulk: this.#bulk, rowsMax: this.#limits.workspaceStepRowsMax }, taskId, outcome);
+    settleDependants(tx, { waiters: this.#waiters, heads: this.#heads, bulk: this.#bulk, rowsMax: this.#limits.workspaceStepRowsMax }, taskId, outcome);
   }
 
   #checkDependency(tx: Transaction, path: SessionPath, id: string): void {

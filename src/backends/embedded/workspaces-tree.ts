@@ -56,20 +56,22 @@ export function sessionPath(reader: Reader, id: string): SessionPath | undefined
   return session === undefined || project === undefined || workspace === undefined ? undefined : { session, project, workspace };
 }
 
-/** Counts a change of open tasks in the session, the project, and the workspace while the project is live. */
-export function countOpenTasks(tx: Transaction, path: { project: Project; sessionId: string }, difference: number): void {
+/** Counts a change of open tasks in the session, the project, and the workspace while the project is live. `workspace` is as it stands now. */
+export function countOpenTasks(tx: Transaction, path: ProjectPath & { sessionId: string }, difference: number): void {
   if (difference === 0) return;
   addOpenTasks(tx, 'session', path.sessionId, difference);
   addOpenTasks(tx, 'project', path.project.id, difference);
-  if (path.project.deleted_at === null) countActiveTasks(tx, path.project.workspace_id, difference);
+  if (path.project.deleted_at === null) writeActiveTasks(tx, path.workspace, difference);
 }
 
 /** Derived: it changes neither the version nor updated_at. */
 export function countActiveTasks(tx: Transaction, workspaceId: string, difference: number): void {
-  if (difference === 0) return;
-  const workspace = readRecord(tx, 'workspace', workspaceId);
-  if (workspace === undefined) return;
-  tx.put(buckets.workspaces, recordKey('workspace', workspaceId), encodeJson({ ...workspace, active_tasks: workspace.active_tasks + difference }));
+  const workspace = difference === 0 ? undefined : readRecord(tx, 'workspace', workspaceId);
+  if (workspace !== undefined) writeActiveTasks(tx, workspace, difference);
+}
+
+function writeActiveTasks(tx: Transaction, workspace: Workspace, difference: number): void {
+  tx.put(buckets.workspaces, recordKey('workspace', workspace.id), encodeJson({ ...workspace, active_tasks: workspace.active_tasks + difference }));
 }
 
 function isOwner(owner: Owner, workspace: Workspace): boolean {
