@@ -14,6 +14,7 @@ import type { Bench, Row } from './frame.js';
 /** Loaded one by one, so that a bench pays nothing for the others. */
 const benches: Record<string, () => Promise<Bench>> = {
   datastore: async () => (await import('./datastore.js')).datastoreBench,
+  'datastore-http': async () => (await import('./datastore-http.js')).datastoreHttpBench,
   'datastore-postgres': async () => (await import('./datastore-postgres.js')).datastorePostgresBench,
   kernel: async () => (await import('./kernel.js')).kernelBench,
   messaging: async () => (await import('./messaging.js')).messagingBench,
