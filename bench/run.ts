@@ -16,6 +16,7 @@ const benches: Record<string, () => Promise<Bench>> = {
   datastore: async () => (await import('./datastore.js')).datastoreBench,
   'datastore-http': async () => (await import('./datastore-http.js')).datastoreHttpBench,
   'datastore-postgres': async () => (await import('./datastore-postgres.js')).datastorePostgresBench,
+  http: async () => (await import('./http.js')).httpBench,
   kernel: async () => (await import('./kernel.js')).kernelBench,
   messaging: async () => (await import('./messaging.js')).messagingBench,
   registry: async () => (await import('./registry.js')).registryBench,
