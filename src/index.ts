@@ -7,6 +7,10 @@ import { embeddedFamilies } from './backends/embedded/families.js';
 import { openMessagingBackend } from './backends/open-messaging.js';
 import { EmbeddedMessaging } from './backends/embedded/messaging.js';
 import { EmbeddedRegistry } from './backends/embedded/registry.js';
+import { messagingRecords } from './backends/embedded/transfer-messaging.js';
+import { erased } from './backends/embedded/transfer-records.js';
+import { registryRecords } from './backends/embedded/transfer-registry.js';
+import { workspacesRecords } from './backends/embedded/transfer-workspaces.js';
 import { UserVerbs } from './backends/embedded/registry-users.js';
 import { EmbeddedWorkspaces, openEmbeddedWorkspaces } from './backends/embedded/workspaces.js';
 import type { PostgresWorkspaces } from './backends/postgres/workspaces.js';
@@ -29,6 +33,8 @@ import { type Limits, limitsWith } from './limits.js';
 import { MessagingService, type MessagingSettings } from './messaging/service.js';
 import { RegistryService } from './registry/service.js';
 import { type Secrets, openSecrets } from './secrets/secrets.js';
+import { DocumentRecords } from './transfer/documents.js';
+import { TransferService } from './transfer/service.js';
 import { WorkspacesService } from './workspaces/service.js';
 
 export { StoaError } from './errors.js';
@@ -73,6 +79,8 @@ export interface Stoa {
   readonly secrets: Secrets;
   readonly changes: ChangesService;
   readonly commit: CommitService;
+  /** Export and import of everything, for the operator. */
+  readonly transfer: TransferService;
   /** The operator's own token, as it is in `operator.token`. */
   readonly operatorToken: string;
   /** False: acknowledged writes may be lost with the machine. */
@@ -128,6 +136,7 @@ export async function openStoa(options: StoaOptions): Promise<Stoa> {
     secrets.addHolder({ name: 'messaging', reseal: () => messaging.port.resealKept((sealed, owner) => secrets.sealer.reseal(sealed, owner)) });
     const changes = new ChangesService(kernel.feed, limits);
     const commit = openCommit(kernel, data, workspaces, messaging, secrets);
+    const transfer = openTransfer(kernel, registryPort, data, workspaces, messaging, secrets);
     const backups = options.backups && new BackupScheduler(kernel, options.backups, { onBackup: () => undefined, onError });
     kernel.start();
     backups?.start();
@@ -144,6 +153,7 @@ export async function openStoa(options: StoaOptions): Promise<Stoa> {
       secrets,
       changes,
       commit,
+      transfer,
       operatorToken,
       syncWrites: options.storeConfig?.sync_writes !== false,
       onError,
@@ -237,4 +247,17 @@ function openCommit(kernel: Kernel, data: DataService, workspaces: WorkspacesSer
     messaging: messaging.port instanceof EmbeddedMessaging ? { ...messaging.over(messaging.port.over(joint.kernel)), signatures: messaging.signatures } : null,
   };
   return new CommitService({ port: new EmbeddedCommit(joint, services), limits, position: () => feed.position });
+}
+
+/** Every kind of record that lies in this directory, and documents wherever they are. */
+function openTransfer(kernel: Kernel, registry: EmbeddedRegistry, data: DataService, workspaces: WorkspacesService, messaging: MessagingService, { sealer }: Secrets): TransferService {
+  const { users } = registry.verbs;
+  const { limits } = kernel;
+  const stores = new Map([...registryRecords(kernel, registry), ['data.document', erased(new DocumentRecords(data, limits))] as const]);
+  if (workspaces.port instanceof EmbeddedWorkspaces) {
+    const { waiters } = workspaces.port;
+    for (const [type, store] of workspacesRecords(kernel, { sealer, waiters, onOwner: (tx, user) => void users.ensure(tx, user) })) stores.set(type, store);
+  }
+  if (messaging.port instanceof EmbeddedMessaging) for (const [type, store] of messagingRecords(kernel)) stores.set(type, store);
+  return new TransferService({ stores, storeId: kernel.manifest.id, limits, nowMs: () => kernel.nowMs(), flush: () => data.tracker.flush() });
 }

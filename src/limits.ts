@@ -160,6 +160,11 @@ export const limitDefinitions = {
   claimsWaitingMax: { default: 10_000, about: 'Claims that may wait at one time.' },
   workspaceStepRowsMax: { default: 500, about: 'Rows that a cascade, purge or re-keying handles in one transaction.' },
 
+  // Export and import
+  importStepRecordsMax: { default: 200, about: 'Records that an import writes in one transaction.' },
+  importStepBytesMax: { default: 1024 * 1024, about: 'Bytes of lines that an import writes in one transaction; one longer line goes alone.' },
+  importFindingsMax: { default: 100, about: 'Bad lines, and conflicts, that the report of an import lists; all are counted.' },
+
   // MCP
   mcpKeysMax: { default: 100, about: 'Keys that one recall reads.' },
   mcpRoomsScannedMax: { default: 1_000, about: 'Most recently active rooms among which a name is looked up.' },

@@ -1,4 +1,4 @@
-/** `stoa backup …` and `stoa restore`: words, options and examples. */
+/** `stoa backup …`, `stoa restore`, `stoa export` and `stoa import`: words, options and examples. */
 import type { CommandDefinition } from './definition.js';
 
 const commands = () => import('./commands/backup.js');
@@ -42,5 +42,24 @@ export const backupCommands: readonly CommandDefinition[] = [
     ],
     examples: ['stoa restore /var/backups/stoa --data ./restored', 'stoa restore /var/backups/stoa --data ./restored --to 2026-01-31T12:00:00Z', 'stoa restore /var/backups/stoa --data ./restored --to 4711'],
     action: async () => (await import('./commands/restore.js')).restore,
+  },
+  {
+    usage: 'export [file]',
+    about: 'Everything as lines of JSON, into a file or to standard output; with --user only that user',
+    options: [['--domains <domains>', 'registry, data, workspaces, messaging, separated by commas; all unless given'], ['--with-secrets', 'Secrets too, as plain text']],
+    examples: ['stoa export everything.ndjson', 'stoa export --user ada --domains data,registry | gzip > ada.ndjson.gz'],
+    action: async () => (await import('./commands/transfer.js')).exportAll,
+  },
+  {
+    usage: 'import <file>',
+    about: 'Lines of an export into this store; - reads standard input. All lines are checked before one is written',
+    options: [
+      ['--dry-run', 'Only tell what would happen, with every conflict'],
+      ['--ids <how>', 'keep (the default), or map: new ids, the same ones for the same file'],
+      ['--on-conflict <what>', 'fail (the default), skip or replace'],
+      ['--keep-going', 'Leave bad lines out, and take a file that was cut off'],
+    ],
+    examples: ['stoa import everything.ndjson --dry-run', 'stoa import everything.ndjson --on-conflict skip', 'stoa import ada.ndjson --ids map'],
+    action: async () => (await import('./commands/transfer.js')).importAll,
   },
 ];

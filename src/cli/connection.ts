@@ -1,6 +1,7 @@
 /** How a command reaches the data: through the running server, or through the same routes in this process. */
 import { readFile } from 'node:fs/promises';
 import { join, resolve } from 'node:path';
+import type { Readable } from 'node:stream';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Config } from '../config.js';
 import { type ErrorCode, StoaError, errorKinds, messageOf } from '../errors.js';
@@ -11,6 +12,8 @@ export interface CallOptions {
   query?: Readonly<Record<string, string | number | boolean | undefined>>;
   body?: unknown;
   headers?: Readonly<Record<string, string>>;
+  /** Sent instead of a body, as it is read; only to a running server. */
+  stream?: Readable;
 }
 
 export interface Connection {
@@ -20,6 +23,8 @@ export interface Connection {
   readonly stoa: Stoa | undefined;
   /** Sends one request; a refusal is thrown as the same error that the server had. */
   call<Body>(method: string, path: string, options?: CallOptions): Promise<Body>;
+  /** The bytes of an answer as they come. */
+  download(path: string, options: CallOptions): Promise<AsyncIterable<Uint8Array>>;
   /** Reads server-sent events until the signal ends it. */
   stream(path: string, options: CallOptions, signal: AbortSignal): AsyncIterable<ServerEvent>;
   close(): Promise<void>;
@@ -95,12 +100,13 @@ function remote(url: string, identity: Readonly<Record<string, string>>): Connec
     throw new StoaError('invalid_request', `"${url}" is not the URL of a server.`, { fix: 'It looks like http://127.0.0.1:7862.' });
   }
   const base = url.replace(/\/+$/, '');
-  const send = async (method: string, path: string, { query, body, headers }: CallOptions, signal?: AbortSignal): Promise<Response> => {
+  const send = async (method: string, path: string, { query, body, headers, stream }: CallOptions, signal?: AbortSignal): Promise<Response> => {
     try {
       return await fetch(base + pathWith(path, query), {
         method,
         headers: { ...identity, ...(body !== undefined && { 'content-type': 'application/json' }), ...headers },
         ...(body !== undefined && { body: JSON.stringify(body) }),
+        ...(stream !== undefined && { body: stream, duplex: 'half' as const }),
         ...(signal && { signal }),
       });
     } catch (error) {
@@ -120,6 +126,11 @@ function remote(url: string, identity: Readonly<Record<string, string>>): Connec
       const answer = await send('GET', path, { ...options, headers: { ...options.headers, accept: 'text/event-stream' } }, signal);
       if (!answer.ok || answer.body === null) answerOf(answer.status, await answer.text());
       else yield* readEvents(answer.body);
+    },
+    download: async (path, options) => {
+      const answer = await send('GET', path, options);
+      if (!answer.ok || answer.body === null) return answerOf(answer.status, await answer.text());
+      return answer.body;
     },
     close: async () => undefined,
   };
@@ -152,6 +163,10 @@ async function local(config: Config, token: string | undefined, identity: Readon
     stream: async function* (path, options, signal) {
       const url = await app.listen({ host: '127.0.0.1', port: 0 });
       yield* remote(url, headersOf(undefined, undefined)).stream(path, options, signal);
+    },
+    download: async (path, options) => {
+      const url = await app.listen({ host: '127.0.0.1', port: 0 });
+      return remote(url, headersOf(undefined, undefined)).download(path, options);
     },
     close: async () => {
       await app.close();

@@ -135,6 +135,11 @@ export function createApp(stoa: Stoa, options: AppOptions = {}): FastifyInstance
   // Bodies stay bytes until the route is known: signatures and idempotency are about the bytes.
   app.removeAllContentTypeParsers();
   app.addContentTypeParser('*', { parseAs: 'buffer' }, (_request, body, done) => done(null, body));
+  // Lines of JSON are longer than memory; only a route that reads them as a stream takes them.
+  app.addContentTypeParser('application/x-ndjson', (request, payload, done) => {
+    if (request.routeOptions.config.route?.streamsBody === true) done(null, payload);
+    else done(new StoaError('unsupported_media_type', 'Lines of JSON are not read here.', { fix: 'Send application/json.' }));
+  });
   const connections = new Set<Socket>();
   app.server.on('connection', (socket: Socket) => {
     connections.add(socket);

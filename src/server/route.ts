@@ -100,6 +100,8 @@ interface RouteFacts {
   bodyLimit?: LimitName;
   /** The content types that the body may have: `application/json` unless given. `null` takes the body unparsed, of any type. */
   consumes?: readonly string[] | null;
+  /** Its body is lines of JSON, of any length: `request.body` is a stream of the bytes. Goes with `consumes: null`. */
+  streamsBody?: boolean;
   /** Left out of the OpenAPI document (pages, assets). */
   hidden?: boolean;
 }

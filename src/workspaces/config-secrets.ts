@@ -54,6 +54,28 @@ export function keepMasked(next: JsonObject, stored: JsonObject): JsonObject {
   });
 }
 
+/** The config without its secrets, for an export that must not hold them. */
+export function withoutSecrets(config: JsonObject): JsonObject {
+  const kept = Object.entries(config).filter(([, value]) => !isSealed(value));
+  return Object.fromEntries(kept.map(([name, value]) => [name, stripped(value)]));
+}
+
+function stripped(value: JsonValue): JsonValue {
+  if (Array.isArray(value)) return value.filter((item) => !isSealed(item)).map(stripped);
+  return isObject(value) ? withoutSecrets(value) : value;
+}
+
+/** The secrets that are stored, put back where an export left them out. */
+export function withStoredSecrets(next: JsonObject, stored: JsonObject): JsonObject {
+  const merged: JsonObject = { ...next };
+  for (const [name, value] of Object.entries(stored)) {
+    const given = merged[name];
+    if (isSealed(value)) merged[name] = given ?? value;
+    else if (isObject(value) && isObject(given)) merged[name] = withStoredSecrets(given, value);
+  }
+  return merged;
+}
+
 /** Callers cannot hand in something that looks sealed. */
 export function checkNothingSealed(config: JsonObject): void {
   if (holdsSealedName(config)) throw new StoaError('invalid_request', `config: "${sealedName}" is a name that Stoa keeps for itself.`, { details: { field: 'config' } });

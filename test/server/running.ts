@@ -80,7 +80,7 @@ export class Running {
       ...(raw !== undefined ? { body: raw } : body === undefined ? {} : { body: JSON.stringify(body) }),
     });
     const text = await textOf(response);
-    const isJson = /json/.test(response.headers.get('content-type') ?? '');
+    const isJson = /[/+]json/.test(response.headers.get('content-type') ?? '');
     return { status: response.status, headers: response.headers, text, json: isJson && text.length > 0 ? JSON.parse(text) : undefined };
   }
 

@@ -68,6 +68,29 @@ export function postMessage(tx: Transaction, limits: Limits, input: NewMessage):
   return message;
 }
 
+/** Writes a message as an export had it; the room's own counters come with the room. */
+export function restoreMessage(tx: Transaction, limits: Limits, room: RoomRow, message: Message): void {
+  const roomKey = uuidBytes(room.id);
+  tx.put(families.messages, timedKey(roomKey, message.tsMs), encodeMessage(message));
+  if (message.rootId !== null) tx.put(families.threads, threadKey(roomKey, message.rootId, message.tsMs), nothing);
+  if (!room.isPrivate) for (const posting of postingsOf(message)) tx.put(families.words, posting, roomKey);
+  // The room's clock only goes forward.
+  if (room.lastTsMs < message.tsMs) tx.put(families.rooms, roomKey, encode({ ...room, lastTsMs: message.tsMs } satisfies RoomRow));
+  scheduleExpiry(tx, 'room', roomKey, message.tsMs + limits.messageRetentionSeconds * 1000);
+}
+
+/** Writes a room as an export had it, over what is there. */
+export function restoreRoom(tx: Transaction, room: RoomRow, keyHash: string | null | undefined): void {
+  const roomKey = uuidBytes(room.id);
+  const before = readRoom(tx, roomKey);
+  if (before !== undefined && !before.isPrivate) tx.delete(families.roomsByActivity, activityKey(before));
+  const lastTsMs = Math.max(room.lastTsMs, before?.lastTsMs ?? 0);
+  tx.put(families.rooms, roomKey, encode({ ...room, lastTsMs } satisfies RoomRow));
+  if (keyHash !== null && keyHash !== undefined) tx.put(families.roomKeys, roomKey, Buffer.from(keyHash));
+  if (!room.isPrivate) tx.put(families.roomsByActivity, activityKey(room), nothing);
+  if (before === undefined) countRoom(tx, room);
+}
+
 /** The room's counters, and its place among the active ones. */
 function moveRoom(tx: Transaction, room: RoomRow, roomKey: Buffer, tsMs: number): void {
   const next: RoomRow = { ...room, messageCount: room.messageCount + 1, lastActiveAtMs: tx.nowMs, lastTsMs: tsMs };

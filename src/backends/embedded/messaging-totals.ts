@@ -35,3 +35,9 @@ export function countMessage(tx: Transaction, room: Room): void {
   const top = room.isPrivate ? totals.top : rankRooms(totals.top, room);
   tx.put(families.totals, totalsKey, encode({ ...totals, messages: totals.messages + 1, lastActivityAtMs: room.lastActiveAtMs, top }));
 }
+
+/** A message that an import brought: its room has the counts of its own. */
+export function countImportedMessage(tx: Transaction): void {
+  const totals = readTotals(tx);
+  tx.put(families.totals, totalsKey, encode({ ...totals, messages: totals.messages + 1 }));
+}

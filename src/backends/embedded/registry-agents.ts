@@ -14,7 +14,7 @@ import { type AgentVerb, checkDeletable, verbPath } from '../../registry/transit
 import { registryFamilies as families } from './registry-families.js';
 import type { LeaseVerbs } from './registry-leases.js';
 import { removeLinks } from './registry-links.js';
-import { findAgent, readCount, readSession, removeAgent, removeSession, writeAgent, writeMeta } from './registry-rows.js';
+import { findAgent, readCount, readSession, removeAgent, removeSession, writeAgent, writeLease, writeMeta } from './registry-rows.js';
 import type { UserVerbs } from './registry-users.js';
 
 export const activityTimer = 'registry.activity';
@@ -60,6 +60,20 @@ export class AgentVerbs {
     const status = input.status === stateOf(this.require(tx, user, input.agentId).record) ? undefined : input.status;
     const spec = { ...agentSpecDefaults, ...input.spec };
     return this.update(tx, user, input.agentId, { name: input.name, status, spec, labels: input.labels, errorMessage: input.errorMessage }, guard);
+  }
+
+  /** Writes an agent as an export had it, over what is there; a fencing number never falls. Quota and table of states were judged before. */
+  restore(tx: Transaction, given: Pick<StoredAgent, 'record' | 'meta'>, fence: number | null): void {
+    const user = this.#users.ensure(tx, given.meta.user);
+    const before = findAgent(tx, user, given.record.agent_id);
+    if (before !== undefined) this.#unschedule(tx, before);
+    const lease = before?.lease ?? null;
+    const agent: StoredAgent = { ...given, lease, activeSessions: before?.activeSessions ?? 0 };
+    writeAgent(tx, before, this.#rescheduled(tx, { ...agent, meta: { ...agent.meta, activityTimerAtMs: null } }));
+    if (fence !== null && fence > (lease?.fence ?? 0)) {
+      writeLease(tx, agent.record.agent_id, { ...(lease ?? { holder: null, renewedAtMs: 0, expiresAtMs: 0, timerAtMs: null, lost: false }), fence });
+    }
+    tx.change({ domain: 'registry', kind: 'agent.imported', id: agent.record.agent_id, user: agent.meta.user, version: agent.meta.version });
   }
 
   update(tx: Transaction, user: Buffer | null, agentId: string, change: AgentChange, guard: WriteGuard): StoredAgent {

@@ -51,6 +51,16 @@ export class UserVerbs {
     return after;
   }
 
+  /** Writes a user as an export had it, over what is there. */
+  restore(tx: Transaction, user: string, record: Omit<UserRecord, 'user_id'>, agentsMax: number | null): void {
+    const key = keyOfUser(tx, user);
+    tx.put(families.userNames, key, Buffer.from(user));
+    writeUser(tx, { ...record, user_id: key.toString('hex') });
+    if (agentsMax === null) tx.delete(families.userSettings, key);
+    else tx.put(families.userSettings, key, encodeJson({ agentsMax } satisfies UserSettings));
+    tx.change({ domain: 'registry', kind: 'user.imported', id: user, user, version: null });
+  }
+
   /** Notes a call of the user, unless one was noted lately. */
   saw(tx: Transaction, user: string): void {
     const stored = tx.get(families.users, keyOfUser(tx, user));

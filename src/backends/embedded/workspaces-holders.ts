@@ -117,9 +117,14 @@ export function purgeProject(tx: Transaction, owner: Owner, id: string, ifVersio
 
 /** A name is unique among the live ones of one parent. */
 function checkNameFree(reader: Reader, entity: 'workspace' | 'project', parent: string, name: string, id: string): void {
-  for (const { value } of reader.range(buckets.indexes, { ...prefixRange(indexPrefix(entity, 'name', parent, name)), limit: 1 })) {
-    if (value.toString() !== id) throw nameTaken(entity, name, value.toString());
-  }
+  const holder = holderOfName(reader, entity, parent, name);
+  if (holder !== undefined && holder !== id) throw nameTaken(entity, name, holder);
+}
+
+/** The id of the live one that has the name. */
+export function holderOfName(reader: Reader, entity: 'workspace' | 'project', parent: string, name: string): string | undefined {
+  for (const { value } of reader.range(buckets.indexes, { ...prefixRange(indexPrefix(entity, 'name', parent, name)), limit: 1 })) return value.toString();
+  return undefined;
 }
 
 type Event = 'created' | 'updated' | 'deleted' | 'restored' | 'purged';

@@ -89,7 +89,7 @@ function moveTo(tx: Transaction, path: ProjectPath, session: WorkSession, to: Se
   return after;
 }
 
-function scheduleDeadline(tx: Transaction, session: WorkSession): void {
+export function scheduleDeadline(tx: Transaction, session: WorkSession): void {
   const deadline = sessionDeadline(session);
   if (deadline !== undefined) tx.schedule({ atMs: deadline.atMs, kind: sessionTimer, reference: Buffer.from(session.id) });
 }

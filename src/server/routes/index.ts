@@ -18,6 +18,7 @@ import { referenceRoutes } from './reference.js';
 import { tokenRoutes } from './tokens.js';
 import { secretRoutes } from './secrets.js';
 import { taskRoutes } from './tasks.js';
+import { transferRoutes } from './transfer.js';
 import { userRoutes } from './users.js';
 import { projectRoutes } from './projects.js';
 import { workSessionRoutes } from './work-sessions.js';
@@ -41,6 +42,7 @@ const platform: RouteGroup = {
     ...changeRoutes,
     ...mcpRoutes,
     ...operationRoutes,
+    ...transferRoutes,
     ...inspectRoutes,
     ...doctorRoutes,
     ...blockRoutes,

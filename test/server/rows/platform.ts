@@ -20,6 +20,12 @@ export const platformRows: Record<string, Row> = {
     status: statuses(201, 403, 403, 403, 403, 401),
   },
   'GET /v1/backups': { request: () => ({ path: '/v1/backups' }), status: operatorOnly },
+  'GET /v1/export': { request: () => ({ path: '/v1/export?domains=data' }), status: operatorOnly },
+  'POST /v1/import': {
+    request: () => ({ path: '/v1/import?dry_run=true', headers: { 'content-type': 'application/json' }, body: {} }),
+    // The operator is told that lines of JSON are wanted.
+    status: statuses(415, 403, 403, 403, 403, 401),
+  },
   'GET /v1/inspect': { request: () => ({ path: '/v1/inspect' }), status: operatorOnly },
   'GET /v1/inspect/{family}': { request: () => ({ path: '/v1/inspect/agents?limit=2' }), status: operatorOnly },
   'POST /v1/doctor': { request: () => ({ path: '/v1/doctor', body: {} }), status: operatorOnly },

@@ -1,0 +1,98 @@
+/** `stoa export` and `stoa import`: everything as lines of JSON, through the server or on a closed directory. */
+import { once } from 'node:events';
+import { createReadStream, createWriteStream } from 'node:fs';
+import { mkdtemp, rename, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { Readable } from 'node:stream';
+import { pipeline } from 'node:stream/promises';
+import { StoaError } from '../../errors.js';
+import { operatorCaller } from '../../identity/caller.js';
+import { type ImportReport, type OnConflict, type TransferDomain, transferDomains } from '../../transfer/model.js';
+import type { Connection } from '../connection.js';
+import { type Action, type Options, textOption } from '../definition.js';
+import type { Output } from '../output.js';
+import { Progress } from '../progress.js';
+
+export const exportAll: Action = async ({ connect, output, globals }, [file = '-'], options) => {
+  const domains = domainsOf(options);
+  const withSecrets = options['withSecrets'] === true;
+  if (withSecrets) output.warn('This export holds secrets as plain text. Keep it where you keep keys, and delete it when it has served.');
+  const lines = await linesOf(await connect(), textOption(globals, 'user') ?? null, domains, withSecrets);
+  if (file === '-') {
+    for await (const line of lines) if (!process.stdout.write(line)) await once(process.stdout, 'drain');
+    return;
+  }
+  // Under its own name only when it is whole.
+  await pipeline(Readable.from(lines), createWriteStream(`${file}.partial`, { mode: 0o600 }));
+  await rename(`${file}.partial`, file);
+  output.done({ file }, `Exported to ${file}.`);
+};
+
+export const importAll: Action = async ({ connect, output }, [file = '-'], options) => {
+  const directory = file === '-' ? await mkdtemp(join(tmpdir(), 'stoa-import-')) : undefined;
+  try {
+    // Every line is checked before the first record is written, so standard input has to be kept.
+    const path = directory === undefined ? file : join(directory, 'lines.ndjson');
+    if (directory !== undefined) await pipeline(process.stdin, createWriteStream(path, { mode: 0o600 }));
+    const report = await importInto(await connect(), path, { dryRun: options['dryRun'] === true, ids: choice(options, 'ids', ['keep', 'map']), onConflict: choice(options, 'onConflict', ['fail', 'skip', 'replace']), keepGoing: options['keepGoing'] === true });
+    show(report, output);
+    if (report.bad_total > 0 || (report.dry_run && report.conflicts_total > 0)) process.exitCode = 1;
+  } finally {
+    if (directory !== undefined) await rm(directory, { recursive: true, force: true });
+  }
+};
+
+interface ImportChoices {
+  dryRun: boolean;
+  ids: 'keep' | 'map' | undefined;
+  onConflict: OnConflict | undefined;
+  keepGoing: boolean;
+}
+
+async function importInto(connection: Connection, path: string, choices: ImportChoices): Promise<ImportReport> {
+  const progress = new Progress(choices.dryRun ? 'Checking' : 'Importing');
+  try {
+    if (connection.stoa !== undefined) {
+      return await connection.stoa.transfer.import(operatorCaller(), path, { ...choices, onProgress: (step) => progress.update(step) });
+    }
+    const { dryRun, ids, onConflict, keepGoing } = choices;
+    return await connection.call<ImportReport>('POST', '/v1/import', {
+      query: { dry_run: dryRun, ids, on_conflict: onConflict, keep_going: keepGoing },
+      headers: { 'content-type': 'application/x-ndjson' },
+      stream: createReadStream(path),
+    });
+  } finally {
+    progress.end();
+  }
+}
+
+async function linesOf(connection: Connection, user: string | null, domains: TransferDomain[] | undefined, withSecrets: boolean): Promise<AsyncIterable<string | Uint8Array>> {
+  if (connection.stoa !== undefined) return connection.stoa.transfer.export(operatorCaller(user ?? undefined), { user, domains, withSecrets });
+  return connection.download('/v1/export', { query: { domains: domains?.join(','), with_secrets: withSecrets } });
+}
+
+function show(report: ImportReport, output: Output): void {
+  for (const { line, reason } of report.bad) output.say(line === 0 ? reason : `Line ${line}: ${reason}`);
+  for (const { line, kind, type, id, detail } of report.conflicts) output.say(`Line ${line}: ${kind}: ${type} ${id}: ${detail}`);
+  const { records, written, replaced, same, skipped, conflicts_total, bad_total } = report;
+  const bad = bad_total > 0 ? `; ${bad_total} bad lines were left out` : '';
+  if (report.dry_run) output.done(report, `${records} records, ${conflicts_total} conflicts; nothing was written${bad}.`);
+  else output.done(report, `${written} records written, ${replaced} replaced, ${same} there already, ${skipped} skipped${bad}.`);
+}
+
+function domainsOf(options: Options): TransferDomain[] | undefined {
+  const text = textOption(options, 'domains');
+  return text?.split(',').map((name) => {
+    const domain = transferDomains.find((known) => known === name);
+    if (domain === undefined) throw new StoaError('invalid_request', `"${name}" is no domain.`, { fix: `There are ${transferDomains.join(', ')}.` });
+    return domain;
+  });
+}
+
+function choice<Choice extends string>(options: Options, name: string, choices: readonly Choice[]): Choice | undefined {
+  const text = textOption(options, name);
+  const chosen = choices.find((known) => known === text);
+  if (text !== undefined && chosen === undefined) throw new StoaError('invalid_request', `"${text}" is not one of ${choices.join(', ')}.`);
+  return chosen;
+}

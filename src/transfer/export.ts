@@ -1,0 +1,75 @@
+/** An export as lines of JSON: a header, every record, and a last line by which a cut shows. */
+import { createHash } from 'node:crypto';
+import { StoaError } from '../errors.js';
+import { recordKinds } from './kinds.js';
+import { type Header, type Trailer, type TransferDomain, type TransferRecord, formatName, formatVersion, transferDomains } from './model.js';
+import type { RecordStore } from './port.js';
+
+/** The store of each type; a type that is missing is kept where this cannot reach it. */
+export type RecordStores = ReadonlyMap<string, RecordStore>;
+
+export interface ExportOptions {
+  user?: string | null | undefined;
+  domains?: readonly TransferDomain[] | undefined;
+  withSecrets?: boolean | undefined;
+}
+
+export interface ExportContext {
+  stores: RecordStores;
+  storeId: string;
+  nowMs: number;
+  pageItems: number;
+}
+
+export async function* exportLines({ stores, storeId, nowMs, pageItems }: ExportContext, options: ExportOptions): AsyncGenerator<string> {
+  const scope = { user: options.user ?? null, withSecrets: options.withSecrets ?? false };
+  const domains = domainsOf(options, scope.user);
+  const kinds = recordKinds.filter(({ domain }) => domains.includes(domain));
+  const unreachable = kinds.find(({ type }) => !stores.has(type));
+  if (unreachable !== undefined) throw keptElsewhere(unreachable.domain);
+  const hash = createHash('sha256');
+  const counts: Record<string, number> = {};
+  const lineOf = (record: TransferRecord): string => {
+    const line = `${JSON.stringify(record)}\n`;
+    hash.update(line);
+    return line;
+  };
+  const header: Header = {
+    type: 'stoa.export',
+    format: formatName,
+    version: formatVersion,
+    exported_at: new Date(nowMs).toISOString(),
+    store: storeId,
+    domains,
+    user: scope.user,
+    with_secrets: scope.withSecrets,
+  };
+  yield lineOf(header);
+  for (const { type } of kinds) {
+    const store = stores.get(type) as RecordStore;
+    counts[type] = 0;
+    let after: string | null = null;
+    do {
+      const page = await store.page(scope, after, pageItems);
+      for (const record of page.records) yield lineOf(record);
+      counts[type] += page.records.length;
+      after = page.after;
+    } while (after !== null);
+  }
+  yield `${JSON.stringify({ type: 'stoa.end', counts, sha256: hash.digest('hex') } satisfies Trailer)}\n`;
+}
+
+/** Rooms and identities belong to no user: an export of one user is without them. */
+function domainsOf({ domains }: ExportOptions, user: string | null): TransferDomain[] {
+  if (user !== null && domains?.includes('messaging') === true) {
+    throw new StoaError('invalid_request', 'Messaging belongs to no single user.', { fix: 'Export it without --user.' });
+  }
+  const wanted = domains ?? transferDomains;
+  return transferDomains.filter((domain) => wanted.includes(domain) && (user === null || domain !== 'messaging'));
+}
+
+export function keptElsewhere(domain: TransferDomain): StoaError {
+  return new StoaError('unsupported', `The records of ${domain} are kept in another database, which exports and imports do not reach.`, {
+    fix: `Leave it out with --domains, and use that database's own tools for ${domain}.`,
+  });
+}

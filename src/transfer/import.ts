@@ -1,0 +1,183 @@
+/** An import: the whole file is read and judged before the first record is written, then written in bounded steps. */
+import { stat } from 'node:fs/promises';
+import { StoaError } from '../errors.js';
+import type { Limits } from '../limits.js';
+import { type RecordStores, keptElsewhere } from './export.js';
+import { mapIds } from './id-map.js';
+import type { MapId, RecordKind, UserLine } from './kinds.js';
+import type { ImportReport, LineConflict, OnConflict, TransferRecord } from './model.js';
+import type { RecordStore } from './port.js';
+import { type FileFacts, type ReadLine, readExport } from './read.js';
+
+export interface ImportOptions {
+  dryRun?: boolean | undefined;
+  ids?: 'keep' | 'map' | undefined;
+  onConflict?: OnConflict | undefined;
+  /** Leaves bad lines out, and takes a file that was cut off, instead of refusing the whole. */
+  keepGoing?: boolean | undefined;
+  onProgress?: ((progress: { done: number; total: number }) => void) | undefined;
+}
+
+export interface ImportContext {
+  stores: RecordStores;
+  limits: Limits;
+}
+
+export async function importFile(context: ImportContext, path: string, options: ImportOptions): Promise<ImportReport> {
+  return new Import(context, path, options).run();
+}
+
+/** Times that a file is read: for its lines, for conflicts, for writing. */
+const passes = 3;
+
+class Import {
+  readonly #stores: RecordStores;
+  readonly #limits: Limits;
+  readonly #path: string;
+  readonly #options: ImportOptions;
+  /** Every `type id` that the file defines. */
+  readonly #defined = new Set<string>();
+  /** New records by type and user. */
+  readonly #newOnes = new Map<string, number>();
+  /** The quotas that the file itself brings. */
+  readonly #agentsMax = new Map<string, number | null>();
+  readonly #report: ImportReport;
+  #map: MapId = (_type, id) => id;
+  #progress = { done: 0, total: 0 };
+
+  constructor({ stores, limits }: ImportContext, path: string, options: ImportOptions) {
+    this.#stores = stores;
+    this.#limits = limits;
+    this.#path = path;
+    this.#options = options;
+    this.#report = { dry_run: options.dryRun === true, records: 0, written: 0, replaced: 0, same: 0, skipped: 0, conflicts: [], conflicts_total: 0, bad: [], bad_total: 0 };
+  }
+
+  async run(): Promise<ImportReport> {
+    const facts = await this.#read((line) => this.#judgeLine(line));
+    this.#refuseBad(facts);
+    if (this.#options.ids === 'map') this.#map = mapIds(facts.sha256, (type, id) => this.#defined.has(`${type} ${id}`));
+    await this.#read((line) => this.#judgeConflict(line));
+    if (this.#options.dryRun === true) return this.#report;
+    if (this.#report.conflicts_total > 0 && this.#onConflict === 'fail') throw this.#refusal();
+    await this.#write();
+    return this.#report;
+  }
+
+  get #onConflict(): OnConflict {
+    return this.#options.onConflict ?? 'fail';
+  }
+
+  async #read(onLine: (line: ReadLine) => void | Promise<void>): Promise<FileFacts> {
+    if (this.#progress.total === 0) this.#progress.total = passes * (await sizeOf(this.#path));
+    return readExport(this.#path, async (line) => {
+      await onLine(line);
+      this.#progress.done += line.sizeBytes;
+      this.#options.onProgress?.(this.#progress);
+    });
+  }
+
+  /** The first pass: is every line good, and does each record's id come once? */
+  #judgeLine({ number, record, reason }: ReadLine): void {
+    if (record === undefined) {
+      this.#addBad(number, reason ?? '');
+      return;
+    }
+    const { kind, value } = record;
+    if (!this.#stores.has(kind.type)) throw keptElsewhere(kind.domain);
+    const name = `${kind.type} ${kind.idOf(value)}`;
+    if (this.#defined.has(name)) this.#addBad(number, `${name} comes a second time`);
+    else {
+      this.#defined.add(name);
+      // The schema has looked at it: a user has a quota or null.
+      if (kind.type === 'registry.user') this.#agentsMax.set(kind.idOf(value), (value as UserLine).agents_max);
+      this.#report.records += 1;
+    }
+  }
+
+  /** The second pass, with every id of the file known: what stands in the way of each record? */
+  async #judgeConflict({ number, record }: ReadLine): Promise<void> {
+    if (record === undefined) return;
+    const { kind, value } = record;
+    const references = kind.referencesOf(value).every(({ type, id }) => this.#defined.has(`${type} ${id}`));
+    const mapped = kind.mapped(value, this.#map);
+    const user = userOf(mapped);
+    const group = `${kind.type} ${user}`;
+    const newBefore = this.#newOnes.get(group) ?? 0;
+    const verdict = await (this.#stores.get(kind.type) as RecordStore).judge(mapped, { references, newBefore, agentsMax: user === null ? undefined : this.#agentsMax.get(user) });
+    if (verdict === 'new') this.#newOnes.set(group, newBefore + 1);
+    else if (verdict !== 'same') this.#addConflict({ line: number, type: kind.type, id: kind.idOf(mapped), ...verdict });
+  }
+
+  async #write(): Promise<void> {
+    let batch: { kind: RecordKind; records: TransferRecord[]; sizeBytes: number } | undefined;
+    const seen = new Set<string>();
+    const flush = async (): Promise<void> => {
+      if (batch === undefined) return;
+      const outcomes = await (this.#stores.get(batch.kind.type) as RecordStore).write(batch.records, this.#onConflict);
+      for (const outcome of outcomes) this.#report[outcome] += 1;
+      batch = undefined;
+    };
+    await this.#read(async ({ record, sizeBytes }) => {
+      if (record === undefined) return;
+      const { kind, value } = record;
+      const name = `${kind.type} ${kind.idOf(value)}`;
+      // A second one was called bad in the first pass.
+      if (seen.has(name)) return;
+      seen.add(name);
+      const isFull = batch !== undefined && (batch.records.length >= this.#limits.importStepRecordsMax || batch.sizeBytes + sizeBytes > this.#limits.importStepBytesMax);
+      if (batch !== undefined && (batch.kind !== kind || isFull)) await flush();
+      batch ??= { kind, records: [], sizeBytes: 0 };
+      batch.records.push(kind.mapped(value, this.#map));
+      batch.sizeBytes += sizeBytes;
+    });
+    await flush();
+  }
+
+  #refuseBad({ broken }: FileFacts): void {
+    if (this.#options.keepGoing === true) {
+      if (broken !== null) this.#addBad(0, `The file is not whole: ${broken}.`);
+      return;
+    }
+    const { bad, bad_total } = this.#report;
+    const [first] = bad;
+    if (first !== undefined) {
+      throw new StoaError('invalid_request', `${bad_total} lines cannot be imported; nothing was written. Line ${first.line}: ${first.reason}`, {
+        fix: 'Mend the lines, or leave them out with --keep-going.',
+        details: { bad, bad_total },
+      });
+    }
+    if (broken !== null) throw new StoaError('invalid_request', `The file is not whole: ${broken}. Nothing was written.`, { fix: 'Export anew, or take what there is with --keep-going.' });
+  }
+
+  #refusal(): StoaError {
+    const { conflicts, conflicts_total } = this.#report;
+    const first = conflicts[0] as LineConflict;
+    return new StoaError('conflict', `${conflicts_total} records cannot be written over what is there; nothing was written. Line ${first.line}: ${first.detail}`, {
+      fix: 'See all with --dry-run; then choose --on-conflict skip or replace, or --ids map.',
+      details: { conflicts, conflicts_total },
+    });
+  }
+
+  #addBad(line: number, reason: string): void {
+    this.#report.bad_total += 1;
+    if (this.#report.bad.length < this.#limits.importFindingsMax) this.#report.bad.push({ line, reason });
+  }
+
+  #addConflict(conflict: LineConflict): void {
+    this.#report.conflicts_total += 1;
+    if (this.#report.conflicts.length < this.#limits.importFindingsMax) this.#report.conflicts.push(conflict);
+  }
+}
+
+function userOf(record: TransferRecord): string | null {
+  return 'user' in record && typeof record.user === 'string' ? record.user : null;
+}
+
+async function sizeOf(path: string): Promise<number> {
+  try {
+    return (await stat(path)).size;
+  } catch (error) {
+    throw new StoaError('invalid_request', `${path} cannot be read.`, { cause: error });
+  }
+}

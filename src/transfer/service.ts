@@ -1,0 +1,41 @@
+/** Export and import of everything, for the operator. */
+import { StoaError } from '../errors.js';
+import type { Caller } from '../identity/caller.js';
+import type { Limits } from '../limits.js';
+import { type ExportOptions, type RecordStores, exportLines } from './export.js';
+import { type ImportOptions, importFile } from './import.js';
+import type { ImportReport } from './model.js';
+
+export interface TransferServiceOptions {
+  stores: RecordStores;
+  storeId: string;
+  limits: Limits;
+  nowMs: () => number;
+  /** Called before an export, so that what is only in memory is in it too. */
+  flush: () => Promise<void>;
+}
+
+export class TransferService {
+  readonly #options: TransferServiceOptions;
+
+  constructor(options: TransferServiceOptions) {
+    this.#options = options;
+  }
+
+  /** The lines of an export, each with its end. Records that change meanwhile are there as before or as after. */
+  async *export(caller: Caller, options: ExportOptions = {}): AsyncGenerator<string> {
+    requireOperator(caller);
+    const { stores, storeId, limits, nowMs, flush } = this.#options;
+    await flush();
+    yield* exportLines({ stores, storeId, nowMs: nowMs(), pageItems: limits.pageItemsDefault }, options);
+  }
+
+  async import(caller: Caller, path: string, options: ImportOptions = {}): Promise<ImportReport> {
+    requireOperator(caller);
+    return importFile({ stores: this.#options.stores, limits: this.#options.limits }, path, options);
+  }
+}
+
+function requireOperator(caller: Caller): void {
+  if (caller.kind !== 'operator') throw new StoaError('forbidden', 'Only the operator exports and imports everything.');
+}

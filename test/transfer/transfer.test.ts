@@ -1,0 +1,287 @@
+import { randomBytes } from 'node:crypto';
+import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { embeddedChecks } from '../../src/backends/embedded/doctor.js';
+import { operatorCaller } from '../../src/identity/caller.js';
+import { type Stoa, openStoa } from '../../src/index.js';
+import { examineAll } from '../../src/kernel/doctor.js';
+import type { EngineName } from '../../src/kernel/engine.js';
+import { globalRoomId } from '../../src/messaging/uuid.js';
+import type { TransferDomain } from '../../src/transfer/model.js';
+
+const secret = 'sk-ant-in-the-clear';
+const configSecret = 'config-in-the-clear';
+const ada = operatorCaller('ada');
+const bob = operatorCaller('bob');
+
+let directory: string;
+let source: Stoa;
+/** An export of the source with secrets, and one without. */
+let whole: string;
+let plain: string;
+const opened: Stoa[] = [];
+
+async function open(name: string, options: { engine?: EngineName; shards?: number } = {}): Promise<Stoa> {
+  const stoa = await openStoa({ data: join(directory, name), sweepIntervalMs: 3_600_000, ...options });
+  opened.push(stoa);
+  return stoa;
+}
+
+async function linesOf(stoa: Stoa, options: { user?: string; domains?: TransferDomain[]; withSecrets?: boolean } = {}): Promise<string[]> {
+  const lines: string[] = [];
+  for await (const line of stoa.transfer.export(operatorCaller(), options)) lines.push(line);
+  return lines;
+}
+
+/** Records without header and last line, in an order of their own, and without what time and use change. */
+function comparable(lines: readonly string[]): unknown[] {
+  return lines
+    .slice(1, -1)
+    .map((line) => JSON.parse(line) as Record<string, unknown>)
+    .filter(({ type, id }) => !(type === 'messaging.room' && id === globalRoomId))
+    .map(({ last_seen_at: _seen, ...rest }) => rest)
+    .map((record) => Object.fromEntries(Object.entries(record).toSorted(([a], [b]) => (a < b ? -1 : 1))))
+    .toSorted((a, b) => (JSON.stringify(a) < JSON.stringify(b) ? -1 : 1));
+}
+
+async function fill(stoa: Stoa): Promise<void> {
+  await stoa.registry.putUser(operatorCaller(), 'ada', { email: 'ada@example.org', agents_max: 50 });
+  const agent = await stoa.registry.createAgent(ada, { name: 'scout', labels: { team: 'blue' } });
+  await stoa.registry.updateAgent(ada, agent.agent_id, { status: 'running' });
+  await stoa.registry.heartbeat(ada, agent.agent_id, { holder: 'host' });
+  await stoa.registry.openSession(ada, agent.agent_id);
+  await stoa.registry.createAgent(bob, { name: 'other' });
+  await stoa.data.set(ada, 'notes', 'ключ/é', { n: [1, null, 'x'] }, { metadata: { a: 1 } });
+  await stoa.data.set(ada, 'notes', 'twice', 1);
+  await stoa.data.set(ada, 'notes', 'twice', 2);
+  await stoa.data.set(bob, 'default', 'k', null);
+  const workspace = await stoa.workspaces.createWorkspace(ada, { name: 'site', project_path: '/srv/site', claude_key: secret });
+  const project = await stoa.workspaces.createProject(ada, workspace.id, { name: 'web', config: { model: 'm', api_key: configSecret } });
+  const session = await stoa.workspaces.createSession(ada, project.id, { status: 'active' });
+  const first = await stoa.workspaces.createTask(ada, session.id, { command: 'first' });
+  await stoa.workspaces.createTask(ada, session.id, { command: 'second', depends_on: [first.id] });
+  await stoa.workspaces.createTask(ada, session.id, { command: 'third', priority: 5 });
+  const claim = await stoa.workspaces.claimTask(operatorCaller('ada', 'worker'), project.id);
+  await stoa.workspaces.completeTask(operatorCaller('ada', 'worker'), claim?.task.id as string, { fence: claim?.lease.fence as number, output: 'done' });
+  await stoa.workspaces.claimTask(operatorCaller('ada', 'worker'), project.id);
+  const gone = await stoa.workspaces.createWorkspace(ada, { name: 'gone' });
+  await stoa.workspaces.deleteWorkspace(ada, gone.id);
+  const { port } = stoa.messaging;
+  const writer = (await port.register({ publicKey: randomBytes(32).toString('base64'), name: 'writer', email: null, proven: true })).identity;
+  const reader = (await port.register({ publicKey: randomBytes(32).toString('base64'), name: 'reader', email: null, proven: true })).identity;
+  await stoa.registry.linkIdentity(ada, agent.agent_id, writer.id);
+  const room = await port.createRoom({ name: 'closed', isPrivate: true, keyHash: '$2b$10$hash', createdBy: writer.id });
+  const root = await port.post({ roomId: globalRoomId, from: writer.id, body: 'hello everybody', parentId: null, proof: null, serverSigned: false });
+  await port.post({ roomId: globalRoomId, from: reader.id, body: 'an answer', parentId: root.id, proof: null, serverSigned: false });
+  await port.post({ roomId: room.id, from: writer.id, body: 'hidden', parentId: null, proof: null, serverSigned: false });
+  await port.send({ from: writer.id, to: reader.id, body: 'between us', proof: null, serverSigned: false });
+}
+
+async function expectHealthy(stoa: Stoa): Promise<void> {
+  for await (const finding of examineAll(stoa.kernel.stores, embeddedChecks(stoa.kernel), { repair: false })) throw new Error(`The doctor found: ${finding.family}: ${finding.problem}`);
+}
+
+async function save(lines: readonly string[], name = 'export.ndjson'): Promise<string> {
+  const path = join(directory, name);
+  await writeFile(path, lines.join(''));
+  return path;
+}
+
+const run = (stoa: Stoa, path: string, options: Parameters<Stoa['transfer']['import']>[2] = {}) => stoa.transfer.import(operatorCaller(), path, options);
+
+beforeAll(async () => {
+  directory = await mkdtemp(join(tmpdir(), 'stoa-transfer-'));
+  source = await open('source');
+  await fill(source);
+  whole = await save(await linesOf(source, { withSecrets: true }), 'whole.ndjson');
+  plain = await save(await linesOf(source), 'plain.ndjson');
+});
+
+afterAll(async () => {
+  for (const stoa of opened) await stoa.close();
+  await rm(directory, { recursive: true, force: true });
+});
+
+describe('an export', () => {
+  it('begins with a header and ends with counts and a hash', async () => {
+    const lines = (await readFile(plain, 'utf8')).trimEnd().split('\n').map((line) => JSON.parse(line) as Record<string, unknown>);
+    expect(lines[0]).toMatchObject({ type: 'stoa.export', format: 'stoa-export', version: 1, store: source.kernel.manifest.id, user: null, with_secrets: false });
+    expect(lines.at(-1)).toMatchObject({
+      type: 'stoa.end',
+      counts: { 'registry.agent': 2, 'registry.session': 1, 'registry.link': 1, 'data.document': 3, 'workspaces.workspace': 2, 'workspaces.task': 3, 'messaging.identity': 2, 'messaging.message': 3, 'messaging.direct': 1 },
+    });
+  });
+
+  it('holds secrets only when they are asked for, and never tokens', async () => {
+    const { token } = await source.identity.createToken(operatorCaller(), 'ada', {}, null);
+    const [without, withThem] = [(await linesOf(source)).join(''), (await linesOf(source, { withSecrets: true })).join('')];
+    for (const text of [secret, configSecret, '$2b$10$hash', 'enc:v1', token]) expect(without).not.toContain(text);
+    for (const text of [secret, configSecret, '$2b$10$hash']) expect(withThem).toContain(text);
+    expect(withThem).not.toContain('enc:v1');
+    expect(withThem).not.toContain(token);
+  });
+
+  it('of one user holds that user alone', async () => {
+    const text = (await linesOf(source, { user: 'bob' })).join('');
+    expect(text).toContain('"other"');
+    expect(text).not.toContain('"ada"');
+    expect(text).not.toContain('messaging.');
+    const documents = await linesOf(source, { domains: ['data'] });
+    expect(documents).toHaveLength(3 + 2);
+    expect(JSON.parse(documents[1] as string)).toMatchObject({ type: 'data.document', userId: expect.any(String) as string, _id: expect.any(String) as string });
+  });
+});
+
+describe.each([
+  { engine: 'lmdb', shards: 1 },
+  { engine: 'rocksdb', shards: 3 },
+] as const)('an import on $engine with $shards shards', ({ engine, shards }) => {
+  it('brings everything, exactly as it was', async () => {
+    const target = await open(`whole-${engine}`, { engine, shards });
+    const report = await run(target, whole);
+    expect(report).toMatchObject({ replaced: 0, skipped: 0, conflicts_total: 0, bad_total: 0 });
+    expect(comparable(await linesOf(target, { withSecrets: true }))).toEqual(comparable(await linesOf(source, { withSecrets: true })));
+    await expectHealthy(target);
+    const [workspace] = (await target.workspaces.listWorkspaces(ada)).items;
+    expect(workspace).toMatchObject({ name: 'site', active_tasks: 2 });
+    expect(await target.workspaces.revealWorkspaceKey(ada, workspace?.id as string)).toBe(secret);
+    expect((await target.messaging.port.search({ words: ['everybody'], roomId: null, afterMs: 0, limit: 10 })).messages).toHaveLength(1);
+  });
+
+  it('a second time with skip ends in the same state', async () => {
+    const target = await open(`again-${engine}`, { engine, shards });
+    await run(target, plain);
+    const before = comparable(await linesOf(target));
+    const report = await run(target, plain, { onConflict: 'skip' });
+    expect(report.written).toBeLessThanOrEqual(1);
+    expect(comparable(await linesOf(target))).toEqual(before);
+    await expectHealthy(target);
+  });
+
+  it('goes on where an earlier one was cut off', async () => {
+    const target = await open(`resumed-${engine}`, { engine, shards });
+    const lines = await linesOf(source);
+    await run(target, await save(lines.slice(0, 9), 'cut.ndjson'), { keepGoing: true });
+    await run(target, plain, { onConflict: 'skip' });
+    expect(comparable(await linesOf(target))).toEqual(comparable(await linesOf(source)));
+    await expectHealthy(target);
+  });
+
+  it('with new ids makes a second copy that holds together', async () => {
+    const target = await open(`mapped-${engine}`, { engine, shards });
+    const user = await save(await linesOf(source, { domains: ['workspaces'] }), 'workspaces.ndjson');
+    await run(target, user, { ids: 'map' });
+    const [original] = (await source.workspaces.listWorkspaces(ada)).items;
+    const [copy] = (await target.workspaces.listWorkspaces(ada)).items;
+    expect(copy).toMatchObject({ name: 'site', active_tasks: 2 });
+    expect(copy?.id).not.toBe(original?.id);
+    const [project] = (await target.workspaces.listProjects(ada, copy?.id as string)).items;
+    const [session] = (await target.workspaces.listSessions(ada, project?.id as string)).items;
+    const tasks = (await target.workspaces.listTasks(ada, session?.id as string)).items;
+    expect(tasks.map(({ command }) => command)).toEqual(['first', 'second', 'third']);
+    expect(tasks[1]?.depends_on).toEqual([tasks[0]?.id]);
+    // The same file gets the same ids again.
+    expect(await run(target, user, { ids: 'map' })).toMatchObject({ written: 0, conflicts_total: 0 });
+    await expectHealthy(target);
+  });
+});
+
+describe('conflicts', () => {
+  let target: Stoa;
+  let number = 0;
+
+  beforeEach(async () => {
+    number += 1;
+    target = await open(`conflicts-${number}`);
+  });
+
+  afterEach(() => expectHealthy(target));
+
+  it('are listed by a dry run, which writes nothing', async () => {
+    await target.data.set(ada, 'notes', 'twice', 'mine');
+    await target.workspaces.createWorkspace(ada, { name: 'site' });
+    const before = await linesOf(target);
+    const report = await run(target, plain, { dryRun: true });
+    expect(report.conflicts.map(({ kind, type }) => `${type} ${kind}`).toSorted()).toEqual(['data.document exists', 'registry.user exists', 'workspaces.workspace name_taken']);
+    expect(report.conflicts.every(({ line }) => line > 1)).toBe(true);
+    expect(comparable(await linesOf(target))).toEqual(comparable(before));
+  });
+
+  it('stop an import before it wrote anything, unless told otherwise', async () => {
+    await target.data.set(ada, 'notes', 'twice', 'mine');
+    const before = comparable(await linesOf(target));
+    await expect(run(target, plain)).rejects.toMatchObject({ code: 'conflict' });
+    expect(comparable(await linesOf(target))).toEqual(before);
+    await run(target, plain, { onConflict: 'skip' });
+    expect(await target.data.get(ada, 'notes', 'twice')).toBe('mine');
+    await run(target, plain, { onConflict: 'replace' });
+    expect(await target.data.get(ada, 'notes', 'twice')).toBe(2);
+    expect((await target.data.getEntry(ada, 'notes', 'twice'))?.version).toBe(2);
+  });
+
+  it('a replaced record loses neither its secret nor its counters', async () => {
+    await run(target, whole);
+    const [workspace] = (await target.workspaces.listWorkspaces(ada)).items;
+    await target.workspaces.updateWorkspace(ada, workspace?.id as string, { name: 'renamed' });
+    const report = await run(target, plain, { onConflict: 'replace' });
+    expect(report.replaced).toBe(1);
+    expect(await target.workspaces.getWorkspace(ada, workspace?.id as string)).toMatchObject({ name: 'site', active_tasks: 2 });
+    expect(await target.workspaces.revealWorkspaceKey(ada, workspace?.id as string)).toBe(secret);
+  });
+
+  it('a name that is taken leaves the record and all below it out', async () => {
+    await target.workspaces.createWorkspace(ada, { name: 'site' });
+    const report = await run(target, plain, { onConflict: 'skip' });
+    // The workspace, its project, its session and three tasks, beside the user that was there.
+    expect(report.skipped).toBe(7);
+  });
+
+  it('a quota of agents holds, counted over the file, with the quota that the file brings', async () => {
+    const lines = (await linesOf(source, { user: 'bob', domains: ['registry'] })).filter((line) => !line.includes('stoa.end'));
+    const agent = JSON.parse(lines.find((line) => line.includes('registry.agent')) as string) as Record<string, unknown>;
+    const many = Array.from({ length: 11 }, () => `${JSON.stringify({ ...agent, agent_id: randomBytes(32).toString('hex') })}\n`);
+    const path = await save([...lines, ...many], 'quota.ndjson');
+    const report = await run(target, path, { dryRun: true, keepGoing: true });
+    expect(report.conflicts.map(({ kind }) => kind)).toEqual(['quota', 'quota']);
+    const raised = lines.map((line) => line.replace('"agents_max":null', '"agents_max":20'));
+    expect((await run(target, await save([...raised, ...many], 'raised.ndjson'), { keepGoing: true })).written).toBe(13);
+  });
+});
+
+describe('a file that is not right', () => {
+  let target: Stoa;
+  let lines: string[];
+
+  beforeAll(async () => {
+    target = await open('strict');
+    lines = await linesOf(source);
+  });
+
+  const attempt = async (given: readonly string[]) => run(target, await save(given));
+
+  it.each([
+    ['is cut off', (all: string[]) => all.slice(0, -1), 'cut off'],
+    ['lacks a line', (all: string[]) => all.toSpliced(4, 1), 'but'],
+    ['has a changed line', (all: string[]) => all.map((line) => line.replace('hello everybody', 'hullo everybody')), 'not those that were exported'],
+    ['has a line that is no JSON', (all: string[]) => all.with(3, '{"type":\n'), 'Line 4: it is not JSON'],
+    ['has an unknown type', (all: string[]) => all.with(3, '{"type":"registry.robot"}\n'), 'Line 4: the type "registry.robot" is not known'],
+    ['has an unknown member', (all: string[]) => all.with(1, (all[1] as string).replace('{', '{"extra":1,')), 'Line 2: extra'],
+    ['has a record twice', (all: string[]) => all.toSpliced(2, 0, all[1] as string), 'comes a second time'],
+    ['has no header', (all: string[]) => all.slice(1), 'Line 1: this is not an export'],
+    ['goes on after its end', (all: string[]) => [...all, all[1] as string], 'more behind the last line'],
+    ['is of a newer version', (all: string[]) => all.with(0, (all[0] as string).replace('"version":1', '"version":2')), 'version 2'],
+    ['is empty', () => [], 'empty'],
+  ])('that %s is refused, and nothing is written', async (_what, change, reason) => {
+    await expect(attempt(change(lines))).rejects.toThrow(reason);
+    expect(comparable(await linesOf(target, { domains: ['registry', 'data', 'workspaces'] }))).toEqual([]);
+  });
+
+  it('a bad line is left out when told to keep going', async () => {
+    const report = await run(target, await save(lines.with(1, '{"type":\n')), { keepGoing: true });
+    expect(report.bad_total).toBe(2);
+    expect(report.bad[0]).toMatchObject({ line: 2 });
+    expect(report.written).toBeGreaterThan(15);
+  });
+});
