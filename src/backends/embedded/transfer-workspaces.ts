@@ -129,13 +129,15 @@ function putTask(tx: Transaction, { type: _type, user, lease, ...task }: TaskLin
   const fence = readLease(tx, task.id)?.fence ?? 0;
   const beforePath = before === undefined ? undefined : sessionPath(tx, before.session_id);
   if (before !== undefined && beforePath !== undefined) {
-    if (isOpen(before.status)) countOpenTasks(tx, { project: beforePath.project, sessionId: before.session_id }, -1);
+    if (isOpen(before.status)) countOpenTasks(tx, { ...beforePath, sessionId: before.session_id }, -1);
     removeTask(tx, before, { projectId: beforePath.project.id, ownerId: beforePath.workspace.owner_id });
   }
   const isReady = task.status === 'pending' && addTask(tx, task, home);
   if (task.status !== 'pending') writeTask(tx, undefined, task, { ...home, ready: false });
   if (lease !== null) storeLease(tx, task.id, { ...lease, fence: Math.max(lease.fence, fence) });
-  if (isOpen(task.status)) countOpenTasks(tx, { project: path.project, sessionId: task.session_id }, 1);
+  // Read again: the workspace counts what was taken away above.
+  const pathNow = isOpen(task.status) ? sessionPath(tx, task.session_id) : undefined;
+  if (pathNow !== undefined) countOpenTasks(tx, { ...pathNow, sessionId: task.session_id }, 1);
   announce(tx, 'task', task, user);
   if (isReady) waiters.wake(home.projectId);
 }
