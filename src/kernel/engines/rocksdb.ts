@@ -43,6 +43,7 @@ const cacheBytesMax = 2 ** 32 - 1;
 
 /** Entries that one call below fetches. */
 const fetchEntries = 256;
+const fetchEntriesFirst = 4;
 
 /** Statistics look at so many entries of a family; there is no cheaper way to ask for its size. */
 const statsEntriesMax = 10_000;
@@ -101,8 +102,9 @@ class RocksDriver implements EngineDriver<Column> {
     let left = limit ?? Infinity;
     const iterator = this.#iterator(family, bounds);
     try {
-      for (let finished = false; !finished && left > 0; ) {
-        const page = this.#reading(() => iterator._nextvSync(Math.min(left, fetchEntries)));
+      // Many scans want the first entry only, so the first fetches are small.
+      for (let finished = false, fetch = fetchEntriesFirst; !finished && left > 0; fetch = Math.min(fetch * 4, fetchEntries)) {
+        const page = this.#reading(() => iterator._nextvSync(Math.min(left, fetch)));
         finished = page.finished;
         const entries = entriesOf(page.rows);
         left -= entries.length;
