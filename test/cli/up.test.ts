@@ -3,7 +3,7 @@ import { once } from 'node:events';
 import { type AddressInfo, createServer } from 'node:net';
 import { mkdir, readFile, readdir, stat, writeFile } from 'node:fs/promises';
 import { describe, expect, test } from 'vitest';
-import { builtProgram } from '../servers/shared.js';
+import { builtProgram, sharedPostgres } from '../servers/shared.js';
 import { useProgram } from './program.js';
 
 const { stoa, up, path } = useProgram();
@@ -61,6 +61,20 @@ describe('a server', () => {
     await server.end('SIGTERM');
   });
 
+  test('keeps each domain on the database server that its settings name', async () => {
+    const { url } = await sharedPostgres();
+    const server = await up(path('postgres'), ['--backend', url]);
+    const headers = { authorization: `Bearer ${server.token}`, 'content-type': 'application/json', 'stoa-user': 'ada' };
+    expect((await fetch(`${server.url}/v1/data/notes/plan`, { method: 'PUT', headers, body: '{"value":"kept in PostgreSQL"}' })).status).toBe(201);
+    expect((await fetch(`${server.url}/v1/workspaces`, { method: 'POST', headers, body: '{"name":"home"}' })).status).toBe(201);
+    await server.end('SIGTERM');
+    const again = await up(path('another directory'), ['--backend', url]);
+    const read = async (what: string) => (await fetch(again.url + what, { headers: { authorization: `Bearer ${again.token}`, 'stoa-user': 'ada' } })).json();
+    expect(await read('/v1/data/notes/plan')).toMatchObject({ value: 'kept in PostgreSQL' });
+    expect(await read('/v1/workspaces')).toMatchObject({ items: [{ name: 'home' }] });
+    await again.end('SIGTERM');
+  });
+
   test('refuses a directory that another one owns, and names the owner', async () => {
     const data = path('owned');
     const server = await up(data);
@@ -104,6 +118,19 @@ describe('what cannot start says why and what to do', () => {
     expect(refused.status).toBe(1);
     expect(['damaged_data', 'engine']).toContain(refused.error().code);
     expect(refused.error().fix).toBeDefined();
+  });
+
+  test('TLS files that are none', async () => {
+    await writeFile(path('no.pem'), 'not a certificate');
+    const refused = await stoa(['up', '--data', path('tls'), '--tls-cert', path('no.pem'), '--tls-key', path('no.pem'), '--json']);
+    expect(refused.status).toBe(2);
+    expect(refused.error()).toMatchObject({ code: 'invalid_config', detail: expect.stringContaining(path('no.pem')), fix: expect.stringContaining('PEM') });
+  });
+
+  test('a database server that does not answer', async () => {
+    const refused = await stoa(['up', '--data', path('away'), '--datastore', 'postgres://nobody@127.0.0.1:1/none', '--json']);
+    expect(refused.status).toBe(6);
+    expect(refused.error().code).toBe('backend_unavailable');
   });
 
   test('a damaged manifest', async () => {

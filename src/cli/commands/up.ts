@@ -1,6 +1,7 @@
 /** `stoa up`: the server, in the foreground, until a signal ends it. */
 import { readFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
+import { createSecureContext } from 'node:tls';
 import type { FastifyInstance } from 'fastify';
 import { type Config, loadConfig } from '../../config.js';
 import { StoaError, messageOf } from '../../errors.js';
@@ -13,7 +14,6 @@ import { scheduleOf, stoaOptions } from '../stoa-options.js';
 
 export const up: Action = async ({ output, globals }, _args, options) => {
   const { config, warnings } = loadConfig({ flags: settingFlags({ ...globals, ...options }), environment: process.env });
-  refuseMissingBackends(config);
   const tls = tlsOf(config);
   for (const warning of warnings) output.warn(warning);
   const logger = createLogger(config.logLevel);
@@ -78,7 +78,13 @@ async function listen(app: FastifyInstance, { host, port }: Config): Promise<str
 
 function tlsOf({ tlsCert, tlsKey }: Config): { cert: Buffer; key: Buffer } | undefined {
   if (tlsCert === null || tlsKey === null) return undefined;
-  return { cert: readPem(tlsCert), key: readPem(tlsKey) };
+  const tls = { cert: readPem(tlsCert), key: readPem(tlsKey) };
+  try {
+    createSecureContext(tls);
+  } catch (error) {
+    throw new StoaError('invalid_config', `${tlsCert} and ${tlsKey} are no certificate with its key: ${messageOf(error)}.`, { cause: error, fix: 'Give a certificate chain and its private key, both in PEM.' });
+  }
+  return tls;
 }
 
 function readPem(path: string): Buffer {
@@ -86,15 +92,6 @@ function readPem(path: string): Buffer {
     return readFileSync(path);
   } catch (error) {
     throw new StoaError('invalid_config', `The TLS file ${path} cannot be read: ${messageOf(error)}.`, { cause: error });
-  }
-}
-
-/** A setting that nothing follows yet must not look as if it did. */
-function refuseMissingBackends(config: Config): void {
-  for (const name of ['backend', 'datastore', 'messaging'] as const) {
-    const url = config[name];
-    if (url === null || url === 'embedded') continue;
-    throw new StoaError('unsupported', `This version keeps everything in its own directory; ${name} cannot be ${new URL(url).protocol.slice(0, -1)}.`, { fix: `Leave ${name} away.` });
   }
 }
 
