@@ -18,6 +18,7 @@ const benches: Record<string, () => Promise<Bench>> = {
   'datastore-postgres': async () => (await import('./datastore-postgres.js')).datastorePostgresBench,
   http: async () => (await import('./http.js')).httpBench,
   kernel: async () => (await import('./kernel.js')).kernelBench,
+  mcp: async () => (await import('./mcp.js')).mcpBench,
   messaging: async () => (await import('./messaging.js')).messagingBench,
   registry: async () => (await import('./registry.js')).registryBench,
   tasks: async () => (await import('./tasks.js')).tasksBench,
