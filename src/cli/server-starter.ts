@@ -3,15 +3,14 @@ import { spawn } from 'node:child_process';
 import { mkdir, open, readFile } from 'node:fs/promises';
 import { join, resolve } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { fileURLToPath } from 'node:url';
 import type { Config } from '../config.js';
 import { StoaError } from '../errors.js';
 import { type LockOwner, readLock } from '../kernel/lock.js';
+import { programPath } from './program-path.js';
 
 /** The largest directories take a while to open. */
 const startMsMax = 60_000;
 const pollMs = 50;
-const program = fileURLToPath(new URL('main.js', import.meta.url));
 
 /**
  * The address of the server that owns the directory, started when nobody does. Of several processes
@@ -60,7 +59,7 @@ async function start(dataDir: string, flags: readonly string[]): Promise<Startin
     const logBytes = (await log.stat()).size;
     let status: number | undefined;
     // It must outlive this process and its terminal.
-    const child = spawn(process.execPath, [program, 'up', '--data', dataDir, ...flags], { detached: true, stdio: ['ignore', log.fd, log.fd], cwd: process.cwd() });
+    const child = spawn(process.execPath, [programPath(), 'up', '--data', dataDir, ...flags], { detached: true, stdio: ['ignore', log.fd, log.fd], cwd: process.cwd() });
     child.once('error', () => (status = 1));
     child.once('exit', (code) => (status = code ?? 1));
     child.unref();

@@ -50,6 +50,13 @@ export const commandTree: readonly CommandDefinition[] = [
     action: async () => (await import('./commands/mcp.js')).mcp,
   },
   {
+    usage: 'connect <program>',
+    about: 'The MCP configuration for claude-code, claude-desktop, cursor, vscode, windsurf, gemini or codex; agents-md for the words that teach an agent',
+    options: [['--write', 'Merge it into the file of that program; what was there is kept and backed up'], ['--global', 'Your own file instead of the project\'s, where there are both'], ['--http', 'By the address of the running server, with the token from STOA_TOKEN']],
+    examples: ['stoa connect claude-code --write', 'stoa connect cursor --agent scout', 'stoa connect vscode --url https://stoa.example.org', 'stoa connect agents-md --write'],
+    action: async () => (await import('./commands/connect.js')).connect,
+  },
+  {
     usage: 'status',
     about: 'How the server and its store are',
     examples: ['stoa status', 'stoa status --json | jq .position'],

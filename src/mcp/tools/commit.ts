@@ -18,7 +18,7 @@ const commit = defineTool({
     operations: z
       .array(z.looseObject({ op: z.enum(operationNames) }))
       .min(1)
-      .describe('data.set {namespace, key, value, ttl?, if_version?}, data.delete, data.increment {key, by}, data.append {key, items}, agent.heartbeat {agent_id, fence} …'),
+      .describe('data.set {namespace, key, value, ttl?, if_version?}, data.delete, data.increment {key, by}, data.append {key, items}, task.complete {task_id, fence, output}, task.create {session_id, command} …'),
     checks: z.array(z.looseObject({ check: z.enum(checkNames) })).default([]),
   }),
   output: z.object({ ok: z.boolean(), results: z.array(z.unknown()).optional(), position: z.string().optional(), failed: record.optional() }),

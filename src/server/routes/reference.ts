@@ -6,6 +6,7 @@ import { packageRoot } from '../../version.js';
 import { answer, anyone, defineRoute } from '../route.js';
 
 const assets = new URL('assets/reference/', packageRoot);
+const llmsFile = new URL('llms.txt', packageRoot);
 const pagePolicy = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; frame-ancestors 'none'; base-uri 'none'; form-action 'none'";
 
 const errorTableSchema = z.object({ items: z.array(z.object({ code: z.string(), status: z.int(), exit: z.int(), title: z.string() })) }).meta({ id: 'ErrorTable' });
@@ -37,6 +38,15 @@ export const referenceRoutes = [
     principals: anyone,
     answers: { 200: { contentType: 'text/plain; version=0.0.4; charset=utf-8', about: 'The Prometheus text format.' } },
     handler: ({ request }) => request.server.stoaServer.metrics.registry.metrics(),
+  }),
+  defineRoute({
+    method: 'GET',
+    path: '/llms.txt',
+    summary: 'What this is, for language models',
+    tags: ['reference'],
+    principals: anyone,
+    answers: { 200: { contentType: 'text/plain; charset=utf-8', about: 'Markdown.' } },
+    handler: () => readFile(llmsFile),
   }),
   asset('/reference', 'reference.html', 'text/html; charset=utf-8'),
   asset('/reference/reference.js', 'reference.js', 'text/javascript; charset=utf-8'),

@@ -33,6 +33,7 @@ export const platformRows: Record<string, Row> = {
   'GET /livez': { request: () => ({ path: '/livez' }), status: open },
   'GET /readyz': { request: () => ({ path: '/readyz' }), status: open },
   'GET /metrics': { request: () => ({ path: '/metrics' }), status: open },
+  'GET /llms.txt': { request: () => ({ path: '/llms.txt' }), status: open },
   'GET /openapi.json': { request: () => ({ path: '/openapi.json' }), status: open },
   'GET /reference': { request: () => ({ path: '/reference' }), status: open },
   'GET /reference/errors.json': { request: () => ({ path: '/reference/errors.json' }), status: open },

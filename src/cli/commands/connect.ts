@@ -1,0 +1,119 @@
+/** `stoa connect`: the MCP configuration of editors and agents, printed or merged into their files. */
+import { copyFile, mkdir, readFile, realpath, rename, stat, writeFile } from 'node:fs/promises';
+import { dirname, resolve } from 'node:path';
+import { loadConfig } from '../../config.js';
+import { StoaError } from '../../errors.js';
+import { packageRoot } from '../../version.js';
+import { didYouMean } from '../../nearest.js';
+import { type Action, type Context, type Options, textOption } from '../definition.js';
+import { type McpServerEntry, editors, thisPlace } from '../editors.js';
+import { mergeJson, mergeMarked, mergeToml, tomlTable } from '../merge-settings.js';
+import { programPath } from '../program-path.js';
+import { settingFlags } from '../setting-flags.js';
+
+const serverName = 'stoa';
+const snippetTarget = 'agents-md';
+const marks = ['<!-- stoa:begin -->', '<!-- stoa:end -->'] as const;
+const snippet = new URL('docs/AGENTS-snippet.md', packageRoot);
+
+export const connect: Action = async (context, [target = ''], options) => {
+  if (target === snippetTarget) {
+    const text = await readFile(snippet, 'utf8');
+    await deliver(context, options, { path: 'AGENTS.md', text, merged: (before) => mergeMarked(before, marks, text) });
+    return;
+  }
+  const editor = Object.hasOwn(editors, target) ? editors[target] : undefined;
+  if (editor === undefined) throw unknownTarget(target);
+  const entry = editor.entry(await entryOf(context, options));
+  const path = editor.path(thisPlace(options['global'] === true));
+  const isToml = editor.format === 'toml';
+  await deliver(context, options, {
+    path,
+    text: isToml ? tomlTable(editor.section, serverName, entry) : `${JSON.stringify({ [editor.section]: { [serverName]: entry } }, null, 2)}\n`,
+    merged: (before) => (isToml ? mergeToml : mergeJson)(before, editor.section, serverName, entry),
+  });
+};
+
+interface Delivery {
+  path: string;
+  /** What to paste into a file that has nothing of it yet. */
+  text: string;
+  merged(before: string): string;
+}
+
+async function deliver({ output }: Context, options: Options, { path, text, merged }: Delivery): Promise<void> {
+  const file = await realFile(resolve(path));
+  if (options['write'] !== true) {
+    if (output.json) output.value({ file, text });
+    else {
+      output.say(`For ${file}; --write merges it in:`);
+      process.stdout.write(text);
+    }
+    return;
+  }
+  const before = await readIfThere(file);
+  const after = merged(before ?? '');
+  if (after === before) {
+    output.done({ file, changed: false, backup: null }, `${file} has it already.`);
+    return;
+  }
+  const backup = before === undefined ? null : await backUp(file);
+  await mkdir(dirname(file), { recursive: true });
+  await replace(file, after);
+  output.done({ file, changed: true, backup }, `Wrote ${file}${backup === null ? '' : `; as it was: ${backup}`}.`);
+}
+
+/** A command works without a token: it reads the operator's where it runs. An address needs one in the environment. */
+async function entryOf({ globals, connect: open }: Context, options: Options): Promise<McpServerEntry> {
+  const url = textOption(globals, 'url');
+  if (url !== undefined || options['http'] === true) {
+    const base = url ?? (await open()).where;
+    if (!URL.canParse(base)) throw new StoaError('unreachable', 'No server runs on this directory, so that it has no address.', { fix: 'Start one with "stoa up", or pass --url.' });
+    return { url: new URL('/mcp', base).href };
+  }
+  const { config } = loadConfig({ flags: settingFlags(globals), environment: process.env });
+  const [user, agent, configFile] = ['user', 'agent', 'config'].map((name) => textOption(globals, name));
+  // The editor starts it in a directory of its own choice: every path is whole.
+  const args = [programPath(), 'mcp', '--data', resolve(config.data)];
+  if (configFile !== undefined) args.push('--config', resolve(configFile));
+  if (user !== undefined) args.push('--user', user);
+  if (agent !== undefined) args.push('--agent', agent);
+  return { command: process.execPath, args };
+}
+
+/** People link such files from elsewhere: the file is changed, not the link. */
+async function realFile(path: string): Promise<string> {
+  return realpath(path).catch((error: NodeJS.ErrnoException) => {
+    if (error.code === 'ENOENT') return path;
+    throw error;
+  });
+}
+
+async function readIfThere(path: string): Promise<string | undefined> {
+  try {
+    return await readFile(path, 'utf8');
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return undefined;
+    throw error;
+  }
+}
+
+/** Each backup has a name of its own: a second run must not overwrite what the first one saved. */
+async function backUp(file: string): Promise<string> {
+  const backup = `${file}.${new Date().toISOString().replaceAll(/[:.]/g, '-')}.bak`;
+  await copyFile(file, backup);
+  return backup;
+}
+
+/** Whole or not at all, with the rights that the file had. */
+async function replace(file: string, text: string): Promise<void> {
+  const mode = await stat(file).then(({ mode: bits }) => bits & 0o777, () => 0o600);
+  const draft = `${file}.${process.pid}.tmp`;
+  await writeFile(draft, text, { mode });
+  await rename(draft, file);
+}
+
+function unknownTarget(target: string): StoaError {
+  const known = [...Object.keys(editors), snippetTarget];
+  return new StoaError('invalid_request', `"${target}" is not known here.${didYouMean(target, known)}`, { fix: `There are ${known.join(', ')}.` });
+}

@@ -1,0 +1,102 @@
+import { mkdir, readFile, readdir, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { expect, test } from 'vitest';
+import { mergeJson, mergeMarked, mergeToml } from '../../src/cli/merge-settings.js';
+import { useProgram } from './program.js';
+
+const program = useProgram();
+
+/** A project and a home of its own. */
+async function place(name: string): Promise<{ cwd: string; home: string; options: { cwd: string; environment: Record<string, string> } }> {
+  const cwd = program.path(`${name}/project`);
+  const home = program.path(`${name}/home`);
+  await mkdir(cwd, { recursive: true });
+  await mkdir(home, { recursive: true });
+  return { cwd, home, options: { cwd, environment: { HOME: home } } };
+}
+
+test('prints what to paste, with whole paths', async () => {
+  const { options, cwd } = await place('print');
+  const { stdout, status } = await program.stoa(['connect', 'claude-code', '--data', 'mine', '--agent', 'scout', '--user', 'ada'], options);
+  expect(status).toBe(0);
+  const { stoa } = JSON.parse(stdout).mcpServers;
+  expect(stoa).toMatchObject({ type: 'stdio', command: process.execPath });
+  expect(stoa.args.slice(1)).toEqual(['mcp', '--data', join(cwd, 'mine'), '--user', 'ada', '--agent', 'scout']);
+});
+
+test('merges into a file and keeps all that is there, with a backup', async () => {
+  const { options, cwd } = await place('merge');
+  const before = '{\n    "mcpServers": {\n        "other": {"command": "x"}\n    },\n    "more": [1, 2]\n}\n';
+  await writeFile(join(cwd, '.mcp.json'), before);
+  expect((await program.stoa(['connect', 'claude-code', '--write'], options)).status).toBe(0);
+  const after = JSON.parse(await readFile(join(cwd, '.mcp.json'), 'utf8'));
+  expect(after).toMatchObject({ mcpServers: { other: { command: 'x' }, stoa: { type: 'stdio' } }, more: [1, 2] });
+  const backups = (await readdir(cwd)).filter((name) => name.endsWith('.bak'));
+  expect(backups.length).toBe(1);
+  expect(await readFile(join(cwd, backups[0] ?? ''), 'utf8')).toBe(before);
+  expect((await program.stoa(['connect', 'claude-code', '--write', '--json'], options)).json<{ changed: boolean }>().changed).toBe(false);
+  expect((await readdir(cwd)).length).toBe(2);
+});
+
+test('leaves a file alone that it cannot read whole', async () => {
+  const { options, cwd } = await place('comments');
+  await mkdir(join(cwd, '.vscode'));
+  const before = '{\n  // mine\n  "servers": {}\n}\n';
+  await writeFile(join(cwd, '.vscode/mcp.json'), before);
+  const { status, stderr } = await program.stoa(['connect', 'vscode', '--write'], options);
+  expect(status).toBe(2);
+  expect(stderr).toContain('without --write');
+  expect(await readFile(join(cwd, '.vscode/mcp.json'), 'utf8')).toBe(before);
+});
+
+test.each([
+  ['claude-desktop', '.config/Claude/claude_desktop_config.json'],
+  ['windsurf', '.codeium/windsurf/mcp_config.json'],
+  ['codex', '.codex/config.toml'],
+])('writes the file of %s in the home directory', async (name, path) => {
+  const { options, home } = await place(name);
+  expect((await program.stoa(['connect', name, '--write'], options)).status).toBe(0);
+  expect(await readFile(join(home, path), 'utf8')).toContain('stoa');
+});
+
+test('names an address and keeps the token out of the file', async () => {
+  const { options } = await place('http');
+  const { stdout } = await program.stoa(['connect', 'cursor', '--url', 'https://stoa.example.org', '--token', 'secret'], options);
+  expect(JSON.parse(stdout).mcpServers.stoa).toEqual({ url: 'https://stoa.example.org/mcp', headers: { Authorization: 'Bearer ${env:STOA_TOKEN}' } });
+});
+
+test('adds the words for agents once, between marks', async () => {
+  const { options, cwd } = await place('agents');
+  await writeFile(join(cwd, 'AGENTS.md'), '# Ours\n');
+  await program.stoa(['connect', 'agents-md', '--write'], options);
+  await program.stoa(['connect', 'agents-md', '--write'], options);
+  const text = await readFile(join(cwd, 'AGENTS.md'), 'utf8');
+  expect(text.startsWith('# Ours\n')).toBe(true);
+  expect(text.split('Shared memory and work').length).toBe(2);
+});
+
+test('suggests the program that was meant', async () => {
+  const { status, stderr } = await program.stoa(['connect', 'curser'], { cwd: program.directory() });
+  expect(status).toBe(2);
+  expect(stderr).toContain('cursor');
+});
+
+test('a TOML table is replaced alone', () => {
+  const before = 'model = "x"\n\n[mcp_servers.stoa]\ncommand = "old"\nargs = []\n\n[mcp_servers.other]\ncommand = "y" # keep\n';
+  const after = mergeToml(before, 'mcp_servers', 'stoa', { command: 'new', args: ['a "b"'] });
+  expect(after).toBe('model = "x"\n\n[mcp_servers.stoa]\ncommand = "new"\nargs = ["a \\"b\\""]\n\n[mcp_servers.other]\ncommand = "y" # keep\n');
+  expect(mergeToml(after, 'mcp_servers', 'stoa', { command: 'new', args: ['a "b"'] })).toBe(after);
+});
+
+test('an entry that another program added beside ours stays', () => {
+  const once = mergeJson('{"mcpServers":{"stoa":{"command":"old"},"b":{}},"z":null}', 'mcpServers', 'stoa', { command: 'new' });
+  expect(JSON.parse(once)).toEqual({ mcpServers: { stoa: { command: 'new' }, b: {} }, z: null });
+  expect(() => mergeJson('[]', 'mcpServers', 'stoa', {})).toThrow();
+  expect(() => mergeJson('{"mcpServers":[]}', 'mcpServers', 'stoa', {})).toThrow();
+});
+
+test('text outside the marks is never touched', () => {
+  const marks = ['<a>', '</a>'] as const;
+  expect(mergeMarked('x\n<a>\nold\n</a>\ny\n', marks, 'new')).toBe('x\n<a>\nnew\n</a>\ny\n');
+  expect(mergeMarked('', marks, 'new')).toBe('<a>\nnew\n</a>\n');
+});
