@@ -74,7 +74,7 @@ export const limitDefinitions = {
 
   // Registry
   agentsPerUserMax: { default: 10, about: 'Agents of one user; stopped ones count.' },
-  agentsCachedMax: { default: 10_000, about: 'Agents kept in memory as they were last read.' },
+  agentsCachedMax: { default: 1_000, about: 'Agents kept in memory as they were last read.' },
   agentNameCharactersMax: { default: 100, about: 'Characters of an agent name.' },
   agentLabelsMax: { default: 32, about: 'Labels of one agent.' },
   labelCharactersMax: { default: 100, about: 'Characters of a label\'s name or value.' },
