@@ -13,6 +13,7 @@ import type { Bench, Row } from './frame.js';
 
 /** Loaded one by one, so that a bench pays nothing for the others. */
 const benches: Record<string, () => Promise<Bench>> = {
+  backup: async () => (await import('./backup.js')).backupBench,
   datastore: async () => (await import('./datastore.js')).datastoreBench,
   'datastore-http': async () => (await import('./datastore-http.js')).datastoreHttpBench,
   'datastore-postgres': async () => (await import('./datastore-postgres.js')).datastorePostgresBench,
