@@ -27,7 +27,8 @@ export class AnswerChecker {
     const type = reply.headers.get('content-type')?.split(';', 1)[0] ?? '';
     const declared = Object.keys(content).find((each) => each.split(';', 1)[0] === type);
     if (declared === undefined) return `${method} ${path} ${reply.status} is ${type}, not ${Object.keys(content).join(' or ')}`;
-    if (!type.endsWith('json')) return undefined;
+    // Lines of JSON are text to the document.
+    if (!/[/+]json$/.test(type)) return undefined;
     const pointer = ['paths', path, method.toLowerCase(), 'responses', status, 'content', declared, 'schema'].map(escapePointer).join('/');
     const validate = this.#ajv.getSchema(`openapi#/${pointer}`);
     if (validate === undefined) return `${method} ${path} ${reply.status} has no schema`;
