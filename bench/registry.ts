@@ -61,7 +61,8 @@ async function changeStatus({ registry, randomId }: AgentSet): Promise<void> {
 async function openFilled(dataDir: string, engine: 'lmdb' | 'rocksdb', count: number): Promise<AgentSet> {
   // Timers that ring during a measurement would be measured too.
   const quiet = 365 * 24 * 3_600;
-  const limits = limitsWith({ agentsPerUserMax: agentsPerUser, feedBytesMax: 1 << 24, redoBytesMax: 1 << 24, idleAfterSeconds: quiet, hibernateAfterSeconds: quiet });
+  // Agents that are in memory cost the same at any size; here the rows are measured.
+  const limits = limitsWith({ agentsCachedMax: 1, agentsPerUserMax: agentsPerUser, feedBytesMax: 1 << 24, redoBytesMax: 1 << 24, idleAfterSeconds: quiet, hibernateAfterSeconds: quiet });
   const kernel = await openKernel({ dataDir, engine, families: embeddedFamilies, limits });
   const port = new EmbeddedRegistry(kernel);
   const mark = `${dataDir}.filled`;
