@@ -50,10 +50,12 @@ async function measure(names: readonly string[]): Promise<void> {
     const bench = await (benches[name] as () => Promise<Bench>)();
     const own = join(directory, name);
     await mkdir(own, { recursive: true });
-    for (const row of await bench.run(own)) results.push(judge(name, row));
+    const measured = (await bench.run(own)).map((row) => judge(name, row));
+    // At once, so that a run that is cut off keeps what it has measured.
+    await keep([name], measured);
+    results.push(...measured);
   }
   print(results);
-  await keep(names, results);
   if (results.some(({ reached }) => !reached)) process.exitCode = 1;
 }
 
