@@ -45,6 +45,9 @@ async function importEntry(name) {
   try {
     await import(join(manifest.name, name));
   } catch (error) {
+    // An entry for users of an optional peer cannot be imported without it.
+    const isWithoutPeer = Object.keys(manifest.peerDependenciesMeta).some((peer) => error.code === 'ERR_MODULE_NOT_FOUND' && error.message.includes(`'${peer}'`));
+    if (isWithoutPeer) return;
     complain(`import "${join(manifest.name, name)}" fails: ${error.message}`);
   }
 }

@@ -1,6 +1,8 @@
 import { defineConfig } from 'vitest/config';
 
 export default defineConfig({
+  // An optional peer of the sources, installed here alone.
+  resolve: { dedupe: ['@langchain/langgraph-checkpoint'] },
   test: {
     include: ['**/*.test.ts'],
     testTimeout: 60_000,

@@ -41,6 +41,21 @@ export interface Page<Item> {
   next_cursor: string | null;
 }
 
+export interface BatchSettings<Value> extends Omit<SetSettings, 'ifVersion'> {
+  set?: Readonly<Record<string, Value>> | undefined;
+  delete?: readonly string[] | undefined;
+  /** Keys to read, after the writes. */
+  get?: readonly string[] | undefined;
+}
+
+export interface BatchAnswer<Value> {
+  set: Record<string, KeyResult>;
+  /** Keys without a document are left out. */
+  values: Record<string, Value>;
+  /** Documents that were there and are gone. */
+  deleted: number;
+}
+
 export type KeyResult = { version: number } | { error: { code: string; detail: string } };
 
 const batchKeysMax = 1_000;
@@ -111,16 +126,20 @@ export class DataClient<Value = JsonValue> {
   async getMany(keys: readonly string[], settings: CallSettings = {}): Promise<Record<string, Value>> {
     const values: [string, Value][] = [];
     for (let start = 0; start < keys.length; start += batchKeysMax) {
-      const answer = await this.#batch<{ values: Record<string, Value> }>({ get: keys.slice(start, start + batchKeysMax) }, settings);
+      const answer = await this.batch({ ...settings, get: keys.slice(start, start + batchKeysMax) });
       values.push(...Object.entries(answer.values));
     }
     return Object.fromEntries(values);
   }
 
+  /** Sets and deletes in one step, then reads; at most 1,000 keys. `ttl` and `metadata` go with every key in `set`. */
+  batch({ signal, ...request }: BatchSettings<Value>): Promise<BatchAnswer<Value>> {
+    return this.#batch(request, { signal });
+  }
+
   /** All or nothing where the backend can; otherwise each key has a result of its own. At most 1,000 keys. */
   async setMany(items: Readonly<Record<string, Value>>, settings: Omit<SetSettings, 'ifVersion'> = {}): Promise<Record<string, KeyResult>> {
-    const { signal, ...options } = settings;
-    return (await this.#batch<{ set: Record<string, KeyResult> }>({ set: items, ...options }, { signal })).set;
+    return (await this.batch({ ...settings, set: items })).set;
   }
 
   /** Every value by key, however many there are. */
@@ -130,11 +149,12 @@ export class DataClient<Value = JsonValue> {
     return Object.fromEntries(values);
   }
 
-  /** Every document, page after page, in code-point order of the keys. */
-  async *entries(settings: { prefix?: string } & CallSettings = {}): AsyncGenerator<DataDocument<Value>> {
+  /** Every document, page after page, in code-point order of the keys; `pageItems` are fetched at a time. */
+  async *entries(settings: { prefix?: string; pageItems?: number } & CallSettings = {}): AsyncGenerator<DataDocument<Value>> {
+    const { pageItems = 1_000 } = settings;
     let cursor: string | undefined;
     do {
-      const page: Page<DataDocument<Value>> = await this.#transport.call('GET', this.#path(), { query: { values: 1, limit: 1_000, prefix: settings.prefix, cursor }, signal: settings.signal });
+      const page: Page<DataDocument<Value>> = await this.#transport.call('GET', this.#path(), { query: { values: 1, limit: pageItems, prefix: settings.prefix, cursor }, signal: settings.signal });
       yield* page.items;
       cursor = page.next_cursor ?? undefined;
     } while (cursor !== undefined);
@@ -194,7 +214,7 @@ export class DataClient<Value = JsonValue> {
     return this.#transport.call('PATCH', this.#path(key), { body, headers: conditions(settings.ifVersion), signal: settings.signal, ...(contentType !== undefined && { contentType }) });
   }
 
-  #batch<Body>(body: object, settings: CallSettings): Promise<Body> {
+  #batch(body: object, settings: CallSettings): Promise<BatchAnswer<Value>> {
     // With a key of its own the server does the work once, however often it is asked.
     return this.#transport.call('POST', this.#path(), { body, headers: { 'idempotency-key': globalThis.crypto.randomUUID() }, signal: settings.signal, repeatable: true });
   }

@@ -21,7 +21,7 @@ export type { AgentAnswer, LeaseAnswer, SessionAnswer, UserAnswer } from '../reg
 export { AdminClient } from './admin.js';
 export { AgentsClient, type KeepAliveSettings, type LiveLease } from './agents.js';
 export { type ChangeItem, type ChangePage, ChangesClient } from './changes.js';
-export { DataClient } from './data.js';
+export { type BatchAnswer, type BatchSettings, DataClient, type KeyResult } from './data.js';
 export type { DirectMessage, OpenedMessage } from './direct.js';
 export { AgentKeys, sealDirect } from './keys.js';
 export { RoomClient, type RoomMessage, type RoomPage, isAuthentic } from './rooms.js';

@@ -1,0 +1,3 @@
+/** LangGraph's memory and checkpoints on a Stoa server: `import { StoaSaver, StoaStore } from 'stoa/langgraph'`. */
+export { StoaSaver, type StoaSaverOptions } from './saver.js';
+export { type PutSettings, type StoaPutOperation, StoaStore, type StoaStoreOptions } from './store.js';

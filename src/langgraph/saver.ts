@@ -1,0 +1,274 @@
+/** LangGraph's checkpoints in the data store: every checkpoint, channel value and pending write is a document of one namespace. */
+import {
+  BaseCheckpointSaver,
+  type ChannelVersions,
+  type Checkpoint,
+  type CheckpointListOptions,
+  type CheckpointMetadata,
+  type CheckpointPendingWrite,
+  type CheckpointTuple,
+  type PendingWrite,
+  type SerializerProtocol,
+  TASKS,
+  WRITES_IDX_MAP,
+  copyCheckpoint,
+  getCheckpointId,
+  maxChannelVersion,
+} from '@langchain/langgraph-checkpoint';
+import type { DataClient, Stoa } from '../client/index.js';
+import { StoaError } from '../errors.js';
+import { matches } from './filter.js';
+import { pathPrefix, reversed } from './keys.js';
+import { type Packed, furtherKeys, pack, packWhole, unpack } from './packing.js';
+import { requireWritten } from './written.js';
+
+export interface StoaSaverOptions {
+  client: Stoa;
+  /** The namespace of the data store that holds the checkpoints. */
+  namespace?: string | undefined;
+  /** How values become bytes; LangGraph's own way unless given. */
+  serde?: SerializerProtocol | undefined;
+}
+
+type Config = Parameters<BaseCheckpointSaver['getTuple']>[0];
+
+/** Which line of checkpoints: a thread has one for each graph in it. */
+interface Line {
+  thread: string;
+  ns: string;
+}
+
+interface StoredCheckpoint extends Line {
+  id: string;
+  parent: string | null;
+  checkpoint: Packed;
+  metadata: Packed;
+}
+
+type StoredWrite = Packed & { task: string; channel: string };
+
+/** What the namespace holds; a text is a further piece of a value that was too long for one document. */
+type Stored = StoredCheckpoint | StoredWrite | Packed | string;
+
+const batchKeysMax = 1_000;
+
+/**
+ * @example
+ * const checkpointer = new StoaSaver({ client: new Stoa({ url, token }) });
+ * const graph = builder.compile({ checkpointer });
+ */
+export class StoaSaver extends BaseCheckpointSaver {
+  readonly #data: DataClient<Stored>;
+
+  constructor({ client, namespace = 'langgraph-checkpoints', serde }: StoaSaverOptions) {
+    super(serde);
+    this.#data = client.data<Stored>(namespace);
+  }
+
+  override async getTuple(config: Config): Promise<CheckpointTuple | undefined> {
+    const thread = textIn(config, 'thread_id');
+    if (thread === undefined) return undefined;
+    const line = { thread, ns: textIn(config, 'checkpoint_ns') ?? '' };
+    const id = getCheckpointId(config);
+    if (id !== '') {
+      const stored = await this.#data.get(checkpointKey(line, id));
+      return stored === undefined ? undefined : this.#tupleOf(checkpointIn(stored));
+    }
+    // The keys of newer checkpoints come first.
+    for await (const { value } of this.#data.entries({ prefix: linePrefix('c', line), pageItems: 1 })) return this.#tupleOf(checkpointIn(value));
+    return undefined;
+  }
+
+  /** The newest first within a line; lines in order of thread and namespace. */
+  override async *list(config: Config, { limit = Number.POSITIVE_INFINITY, before, filter = {} }: CheckpointListOptions = {}): AsyncGenerator<CheckpointTuple> {
+    const [thread, ns, id] = [textIn(config, 'thread_id'), textIn(config, 'checkpoint_ns'), textIn(config, 'checkpoint_id')];
+    const beforeId = before === undefined ? undefined : textIn(before, 'checkpoint_id');
+    const prefix = thread === undefined ? 'c/' : ns === undefined ? threadPrefix('c', thread) : linePrefix('c', { thread, ns });
+    let left = limit;
+    for await (const { value } of this.#data.entries({ prefix })) {
+      if (left <= 0) return;
+      const stored = checkpointIn(value);
+      if (ns !== undefined && stored.ns !== ns) continue;
+      if (id !== undefined && stored.id !== id) continue;
+      if (beforeId !== undefined && stored.id >= beforeId) continue;
+      const metadata = await this.#metadataOf(stored);
+      if (!matches(metadata, filter)) continue;
+      left -= 1;
+      yield this.#tupleOf(stored);
+    }
+  }
+
+  /** The checkpoint and the channel values that are new in it, in one step. */
+  override async put(config: Config, checkpoint: Checkpoint, metadata: CheckpointMetadata, newVersions: ChannelVersions): Promise<Config> {
+    const line = { thread: required(config, 'thread_id'), ns: textIn(config, 'checkpoint_ns') ?? '' };
+    const { channel_values: values, ...rest } = copyCheckpoint(checkpoint);
+    const documents: Record<string, Stored> = {};
+    for (const [channel, version] of Object.entries(newVersions)) {
+      if (!Object.hasOwn(values, channel)) continue;
+      Object.assign(documents, pack(valueKey(line, channel, version), ...(await this.serde.dumpsTyped(values[channel]))));
+    }
+    const key = checkpointKey(line, checkpoint.id);
+    documents[key] = {
+      ...line,
+      id: checkpoint.id,
+      parent: textIn(config, 'checkpoint_id') ?? null,
+      checkpoint: packWhole(...(await this.serde.dumpsTyped(rest))),
+      metadata: packWhole(...(await this.serde.dumpsTyped(metadata))),
+    };
+    await this.#set(documents);
+    return configOf(line, checkpoint.id);
+  }
+
+  /** What a task wrote first stays, so that running it again changes nothing; errors and interrupts are replaced. */
+  override async putWrites(config: Config, writes: PendingWrite[], taskId: string): Promise<void> {
+    const line = { thread: required(config, 'thread_id'), ns: textIn(config, 'checkpoint_ns') ?? '' };
+    const prefix = writesPrefix(line, required(config, 'checkpoint_id'));
+    const places = writes.map(([channel, value], index) => {
+      const place = Object.hasOwn(WRITES_IDX_MAP, channel) ? (WRITES_IDX_MAP[channel] ?? index) : index;
+      return { key: `${prefix}${pathPrefix([taskId])}${placeText(place)}`, channel, value, isKept: place >= 0 };
+    });
+    const there = await this.#data.getMany(places.filter(({ isKept }) => isKept).map(({ key }) => key));
+    const documents: Record<string, Stored> = {};
+    for (const { key, channel, value } of places.filter(({ key }) => !Object.hasOwn(there, key))) {
+      const { [key]: first, ...further } = pack(key, ...(await this.serde.dumpsTyped(value)));
+      // pack puts the first piece at the key it was given.
+      Object.assign(documents, { [key]: { ...(first as Packed), task: taskId, channel } }, further);
+    }
+    if (Object.keys(documents).length > 0) await this.#set(documents);
+  }
+
+  /** Checkpoints go first: what they refer to is never missing from one that is still there. */
+  override async deleteThread(threadId: string): Promise<void> {
+    for (const kind of ['c', 'w', 'v'] as const) {
+      for (;;) {
+        const { items, next_cursor } = await this.#data.listKeys({ prefix: threadPrefix(kind, threadId), limit: batchKeysMax });
+        if (items.length > 0) await this.#data.batch({ delete: items.map(({ key }) => key) });
+        if (next_cursor === null) break;
+      }
+    }
+  }
+
+  /**
+   * Whole steps with a random fraction. Two branches of a thread count on from the same version, and
+   * the value of one must not take the place of the other's.
+   */
+  override getNextVersion(current: number | undefined): number {
+    return Math.floor(current ?? 0) + 1 + Math.random();
+  }
+
+  async #tupleOf(stored: StoredCheckpoint): Promise<CheckpointTuple> {
+    // The serializer gives back what put gave it.
+    const rest = (await this.#load(stored.checkpoint)) as Omit<Checkpoint, 'channel_values'>;
+    const [values, pendingWrites, metadata] = await Promise.all([this.#valuesOf(stored, rest.channel_versions), this.#writesOf(stored, stored.id), this.#metadataOf(stored)]);
+    const checkpoint: Checkpoint = { ...rest, channel_values: values };
+    if (checkpoint.v < 4 && stored.parent !== null) await this.#migrateSends(checkpoint, stored, stored.parent);
+    return { config: configOf(stored, stored.id), checkpoint, metadata, pendingWrites, ...(stored.parent !== null && { parentConfig: configOf(stored, stored.parent) }) };
+  }
+
+  async #metadataOf({ metadata }: StoredCheckpoint): Promise<CheckpointMetadata> {
+    return (await this.#load(metadata)) as CheckpointMetadata; // The serializer gives back what put gave it.
+  }
+
+  async #valuesOf(line: Line, versions: ChannelVersions): Promise<Record<string, unknown>> {
+    const channels = Object.entries(versions).map(([channel, version]) => ({ channel, key: valueKey(line, channel, version) }));
+    if (channels.length === 0) return {};
+    const firsts = await this.#data.getMany(channels.map(({ key }) => key));
+    const present = channels.flatMap(({ channel, key }) => (firsts[key] === undefined ? [] : [{ channel, key, packed: packedIn(firsts[key]) }]));
+    const furthers = present.flatMap(({ key, packed }) => furtherKeys(key, packed));
+    const pieces = furthers.length === 0 ? {} : await this.#data.getMany(furthers);
+    return Object.fromEntries(await Promise.all(present.map(async ({ channel, key, packed }) => [channel, await this.#load(packed, furtherPieces(key, packed, pieces))] as const)));
+  }
+
+  async #writesOf(line: Line, id: string): Promise<CheckpointPendingWrite[]> {
+    const documents = await this.#data.getAll({ prefix: writesPrefix(line, id) });
+    const firsts = Object.entries(documents).flatMap(([key, stored]) => (typeof stored === 'string' ? [] : [{ key, write: writeIn(stored) }]));
+    return Promise.all(firsts.map(async ({ key, write }) => [write.task, write.channel, await this.#load(write, furtherPieces(key, write, documents))] as CheckpointPendingWrite));
+  }
+
+  /** Before version 4 what a step had sent was kept as writes of its parent, not in a channel. */
+  async #migrateSends(checkpoint: Checkpoint, line: Line, parent: string): Promise<void> {
+    const writes = await this.#writesOf(line, parent);
+    const versions = Object.values(checkpoint.channel_versions);
+    checkpoint.channel_values[TASKS] = writes.filter(([, channel]) => channel === TASKS).map(([, , value]) => value);
+    checkpoint.channel_versions[TASKS] = versions.length > 0 ? maxChannelVersion(...versions) : this.getNextVersion(undefined);
+  }
+
+  #load(packed: Packed, further: readonly string[] = []): Promise<unknown> {
+    return this.serde.loadsTyped(packed.type, unpack(packed, further));
+  }
+
+  async #set(documents: Readonly<Record<string, Stored>>): Promise<void> {
+    requireWritten((await this.#data.batch({ set: documents })).set);
+  }
+}
+
+function furtherPieces(key: string, packed: Packed, pieces: Readonly<Record<string, Stored>>): string[] {
+  return furtherKeys(key, packed).map((further) => {
+    const piece = pieces[further];
+    if (typeof piece !== 'string') throw damaged(further);
+    return piece;
+  });
+}
+
+function checkpointIn(stored: Stored): StoredCheckpoint {
+  if (typeof stored === 'string' || !('checkpoint' in stored)) throw damaged('a checkpoint');
+  return stored;
+}
+
+function packedIn(stored: Stored): Packed {
+  if (typeof stored === 'string' || !('data' in stored)) throw damaged('a channel value');
+  return stored;
+}
+
+function writeIn(stored: Stored): StoredWrite {
+  if (typeof stored === 'string' || !('task' in stored)) throw damaged('a write');
+  return stored;
+}
+
+function damaged(what: string): StoaError {
+  return new StoaError('invalid_data', `The namespace of the checkpoints does not hold what belongs there: ${what}.`, { fix: 'Give the checkpointer a namespace of its own.' });
+}
+
+function threadPrefix(kind: 'c' | 'v' | 'w', thread: string): string {
+  return pathPrefix([kind, thread]);
+}
+
+function linePrefix(kind: 'c' | 'v' | 'w', { thread, ns }: Line): string {
+  return pathPrefix([kind, thread, ns]);
+}
+
+function checkpointKey(line: Line, id: string): string {
+  return linePrefix('c', line) + reversed(id);
+}
+
+function valueKey(line: Line, channel: string, version: number | string): string {
+  return `${linePrefix('v', line)}${pathPrefix([channel])}${pathPrefix([String(version)])}`;
+}
+
+function writesPrefix(line: Line, id: string): string {
+  return `${linePrefix('w', line)}${pathPrefix([id])}`;
+}
+
+/** Texts that sort as the numbers do, from the special places below zero on. */
+function placeText(place: number): string {
+  return String(place + 100).padStart(8, '0');
+}
+
+function configOf({ thread, ns }: Line, id: string): Config {
+  return { configurable: { thread_id: thread, checkpoint_ns: ns, checkpoint_id: id } };
+}
+
+function textIn(config: Config, name: string): string | undefined {
+  const value: unknown = config.configurable?.[name];
+  if (value === undefined || value === null) return undefined;
+  if (typeof value !== 'string') throw new StoaError('invalid_request', `configurable.${name} is text.`, { details: { field: name } });
+  return value;
+}
+
+function required(config: Config, name: string): string {
+  const value = textIn(config, name);
+  if (value === undefined || value === '') {
+    throw new StoaError('invalid_request', `The configuration names no ${name}.`, { fix: `Pass { configurable: { ${name}: … } } along.`, details: { field: name } });
+  }
+  return value;
+}

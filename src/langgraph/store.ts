@@ -1,0 +1,166 @@
+/** LangGraph's long-term memory in the data store: every item is a document of one namespace. */
+import {
+  BaseStore,
+  type GetOperation,
+  type Item,
+  type ListNamespacesOperation,
+  type MatchCondition,
+  type Operation,
+  type OperationResults,
+  type PutOperation,
+  type SearchItem,
+  type SearchOperation,
+} from '@langchain/langgraph-checkpoint';
+import type { DataClient, DataDocument, Stoa } from '../client/index.js';
+import { StoaError } from '../errors.js';
+import { matches } from './filter.js';
+import { itemKey, parseItemKey, pathPrefix } from './keys.js';
+import { requireWritten } from './written.js';
+
+export interface StoaStoreOptions {
+  client: Stoa;
+  /** The namespace of the data store that holds the items. */
+  namespace?: string | undefined;
+  /** Seconds after its last put at which an item expires, where the put names none; without it never. */
+  ttlSeconds?: number | undefined;
+}
+
+export interface PutSettings {
+  /** Seconds until the item expires; null for never. */
+  ttlSeconds?: number | null | undefined;
+}
+
+/** A put in a batch, with a life of its own where it has one. */
+export type StoaPutOperation = PutOperation & PutSettings;
+
+const pageItemsMax = 1_000;
+
+type Value = PutOperation['value'] & object;
+
+/**
+ * @example
+ * const store = new StoaStore({ client: new Stoa({ url, token }) });
+ * await store.put(['users', 'ada'], 'likes', { food: 'figs' });
+ * const found = await store.search(['users'], { filter: { food: 'figs' } });
+ */
+export class StoaStore extends BaseStore {
+  readonly #client: Stoa;
+  readonly #data: DataClient<Value>;
+  readonly #ttlSeconds: number | null;
+
+  constructor({ client, namespace = 'langgraph', ttlSeconds }: StoaStoreOptions) {
+    super();
+    this.#client = client;
+    this.#data = client.data<Value>(namespace);
+    this.#ttlSeconds = ttlSeconds ?? null;
+  }
+
+  /** Reads see what was there before the batch; its writes follow in one request, all or none. The last write of an item counts. */
+  override async batch<Op extends Operation[]>(operations: Op): Promise<OperationResults<Op>> {
+    const results = await Promise.all(operations.map((operation) => this.#read(operation)));
+    await this.#write(operations.filter((operation) => 'value' in operation));
+    // Each result is made for the operation at its place, which the compiler cannot follow through map.
+    return results as OperationResults<Op>;
+  }
+
+  override async put(namespace: string[], key: string, value: Value, index?: false | string[], settings: PutSettings = {}): Promise<void> {
+    // The base class checks the namespace and calls batch; only a life of its own needs more than that.
+    if (settings.ttlSeconds === undefined) return super.put(namespace, key, value, index);
+    const put = super.put.bind({ batch: ([operation]: [PutOperation]) => this.batch([{ ...operation, ...settings }]) });
+    await put(namespace, key, value, index);
+  }
+
+  async #read(operation: Operation): Promise<unknown> {
+    if ('value' in operation) return undefined;
+    if ('namespacePrefix' in operation) return this.#search(operation);
+    if ('key' in operation) return this.#get(operation);
+    return this.#listNamespaces(operation);
+  }
+
+  async #get({ namespace, key }: GetOperation): Promise<Item | null> {
+    const document = await this.#data.getEntry(itemKey(namespace, key));
+    return document === undefined ? null : itemOf(document);
+  }
+
+  /** In order of namespace and key. */
+  async #search({ namespacePrefix, filter, limit = 10, offset = 0, query }: SearchOperation): Promise<SearchItem[]> {
+    if (query !== undefined && query !== '') {
+      throw new StoaError('unsupported', 'This store ranks nothing by meaning.', { fix: 'Leave query away and search by filter.' });
+    }
+    const found: SearchItem[] = [];
+    if (limit <= 0) return found;
+    let skipped = 0;
+    const pageItems = filter === undefined ? Math.min(pageItemsMax, limit + offset) : pageItemsMax;
+    for await (const document of this.#data.entries({ prefix: pathPrefix(namespacePrefix), pageItems })) {
+      if (filter !== undefined && !matches(document.value, filter)) continue;
+      skipped += 1;
+      if (skipped > offset) found.push(itemOf(document));
+      if (found.length >= limit) break;
+    }
+    return found;
+  }
+
+  async #listNamespaces({ matchConditions = [], maxDepth, limit = 100, offset = 0 }: ListNamespacesOperation): Promise<string[][]> {
+    const found = new Map<string, string[]>();
+    const prefix = pathPrefix(literalPrefix(matchConditions));
+    let cursor: string | undefined;
+    do {
+      const page = await this.#data.listKeys({ prefix, limit: pageItemsMax, cursor });
+      for (const { key } of page.items) {
+        const { namespace } = parseItemKey(key);
+        if (!matchConditions.every((condition) => isMatch(namespace, condition))) continue;
+        const shown = namespace.slice(0, maxDepth);
+        found.set(pathPrefix(shown), shown);
+      }
+      cursor = page.next_cursor ?? undefined;
+    } while (cursor !== undefined);
+    return [...found.values()].toSorted(comparePaths).slice(offset, offset + limit);
+  }
+
+  async #write(puts: readonly StoaPutOperation[]): Promise<void> {
+    if (puts.length === 0) return;
+    const last = new Map(puts.map((put) => [itemKey(put.namespace, put.key), put]));
+    const sets = [...last].flatMap(([key, { value, ttlSeconds = this.#ttlSeconds }]) => (value === null ? [] : [{ key, value, ttl: ttlSeconds }]));
+    const deletes = [...last].flatMap(([key, { value }]) => (value === null ? [key] : []));
+    const ttl = sets[0]?.ttl;
+    if (sets.every((set) => set.ttl === ttl)) {
+      const { set } = await this.#data.batch({ set: Object.fromEntries(sets.map(({ key, value }) => [key, value])), delete: deletes, ttl });
+      return requireWritten(set);
+    }
+    // A batch of the data store has one life for all; a commit has one for each.
+    const { namespace } = this.#data;
+    const outcome = await this.#client.commit({
+      operations: [
+        ...sets.map((set) => ({ op: 'data.set' as const, namespace, ...set })),
+        ...deletes.map((key) => ({ op: 'data.delete' as const, namespace, key })),
+      ],
+    });
+    if (!outcome.ok) throw new StoaError('conflict', outcome.failed.detail, { details: { code: outcome.failed.code } });
+  }
+}
+
+function itemOf({ key, value, createdAt, updatedAt }: DataDocument<Value>): Item {
+  return { ...parseItemKey(key), value, createdAt: new Date(createdAt), updatedAt: new Date(updatedAt) };
+}
+
+/** What every wanted namespace begins with, so that the rest need not be looked through. */
+function literalPrefix(conditions: readonly MatchCondition[]): string[] {
+  const path = conditions.find(({ matchType }) => matchType === 'prefix')?.path ?? [];
+  const wildcard = path.indexOf('*');
+  return wildcard === -1 ? path : path.slice(0, wildcard);
+}
+
+function isMatch(namespace: readonly string[], { matchType, path }: MatchCondition): boolean {
+  if (path.length > namespace.length) return false;
+  const start = matchType === 'prefix' ? 0 : namespace.length - path.length;
+  return path.every((part, index) => part === '*' || part === namespace[start + index]);
+}
+
+function comparePaths(left: readonly string[], right: readonly string[]): number {
+  const depth = Math.min(left.length, right.length);
+  for (let index = 0; index < depth; index += 1) {
+    const [one = '', other = ''] = [left[index], right[index]];
+    if (one !== other) return one < other ? -1 : 1;
+  }
+  return left.length - right.length;
+}
