@@ -1,4 +1,5 @@
 /** The library: what `openStoa` gives is all that server, CLI and MCP use. */
+import { type BackendCall, backendName, timedPort } from './backends/timed.js';
 import { openDataBackend } from './backends/open-datastore.js';
 import { EmbeddedDataStore } from './backends/embedded/datastore.js';
 import { EmbeddedCommit } from './backends/embedded/commit.js';
@@ -28,6 +29,7 @@ import { Joint } from './kernel/joint.js';
 import { type Kernel, openKernel } from './kernel/kernel.js';
 import { onceAround } from './kernel/once.js';
 import type { GroupFacts } from './kernel/store.js';
+import type { MessagingPort } from './messaging/port.js';
 import type { Change } from './kernel/transaction.js';
 import { type Limits, limitsWith } from './limits.js';
 import { MessagingService, type MessagingSettings } from './messaging/service.js';
@@ -87,6 +89,8 @@ export interface Stoa {
   readonly syncWrites: boolean;
   /** Calls back for each group of transactions that became durable. Returns the way to stop it. */
   onGroup(listener: (group: GroupFacts) => void): () => void;
+  /** Calls back for each call of a database outside this process. Returns the way to stop it. */
+  onBackendCall(listener: (call: BackendCall) => void): () => void;
   /** Faults that no caller waits for go here. */
   onError(error: unknown, about: string): void;
   close(): Promise<void>;
@@ -103,6 +107,10 @@ export interface Stoa {
 export async function openStoa(options: StoaOptions): Promise<Stoa> {
   const limits = limitsWith(options.limits);
   const listeners = new Set<(group: GroupFacts) => void>();
+  const callListeners = new Set<(call: BackendCall) => void>();
+  const onCall = (call: BackendCall): void => {
+    for (const listener of callListeners) listener(call);
+  };
   const onError = options.onError ?? ((error, about) => process.emitWarning(`${about}: ${messageOf(error)}`));
   const kernel = await openKernel({
     dataDir: options.data,
@@ -125,10 +133,10 @@ export async function openStoa(options: StoaOptions): Promise<Stoa> {
     const secrets = await openSecrets({ dataDir: kernel.manifest.engine === 'memory' ? null : options.data, environment: options.secretKeys ?? undefined });
     const registryPort = new EmbeddedRegistry(kernel);
     const registry = new RegistryService({ port: registryPort, limits });
-    const workspaces = await openWorkspaces(kernel, options.workspaces ?? 'embedded', registryPort, secrets, onError);
-    const data = await openData(kernel, options.datastore ?? 'embedded', onError);
+    const workspaces = await openWorkspaces(kernel, options.workspaces ?? 'embedded', registryPort, secrets, onCall, onError);
+    const data = await openData(kernel, options.datastore ?? 'embedded', onCall, onError);
     const messaging = new MessagingService({
-      port: await openMessagingBackend({ kernel, postgres: options.messaging ?? null, redis: options.redis ?? null, onError }),
+      port: await openMessaging(kernel, options, onCall, onError),
       limits,
       sealer: secrets.sealer,
       ...(options.messagingSettings && { settings: options.messagingSettings }),
@@ -161,6 +169,10 @@ export async function openStoa(options: StoaOptions): Promise<Stoa> {
         listeners.add(listener);
         return () => listeners.delete(listener);
       },
+      onBackendCall: (listener) => {
+        callListeners.add(listener);
+        return () => callListeners.delete(listener);
+      },
       close: async () => {
         await backups?.stop();
         await messaging.close();
@@ -176,8 +188,15 @@ export async function openStoa(options: StoaOptions): Promise<Stoa> {
   }
 }
 
+type OnCall = (call: BackendCall) => void;
+
+async function openMessaging(kernel: Kernel, options: StoaOptions, onCall: OnCall, onError: (error: unknown, about: string) => void): Promise<MessagingPort> {
+  const port = await openMessagingBackend({ kernel, postgres: options.messaging ?? null, redis: options.redis ?? null, onError });
+  return port instanceof EmbeddedMessaging ? port : timedPort(port, 'messaging', 'postgres+redis', onCall);
+}
+
 /** Workspaces on their backend, joined with the registry: an owner exists from its first workspace, and a lost agent's claims come back. */
-async function openWorkspaces(kernel: Kernel, url: string, registry: EmbeddedRegistry, secrets: Secrets, onError: (error: unknown, about: string) => void): Promise<WorkspacesService> {
+async function openWorkspaces(kernel: Kernel, url: string, registry: EmbeddedRegistry, secrets: Secrets, onCall: OnCall, onError: (error: unknown, about: string) => void): Promise<WorkspacesService> {
   const { limits } = kernel;
   const { users, leases } = registry.verbs;
   const { sealer } = secrets;
@@ -186,7 +205,8 @@ async function openWorkspaces(kernel: Kernel, url: string, registry: EmbeddedReg
     if (url === 'embedded') return openEmbeddedWorkspaces(kernel, { sealer, onOwner: (tx, user) => void users.ensure(tx, user), onError: report });
     // Loaded only when it is chosen: most directories need no database server.
     const { openPostgresWorkspaces } = await import('./backends/postgres/workspaces.js');
-    return openPostgresWorkspaces(new URL(url), { limits, sealer, onError: report, announce: (changes) => announceEach(kernel, users, changes) });
+    const postgres = await openPostgresWorkspaces(new URL(url), { limits, sealer, onError: report, announce: (changes) => announceEach(kernel, users, changes) });
+    return timedPort(postgres, 'workspaces', backendName(url), onCall);
   };
   const port = await open();
   leases.onPresenceLost.push((tx, { record, meta }) => {
@@ -213,7 +233,7 @@ async function announceEach(kernel: Kernel, users: UserVerbs, changes: readonly 
 }
 
 /** The data store on its backend. What another database holds is announced in this directory's feed, right after each write. */
-async function openData(kernel: Kernel, url: string, onError: (error: unknown, about: string) => void): Promise<DataService> {
+async function openData(kernel: Kernel, url: string, onCall: OnCall, onError: (error: unknown, about: string) => void): Promise<DataService> {
   const { limits, feed } = kernel;
   const nowMs = (): number => kernel.nowMs();
   const users = new UserVerbs(limits);
@@ -230,7 +250,7 @@ async function openData(kernel: Kernel, url: string, onError: (error: unknown, a
     });
   };
   const once: DataServiceOptions['once'] = (user, idempotency, work) => onceAround(kernel.storeOf(userKey(user)), idempotency, work);
-  return new DataService({ port: await openDataBackend(url, { limits, nowMs }), limits, nowMs, feed, onError, announce, once });
+  return new DataService({ port: timedPort(await openDataBackend(url, { limits, nowMs }), 'data', backendName(url), onCall), limits, nowMs, feed, onError, announce, once });
 }
 
 /** The same services once more, over a kernel that joins what they write. Data in another database stays outside. */

@@ -7,6 +7,7 @@ import type { Config } from '../config.js';
 import { type ErrorCode, StoaError, errorKinds, messageOf } from '../errors.js';
 import type { Stoa } from '../index.js';
 import { readLock } from '../kernel/lock.js';
+import { readManifest } from '../kernel/manifest.js';
 
 export interface CallOptions {
   query?: Readonly<Record<string, string | number | boolean | undefined>>;
@@ -38,6 +39,8 @@ export interface ServerEvent {
 
 /** Who calls, as flags or variables say. */
 export interface ConnectionOptions {
+  /** For commands that look after what is there: a directory without a store is an error, not a new store. */
+  mustExist?: boolean | undefined;
   url?: string | undefined;
   token?: string | undefined;
   user?: string | undefined;
@@ -53,6 +56,9 @@ export async function connect(options: ConnectionOptions): Promise<Connection> {
   if (options.url !== undefined) return remote(options.url, { ...identity, ...bearer(options.token) });
   const config = options.loadConfig();
   const dataDir = resolve(config.data);
+  if (options.mustExist === true && config.engine !== 'memory' && (await readManifest(dataDir)) === undefined) {
+    throw new StoaError('not_found', `There is no Stoa data in ${dataDir}.`, { fix: 'Name the directory with --data, or start with "stoa up".' });
+  }
   const deadlineMs = Date.now() + lockWaitMsMax;
   for (;;) {
     const owner = config.engine === 'memory' ? undefined : await readLock(dataDir);

@@ -12,7 +12,7 @@ export interface Context {
   /** The options of every command: `--data`, `--url`, `--user` … */
   globals: Options;
   /** Finds the running server or opens the directory; closed when the action ends. */
-  connect(): Promise<Connection>;
+  connect(options?: { mustExist?: boolean }): Promise<Connection>;
 }
 
 export type Action = (context: Context, args: readonly string[], options: Options) => Promise<void>;

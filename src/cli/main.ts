@@ -67,8 +67,9 @@ function addCommands(parent: Command, definitions: readonly CommandDefinition[])
 async function run(load: NonNullable<CommandDefinition['action']>, args: readonly string[], command: Command): Promise<void> {
   const globals: Options = program.opts();
   const opened: Connection[] = [];
-  const connectNow = async (): Promise<Connection> => {
+  const connectNow = async ({ mustExist = false } = {}): Promise<Connection> => {
     const connection = await connect({
+      mustExist,
       url: textOption(globals, 'url'),
       token: textOption(globals, 'token'),
       user: textOption(globals, 'user'),

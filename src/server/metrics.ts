@@ -28,6 +28,7 @@ export class Metrics {
     this.#requestSeconds = new DurationHistogram({ name: 'stoa_http_request_seconds', help: 'Time from the headers of a request until its answer was handed to the socket.', buckets: secondsBuckets, registers });
     gauge(registers, 'stoa_streams_open', 'Event streams that are open.', () => streams.count);
     this.#measureKernel(stoa);
+    this.#measureBackends(stoa);
     this.#measureMessaging(stoa);
   }
 
@@ -51,6 +52,11 @@ export class Metrics {
       }
       entry.count = 0;
     }
+  }
+
+  #measureBackends(stoa: Stoa): void {
+    const seconds = new Histogram({ name: 'stoa_backend_seconds', help: 'Time of a call to a database outside this process.', labelNames: ['domain', 'backend', 'verb'], buckets: secondsBuckets, registers: [this.registry] });
+    stoa.onBackendCall(({ domain, backend, verb, milliseconds }) => seconds.observe({ domain, backend, verb }, milliseconds / 1_000));
   }
 
   #measureMessaging({ messaging, onError }: Stoa): void {

@@ -1,4 +1,5 @@
 import { spawn } from 'node:child_process';
+import { access } from 'node:fs/promises';
 import { beforeAll, describe, expect, test } from 'vitest';
 import { embeddedFamilies } from '../../src/backends/embedded/families.js';
 import { openKernel } from '../../src/kernel/kernel.js';
@@ -239,5 +240,14 @@ describe('without a server', () => {
     expect((await stoa(['reshard', '--from', from, '--shards', '4', '--json'])).error().fix).toContain('--to');
     expect((await stoa(['reshard', '--from', from, '--to', data, '--shards', '4'])).status).toBe(5);
     expect((await stoa(['reshard', '--from', path('nowhere'), '--to', path('four'), '--shards', '4'])).status).toBe(4);
+  });
+});
+
+describe('a mistyped directory', () => {
+  test.each([['doctor'], ['inspect'], ['status'], ['backup']])('%s says that there is nothing, and makes nothing', async (command) => {
+    const { status, stderr } = await stoa([command, '--data', path('mistyped')]);
+    expect(status).toBe(4);
+    expect(stderr).toContain('There is no Stoa data');
+    await expect(access(path('mistyped'))).rejects.toThrow('ENOENT');
   });
 });

@@ -1,0 +1,31 @@
+/** Measures the calls of a backend that lies outside this process. */
+
+/** Which backend of which domain took how long for which verb. */
+export interface BackendCall {
+  domain: string;
+  backend: string;
+  verb: string;
+  milliseconds: number;
+}
+
+/** The same port; each of its asynchronous verbs reports how long it took, also when it failed. */
+export function timedPort<Port extends object>(port: Port, domain: string, backend: string, report: (call: BackendCall) => void): Port {
+  return new Proxy(port, {
+    get: (object, name) => {
+      const member: unknown = Reflect.get(object, name, object);
+      if (typeof member !== 'function') return member;
+      return (...given: unknown[]): unknown => {
+        const startedMs = performance.now();
+        const result: unknown = Reflect.apply(member, object, given);
+        if (!(result instanceof Promise)) return result;
+        const done = (): void => report({ domain, backend, verb: String(name), milliseconds: performance.now() - startedMs });
+        return result.finally(done);
+      };
+    },
+  });
+}
+
+/** `postgres` of `postgres://host/database`: never the rest, which may hold a password. */
+export function backendName(url: string): string {
+  return url.split(':')[0] ?? url;
+}
