@@ -8,6 +8,8 @@ export default defineConfig({
     testTimeout: 60_000,
     hookTimeout: 120_000,
     pool: 'forks',
+    // Suites wait for disks and servers more than they compute.
+    maxWorkers: 3,
     globalSetup: ['./servers/desk.ts'],
   },
 });
