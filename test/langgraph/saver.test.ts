@@ -1,3 +1,4 @@
+import { type Checkpoint, INTERRUPT, emptyCheckpoint, uuid6 } from '@langchain/langgraph-checkpoint';
 import { validate } from '@langchain/langgraph-checkpoint-validation';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { Stoa } from '../../src/client/index.js';
@@ -16,8 +17,66 @@ validate({
     running = await Running.start();
   },
   afterAll: () => running.stop(),
-  createCheckpointer: () => {
-    created += 1;
-    return new StoaSaver({ client: new Stoa({ url: running.url, token: running.alice }), namespace: `checkpoints-${created}` });
-  },
+  createCheckpointer: newSaver,
+});
+
+function newSaver(): StoaSaver {
+  created += 1;
+  return new StoaSaver({ client: new Stoa({ url: running.url, token: running.alice }), namespace: `checkpoints-${created}` });
+}
+
+const metadata = { source: 'loop' as const, step: 0, parents: {} };
+
+function checkpointWith(values: Record<string, unknown>, versions: Record<string, number>): Checkpoint {
+  return { ...emptyCheckpoint(), id: uuid6(created), channel_values: values, channel_versions: versions };
+}
+
+it('keeps values that are longer than a document, binary ones too', async () => {
+  const saver = newSaver();
+  const text = '"\u0001😀'.repeat(300_000);
+  const bytes = Uint8Array.from({ length: 400_000 }, (_, index) => index % 256);
+  const config = await saver.put({ configurable: { thread_id: 't' } }, checkpointWith({ text, bytes }, { text: 1, bytes: 1 }), metadata, { text: 1, bytes: 1 });
+  await saver.putWrites(config, [['text', text], ['small', 1]], 'task');
+  const tuple = await saver.getTuple(config);
+  expect(tuple?.checkpoint.channel_values['text'] === text).toBe(true);
+  expect(tuple?.checkpoint.channel_values['bytes']).toEqual(bytes);
+  expect(tuple?.pendingWrites?.map(([, channel, value]) => [channel, value === text || value])).toEqual([['text', true], ['small', 1]]);
+});
+
+it('gives two branches of a thread their own values', async () => {
+  const saver = newSaver();
+  const start = saver.getNextVersion(undefined);
+  const root = await saver.put({ configurable: { thread_id: 't' } }, checkpointWith({ x: 'root' }, { x: start }), metadata, { x: start });
+  const branches = [];
+  for (const x of ['left', 'right']) {
+    const version = saver.getNextVersion(start);
+    expect(version).toBeGreaterThan(start);
+    branches.push(await saver.put(root, checkpointWith({ x }, { x: version }), metadata, { x: version }));
+  }
+  const found = await Promise.all([root, ...branches].map(async (config) => (await saver.get(config))?.channel_values['x']));
+  expect(found).toEqual(['root', 'left', 'right']);
+});
+
+it('keeps what a task wrote first, and the latest interrupt', async () => {
+  const saver = newSaver();
+  const config = await saver.put({ configurable: { thread_id: 't' } }, checkpointWith({}, {}), metadata, {});
+  for (const attempt of ['first', 'second']) await saver.putWrites(config, [['x', attempt], [INTERRUPT, attempt]], 'task');
+  expect((await saver.getTuple(config))?.pendingWrites).toEqual([['task', INTERRUPT, 'second'], ['task', 'x', 'first']]);
+});
+
+it('tells threads of any characters apart, and deletes one with thousands of documents alone', async () => {
+  const saver = newSaver();
+  const threads = ['a', 'a/', 'a//', 'a:b', '%', '__proto__', '\u0000'];
+  for (const thread_id of threads) await saver.put({ configurable: { thread_id } }, checkpointWith({ x: thread_id.length }, { x: 1 }), metadata, { x: 1 });
+  await expect(saver.put({ configurable: { thread_id: '\ud800' } }, checkpointWith({}, {}), metadata, {})).rejects.toMatchObject({ code: 'invalid_request' });
+  for (let round = 0; round < 3; round += 1) {
+    const names = Array.from({ length: 900 }, (_, index) => `c${index}`);
+    const versions = Object.fromEntries(names.map((name) => [name, round]));
+    await saver.put({ configurable: { thread_id: 'a' } }, checkpointWith(versions, versions), metadata, versions);
+  }
+  await saver.deleteThread('a');
+  expect(await saver.getTuple({ configurable: { thread_id: 'a' } })).toBeUndefined();
+  const client = new Stoa({ url: running.url, token: running.alice });
+  expect((await client.data(`checkpoints-${created}`).listKeys()).items).toHaveLength(2 * (threads.length - 1));
+  for (const thread_id of threads.slice(1)) expect((await saver.getTuple({ configurable: { thread_id } }))?.config.configurable).toMatchObject({ thread_id });
 });

@@ -1,0 +1,85 @@
+/**
+ * Runs the examples of the documentation. A `ts` block that imports something begins a program; one
+ * that does not goes on with it. A block that cannot run says so and why: `ts no-run: reason`.
+ */
+import { execFile } from 'node:child_process';
+import { mkdir, mkdtemp, readFile, readdir, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { dirname, join, resolve } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { promisify } from 'node:util';
+import { afterAll, beforeAll, expect, test, vi } from 'vitest';
+import { operatorCaller } from '../../src/index.js';
+import { Running } from '../server/running.js';
+
+const here = dirname(fileURLToPath(import.meta.url));
+const root = resolve(here, '../..');
+const generated = join(here, 'generated');
+const entries: Record<string, string> = { stoa: 'index', 'stoa/client': 'client/index', 'stoa/conformance': 'datastore/conformance/index', 'stoa/langgraph': 'langgraph/index' };
+const pages = ['README.md', ...(await readdir(join(root, 'docs'), { recursive: true })).filter((name) => name.endsWith('.md')).map((name) => join('docs', name))];
+const programs = (await Promise.all(pages.map(programsOf))).flat();
+
+interface Program {
+  name: string;
+  file: string;
+  code: string;
+}
+
+let running: Running;
+let directory: string;
+
+beforeAll(async () => {
+  running = await Running.start();
+  directory = await mkdtemp(join(tmpdir(), 'stoa-examples-'));
+  await mkdir(generated, { recursive: true });
+  for (const { file, code } of programs) await writeFile(join(generated, `${file}.ts`), placed(code, file));
+});
+afterAll(async () => {
+  vi.unstubAllEnvs();
+  await running.stop();
+  await rm(directory, { recursive: true });
+  await rm(generated, { recursive: true });
+});
+
+test('every example compiles against the types', async () => {
+  // Readers keep what an example names, and may index lists as they like.
+  const compilerOptions = { noUnusedLocals: false, noUnusedParameters: false, noUncheckedIndexedAccess: false };
+  await writeFile(join(generated, 'tsconfig.json'), JSON.stringify({ extends: '../../tsconfig.json', compilerOptions, include: ['*.ts'], exclude: [] }));
+  const compiled = promisify(execFile)(process.execPath, [join(root, 'node_modules/typescript/bin/tsc'), '--noEmit', '-p', generated]);
+  expect(await compiled.catch(({ stdout }: { stdout: string }) => ({ stdout }))).toMatchObject({ stdout: '' });
+  expect(programs.length).toBeGreaterThan(5);
+});
+
+test.each(programs)('$name runs', async ({ file }) => {
+  const { token } = await running.stoa.identity.createToken(operatorCaller(), file, {}, null);
+  vi.stubEnv('STOA_TOKEN', token);
+  const talk = vi.spyOn(console, 'log').mockReturnValue();
+  try {
+    await import(join(generated, `${file}.ts`));
+  } finally {
+    talk.mockRestore();
+  }
+});
+
+async function programsOf(page: string): Promise<Program[]> {
+  const text = await readFile(join(root, page), 'utf8');
+  const found: Program[] = [];
+  for (const [, mark = '', code = ''] of text.matchAll(/^```ts\b(.*)\n([\s\S]*?)^```$/gm)) {
+    if (mark !== '') {
+      expect([page, mark]).toEqual([page, expect.stringMatching(/^ no-run: \w+/)]);
+      continue;
+    }
+    const last = found.at(-1);
+    if (/^import /m.test(code) || last === undefined) found.push({ name: `${page} ${found.length + 1}`, file: `${page}-${found.length + 1}`.replaceAll(/\W+/g, '-'), code });
+    else last.code += code;
+  }
+  return found;
+}
+
+/** The program as it is, but for where things are. */
+function placed(code: string, file: string): string {
+  return code
+    .replaceAll(/from '(stoa[^']*)'/g, (_, entry: string) => `from '../../../src/${entries[entry] ?? entry}.js'`)
+    .replaceAll(/http:\/\/127\.0\.0\.1:\d+/g, running.url)
+    .replaceAll("'./data'", `'${join(directory, file)}'`);
+}
