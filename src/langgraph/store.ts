@@ -129,12 +129,12 @@ export class StoaStore extends BaseStore {
     }
     // A batch of the data store has one life for all; a commit has one for each.
     const { namespace } = this.#data;
-    const outcome = await this.#client.commit({
-      operations: [
-        ...sets.map((set) => ({ op: 'data.set' as const, namespace, ...set })),
-        ...deletes.map((key) => ({ op: 'data.delete' as const, namespace, key })),
-      ],
-    });
+    const operations = [
+      ...sets.map((set) => ({ op: 'data.set' as const, namespace, ...set })),
+      ...deletes.map((key) => ({ op: 'data.delete' as const, namespace, key })),
+    ];
+    // With a key of its own the server does the work once, however often it is asked.
+    const outcome = await this.#client.commit({ operations }, { idempotencyKey: globalThis.crypto.randomUUID() });
     if (!outcome.ok) throw new StoaError('conflict', outcome.failed.detail, { details: { code: outcome.failed.code } });
   }
 }

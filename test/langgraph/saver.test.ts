@@ -1,5 +1,5 @@
 import { type Checkpoint, INTERRUPT, emptyCheckpoint, uuid6 } from '@langchain/langgraph-checkpoint';
-import { validate } from '@langchain/langgraph-checkpoint-validation';
+import { deltaChannelHistoryTests, validate } from '@langchain/langgraph-checkpoint-validation';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { Stoa } from '../../src/client/index.js';
 import { StoaSaver } from '../../src/langgraph/index.js';
@@ -11,14 +11,16 @@ let created = 0;
 // The suite expects a runner that defines these everywhere.
 Object.assign(globalThis, { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it });
 
-validate({
+const initializer = {
   checkpointerName: 'stoa/langgraph',
   beforeAll: async () => {
     running = await Running.start();
   },
   afterAll: () => running.stop(),
   createCheckpointer: newSaver,
-});
+};
+validate(initializer);
+deltaChannelHistoryTests(initializer);
 
 function newSaver(): StoaSaver {
   created += 1;
