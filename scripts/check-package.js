@@ -10,7 +10,7 @@ const complain = (sentence) => complaints.push(sentence);
 
 const shipped = packedFiles();
 for (const file of shipped) {
-  if (!/^(assets\/|firestore\.indexes\.json$|bundle\/|dist\/|docs\/|package\.json$|README\.md$|CHANGELOG\.md$|LICENSE$)/.test(file)) complain(`${file} would be shipped.`);
+  if (!/^(assets\/|firestore\.indexes\.json$|llms\.txt$|bundle\/|dist\/|docs\/|package\.json$|README\.md$|CHANGELOG\.md$|LICENSE$)/.test(file)) complain(`${file} would be shipped.`);
   if (/\.test\.|\.tsbuildinfo$|(?<!\.d)\.ts$/.test(file)) complain(`${file} is a test or a source and would be shipped.`);
 }
 
