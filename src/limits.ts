@@ -36,7 +36,12 @@ export const limitDefinitions = {
   pathSegmentCharactersMax: { default: 8_192, about: 'Characters of one parameter in a path.' },
   requestsPerMinuteMax: { default: 0, about: 'Requests a minute on /v1 from one caller; 0 means no limit.' },
 
+  // Commits
   commitStepsMax: { default: 1_000, about: 'Checks and operations of one commit.' },
+  commitDeliveryWaitSeconds: { default: 3, about: 'How long the answer to a commit on PostgreSQL waits for its messages before it calls them queued.' },
+  commitDeliverySecondsMax: { default: 24 * 3600, about: 'How long a message of a commit on PostgreSQL is tried before it counts as undeliverable.' },
+  commitDeliveredKeptSeconds: { default: 3600, about: 'How long the outbox in PostgreSQL remembers a message that was delivered.' },
+  commitUndeliverableKeptSeconds: { default: 7 * 24 * 3600, about: 'How long the outbox in PostgreSQL shows a message that could not be delivered.' },
 
   // Identity
   userIdBytesMax: { default: 256, about: 'Bytes of a user id.' },

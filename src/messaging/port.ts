@@ -7,7 +7,7 @@ export interface MessagingCapabilities {
   oneCommit: boolean;
   /** An acknowledged message is on disk whatever happens to the machine. */
   durable: boolean;
-  /** A room post can be part of a commit over several domains. */
+  /** A room post is in the very transaction of a commit over several domains; otherwise it is delivered right after it, from an outbox. */
   joinsCommits: boolean;
   /** Several servers may share the store. */
   sharedStore: boolean;
@@ -54,6 +54,18 @@ export interface NewMessage {
 }
 
 export type NewDirectMessage = Omit<NewMessage, 'roomId' | 'parentId'> & { to: string };
+
+/** A message that a commit in another database has promised. */
+export interface Delivery {
+  id: string;
+  message: NewMessage | NewDirectMessage;
+}
+
+/** Under which id and time a delivery stands in its room or inbox. */
+export interface Delivered {
+  id: string;
+  tsMs: number;
+}
 
 /** Which messages of a room or an inbox: those before a time, newest first, or those after one, oldest first. */
 export type Span = { beforeMs: number | null; limit: number } | { afterMs: number; limit: number };
@@ -140,6 +152,14 @@ export interface MessagingPort {
   /** Not acknowledged yet, oldest first. */
   pending(agentId: string, afterMs: number, limit: number): Promise<Page<DirectMessage>>;
   acknowledge(agentId: string, ids: readonly string[]): Promise<number>;
+
+  /**
+   * Posts or sends what is due at most once for the delivery's id: whoever comes again gets the
+   * first answer. Its bytes count for the author and are not refused: that was decided before.
+   */
+  deliver(delivery: Delivery): Promise<Delivered>;
+  /** Bytes that the agent may still post in this minute. */
+  bytesLeft(agentId: string): Promise<number>;
 
   nonceUsed(agentId: string, nonce: string): Promise<boolean>;
   /** Inserts it unless it is there, in one step. A store that does not answer is an error, never an acceptance. */

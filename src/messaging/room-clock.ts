@@ -17,6 +17,12 @@ export interface ByteWindow {
 
 export const byteWindowMs = 60_000;
 
+/** Bytes that are left of the minute. */
+export function bytesLeftIn(window: ByteWindow | undefined, nowMs: number, limits: Limits): number {
+  const used = window === undefined || nowMs - window.fromMs >= byteWindowMs ? 0 : window.bytes;
+  return Math.max(0, limits.messageBytesPerMinuteMax - used);
+}
+
 /** The window after another post. Throws when the post does not fit. */
 export function spendBytes(window: ByteWindow | undefined, bytes: number, nowMs: number, limits: Limits): ByteWindow {
   const current = window === undefined || nowMs - window.fromMs >= byteWindowMs ? { fromMs: nowMs, bytes: 0 } : window;

@@ -6,7 +6,7 @@ import type { Limits } from '../../limits.js';
 import { type Message, type Room, isExpired } from '../../messaging/model.js';
 import type { NewMessage, NewRoom, Page, Span } from '../../messaging/port.js';
 import { refuse } from '../../messaging/refusals.js';
-import { type ByteWindow, nextTsMs, spendBytes } from '../../messaging/room-clock.js';
+import { type ByteWindow, bytesLeftIn, nextTsMs, spendBytes } from '../../messaging/room-clock.js';
 import { indexWords } from '../../messaging/tokenizer.js';
 import { newUlid, ulidBytes, ulidTimeMs } from '../../messaging/ulid.js';
 import { uuidBytes } from '../../messaging/uuid.js';
@@ -107,6 +107,11 @@ function spend(tx: Transaction, limits: Limits, agentId: string, bytes: number):
   const value = tx.get(families.bytes, key);
   const window = spendBytes(value === undefined ? undefined : decode<ByteWindow>(value), bytes, tx.nowMs, limits);
   tx.put(families.bytes, key, encode(window));
+}
+
+export function bytesLeft(reader: Reader, limits: Limits, agentId: string, nowMs: number): number {
+  const value = reader.get(families.bytes, uuidBytes(agentId));
+  return bytesLeftIn(value === undefined ? undefined : decode<ByteWindow>(value), nowMs, limits);
 }
 
 function* postingsOf(message: Message): Generator<Buffer> {

@@ -2,8 +2,11 @@
 import { faceOf } from '../../kernel/joint.js';
 import type { Kernel } from '../../kernel/kernel.js';
 import type { Commit } from '../../kernel/log.js';
+import { once } from '../../kernel/once.js';
 import type { Block, DirectMessage, Identity, IdentityKey, IdentityLink, Message, Room, Totals } from '../../messaging/model.js';
 import type {
+  Delivered,
+  Delivery,
   HealthCheck,
   KeptIdentity,
   KeyRotation,
@@ -201,6 +204,25 @@ export class EmbeddedMessaging implements MessagingPort {
 
   acknowledge(agentId: string, ids: readonly string[]): Promise<number> {
     return this.#kernel.root.transact((tx) => inboxes.acknowledge(tx, this.#kernel.limits, agentId, ids));
+  }
+
+  // What commits in other databases have promised
+
+  deliver({ id: key, message }: Delivery): Promise<Delivered> {
+    const { limits } = this.#kernel;
+    // Twice the time for which a delivery is tried: no attempt comes after the first answer is forgotten.
+    const idempotency = { scope: 'commit deliveries', key, fingerprint: key, seconds: 2 * limits.commitDeliverySecondsMax };
+    const unbounded = { ...limits, messageBytesPerMinuteMax: Infinity };
+    return this.#kernel.root.transact((tx) =>
+      once(tx, idempotency, () => {
+        const { id, tsMs } = 'roomId' in message ? rooms.postMessage(tx, unbounded, message) : inboxes.sendDirect(tx, limits, message);
+        return { id, tsMs };
+      }),
+    );
+  }
+
+  async bytesLeft(agentId: string): Promise<number> {
+    return rooms.bytesLeft(this.#kernel.root, this.#kernel.limits, agentId, this.nowMs());
   }
 
   // Guards

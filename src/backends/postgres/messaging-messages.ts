@@ -1,7 +1,7 @@
 /** Messages in Redis: sorted sets by time, one script for each change. */
 import type { Limits } from '../../limits.js';
 import type { DirectMessage, Message, Proof, Room } from '../../messaging/model.js';
-import type { NewDirectMessage, NewMessage, Page, Span } from '../../messaging/port.js';
+import type { Delivered, Delivery, NewDirectMessage, NewMessage, Page, Span } from '../../messaging/port.js';
 import { refuse } from '../../messaging/refusals.js';
 import { byteLimitReached } from '../../messaging/room-clock.js';
 import { indexWords } from '../../messaging/tokenizer.js';
@@ -41,18 +41,19 @@ export class RedisMessages {
   }
 
   /** On one server the message, its index, the bytes and the room's time are one step. On a cluster only what lies with the room is. */
-  async post(input: NewMessage, room: Room): Promise<{ message: Message; total: number }> {
+  async post(input: NewMessage, room: Room, delivery: string | null = null): Promise<{ message: Message; total: number }> {
     const { redis, keys, limits, nowMs, channel, origin } = this.#options;
     const { isCluster, commands } = redis;
+    const bytesMax = delivery === null ? limits.messageBytesPerMinuteMax : Number.MAX_SAFE_INTEGER;
     const parent = input.parentId === null ? undefined : await this.find(input.roomId, input.parentId);
     if (input.parentId !== null && parent === undefined) throw refuse('parentUnknown');
     const rootId = parent === undefined ? null : (parent.rootId ?? parent.id);
     const words = room.isPrivate ? [] : indexWords(input.body).map((word) => keys.word(word));
     const bytes = Buffer.byteLength(input.body);
-    if (isCluster) await this.#spend(input.from, bytes);
+    if (isCluster) await this.#spend(input.from, bytes, bytesMax);
     const [before, after] = aroundTime({ room_id: input.roomId, ...shared(input), ...(input.parentId !== null && { pid: input.parentId }) }, { ...(rootId !== null && { root: rootId }), ...ours(input) });
     const messages = keys.messages(input.roomId);
-    const scriptKeys = [messages, keys.roomClock(input.roomId), keys.roomCount(input.roomId), keys.thread(input.roomId, rootId ?? 'none'), isCluster ? messages : keys.bytes(input.from), ...(isCluster ? [] : words)];
+    const scriptKeys = [messages, keys.roomClock(input.roomId), keys.roomCount(input.roomId), keys.thread(input.roomId, rootId ?? 'none'), isCluster ? messages : keys.bytes(input.from), delivery === null ? messages : keys.roomDelivery(input.roomId, delivery), ...(isCluster ? [] : words)];
     const answer = await runScript(commands, 'stoaPost', [
       scriptKeys.length,
       ...scriptKeys,
@@ -60,7 +61,7 @@ export class RedisMessages {
       limits.messageClockAheadSecondsMax * 1000,
       limits.messageRetentionSeconds * 1000,
       isCluster ? '' : bytes,
-      limits.messageBytesPerMinuteMax,
+      bytesMax,
       room.messageCount,
       parent?.tsMs ?? '',
       ulidChance(),
@@ -69,6 +70,7 @@ export class RedisMessages {
       channel,
       `${origin} room ${room.id} ${room.isPrivate ? 'private' : 'public'} ${input.from}`,
       room.id,
+      delivery === null ? '' : deliveryMs(limits),
     ]);
     const [outcome, id, ts, total] = answer as [string, string, string, string];
     if (outcome === 'ahead') throw refuse('rate', { fix: 'Post more slowly: the room is ahead of the clock.' });
@@ -78,10 +80,24 @@ export class RedisMessages {
     return { message: { ...input, id, rootId, tsMs: Number(ts) }, total: Number(total) };
   }
 
-  async #spend(agentId: string, bytes: number): Promise<void> {
-    const { redis, keys, limits } = this.#options;
-    const wait = Number(await runScript(redis.commands, 'stoaSpend', [keys.bytes(agentId), bytes, limits.messageBytesPerMinuteMax]));
+  async #spend(agentId: string, bytes: number, bytesMax: number): Promise<void> {
+    const { redis, keys } = this.#options;
+    const wait = Number(await runScript(redis.commands, 'stoaSpend', [keys.bytes(agentId), bytes, bytesMax]));
     if (wait >= 0) throw byteLimitReached(wait);
+  }
+
+  async bytesLeft(agentId: string): Promise<number> {
+    const { redis, keys, limits } = this.#options;
+    const used = await withRedis(() => redis.commands.get(keys.bytes(agentId)));
+    return Math.max(0, limits.messageBytesPerMinuteMax - Number(used ?? 0));
+  }
+
+  /** Where a delivery stands, when it was made before. Asked for first: what it needed then may be gone since. */
+  async deliveredBefore({ id, message }: Delivery): Promise<Delivered | undefined> {
+    const { redis, keys } = this.#options;
+    const key = 'roomId' in message ? keys.roomDelivery(message.roomId, id) : keys.inboxDelivery(message.to, id);
+    const [messageId, ts] = (await withRedis(() => redis.commands.get(key)))?.split(' ') ?? [];
+    return messageId === undefined ? undefined : { id: messageId, tsMs: Number(ts) };
   }
 
   async #index(words: readonly string[], roomId: string, id: string, tsMs: number): Promise<void> {
@@ -147,12 +163,13 @@ export class RedisMessages {
     });
   }
 
-  async send(input: NewDirectMessage): Promise<DirectMessage> {
+  async send(input: NewDirectMessage, delivery: string | null = null): Promise<DirectMessage> {
     const { redis, keys, limits, nowMs, channel, origin } = this.#options;
     const [before, after] = aroundTime({ from: input.from, to: input.to, body: input.body }, { ...(input.proof !== null && { sig: input.proof.signature }), ...ours(input) });
     const answer = await runScript(redis.commands, 'stoaSend', [
       keys.inbox(input.to),
       keys.inboxClock(input.to),
+      delivery === null ? keys.inbox(input.to) : keys.inboxDelivery(input.to, delivery),
       nowMs(),
       limits.messageClockAheadSecondsMax * 1000,
       limits.directRetentionSeconds * 1000,
@@ -161,6 +178,7 @@ export class RedisMessages {
       after,
       channel,
       `${origin} inbox ${input.to}`,
+      delivery === null ? '' : deliveryMs(limits),
     ]);
     const [outcome, id, ts] = answer as [string, string, string];
     if (outcome === 'ahead') throw refuse('rate', { fix: 'Send more slowly: the inbox is ahead of the clock.' });
@@ -212,6 +230,11 @@ export class RedisMessages {
         : redis.commands.zrevrangebyscore(key, span.beforeMs === null ? '+inf' : `(${span.beforeMs}`, `(${oldestMs}`, 'LIMIT', 0, span.limit + 1),
     );
   }
+}
+
+/** Twice the time for which a delivery is tried: no attempt comes after the first is forgotten. */
+function deliveryMs(limits: Limits): number {
+  return 2 * limits.commitDeliverySecondsMax * 1000;
 }
 
 function pageOf<T>(items: T[], limit: number): Page<T> {

@@ -123,6 +123,15 @@ export class RedisKeys {
     return `dm:${this.#tag(agentId)}:acked`;
   }
 
+  /** Under which id and time a message that a commit had promised was posted; it lies with its room. */
+  roomDelivery(roomId: string, delivery: string): string {
+    return `room:${this.#tag(roomId)}:delivery:${delivery}`;
+  }
+
+  inboxDelivery(agentId: string, delivery: string): string {
+    return `dm:${this.#tag(agentId)}:delivery:${delivery}`;
+  }
+
   word(word: string): string {
     return `search:words:${word}`;
   }

@@ -24,15 +24,27 @@ local function spend(key, size, max)
   return nil
 end`;
 
+/** Under which id and time a delivery was made before, if it was. */
+const deliveredBefore = `
+local function deliveredBefore(key)
+  local before = redis.call('GET', key)
+  if before then return string.match(before, '(%S+) (%S+)') end
+  return nil
+end`;
+
 export const scripts = {
   /**
-   * Keys: messages, clock, count, thread, bytes, words…
-   * Arguments: now, how far ahead, retention, size, bytes a minute, the total so far, parent's time, chance, JSON around id and time (two parts), channel, news around id, room id.
+   * Keys: messages, clock, count, thread, bytes, delivery, words…
+   * Arguments: now, how far ahead, retention, size, bytes a minute, the total so far, parent's time, chance, JSON around id and time (two parts), channel, news around id, room id, how long a delivery is remembered.
    */
   stoaPost: {
     keys: undefined,
-    lua: `${ulid}${spendBytes}
+    lua: `${ulid}${spendBytes}${deliveredBefore}
 local now, ahead, retention = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3])
+if ARGV[14] ~= '' then
+  local id, ts = deliveredBefore(KEYS[6])
+  if id then return {'ok', id, ts, redis.call('GET', KEYS[3]) or ARGV[6]} end
+end
 local ts = math.max(now, tonumber(redis.call('GET', KEYS[2]) or '0') + 1)
 if ts > now + ahead then return {'ahead'} end
 if ARGV[7] ~= '' and redis.call('ZCOUNT', KEYS[1], ARGV[7], ARGV[7]) == 0 then return {'parent'} end
@@ -50,7 +62,7 @@ if ARGV[7] ~= '' then
   redis.call('ZADD', KEYS[4], number(ts), id)
   redis.call('PEXPIRE', KEYS[4], life)
 end
-for index = 6, #KEYS do
+for index = 7, #KEYS do
   redis.call('ZREMRANGEBYSCORE', KEYS[index], '-inf', number(now - retention))
   redis.call('ZADD', KEYS[index], number(ts), ARGV[13] .. ':' .. id)
   redis.call('PEXPIRE', KEYS[index], life)
@@ -63,15 +75,20 @@ else
   total = redis.call('INCR', KEYS[3])
 end
 redis.call('PEXPIRE', KEYS[3], 604800000)
+if ARGV[14] ~= '' then redis.call('SET', KEYS[6], id .. ' ' .. number(ts), 'PX', ARGV[14]) end
 redis.call('PUBLISH', ARGV[11], ARGV[12] .. ' ' .. id)
 return {'ok', id, number(ts), number(total)}`,
   },
 
-  /** Keys: inbox, clock. Arguments: now, how far ahead, retention, chance, JSON around id and time, channel, news around id. */
+  /** Keys: inbox, clock, delivery. Arguments: now, how far ahead, retention, chance, JSON around id and time, channel, news around id, how long a delivery is remembered. */
   stoaSend: {
-    keys: 2,
-    lua: `${ulid}
+    keys: 3,
+    lua: `${ulid}${deliveredBefore}
 local now, ahead, retention = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3])
+if ARGV[9] ~= '' then
+  local id, ts = deliveredBefore(KEYS[3])
+  if id then return {'ok', id, ts} end
+end
 local ts = math.max(now, tonumber(redis.call('GET', KEYS[2]) or '0') + 1)
 if ts > now + ahead then return {'ahead'} end
 local id = ulid(ts, ARGV[4])
@@ -80,6 +97,7 @@ redis.call('SET', KEYS[2], number(ts), 'PX', life)
 redis.call('ZREMRANGEBYSCORE', KEYS[1], '-inf', number(now - retention))
 redis.call('ZADD', KEYS[1], number(ts), '{"id":"' .. id .. '",' .. ARGV[5] .. ',"ts":' .. number(ts) .. ARGV[6] .. '}')
 redis.call('PEXPIRE', KEYS[1], life)
+if ARGV[9] ~= '' then redis.call('SET', KEYS[3], id .. ' ' .. number(ts), 'PX', ARGV[9]) end
 redis.call('PUBLISH', ARGV[7], ARGV[8] .. ' ' .. id)
 return {'ok', id, number(ts)}`,
   },

@@ -4,6 +4,8 @@ import type { Change } from '../../kernel/transaction.js';
 import type { Limits } from '../../limits.js';
 import type { Block, DirectMessage, Identity, IdentityKey, IdentityLink, Message, Room, Totals } from '../../messaging/model.js';
 import type {
+  Delivered,
+  Delivery,
   HealthCheck,
   KeptIdentity,
   KeyRotation,
@@ -192,10 +194,14 @@ export class PostgresMessaging implements MessagingPort {
 
   // Messages
 
-  async post(input: NewMessage): Promise<Message> {
+  post(input: NewMessage): Promise<Message> {
+    return this.#post(input, null);
+  }
+
+  async #post(input: NewMessage, delivery: string | null): Promise<Message> {
     const room = await this.#rooms.get(input.roomId);
     if (room === undefined) throw refuse('roomUnknown');
-    const { message, total } = await this.#messages.post(input, room);
+    const { message, total } = await this.#messages.post(input, room, delivery);
     await this.#counters.record(room.id, total, this.nowMs());
     return message;
   }
@@ -243,6 +249,23 @@ export class PostgresMessaging implements MessagingPort {
 
   acknowledge(agentId: string, ids: readonly string[]): Promise<number> {
     return this.#messages.acknowledge(agentId, ids);
+  }
+
+  // What commits have promised
+
+  async deliver(delivery: Delivery): Promise<Delivered> {
+    const { id, message } = delivery;
+    const before = await this.#messages.deliveredBefore(delivery);
+    if (before !== undefined) return before;
+    if (!('roomId' in message)) {
+      if ((await this.identity(message.to)) === undefined) throw refuse('recipientUnknown');
+      return deliveredAs(await this.#messages.send(message, id));
+    }
+    return deliveredAs(await this.#post(message, id));
+  }
+
+  bytesLeft(agentId: string): Promise<number> {
+    return this.#messages.bytesLeft(agentId);
   }
 
   // Guards
@@ -308,6 +331,10 @@ export class PostgresMessaging implements MessagingPort {
     this.#redis.commands.disconnect();
     await this.#sql.end({ timeout: 5 });
   }
+}
+
+function deliveredAs({ id, tsMs }: Delivered): Delivered {
+  return { id, tsMs };
 }
 
 async function check(work: () => Promise<unknown>): Promise<HealthCheck> {
