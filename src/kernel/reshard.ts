@@ -1,14 +1,15 @@
 /** Moves a closed data directory into a new one with another number of shards, and proves that nothing was lost. */
-import { access, readFile, rename, rm } from 'node:fs/promises';
-import { dirname, join, resolve } from 'node:path';
+import { access, readFile } from 'node:fs/promises';
+import { join } from 'node:path';
 import { StoaError, messageOf } from '../errors.js';
 import { blake3 } from './blake3.js';
 import { type Engine, type EngineName, type Entry, type WriteOperation, storeConfigDefaults } from './engine.js';
 import { openEngine } from './engines/index.js';
 import { kernelFamilies } from './families.js';
-import { makePrivateDirectory, syncDirectory, writeDurably } from './files.js';
+import { writeDurably } from './files.js';
 import { acquireLock } from './lock.js';
 import { newManifest, readManifest, shardDirectory, shardOf, storeMark, writeManifest } from './manifest.js';
+import { beginPartial } from './partial-directory.js';
 import type { Reader } from './transaction.js';
 
 /**
@@ -49,10 +50,10 @@ export async function reshard(options: ReshardOptions): Promise<ReshardReport> {
   if (manifest === undefined) throw new StoaError('not_found', `${options.from} is no data directory: it has no stoa.json.`);
   await refuseExisting(options.to);
   const lock = await acquireLock(options.from, {});
-  const target = resolve(options.to);
-  const partial = `${target}.partial`;
-  await rm(partial, { recursive: true, force: true });
-  await makePrivateDirectory(partial);
+  const partial = await beginPartial(options.to).catch(async (error: unknown) => {
+    await lock.release();
+    throw error;
+  });
   const opened: Engine[] = [];
   const open = async (engine: EngineName, directory: string, count: number) => {
     const engines: Engine[] = [];
@@ -66,21 +67,20 @@ export async function reshard(options: ReshardOptions): Promise<ReshardReport> {
   try {
     const engine = options.engine ?? manifest.engine;
     const sources = await open(manifest.engine, options.from, manifest.shards);
-    const targets = await open(engine, partial, options.shards);
+    const targets = await open(engine, partial.path, options.shards);
     const copied = await copy(sources, targets, options);
     const report = verify(copied, targets, options);
     const made = newManifest(engine, options.shards);
     for (const target of targets) await target.commit([storeMark(made)]);
     await (targets[0] as Engine).commit(notesOf(sources[0] as Engine));
     await closeAll(opened);
-    for (const name of options.files ?? []) await copyFileOf(name, options.from, partial);
-    await writeManifest(partial, made);
-    await rename(partial, target);
-    await syncDirectory(dirname(target));
+    for (const name of options.files ?? []) await copyFileOf(name, options.from, partial.path);
+    await writeManifest(partial.path, made);
+    await partial.finish();
     return report;
   } catch (error) {
     await closeAll(opened);
-    await rm(partial, { recursive: true, force: true });
+    await partial.discard();
     throw error;
   } finally {
     await lock.release();

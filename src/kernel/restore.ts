@@ -1,6 +1,6 @@
 /** A chain of backups turned back into a data directory, up to a chosen point. */
-import { access, readdir, rename, rm } from 'node:fs/promises';
-import { dirname, join, resolve } from 'node:path';
+import { access, readdir } from 'node:fs/promises';
+import { join } from 'node:path';
 import { StoaError } from '../errors.js';
 import { type BackupDescription, type ShardBackup, chainBytes, chainTo, listBackups } from './backup-chain.js';
 import { readFrames } from './backup-file.js';
@@ -8,9 +8,9 @@ import { readEntries, readKey, readTransactions } from './backup-read.js';
 import { type Engine, type EngineName, type WriteOperation, engineNames, storeConfigDefaults } from './engine.js';
 import { openEngine } from './engines/index.js';
 import { kernelFamilies } from './families.js';
-import { makePrivateDirectory, syncDirectory } from './files.js';
 import { type RedoTransaction, decodeFeed, encodeFeed, encodeRedo, positionKey } from './log.js';
 import { type Manifest, newManifest, shardDirectory, storeMark, writeManifest } from './manifest.js';
+import { beginPartial } from './partial-directory.js';
 
 /** Where to stop: a position of the change feed, or a time. Inclusive. */
 export type RestorePoint = { position: string } | { timeMs: number };
@@ -51,10 +51,7 @@ export async function restore(options: RestoreOptions): Promise<RestoreReport> {
   const chain = await chooseChain(options);
   const engine = options.engine ?? engineOf(chain[0] as BackupDescription);
   const key = await keyOf(options, chain);
-  const target = resolve(options.target);
-  const partial = `${target}.partial`;
-  await rm(partial, { recursive: true, force: true });
-  await makePrivateDirectory(partial);
+  const partial = await beginPartial(options.target);
   const progress = { done: 0, total: chainBytes(chain) };
   const onBytes = (bytes: number) => {
     progress.done += bytes;
@@ -66,19 +63,17 @@ export async function restore(options: RestoreOptions): Promise<RestoreReport> {
     const points = pointOfShards(options.to, shards);
     const manifest = newManifest(engine, shards);
     for (let shard = 0; shard < shards; shard += 1) {
-      const part = await restoreShard({ options, chain, shard, manifest, partial, point: points[shard] as ShardPoint, onBytes });
+      const part = await restoreShard({ options, chain, shard, manifest, directory: partial.path, point: points[shard] as ShardPoint, onBytes });
       report.entries += part.entries;
       report.transactions += part.transactions;
       report.seq[shard] = part.seq;
     }
-    if (key !== undefined) await options.writeKey?.(key, partial);
-    await writeManifest(partial, manifest);
-    await rm(target, { recursive: true, force: true });
-    await rename(partial, target);
-    await syncDirectory(dirname(target));
+    if (key !== undefined) await options.writeKey?.(key, partial.path);
+    await writeManifest(partial.path, manifest);
+    await partial.finish();
     return report;
   } catch (error) {
-    await rm(partial, { recursive: true, force: true });
+    await partial.discard();
     throw error;
   }
 }
@@ -101,7 +96,7 @@ interface ShardJob {
   chain: readonly BackupDescription[];
   shard: number;
   manifest: Manifest;
-  partial: string;
+  directory: string;
   point: ShardPoint;
   onBytes: (bytes: number) => void;
 }
@@ -109,7 +104,7 @@ interface ShardJob {
 async function restoreShard(job: ShardJob): Promise<{ entries: number; transactions: number; seq: number }> {
   const [full, ...increments] = job.chain.map((backup) => ({ backup, part: backup.shards[job.shard] as ShardBackup }));
   if (full === undefined) throw new StoaError('internal', 'A chain of backups is empty.');
-  const config = { ...storeConfigDefaults, data_dir: shardDirectory(job.partial, job.shard) };
+  const config = { ...storeConfigDefaults, data_dir: shardDirectory(job.directory, job.shard) };
   const families = [...new Set([...Object.values(kernelFamilies), ...job.options.families, ...(await familiesIn(job, full.backup, full.part))])];
   const engine = await openEngine(job.manifest.engine, config, families);
   try {
