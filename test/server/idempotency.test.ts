@@ -1,3 +1,6 @@
+import { mkdtemp, readdir, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { Running } from './running.js';
 
@@ -85,4 +88,25 @@ test('a key is free again after a day', async () => {
   const second = await create(key, 'day');
   expect(second.status).toBe(201);
   expect(second.json.agent_id).not.toBe(first.json.agent_id);
+});
+
+test('a backup that is asked for again under its key is made once', async () => {
+  const directory = await mkdtemp(join(tmpdir(), 'stoa-backup-'));
+  const ask = (key: string) => running.ask('POST', '/v1/backups', { as: running.operator, body: { directory }, headers: { 'idempotency-key': key } });
+  const first = await ask('nightly');
+  expect(first.status).toBe(201);
+  expect((await ask('nightly')).text).toBe(first.text);
+  expect(await readdir(directory)).toHaveLength(1);
+  await ask('weekly');
+  expect(await readdir(directory)).toHaveLength(2);
+  await rm(directory, { recursive: true });
+});
+
+test('a backup that failed can be tried again under its key', async () => {
+  const directory = await mkdtemp(join(tmpdir(), 'stoa-backup-'));
+  const ask = () => running.ask('POST', '/v1/backups', { as: running.operator, body: { directory, kind: 'incremental' }, headers: { 'idempotency-key': 'step' } });
+  expect((await ask()).status).toBeGreaterThanOrEqual(400);
+  await running.ask('POST', '/v1/backups', { as: running.operator, body: { directory } });
+  expect((await ask()).json).toMatchObject({ kind: 'incremental' });
+  await rm(directory, { recursive: true });
 });

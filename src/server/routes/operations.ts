@@ -7,6 +7,7 @@ import type { Stoa } from '../../index.js';
 import { type BackupSummary, summariesIn, summaryOf } from '../../kernel/backup-chain.js';
 import { backup } from '../../kernel/backup.js';
 import { familyStats } from '../../kernel/inspect.js';
+import { onceAround } from '../../kernel/once.js';
 import { version } from '../../version.js';
 import { defineRoute, operatorOnly } from '../route.js';
 
@@ -102,11 +103,13 @@ export const operationRoutes = [
       })
       .default({ kind: 'full', with_key: false })
       .meta({ id: 'CreateBackup' }),
+    creates: true,
     answers: { 201: backupSchema },
-    handler: async ({ stoa, body }) => {
+    handler: ({ stoa, body, idempotency }) => {
       const directory = directoryOf(stoa, body.directory);
       const readKey = body.with_key ? () => readFile(stoa.secrets.ring.fileForCopy()) : undefined;
-      return summaryOf(directory, await backup(stoa.kernel, { directory, kind: body.kind, readKey }));
+      const make = async () => summaryOf(directory, await backup(stoa.kernel, { directory, kind: body.kind, readKey }));
+      return idempotency === null ? make() : onceAround(stoa.kernel.root, idempotency, make);
     },
   }),
 ];
