@@ -8,6 +8,7 @@ import { type ErrorCode, StoaError, errorKinds, messageOf } from '../errors.js';
 import type { Stoa } from '../index.js';
 import { readLock } from '../kernel/lock.js';
 import { readManifest } from '../kernel/manifest.js';
+import { type Answer, sendRequest } from './request.js';
 
 export interface CallOptions {
   query?: Readonly<Record<string, string | number | boolean | undefined>>;
@@ -106,19 +107,17 @@ function remote(url: string, identity: Readonly<Record<string, string>>): Connec
     throw new StoaError('invalid_request', `"${url}" is not the URL of a server.`, { fix: 'It looks like http://127.0.0.1:7862.' });
   }
   const base = url.replace(/\/+$/, '');
-  const send = async (method: string, path: string, { query, body, headers, stream }: CallOptions, signal?: AbortSignal): Promise<Response> => {
+  const send = async (method: string, path: string, { query, body, headers, stream }: CallOptions, signal?: AbortSignal): Promise<Answer> => {
     try {
-      return await fetch(base + pathWith(path, query), {
+      return await sendRequest(base + pathWith(path, query), {
         method,
         headers: { ...identity, ...(body !== undefined && { 'content-type': 'application/json' }), ...headers },
-        ...(body !== undefined && { body: JSON.stringify(body) }),
-        ...(stream !== undefined && { body: stream, duplex: 'half' as const }),
-        ...(signal && { signal }),
+        body: stream ?? (body === undefined ? undefined : JSON.stringify(body)),
+        signal,
       });
     } catch (error) {
       if (signal?.aborted === true) throw error;
-      const cause = error instanceof Error && error.cause !== undefined ? messageOf(error.cause) : messageOf(error);
-      throw new StoaError('unreachable', `No server answers at ${base}: ${cause}.`, { cause: error, fix: 'Start one with "stoa up", or check --url.' });
+      throw new StoaError('unreachable', `No server answers at ${base}: ${messageOf(error)}.`, { cause: error, fix: 'Start one with "stoa up", or check --url.' });
     }
   };
   return {
@@ -130,13 +129,12 @@ function remote(url: string, identity: Readonly<Record<string, string>>): Connec
     },
     stream: async function* (path, options, signal) {
       const answer = await send('GET', path, { ...options, headers: { ...options.headers, accept: 'text/event-stream' } }, signal);
-      if (!answer.ok || answer.body === null) answerOf(answer.status, await answer.text());
+      if (answer.status >= 400) answerOf(answer.status, await answer.text());
       else yield* readEvents(answer.body);
     },
     download: async (path, options) => {
       const answer = await send('GET', path, options);
-      if (!answer.ok || answer.body === null) return answerOf(answer.status, await answer.text());
-      return answer.body;
+      return answer.status >= 400 ? answerOf(answer.status, await answer.text()) : answer.body;
     },
     close: async () => undefined,
   };
@@ -215,7 +213,7 @@ function parseJson(text: string): unknown {
 }
 
 /** The events of a stream; comments, which only keep it open, are passed over. */
-export async function* readEvents(body: ReadableStream<Uint8Array>): AsyncGenerator<ServerEvent> {
+export async function* readEvents(body: AsyncIterable<Uint8Array>): AsyncGenerator<ServerEvent> {
   const decoder = new TextDecoder();
   let rest = '';
   for await (const chunk of body) {

@@ -1,6 +1,6 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { type AddressInfo, createServer } from 'node:net';
+import { type AddressInfo, createConnection, createServer } from 'node:net';
 import { mkdir, readFile, readdir, stat, writeFile } from 'node:fs/promises';
 import { describe, expect, test } from 'vitest';
 import { builtProgram, sharedPostgres } from '../servers/shared.js';
@@ -51,6 +51,24 @@ describe('a server', () => {
     const alone = await stoa(['agents', 'ls', '--data', data, '--json']);
     expect(alone.json()).toEqual(through.json());
     expect((await stoa(['status', '--data', data])).stdout).toContain('no server runs');
+  });
+
+  test('waits no longer than its limit for a request that does not end', async () => {
+    const server = await up(path('hanging'), [], { STOA_LIMIT_STOP_SECONDS_MAX: '1' });
+    const { hostname, port } = new URL(server.url);
+    const socket = createConnection({ host: hostname, port: Number(port) });
+    await once(socket, 'connect');
+    socket.write(`PUT /v1/data/notes/one HTTP/1.1\r\nHost: ${hostname}:${port}\r\nAuthorization: Bearer ${server.token}\r\nContent-Type: application/json\r\nContent-Length: 100\r\n\r\n{`);
+    // Answered after the request above has been read, so that the stop finds it under way.
+    await fetch(`${server.url}/livez`);
+    const cut = once(socket.on('error', () => undefined), 'close');
+    const startedMs = Date.now();
+    expect(await server.end('SIGTERM')).toBe(0);
+    await cut;
+    // The limit that was set, and not the default of thirty seconds.
+    const tookMs = Date.now() - startedMs;
+    expect(tookMs).toBeGreaterThanOrEqual(1_000);
+    expect(tookMs).toBeLessThan(25_000);
   });
 
   test('serves its pages from the built program, each with what it loads', async () => {
