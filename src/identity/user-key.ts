@@ -10,6 +10,8 @@ const controlCharacter = /[\u0000-\u001f\u007f-\u009f]/;
 
 /** Keys of users who called lately: every request asks for one, and hashing costs as much as a read. */
 const lately = new Map<string, Buffer>();
+/** The spellings of users who called lately, for the same reason. */
+const spellings = new Map<string, string>();
 const latelyMax = 10_000;
 
 /** 64 hex digits are the bytes themselves; a UUID is hashed as its 16 bytes; any other name as its UTF-8 text. */
@@ -30,6 +32,15 @@ function makeKey(user: string): Buffer {
 
 /** The readable id in its one spelling: hex and UUIDs in lower case. Refuses what cannot name a user. */
 export function checkUserId(user: string, bytesMax: number = limitDefinitions.userIdBytesMax.default): string {
+  const known = spellings.get(user);
+  if (known !== undefined && Buffer.byteLength(user) <= bytesMax) return known;
+  const spelling = spellingOf(user, bytesMax);
+  if (spellings.size >= latelyMax) spellings.clear();
+  spellings.set(user, spelling);
+  return spelling;
+}
+
+function spellingOf(user: string, bytesMax: number): string {
   const bytes = Buffer.byteLength(user);
   if (bytes < 1 || bytes > bytesMax) {
     throw new StoaError('invalid_request', `A user id has 1 to ${bytesMax} bytes; this one has ${bytes}.`, { details: { field: 'user' } });

@@ -30,6 +30,19 @@ export function presenceOf(lease: Lease | null, times: LeaseTimes, nowMs: number
   return nowMs < lostAtMs(lease, times) ? 'lapsed' : 'lost';
 }
 
+/** When the presence changes next if nobody writes: at no time for what nobody holds. */
+export function nextPresenceAtMs(lease: Lease | null, times: LeaseTimes, nowMs: number): number {
+  switch (presenceOf(lease, times, nowMs)) {
+    // Who is live or lapsed has a lease.
+    case 'live':
+      return lapsesAtMs(lease as Lease, times);
+    case 'lapsed':
+      return lostAtMs(lease as Lease, times);
+    default:
+      return Infinity;
+  }
+}
+
 /** The lease after a heartbeat: renewed for its holder, or taken by a new one. Throws while somebody else holds it. */
 export function beat(lease: Lease | null, holder: string, times: LeaseTimes, nowMs: number): Lease {
   const current = lease === null ? null : settled(lease, times, nowMs);

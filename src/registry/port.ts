@@ -48,7 +48,8 @@ export interface RegistryPort {
 
   createAgent(input: CreateAgent, idempotency: Idempotency | null): Promise<StoredAgent>;
   putAgent(input: PutAgent, guard: WriteGuard): Promise<StoredAgent>;
-  getAgent(scope: UserScope, agentId: string): Promise<StoredAgent | undefined>;
+  /** At once: whoever reads an agent waits for nothing. */
+  getAgent(scope: UserScope, agentId: string): StoredAgent | undefined;
   listAgents(scope: UserScope, filter: AgentFilter, page: KeyedPageRequest): Promise<KeyedPage<StoredAgent>>;
   countAgents(user: string): Promise<number>;
   updateAgent(scope: UserScope, agentId: string, change: AgentChange, guard: WriteGuard): Promise<StoredAgent>;

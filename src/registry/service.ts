@@ -9,6 +9,7 @@ import { requireOperator, requireUserWide, requireWrite, scopeOf, userOf, userSc
 import { agentAnswer, leaseAnswer } from './answers.js';
 import { parseAgentId } from './ids.js';
 import { agentKeyBytes } from './keys.js';
+import { nextPresenceAtMs } from './lease.js';
 import type { AgentState, StoredAgent } from './model.js';
 import type { AgentFilter, KeyedPage, RegistryPort, WriteGuard } from './port.js';
 import { checkAgentName, checkErrorMessage, checkHolder, checkLabels, checkSpec, parseLabelFilter } from './rules.js';
@@ -41,6 +42,14 @@ export interface WriteOptions {
   ifVersion?: number | undefined;
 }
 
+/** An agent as JSON. */
+export interface AgentText {
+  readonly json: string;
+  readonly version: number;
+  /** When its presence changes by itself, as long as nothing is written. */
+  readonly untilMs: number;
+}
+
 /**
  * Agents, their sessions and their users.
  *
@@ -54,6 +63,8 @@ export class RegistryService {
   readonly #limits: Limits;
   readonly #sessions: RegistrySessions;
   readonly #users: RegistryUsers;
+  /** By what was read, which lasts until the next write of the agent: then it is read anew. */
+  readonly #texts = new WeakMap<StoredAgent, AgentText>();
 
   constructor({ port, limits }: RegistryServiceOptions) {
     this.#port = port;
@@ -87,10 +98,19 @@ export class RegistryService {
   }
 
   async getAgent(caller: Caller, agentId: string): Promise<AgentAnswer> {
-    const id = parseAgentId(agentId);
-    const agent = await this.#port.getAgent(scopeOf(caller, id), id);
-    if (agent === undefined) throw new StoaError('not_found', `There is no agent ${id}.`);
-    return this.#answer(agent);
+    return this.#answer(this.#requireAgent(caller, agentId));
+  }
+
+  /** The same answer as JSON text, at once. */
+  agentText(caller: Caller, agentId: string): AgentText {
+    const agent = this.#requireAgent(caller, agentId);
+    const nowMs = this.#port.nowMs();
+    const known = this.#texts.get(agent);
+    if (known !== undefined && nowMs < known.untilMs) return known;
+    const times = this.#port.leaseTimes();
+    const text = { json: JSON.stringify(agentAnswer(agent, times, nowMs)), version: agent.meta.version, untilMs: nextPresenceAtMs(agent.lease, times, nowMs) };
+    this.#texts.set(agent, text);
+    return text;
   }
 
   /** Ordered by owner and id; every filter is exact, and several must all hold. */
@@ -210,6 +230,13 @@ export class RegistryService {
     return this.#answer(await this.#port.moveAgent(scopeOf(caller, id), id, verb, guardOf(caller, options)));
   }
 
+  #requireAgent(caller: Caller, agentId: string): StoredAgent {
+    const id = parseAgentId(agentId);
+    const agent = this.#port.getAgent(scopeOf(caller, id), id);
+    if (agent === undefined) throw new StoaError('not_found', `There is no agent ${id}.`);
+    return agent;
+  }
+
   #checkChange({ spec, labels, error_message }: Pick<UpdateAgentInput, 'spec' | 'labels' | 'error_message'>): void {
     if (spec !== undefined) checkSpec(given(spec), this.#limits);
     if (labels !== undefined) checkLabels(labels, this.#limits);
@@ -218,7 +245,7 @@ export class RegistryService {
 
   /** A signed agent sees itself and nobody else. */
   async #ownPage(caller: Caller, filter: AgentFilter): Promise<Page<AgentAnswer>> {
-    const own = caller.agentId === null ? undefined : await this.#port.getAgent(userOf(caller), caller.agentId);
+    const own = caller.agentId === null ? undefined : this.#port.getAgent(userOf(caller), caller.agentId);
     const items = own === undefined ? [] : [this.#answer(own)];
     return { items: items.filter((agent) => passes(agent, filter)), next_cursor: null };
   }

@@ -14,6 +14,12 @@ export const securityHeaders = {
 /** Names and values by turns: the form that Node writes without looking at each twice. */
 const securityList: readonly string[] = Object.entries(securityHeaders).flat();
 
+export interface TextOptions {
+  etag?: string | undefined;
+  /** The reply has headers of its own: to collect them costs as much as to write them, so only where there are some. */
+  hasHeaders: boolean;
+}
+
 export class AnswerWriter {
   readonly #metrics: Metrics;
   readonly #logger: Logger;
@@ -38,19 +44,18 @@ export class AnswerWriter {
    * Sends text straight to the socket, in one write with its headers: Fastify's own way looks at the
    * content type anew and waits for the end of each answer, which costs as much as reading a record.
    */
-  text(request: FastifyRequest, reply: FastifyReply, status: number, contentType: string, body: string, etag?: string): FastifyReply {
+  text(request: FastifyRequest, reply: FastifyReply, status: number, contentType: string, body: string, { etag, hasHeaders }: TextOptions): void {
     const sizeBytes = Buffer.byteLength(body);
     const own = ['request-id', request.id, 'content-type', contentType, 'content-length', String(sizeBytes)];
     if (etag !== undefined) own.push('etag', etag);
     // Kept open, the connection would hold up the stop until it times out.
     if (this.#isStopping()) own.push('connection', 'close');
-    const given = reply.getHeaders();
+    const head = own.concat(hasHeaders ? listOf({ ...securityHeaders, ...reply.getHeaders() }, own) : securityList);
     void reply.hijack();
-    reply.raw.writeHead(status, own.concat(isEmpty(given) ? securityList : listOf({ ...securityHeaders, ...given }, own)));
+    reply.raw.writeHead(status, head);
     // As many bytes as characters: it is ASCII, which Node need not translate.
     reply.raw.end(body, sizeBytes === body.length ? 'latin1' : 'utf8');
     this.note(request, status);
-    return reply;
   }
 
   /** Counts an answer that was or will be sent. */
@@ -60,11 +65,6 @@ export class AnswerWriter {
     this.#metrics.answered(request.method, route, status, ms);
     if (this.#isVerbose) this.#logger.debug({ request: request.id, method: request.method, route, status, ms }, 'answered');
   }
-}
-
-function isEmpty(fields: object): boolean {
-  for (const _name in fields) return false;
-  return true;
 }
 
 /** Headers that a handler set, by turns as well, but for those that are in `taken`. */

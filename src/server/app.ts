@@ -199,10 +199,10 @@ function requestIds(): () => string {
   };
 }
 
-function writeProblem(writer: AnswerWriter, error: StoaError, request: FastifyRequest, reply: FastifyReply): FastifyReply {
+function writeProblem(writer: AnswerWriter, error: StoaError, request: FastifyRequest, reply: FastifyReply): void {
   if (error.code === 'unauthenticated') void reply.header('www-authenticate', 'Bearer realm="stoa"');
   if (error.status === 503 && !reply.hasHeader('retry-after')) void reply.header('retry-after', '1');
-  return writer.text(request, reply, error.status, 'application/problem+json; charset=utf-8', JSON.stringify(problemOf(error, request.id)));
+  writer.text(request, reply, error.status, 'application/problem+json; charset=utf-8', JSON.stringify(problemOf(error, request.id)), { hasHeaders: true });
 }
 
 function pathOf(request: FastifyRequest): string {

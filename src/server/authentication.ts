@@ -26,11 +26,16 @@ export function bearerAuthenticator(identity: IdentityService): Authenticator {
     needs: 'headers',
     claims: (request) => request.headers.authorization !== undefined,
     authenticate: (request) => {
-      const token = bearer.exec(request.headers.authorization ?? '')?.[1];
+      const token = tokenOf(request.headers.authorization ?? '');
       if (token === undefined) throw new StoaError('unauthenticated', 'The Authorization header is not "Bearer" and a token.');
       return identity.authenticate(token);
     },
   };
+}
+
+/** Nearly all clients write it with one space; the rest of the grammar is looked at only where that is not so. */
+function tokenOf(header: string): string | undefined {
+  return header.startsWith('Bearer ') && header.length > 7 && header.charCodeAt(7) !== 0x20 ? header.slice(7) : bearer.exec(header)?.[1];
 }
 
 export function missingCredentials(): StoaError {
@@ -48,7 +53,14 @@ export function callerOf(principal: ProvenPrincipal, request: FastifyRequest, { 
   return caller;
 }
 
-function namedCaller(principal: ProvenPrincipal, { headers }: FastifyRequest, limits: Limits): Caller {
+/** The headers with which a request says more of itself than its credentials do. */
+const naming = ['Stoa-User', 'Stoa-Agent', 'Stoa-Fence'] as const;
+
+function namedCaller(principal: ProvenPrincipal, { headers, raw }: FastifyRequest, limits: Limits): Caller {
+  for (const name of naming) {
+    // Node joins what is given twice with a comma, which would make a third name of two.
+    if ((raw.headersDistinct[name.toLowerCase()]?.length ?? 0) > 1) throw new StoaError('invalid_request', `${name} is given more than once.`, { fix: 'Send it once.' });
+  }
   const namedUser = text(headers['stoa-user'], 'Stoa-User', limits.userIdBytesMax);
   const namedAgent = text(headers['stoa-agent'], 'Stoa-Agent', limits.agentHeaderBytesMax);
   const fence = fenceOf(headers['stoa-fence']);

@@ -8,7 +8,7 @@ export interface Conditions {
   ifExists: boolean;
 }
 
-const unconditional: Conditions = { ifVersion: undefined, ifExists: false };
+export const unconditional: Conditions = { ifVersion: undefined, ifExists: false };
 const versionTag = /^"(\d{1,15})"$/;
 
 export function entityTag(version: number): string {

@@ -6,7 +6,7 @@ import type { Caller } from '../identity/caller.js';
 import type { Stoa } from '../index.js';
 import { type FieldError, fieldErrors, invalidFields } from '../validate.js';
 import { type Authenticator, callerOf, missingCredentials } from './authentication.js';
-import { conditionsOf, entityTag, isNotModified } from './conditions.js';
+import { conditionsOf, entityTag, isNotModified, unconditional } from './conditions.js';
 import type { AnswerWriter } from './answer-writer.js';
 import type { EventStreams } from './event-stream.js';
 import type { RouteGroup } from './group.js';
@@ -14,6 +14,7 @@ import type { HostCheck } from './host-check.js';
 import { idempotencyOf } from './idempotency.js';
 import { parseJsonBody } from './json-body.js';
 import type { LastSeen } from './last-seen.js';
+import { type PathParams, type PlainParams, plainParamsOf } from './path-params.js';
 import type { RateLimit } from './rate-limit.js';
 import { Answer, JsonText, type Route, type RouteContext, streaming } from './route.js';
 
@@ -49,31 +50,61 @@ const jsonTypes: readonly string[] = ['application/json'];
 const jsonContentType = 'application/json; charset=utf-8';
 
 export function addRoute(app: FastifyInstance, route: Route, group: RouteGroup, services: PipelineServices): void {
-  const late = (group.authenticators ?? services.authenticators).filter(({ needs }) => needs === 'body');
-  const steps = [group.onRequest, guard(route, services), authentication(route, group, services)].filter((step) => step !== undefined);
+  const pipeline = new RoutePipeline(route, group, services);
   app.route({
     method: route.method,
     url: route.path.replaceAll(/\{(\w+)\}/g, ':$1'),
     bodyLimit: services.stoa.limits[route.bodyLimit ?? 'bodyBytesMax'],
     config: { route, group },
-    onRequest: beforeBody(route, steps, services),
-    handler: (request, reply) => handle(route, isForAnyoneAlone(route) ? [] : late, services, request, reply),
+    onRequest: pipeline.beforeBody,
+    handler: pipeline.handle,
   });
 }
 
-type Step = (request: FastifyRequest, reply: FastifyReply) => void | Promise<void>;
+/**
+ * What a request goes through on one route. No step costs a promise while all before it are done at
+ * once, as they are for a bearer of a known token who reads from the embedded store.
+ */
+class RoutePipeline {
+  readonly #route: Route;
+  readonly #services: PipelineServices;
+  readonly #onRequest: RouteGroup['onRequest'];
+  readonly #authenticators: readonly Authenticator[];
+  /** Those that have to wait for the body. */
+  readonly #late: readonly Authenticator[];
+  /** For callers without credentials too. */
+  readonly #isOpen: boolean;
+  /** By the route's own path, not the request's: that has many spellings. */
+  readonly #isGuarded: boolean;
+  readonly #rateLimit: RateLimit | undefined;
+  readonly #hasPlainParams: PlainParams | undefined;
+  /** Something before the handler sets headers of an answer. */
+  readonly #setsHeaders: boolean;
 
-/** All steps as one hook, which costs no promise while they are synchronous: Fastify waits for a promise or for `done`. */
-function beforeBody(route: Route, steps: readonly Step[], services: PipelineServices) {
-  return (request: FastifyRequest, reply: FastifyReply, done: (error?: Error) => void): void | Promise<void> => {
+  constructor(route: Route, group: RouteGroup, services: PipelineServices) {
+    const { principals } = route;
+    const isForAnyoneAlone = principals.length === 1 && principals[0] === 'anyone';
+    this.#route = route;
+    this.#services = services;
+    this.#onRequest = group.onRequest;
+    this.#authenticators = isForAnyoneAlone ? [] : (group.authenticators ?? services.authenticators);
+    this.#late = this.#authenticators.filter(({ needs }) => needs === 'body');
+    this.#isOpen = principals.includes('anyone');
+    this.#isGuarded = /^\/(v1|mcp)(\/|$)/.test(route.path);
+    this.#rateLimit = !isForAnyoneAlone && route.path.startsWith('/v1') ? services.rateLimit : undefined;
+    this.#hasPlainParams = plainParamsOf(route.params);
+    this.#setsHeaders = this.#onRequest !== undefined || this.#rateLimit !== undefined;
+  }
+
+  /** As one hook: Fastify waits for a promise or for `done`. */
+  readonly beforeBody = (request: FastifyRequest, reply: FastifyReply, done: (error?: Error) => void): void | Promise<void> => {
     request.startedMs = performance.now();
-    request.matchedPath = route.path;
+    request.matchedPath = this.#route.path;
     try {
-      refuseWhileStopping(services);
-      for (let index = 0; index < steps.length; index += 1) {
-        const result = (steps[index] as Step)(request, reply);
-        if (result instanceof Promise) return finishSteps(result, steps.slice(index + 1), request, reply);
-      }
+      refuseWhileStopping(this.#services);
+      const entering = this.#onRequest?.(request, reply);
+      const entered = entering instanceof Promise ? entering.then(() => this.#enter(request, reply)) : this.#enter(request, reply);
+      if (entered instanceof Promise) return entered;
     } catch (error) {
       // Fastify takes whatever was thrown; the error handler sorts it.
       done(error as Error);
@@ -82,104 +113,125 @@ function beforeBody(route: Route, steps: readonly Step[], services: PipelineServ
     done();
     return undefined;
   };
-}
 
-async function finishSteps(running: Promise<void>, rest: readonly Step[], request: FastifyRequest, reply: FastifyReply): Promise<void> {
-  await running;
-  for (const step of rest) await step(request, reply);
+  readonly handle = (request: FastifyRequest, reply: FastifyReply): unknown => {
+    request.rawBody = request.body instanceof Buffer ? request.body : noBody;
+    const waiting = request.caller === null && this.#late.length > 0 ? this.#late.find((each) => each.claims(request)) : undefined;
+    const proven = waiting === undefined ? undefined : this.#prove(waiting, request, reply);
+    return proven instanceof Promise ? proven.then(() => this.#answer(request, reply)) : this.#answer(request, reply);
+  };
+
+  #enter(request: FastifyRequest, reply: FastifyReply): void | Promise<void> {
+    if (this.#isGuarded) this.#services.hostCheck.check(request);
+    for (const authenticator of this.#authenticators) {
+      if (authenticator.claims(request)) return authenticator.needs === 'body' ? undefined : this.#prove(authenticator, request, reply);
+    }
+    if (!this.#isOpen) throw missingCredentials();
+    if (this.#authenticators.length > 0) this.#admit(request, reply, null);
+    return undefined;
+  }
+
+  #prove(authenticator: Authenticator, request: FastifyRequest, reply: FastifyReply): void | Promise<void> {
+    const { stoa } = this.#services;
+    const proven = authenticator.authenticate(request);
+    if (proven instanceof Promise) return proven.then((principal) => this.#admit(request, reply, callerOf(principal, request, stoa)));
+    this.#admit(request, reply, callerOf(proven, request, stoa));
+    return undefined;
+  }
+
+  /** Whether this caller may use the route at all; what it may see there is the service's to say. */
+  #admit(request: FastifyRequest, reply: FastifyReply, caller: Caller | null): void {
+    const { principals, writes } = this.#route;
+    request.caller = caller;
+    this.#rateLimit?.take(request, reply, caller);
+    if (caller === null) return;
+    this.#services.lastSeen.saw(caller);
+    if (!this.#isOpen && !principals.includes(caller.kind)) {
+      throw new StoaError('forbidden', `This is not for ${caller.kind === 'agent' ? 'agents' : `${caller.kind}s`}.`, { details: { allowed: principals } });
+    }
+    if (writes && !caller.scopes.write) throw new StoaError('forbidden', 'The token can only read.', { fix: 'Use a token with the scope "write".' });
+  }
+
+  #answer(request: FastifyRequest, reply: FastifyReply): unknown {
+    const route = this.#route;
+    const context = this.#contextOf(request, reply);
+    // A stream writes its own head, from the headers that are set by then.
+    if (route.streams === true) this.#services.writer.stamp(request, reply);
+    const handled = route.handler(context);
+    if (handled instanceof Promise) return handled.then((late: unknown) => this.#write(request, reply, late));
+    return this.#write(request, reply, handled);
+  }
+
+  #contextOf(request: FastifyRequest, reply: FastifyReply): ErasedContext {
+    const route = this.#route;
+    const { stoa, streams } = this.#services;
+    const { caller, rawBody } = request;
+    const errors: FieldError[] = [];
+    // What Fastify types as unknown is what its router found: text by name.
+    const params = this.#hasPlainParams?.(request.params as PathParams) === true ? request.params : checked(route.params, request.params, 'path', errors);
+    const query = route.query === undefined && !request.url.includes('?') ? undefined : checked(route.query ?? emptyQuery, request.query, 'query', errors);
+    const headers = checked(route.headers, request.headers, 'header', errors);
+    const body = route.consumes === null ? undefined : checkedBody(route, request, rawBody, stoa.limits.jsonDepthMax, errors);
+    if (errors.length > 0) throw invalidFields(errors);
+    const conditions = route.versioned === true && route.writes ? conditionsOf(request.headers) : unconditional;
+    return {
+      stoa,
+      streams,
+      caller,
+      params,
+      query,
+      headers,
+      body,
+      rawBody,
+      idempotency: route.creates === true ? idempotencyOf(request, caller, rawBody, stoa.limits) : null,
+      ifVersion: conditions.ifVersion,
+      ifExists: conditions.ifExists,
+      request,
+      reply,
+    };
+  }
+
+  #write(request: FastifyRequest, reply: FastifyReply, handled: unknown): FastifyReply | undefined {
+    const route = this.#route;
+    const { writer } = this.#services;
+    if (handled === streaming) {
+      writer.note(request, 200);
+      // Fastify waits for the end of a reply; without one it would send an empty answer of its own.
+      return reply;
+    }
+    const isOther = handled instanceof Answer;
+    const status = isOther ? handled.status : route.defaultStatus;
+    const body: unknown = isOther ? handled.body : handled;
+    if (isOther && handled.headers !== undefined) void reply.headers(handled.headers);
+    const content = route.answers[status];
+    if (content === undefined) throw new StoaError('internal', `${route.method} ${route.path} does not declare the status ${status}.`);
+    if (content === null) {
+      writeOther(writer, request, reply, status, undefined);
+      return undefined;
+    }
+    if ('contentType' in content) {
+      if (!reply.hasHeader('content-type')) void reply.header('content-type', content.contentType);
+      writeOther(writer, request, reply, status, body);
+      return undefined;
+    }
+    const version = route.versioned === true ? versionOf(body) : undefined;
+    const etag = version === undefined ? undefined : entityTag(version);
+    if (version !== undefined && !route.writes && isNotModified(request.headers['if-none-match'], version)) {
+      void reply.header('etag', etag);
+      writeOther(writer, request, reply, 304, undefined);
+      return undefined;
+    }
+    const hasHeaders = this.#setsHeaders || (isOther && handled.headers !== undefined);
+    writer.text(request, reply, status, jsonContentType, body instanceof JsonText ? body.text : JSON.stringify(body), { etag, hasHeaders });
+    return undefined;
+  }
 }
 
 export function refuseWhileStopping({ isStopping }: Pick<PipelineServices, 'isStopping'>): void {
   if (isStopping()) throw new StoaError('closed', 'The server is stopping.', { fix: 'Try again shortly.' });
 }
 
-/** By the route's own path, not the request's: that has many spellings. */
-function guard(route: Route, { hostCheck }: PipelineServices): Step | undefined {
-  return /^\/(v1|mcp)(\/|$)/.test(route.path) ? (request) => hostCheck.check(request) : undefined;
-}
-
-function authentication(route: Route, group: RouteGroup, services: PipelineServices): Step | undefined {
-  const authenticators = group.authenticators ?? services.authenticators;
-  const isOpen = route.principals.includes('anyone');
-  if (isOpen && route.principals.length === 1) return undefined;
-  return (request, reply) => {
-    const authenticator = authenticators.find((each) => each.claims(request));
-    if (authenticator === undefined) {
-      if (!isOpen) throw missingCredentials();
-      admit(route, services, request, reply, null);
-      return undefined;
-    }
-    if (authenticator.needs === 'body') return undefined;
-    return prove(authenticator, route, services, request, reply);
-  };
-}
-
-function prove(authenticator: Authenticator, route: Route, services: PipelineServices, request: FastifyRequest, reply: FastifyReply): void | Promise<void> {
-  const proven = authenticator.authenticate(request);
-  if (proven instanceof Promise) {
-    return proven.then((principal) => admit(route, services, request, reply, callerOf(principal, request, services.stoa)));
-  }
-  admit(route, services, request, reply, callerOf(proven, request, services.stoa));
-}
-
-/** Whether this caller may use the route at all; what it may see there is the service's to say. */
-function admit(route: Route, { rateLimit, lastSeen }: PipelineServices, request: FastifyRequest, reply: FastifyReply, caller: Caller | null): void {
-  request.caller = caller;
-  if (rateLimit !== undefined && route.path.startsWith('/v1')) rateLimit.take(request, reply, caller);
-  if (caller === null) return;
-  lastSeen.saw(caller);
-  if (!route.principals.includes(caller.kind) && !route.principals.includes('anyone')) {
-    throw new StoaError('forbidden', `This is not for ${caller.kind === 'agent' ? 'agents' : `${caller.kind}s`}.`, {
-      details: { allowed: route.principals },
-    });
-  }
-  if (route.writes && !caller.scopes.write) throw new StoaError('forbidden', 'The token can only read.', { fix: 'Use a token with the scope "write".' });
-}
-
-/** `late` are the authenticators that had to wait for the body. */
-async function handle(route: Route, late: readonly Authenticator[], services: PipelineServices, request: FastifyRequest, reply: FastifyReply): Promise<unknown> {
-  const rawBody = request.body instanceof Buffer ? request.body : noBody;
-  request.rawBody = rawBody;
-  const waiting = request.caller === null ? late.find((each) => each.claims(request)) : undefined;
-  if (waiting !== undefined) await prove(waiting, route, services, request, reply);
-  const context = contextOf(route, services, request, reply, rawBody);
-  // A stream writes its own head, from the headers that are set by then.
-  if (route.streams === true) services.writer.stamp(request, reply);
-  const handled = route.handler(context);
-  return write(route, services.writer, request, reply, handled instanceof Promise ? await handled : handled);
-}
-
-function isForAnyoneAlone(route: Route): boolean {
-  return route.principals.length === 1 && route.principals[0] === 'anyone';
-}
-
 type ErasedContext = RouteContext<unknown, unknown, unknown, unknown, Caller | null>;
-
-function contextOf(route: Route, services: PipelineServices, request: FastifyRequest, reply: FastifyReply, rawBody: Buffer): ErasedContext {
-  const { limits } = services.stoa;
-  const errors: FieldError[] = [];
-  const params = checked(route.params, request.params, 'path', errors);
-  const query = route.query === undefined && !request.url.includes('?') ? undefined : checked(route.query ?? emptyQuery, request.query, 'query', errors);
-  const headers = checked(route.headers, request.headers, 'header', errors);
-  const body = route.consumes === null ? undefined : checkedBody(route, request, rawBody, limits.jsonDepthMax, errors);
-  if (errors.length > 0) throw invalidFields(errors);
-  const conditions = route.versioned === true && route.writes ? conditionsOf(request.headers) : undefined;
-  return {
-    stoa: services.stoa,
-    streams: services.streams,
-    caller: request.caller,
-    params,
-    query,
-    headers,
-    body,
-    rawBody,
-    idempotency: route.creates === true ? idempotencyOf(request, request.caller, rawBody, limits) : null,
-    ifVersion: conditions?.ifVersion,
-    ifExists: conditions?.ifExists ?? false,
-    request,
-    reply,
-  };
-}
 
 /** For routes without a query: whatever is given is unknown. */
 const emptyQuery = z.strictObject({});
@@ -211,34 +263,11 @@ function requireContentType(request: FastifyRequest, accepted: readonly string[]
   });
 }
 
-function write(route: Route, writer: AnswerWriter, request: FastifyRequest, reply: FastifyReply, handled: unknown): unknown {
-  if (handled === streaming) {
-    writer.note(request, 200);
-    return reply;
-  }
-  const { status, body, headers } = handled instanceof Answer ? handled : { status: route.defaultStatus, body: handled as unknown, headers: undefined };
-  if (headers !== undefined) void reply.headers(headers);
-  const content = route.answers[status];
-  if (content === undefined) throw new StoaError('internal', `${route.method} ${route.path} does not declare the status ${status}.`);
-  if (content === null) return writeOther(writer, request, reply, status, undefined);
-  if ('contentType' in content) {
-    if (!reply.hasHeader('content-type')) void reply.header('content-type', content.contentType);
-    return writeOther(writer, request, reply, status, body);
-  }
-  const version = route.versioned === true ? versionOf(body) : undefined;
-  const etag = version === undefined ? undefined : entityTag(version);
-  if (version !== undefined && !route.writes && isNotModified(request.headers['if-none-match'], version)) {
-    void reply.header('etag', etag);
-    return writeOther(writer, request, reply, 304, undefined);
-  }
-  return writer.text(request, reply, status, jsonContentType, body instanceof JsonText ? body.text : JSON.stringify(body), etag);
-}
-
-function writeOther(writer: AnswerWriter, request: FastifyRequest, reply: FastifyReply, status: number, body: unknown): unknown {
+function writeOther(writer: AnswerWriter, request: FastifyRequest, reply: FastifyReply, status: number, body: unknown): void {
   const given = reply.getHeaders();
   writer.stamp(request, reply);
   writer.note(request, status);
-  return reply.headers(given).code(status).send(body);
+  void reply.headers(given).code(status).send(body);
 }
 
 function versionOf(body: unknown): number | undefined {

@@ -36,12 +36,12 @@ export class Answer<Body> {
   constructor(
     readonly status: number,
     readonly body: Body,
-    readonly headers: Readonly<Record<string, string>>,
+    readonly headers?: Readonly<Record<string, string>>,
   ) {}
 }
 
 /** An answer with another status than the route's first, or with headers. A handler that returns a plain body means the first. */
-export function answer<Body = undefined>(status: number, body?: Body, headers: Readonly<Record<string, string>> = {}): Answer<Body> {
+export function answer<Body = undefined>(status: number, body?: Body, headers?: Readonly<Record<string, string>>): Answer<Body> {
   // Without a body, Body is undefined by its default.
   return new Answer(status, body as Body, headers);
 }

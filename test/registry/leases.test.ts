@@ -38,6 +38,22 @@ describe.each([
     expect(kinds()).toHaveLength(announced);
   });
 
+  it('show in the text of an agent, which is kept, as they are by now', async () => {
+    const { registry } = await open(options);
+    const { agent_id } = await runningAgent();
+    await registry.heartbeat(alice, agent_id, { holder: 'node-1' });
+    const seen: string[] = [];
+    for (const seconds of [0, 59, 1, 29, 1, 5]) {
+      await opened.pass(seconds);
+      const agent = await registry.getAgent(alice, agent_id);
+      expect(JSON.parse(registry.agentText(alice, agent_id).json)).toEqual(agent);
+      seen.push(agent.presence);
+    }
+    expect(seen).toEqual(['live', 'live', 'lapsed', 'lapsed', 'lost', 'lost']);
+    await registry.updateAgent(alice, agent_id, { labels: { team: 'b' } });
+    expect(JSON.parse(registry.agentText(alice, agent_id).json)).toEqual(await registry.getAgent(alice, agent_id));
+  });
+
   it('refuse a second holder until their time and grace are over', async () => {
     const { registry } = await open(options);
     const { agent_id } = await runningAgent();

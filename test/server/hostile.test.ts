@@ -176,6 +176,12 @@ describe('headers', () => {
     expect(reply.json.user).toBe('zoë/1');
   });
 
+  test.each(['Stoa-User', 'Stoa-Agent', 'Stoa-Fence'])('%s given twice is a 400, not a third name', async (name) => {
+    const answer = await running.bytes(rawRequest('GET /v1/agents HTTP/1.1', [`${name}: 1`, `${name}: 2`]));
+    expect(answer).toMatch(/^HTTP\/1\.1 400 /);
+    expect(answer).toContain(`${name} is given more than once.`);
+  });
+
   test('headers beyond the limit are 431', async () => {
     const answer = await running.bytes(rawRequest('GET /v1/agents HTTP/1.1', [`X-Large: ${'a'.repeat(20_000)}`]));
     expect(answer).toMatch(/^HTTP\/1\.1 431 /);

@@ -93,7 +93,7 @@ export class EmbeddedRegistry implements RegistryPort {
     return store.transact((tx) => this.verbs.agents.put(tx, input, guard));
   }
 
-  async getAgent(scope: UserScope, agentId: string): Promise<StoredAgent | undefined> {
+  getAgent(scope: UserScope, agentId: string): StoredAgent | undefined {
     const known = this.#agents.get(agentId);
     // Of another user, or of this one under another spelling: the rows decide.
     if (known !== undefined && (scope === null || scope === known.meta.user)) return known;
@@ -206,7 +206,7 @@ export class EmbeddedRegistry implements RegistryPort {
   }
 
   async linkIdentity(scope: UserScope, agentId: string, identity: string): Promise<void> {
-    const agent = await this.getAgent(scope, agentId);
+    const agent = this.getAgent(scope, agentId);
     if (agent === undefined) throw agentNotFound(agentId);
     const linked = await this.linkedAgent(identity);
     if (linked !== undefined && linked.record.agent_id !== agentId) throw identityTaken(identity);

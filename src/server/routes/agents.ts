@@ -2,7 +2,7 @@
 import { z } from 'zod';
 import { agentListSchema, agentSchema, agentStatusSchema, createAgentSchema, heartbeatAnswerSchema, heartbeatSchema, updateAgentSchema } from '../../registry/schemas.js';
 import { pageQuery } from '../query.js';
-import { authenticated, defineRoute } from '../route.js';
+import { JsonText, authenticated, defineRoute } from '../route.js';
 
 const tags = ['agents'];
 const params = z.object({ id: z.string().meta({ description: 'The agent: 64 hexadecimal digits.' }) });
@@ -54,7 +54,10 @@ export const agentRoutes = [
     versioned: true,
     params,
     answers: { 200: agentSchema },
-    handler: ({ stoa, caller, params: { id } }) => stoa.registry.getAgent(caller, id),
+    handler: ({ stoa, caller, params: { id } }) => {
+      const { json, version } = stoa.registry.agentText(caller, id);
+      return new JsonText(json, version);
+    },
   }),
   defineRoute({
     method: 'PATCH',
