@@ -11,12 +11,23 @@ export const securityHeaders = {
   'content-security-policy': "default-src 'none'; frame-ancestors 'none'",
 } as const;
 
-/** Names and values by turns: the form that Node writes without looking at each twice. */
-const securityList: readonly string[] = Object.entries(securityHeaders).flat();
+/** Headers that many answers share. */
+export class SharedHeaders {
+  /** Names and values by turns: the form that Node writes without looking at each twice. */
+  readonly list: readonly string[];
+
+  constructor(readonly fields: Readonly<Record<string, string>>) {
+    this.list = Object.entries(fields).flat();
+  }
+}
+
+/** What an answer carries whose group says nothing else. */
+export const serverHeaders = new SharedHeaders(securityHeaders);
 
 export interface TextOptions {
+  shared: SharedHeaders;
   etag?: string | undefined;
-  /** The reply has headers of its own: to collect them costs as much as to write them, so only where there are some. */
+  /** The reply may have headers of its own: to collect them costs as much as to write them. */
   hasHeaders: boolean;
 }
 
@@ -35,8 +46,8 @@ export class AnswerWriter {
   }
 
   /** Sets what every answer carries; what a handler sets afterwards wins. */
-  stamp(request: FastifyRequest, reply: FastifyReply): void {
-    void reply.headers({ 'request-id': request.id, ...securityHeaders });
+  stamp(request: FastifyRequest, reply: FastifyReply, shared: SharedHeaders): void {
+    void reply.headers({ 'request-id': request.id, ...shared.fields });
     if (this.#isStopping()) void reply.header('connection', 'close');
   }
 
@@ -44,13 +55,13 @@ export class AnswerWriter {
    * Sends text straight to the socket, in one write with its headers: Fastify's own way looks at the
    * content type anew and waits for the end of each answer, which costs as much as reading a record.
    */
-  text(request: FastifyRequest, reply: FastifyReply, status: number, contentType: string, body: string, { etag, hasHeaders }: TextOptions): void {
+  text(request: FastifyRequest, reply: FastifyReply, status: number, contentType: string, body: string, { shared, etag, hasHeaders }: TextOptions): void {
     const sizeBytes = Buffer.byteLength(body);
     const own = ['request-id', request.id, 'content-type', contentType, 'content-length', String(sizeBytes)];
     if (etag !== undefined) own.push('etag', etag);
     // Kept open, the connection would hold up the stop until it times out.
     if (this.#isStopping()) own.push('connection', 'close');
-    const head = own.concat(hasHeaders ? listOf({ ...securityHeaders, ...reply.getHeaders() }, own) : securityList);
+    const head = hasHeaders ? withGiven(own, reply.getHeaders(), shared) : own.concat(shared.list);
     void reply.hijack();
     reply.raw.writeHead(status, head);
     // As many bytes as characters: it is ASCII, which Node need not translate.
@@ -67,10 +78,20 @@ export class AnswerWriter {
   }
 }
 
-/** Headers that a handler set, by turns as well, but for those that are in `taken`. */
-function listOf(headers: Readonly<Record<string, string | number | readonly string[] | undefined>>, taken: readonly string[]): string[] {
-  return Object.entries(headers).flatMap(([name, value]) => {
-    if (value === undefined || taken.includes(name)) return [];
-    return Array.isArray(value) ? value.flatMap((each: string) => [name, each]) : [name, String(value)];
-  });
+/** The answer's own headers, those that were set on the reply, and the shared ones, in this order of precedence. */
+function withGiven(own: readonly string[], given: Readonly<Record<string, string | number | readonly string[] | undefined>>, { fields, list }: SharedHeaders): string[] {
+  const head = [...own];
+  let overrides = false;
+  for (const [name, value] of Object.entries(given)) {
+    if (value === undefined || isAmong(own, name)) continue;
+    overrides ||= Object.hasOwn(fields, name);
+    if (Array.isArray(value)) head.push(...value.flatMap((each: string) => [name, each]));
+    else head.push(name, String(value));
+  }
+  return head.concat(overrides ? Object.entries(fields).flatMap(([name, value]) => (Object.hasOwn(given, name) ? [] : [name, value])) : list);
+}
+
+function isAmong(list: readonly string[], name: string): boolean {
+  for (let at = 0; at < list.length; at += 2) if (list[at] === name) return true;
+  return false;
 }

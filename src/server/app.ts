@@ -7,7 +7,7 @@ import type { Logger } from 'pino';
 import { StoaError } from '../errors.js';
 import type { Stoa } from '../index.js';
 import { type Authenticator, bearerAuthenticator } from './authentication.js';
-import { AnswerWriter } from './answer-writer.js';
+import { AnswerWriter, serverHeaders } from './answer-writer.js';
 import { answerClientError } from './client-error.js';
 import { EventStreams } from './event-stream.js';
 import type { RouteGroup } from './group.js';
@@ -125,9 +125,10 @@ export function createApp(stoa: Stoa, options: AppOptions = {}): FastifyInstance
   const answerError = (thrown: unknown, request: FastifyRequest, reply: FastifyReply): unknown => {
     const error = stoaErrorOf(thrown);
     if (error.status >= 500) logger[error.code === 'internal' ? 'error' : 'warn']({ err: error.cause ?? error, code: error.code, request: request.id, route: request.routeOptions.url }, error.message);
-    const writeError = groupOf(request)?.writeError;
+    const group = groupOf(request);
+    const writeError = group?.writeError;
     if (writeError === undefined) return writeProblem(writer, error, request, reply);
-    writer.stamp(request, reply);
+    writer.stamp(request, reply, group?.headers ?? serverHeaders);
     writer.note(request, error.status);
     return writeError(error, request, reply);
   };
@@ -202,7 +203,7 @@ function requestIds(): () => string {
 function writeProblem(writer: AnswerWriter, error: StoaError, request: FastifyRequest, reply: FastifyReply): void {
   if (error.code === 'unauthenticated') void reply.header('www-authenticate', 'Bearer realm="stoa"');
   if (error.status === 503 && !reply.hasHeader('retry-after')) void reply.header('retry-after', '1');
-  writer.text(request, reply, error.status, 'application/problem+json; charset=utf-8', JSON.stringify(problemOf(error, request.id)), { hasHeaders: true });
+  writer.text(request, reply, error.status, 'application/problem+json; charset=utf-8', JSON.stringify(problemOf(error, request.id)), { shared: serverHeaders, hasHeaders: true });
 }
 
 function pathOf(request: FastifyRequest): string {

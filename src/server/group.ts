@@ -2,6 +2,7 @@
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { z } from 'zod';
 import type { StoaError } from '../errors.js';
+import type { SharedHeaders } from './answer-writer.js';
 import type { Authenticator } from './authentication.js';
 import type { Route } from './route.js';
 
@@ -15,6 +16,8 @@ export interface RouteGroup {
   readonly writeError?: ErrorWriter;
   /** The JSON that `writeError` sends, for the reference. */
   readonly errorSchema?: z.ZodType;
+  /** What every answer of the group carries; the server's own unless given. */
+  readonly headers?: SharedHeaders;
   /** Runs first on every request of the group, unknown paths included: headers, limits. */
   readonly onRequest?: (request: FastifyRequest, reply: FastifyReply) => void | Promise<void>;
   /** Instead of the server's own. */

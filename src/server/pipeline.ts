@@ -7,7 +7,7 @@ import type { Stoa } from '../index.js';
 import { type FieldError, fieldErrors, invalidFields } from '../validate.js';
 import { type Authenticator, callerOf, missingCredentials } from './authentication.js';
 import { conditionsOf, entityTag, isNotModified, unconditional } from './conditions.js';
-import type { AnswerWriter } from './answer-writer.js';
+import { type AnswerWriter, type SharedHeaders, serverHeaders } from './answer-writer.js';
 import type { EventStreams } from './event-stream.js';
 import type { RouteGroup } from './group.js';
 import type { HostCheck } from './host-check.js';
@@ -78,6 +78,7 @@ class RoutePipeline {
   readonly #isGuarded: boolean;
   readonly #rateLimit: RateLimit | undefined;
   readonly #hasPlainParams: PlainParams | undefined;
+  readonly #shared: SharedHeaders;
   /** Something before the handler sets headers of an answer. */
   readonly #setsHeaders: boolean;
 
@@ -93,6 +94,7 @@ class RoutePipeline {
     this.#isGuarded = /^\/(v1|mcp)(\/|$)/.test(route.path);
     this.#rateLimit = !isForAnyoneAlone && route.path.startsWith('/v1') ? services.rateLimit : undefined;
     this.#hasPlainParams = plainParamsOf(route.params);
+    this.#shared = group.headers ?? serverHeaders;
     this.#setsHeaders = this.#onRequest !== undefined || this.#rateLimit !== undefined;
   }
 
@@ -156,7 +158,7 @@ class RoutePipeline {
     const route = this.#route;
     const context = this.#contextOf(request, reply);
     // A stream writes its own head, from the headers that are set by then.
-    if (route.streams === true) this.#services.writer.stamp(request, reply);
+    if (route.streams === true) this.#services.writer.stamp(request, reply, this.#shared);
     const handled = route.handler(context);
     if (handled instanceof Promise) return handled.then((late: unknown) => this.#write(request, reply, late));
     return this.#write(request, reply, handled);
@@ -206,24 +208,33 @@ class RoutePipeline {
     const content = route.answers[status];
     if (content === undefined) throw new StoaError('internal', `${route.method} ${route.path} does not declare the status ${status}.`);
     if (content === null) {
-      writeOther(writer, request, reply, status, undefined);
+      this.#writeOther(request, reply, status, undefined);
       return undefined;
     }
     if ('contentType' in content) {
       if (!reply.hasHeader('content-type')) void reply.header('content-type', content.contentType);
-      writeOther(writer, request, reply, status, body);
+      this.#writeOther(request, reply, status, body);
       return undefined;
     }
     const version = route.versioned === true ? versionOf(body) : undefined;
     const etag = version === undefined ? undefined : entityTag(version);
     if (version !== undefined && !route.writes && isNotModified(request.headers['if-none-match'], version)) {
       void reply.header('etag', etag);
-      writeOther(writer, request, reply, 304, undefined);
+      this.#writeOther(request, reply, 304, undefined);
       return undefined;
     }
     const hasHeaders = this.#setsHeaders || (isOther && handled.headers !== undefined);
-    writer.text(request, reply, status, jsonContentType, body instanceof JsonText ? body.text : JSON.stringify(body), { etag, hasHeaders });
+    writer.text(request, reply, status, jsonContentType, body instanceof JsonText ? body.text : JSON.stringify(body), { shared: this.#shared, etag, hasHeaders });
     return undefined;
+  }
+
+  /** What is no JSON, by Fastify's own way. What the handler has set wins. */
+  #writeOther(request: FastifyRequest, reply: FastifyReply, status: number, body: unknown): void {
+    const { writer } = this.#services;
+    const given = reply.getHeaders();
+    writer.stamp(request, reply, this.#shared);
+    writer.note(request, status);
+    void reply.headers(given).code(status).send(body);
   }
 }
 
@@ -261,13 +272,6 @@ function requireContentType(request: FastifyRequest, accepted: readonly string[]
   throw new StoaError('unsupported_media_type', given === undefined ? 'The body has no Content-Type.' : `The Content-Type "${mediaType.slice(0, 100)}" is not read here.`, {
     fix: `Send ${accepted.join(' or ')}.`,
   });
-}
-
-function writeOther(writer: AnswerWriter, request: FastifyRequest, reply: FastifyReply, status: number, body: unknown): void {
-  const given = reply.getHeaders();
-  writer.stamp(request, reply);
-  writer.note(request, status);
-  void reply.headers(given).code(status).send(body);
 }
 
 function versionOf(body: unknown): number | undefined {

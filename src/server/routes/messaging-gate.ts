@@ -7,7 +7,7 @@ import type { Signer } from '../../messaging/authentication.js';
 import { isRefusal, refuse } from '../../messaging/refusals.js';
 import { type MessagingService, principalOf } from '../../messaging/service.js';
 import type { RateDecision } from '../../messaging/sliding-windows.js';
-import { securityHeaders } from '../answer-writer.js';
+import { SharedHeaders, securityHeaders } from '../answer-writer.js';
 import type { Authenticator } from '../authentication.js';
 import type { ErrorWriter } from '../group.js';
 import type { RouteContext } from '../route.js';
@@ -22,8 +22,7 @@ const corsHeaders = {
   'access-control-max-age': '86400',
 } as const;
 
-/** Preflights and streams leave by doors of their own, and carry these too. */
-const sharedHeaders = { ...securityHeaders, ...corsHeaders };
+export const messagingHeaders = new SharedHeaders({ ...securityHeaders, ...corsHeaders });
 
 export const messagingErrorSchema = z.object({ error: z.string() }).meta({ id: 'MessagingError' });
 
@@ -39,8 +38,8 @@ const probes: ReadonlySet<string> = new Set(['/health']);
 
 /** Before the body is read: CORS, preflights, blocked addresses, and more requests than one address should send. */
 export async function beforeMessaging(request: FastifyRequest, reply: FastifyReply): Promise<void> {
-  void reply.headers({ 'request-id': request.id, ...sharedHeaders });
   if (request.method === 'OPTIONS') {
+    void reply.headers({ 'request-id': request.id, ...messagingHeaders.fields });
     await reply.code(204).send();
     return;
   }

@@ -2,7 +2,7 @@
 import type { RouteGroup } from '../group.js';
 import { aicqHealthRoutes } from './health.js';
 import { directRoutes } from './messaging-direct.js';
-import { beforeMessaging, messagingErrorSchema, writeMessagingError } from './messaging-gate.js';
+import { beforeMessaging, messagingErrorSchema, messagingHeaders, writeMessagingError } from './messaging-gate.js';
 import { identityRoutes } from './messaging-identities.js';
 import { pageRoutes } from './messaging-pages.js';
 import { roomRoutes } from './messaging-rooms.js';
@@ -15,5 +15,6 @@ export const messagingGroup: RouteGroup = {
   owns: (path) => ownPaths.test(path),
   writeError: writeMessagingError,
   errorSchema: messagingErrorSchema,
+  headers: messagingHeaders,
   onRequest: beforeMessaging,
 };
