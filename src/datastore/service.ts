@@ -109,12 +109,13 @@ export class DataService {
     return record === undefined ? undefined : toDocument(record);
   }
 
-  /** The whole document with its value as JSON text, for doors that only pass it on. */
-  async getRecord(caller: Caller, namespace: string, key: string): Promise<DocumentRecord | undefined> {
+  /** The whole document with its value as JSON text, for doors that only pass it on. It comes at once where the backend reads at once. */
+  getRecord(caller: Caller, namespace: string, key: string): MaybePromise<DocumentRecord | undefined> {
     const scope = this.#reads(caller, namespace);
     checkKey(key, this.limits);
-    const record = await this.port.get(scope, key);
-    return record === undefined ? undefined : this.#read(caller, scope, record);
+    const found = this.port.get(scope, key);
+    const shown = (record: DocumentRecord | undefined) => (record === undefined ? undefined : this.#read(caller, scope, record));
+    return found instanceof Promise ? found.then(shown) : shown(found);
   }
 
   /** The values by key; keys without a document are left out. */

@@ -14,7 +14,8 @@ let lastText = '';
 /** Writes of one moment share its text: formatting it costs more than the rest of a merge. */
 export function timeOfMs(ms: number): string {
   if (ms === lastMs) return lastText;
-  lastText = formatMicros(BigInt(Math.floor(ms)) * 1000n);
+  const text = new Date(Math.floor(ms)).toISOString();
+  lastText = text.endsWith('.000Z') ? `${text.slice(0, -5)}Z` : text;
   lastMs = ms;
   return lastText;
 }
@@ -32,6 +33,8 @@ export function msOf(text: string): number {
 export function laterTime(a: string | null, b: string | null): string | null {
   if (a === null) return b;
   if (b === null) return a;
+  // In one spelling the texts sort as the times do.
+  if (a.length === b.length && a.endsWith('Z') && b.endsWith('Z') && a[10] === b[10]) return a >= b ? a : b;
   return microsOf(a) >= microsOf(b) ? a : b;
 }
 

@@ -5,8 +5,9 @@ import type { JsonObject } from './model.js';
 
 /** The JSON text of a value, or a refusal that names the place of what JSON cannot hold. */
 export function valueJson(value: unknown, limits: Limits): string {
-  checkJson(value, newPlace('value'), limits.valueDepthMax);
-  const text = JSON.stringify(value);
+  const text = jsonText(value, 'value', limits.valueDepthMax);
+  // A character has at most three bytes a code unit, so short texts need no counting.
+  if (text.length * 3 <= limits.valueBytesMax) return text;
   const sizeBytes = Buffer.byteLength(text);
   if (sizeBytes > limits.valueBytesMax) {
     throw new StoaError('too_large', `A value has at most ${limits.valueBytesMax} bytes of JSON; this one has ${sizeBytes}.`, {
@@ -20,7 +21,7 @@ export function valueJson(value: unknown, limits: Limits): string {
 /** Metadata: a JSON object within its own limit. */
 export function checkMetadata(metadata: unknown, limits: Limits): JsonObject {
   if (typeof metadata !== 'object' || metadata === null || Array.isArray(metadata)) throw refusal(newPlace('metadata'), 'is not an object');
-  checkJson(metadata, newPlace('metadata'), limits.valueDepthMax);
+  jsonText(metadata, 'metadata', limits.valueDepthMax);
   checkMetadataSize(metadata as JsonObject, limits);
   return metadata as JsonObject;
 }
@@ -32,6 +33,42 @@ export function checkMetadataSize(metadata: JsonObject, limits: Limits): void {
   throw new StoaError('too_large', `Metadata has at most ${limits.metadataBytesMax} bytes of JSON; this has ${sizeBytes}.`, {
     details: { field: 'metadata', sizeBytes, metadataBytesMax: limits.metadataBytesMax },
   });
+}
+
+/** Nearly all that is given is JSON, and is only looked through; what is not is walked once more to name the place. */
+function jsonText(value: unknown, root: string, depthMax: number): string {
+  if (isJson(value, depthMax)) {
+    const text = JSON.stringify(value);
+    // A lone surrogate stands there as an escape; so may a backslash before the same letters, which the walk tells apart.
+    if (!text.includes('\\ud')) return text;
+  }
+  checkJson(value, newPlace(root), depthMax);
+  return JSON.stringify(value);
+}
+
+/** Whether it is JSON but for lone surrogates. False for a circle too, which is deeper than any limit. */
+function isJson(value: unknown, depthLeft: number): boolean {
+  switch (typeof value) {
+    case 'string':
+    case 'boolean':
+      return true;
+    case 'number':
+      return Number.isFinite(value);
+    case 'object':
+      return value === null || (depthLeft > 0 && (Array.isArray(value) ? isJsonList(value, depthLeft - 1) : isPlain(value) && areJsonMembers(value, depthLeft - 1)));
+    default:
+      return false;
+  }
+}
+
+function isJsonList(items: readonly unknown[], depthLeft: number): boolean {
+  for (let index = 0; index < items.length; index += 1) if (!isJson(items[index], depthLeft)) return false;
+  return true;
+}
+
+function areJsonMembers(object: object, depthLeft: number): boolean {
+  for (const name in object) if (!isJson((object as Record<string, unknown>)[name], depthLeft)) return false;
+  return true;
 }
 
 /** Where the walk through a value is: the objects around, and the name or index that led into each next one. */
@@ -85,12 +122,18 @@ function checkObject(value: object, place: Place, depthLeft: number): void {
 }
 
 function checkPlain(value: object, place: Place): void {
+  if (!hasPlainPrototype(value)) throw refusal(place, describe(value));
+  if (Object.getOwnPropertySymbols(value).length > 0) throw refusal(place, 'has a symbol as a name');
+}
+
+function isPlain(value: object): boolean {
+  return hasPlainPrototype(value) && Object.getOwnPropertySymbols(value).length === 0;
+}
+
+function hasPlainPrototype(value: object): boolean {
   const prototype: unknown = Object.getPrototypeOf(value);
   // Objects of another realm (a vm context, a test runner) have another Object.prototype, which has no prototype either.
-  if (prototype !== null && prototype !== Object.prototype && Object.getPrototypeOf(prototype) !== null) {
-    throw refusal(place, describe(value));
-  }
-  if (Object.getOwnPropertySymbols(value).length > 0) throw refusal(place, 'has a symbol as a name');
+  return prototype === Object.prototype || prototype === null || Object.getPrototypeOf(prototype) === null;
 }
 
 function describe(value: object): string {

@@ -30,33 +30,62 @@ const apartFlag = 1;
 /** Format, flags, expiry in milliseconds, length of the head. */
 const prefixBytes = 1 + 1 + 8 + 4;
 
-const userKeys = new Map<string, Buffer>();
-const userKeysMax = 10_000;
+/** What the row keys of a user begin with, made once: hashing the user for each call would cost more than the read itself. */
+interface UserKeys {
+  readonly user: Buffer;
+  readonly namespaces: Map<string, NamespaceKeys>;
+}
 
-/** The user's 32 bytes; hashing them for each call would cost more than the read itself. */
-export function cachedUserKey(user: string): Buffer {
-  let key = userKeys.get(user);
-  if (key === undefined) {
-    key = userKey(user);
-    if (userKeys.size >= userKeysMax) userKeys.clear();
-    userKeys.set(user, key);
+interface NamespaceKeys {
+  /** User ‖ namespace. */
+  readonly row: Buffer;
+  /** User ‖ namespace ‖ 0. */
+  readonly prefix: Buffer;
+}
+
+const keysByUser = new Map<string, UserKeys>();
+const keysHeldMax = 10_000;
+let keysHeld = 0;
+
+function userKeysOf(user: string): UserKeys {
+  return keysByUser.get(user) ?? held(keysByUser, user, { user: userKey(user), namespaces: new Map() });
+}
+
+function namespaceKeysOf({ user, namespace }: Scope): NamespaceKeys {
+  const keys = userKeysOf(user);
+  const known = keys.namespaces.get(namespace);
+  if (known !== undefined) return known;
+  const prefix = Buffer.concat([keys.user, Buffer.from(namespace), Buffer.of(0)]);
+  return held(keys.namespaces, namespace, { row: prefix.subarray(0, -1), prefix });
+}
+
+/** Remembers keys; when they are too many it starts anew, which costs each one more hash. */
+function held<Keys>(map: Map<string, Keys>, name: string, keys: Keys): Keys {
+  if (keysHeld >= keysHeldMax) {
+    keysByUser.clear();
+    keysHeld = 0;
   }
-  return key;
+  map.set(name, keys);
+  keysHeld += 1;
+  return keys;
+}
+
+/** The user's 32 bytes. */
+export function cachedUserKey(user: string): Buffer {
+  return userKeysOf(user).user;
 }
 
 /** User ‖ namespace: names have no control characters, so 0 ends them. */
 export function namespaceKey(scope: Scope): Buffer {
-  return Buffer.concat([cachedUserKey(scope.user), Buffer.from(scope.namespace)]);
+  return namespaceKeysOf(scope).row;
 }
 
 /** User ‖ namespace ‖ 0 ‖ key: UTF-8 bytes are in code-point order. */
 export function documentKey(scope: Scope, key: string): Buffer {
-  const user = cachedUserKey(scope.user);
-  const bytes = Buffer.allocUnsafe(user.length + Buffer.byteLength(scope.namespace) + 1 + Buffer.byteLength(key));
-  let at = user.copy(bytes, 0);
-  at += bytes.write(scope.namespace, at);
-  bytes[at] = 0;
-  bytes.write(key, at + 1);
+  const { prefix } = namespaceKeysOf(scope);
+  const bytes = Buffer.allocUnsafe(prefix.length + Buffer.byteLength(key));
+  bytes.set(prefix);
+  bytes.write(key, prefix.length);
   return bytes;
 }
 
@@ -85,11 +114,7 @@ export function encodeDocument(record: DocumentRecord): { row: Buffer; apart: Bu
   const { valueJson } = record;
   const sizeBytes = Buffer.byteLength(valueJson);
   const isInline = sizeBytes <= valueInlineBytesMax;
-  const head: Head = [
-    record.userId, record.version, record.createdAt, record.updatedAt, record.createdByAgent, record.lastAccessedByAgent, record.lastAccessedAt,
-    record.accessCount, record.metadata, sizeBytes,
-  ];
-  const text = JSON.stringify(head);
+  const text = headText(record, sizeBytes);
   const headBytes = Buffer.byteLength(text);
   const row = Buffer.allocUnsafe(prefixBytes + headBytes + (isInline ? sizeBytes : 0));
   row[0] = format;
@@ -97,8 +122,16 @@ export function encodeDocument(record: DocumentRecord): { row: Buffer; apart: Bu
   row.writeDoubleBE(record.expiresAt === null ? 0 : msOf(record.expiresAt), 2);
   row.writeUInt32BE(headBytes, 10);
   row.write(text, prefixBytes);
-  if (isInline) row.write(valueJson, prefixBytes + headBytes);
+  // As many bytes as characters: it is ASCII, which need not be translated.
+  if (isInline) row.write(valueJson, prefixBytes + headBytes, sizeBytes === valueJson.length ? 'latin1' : 'utf8');
   return { row, apart: isInline ? undefined : Buffer.from(valueJson), sizeBytes };
+}
+
+/** The JSON of a `Head`, put together by hand: every write makes one, and times have nothing to escape. */
+function headText(record: DocumentRecord, sizeBytes: number): string {
+  const { userId, version, createdAt, updatedAt, createdByAgent, lastAccessedByAgent, lastAccessedAt, accessCount, metadata } = record;
+  const lastAccessed = lastAccessedAt === null ? 'null' : `"${lastAccessedAt}"`;
+  return `[${JSON.stringify(userId)},${version},"${createdAt}","${updatedAt}",${JSON.stringify(createdByAgent)},${JSON.stringify(lastAccessedByAgent)},${lastAccessed},${accessCount},${JSON.stringify(metadata)},${sizeBytes}]`;
 }
 
 /** Milliseconds, or 0 for a document that does not expire. */
@@ -131,13 +164,14 @@ export function sizeOfRow(row: Buffer): number {
 
 /** Everything about a document but its value. */
 export interface DocumentHead {
+  row: Buffer;
   record: DocumentRecord;
   sizeBytes: number;
 }
 
-export function decodeHead(rowKey: Buffer, row: Buffer): DocumentHead {
+export function decodeHead(scope: Scope, key: string, row: Buffer): DocumentHead {
   const head = headOf(row);
-  return { record: recordOf(rowKey, row, head, ''), sizeBytes: head[9] };
+  return { row, record: recordOf(scope.namespace, key, row, head, ''), sizeBytes: head[9] };
 }
 
 export function summaryOf(rowKey: Buffer, row: Buffer): KeySummary {
@@ -145,13 +179,12 @@ export function summaryOf(rowKey: Buffer, row: Buffer): KeySummary {
   return { key: namesOf(rowKey).key, version, sizeBytes, updatedAt };
 }
 
-/** `value` is the JSON text, from the row or from its own. */
-export function decodeDocument(rowKey: Buffer, row: Buffer, value: string): DocumentRecord {
-  return recordOf(rowKey, row, headOf(row), value);
+/** `value` is the JSON text, from the row or from its own; the names are those of its row key where they are not at hand. */
+export function decodeDocument(rowKey: Buffer, row: Buffer, value: string, names = namesOf(rowKey)): DocumentRecord {
+  return recordOf(names.namespace, names.key, row, headOf(row), value);
 }
 
-function recordOf(rowKey: Buffer, row: Buffer, head: Head, value: string): DocumentRecord {
-  const { namespace, key } = namesOf(rowKey);
+function recordOf(namespace: string, key: string, row: Buffer, head: Head, value: string): DocumentRecord {
   const [userId, version, createdAt, updatedAt, createdByAgent, lastAccessedByAgent, lastAccessedAt, accessCount, metadata] = head;
   const expiresAtMs = expiresAtMsOf(row);
   return {

@@ -10,7 +10,7 @@ import type { Reader, Transaction } from '../../kernel/transaction.js';
 import type { Limits } from '../../limits.js';
 import {
   cachedUserKey, dataFamilies as families, decodeAccess, decodeDocument, decodeHead, decodeNamespace, decodeUsage, documentKey, encodeAccess, encodeDocument, encodeNamespace, encodeUsage,
-  expiresAtMsOf, expiryTimer, inlineValue, isApart, isLiveRow, namespaceKey, namesOf, noUsage, sizeOfRow,
+  expiresAtMsOf, expiryTimer, inlineValue, isApart, isLiveRow, namespaceKey, namesOf, noUsage, sizeOfRow, versionOfRow,
 } from './datastore-rows.js';
 
 export interface DataVerbsOptions {
@@ -37,7 +37,7 @@ export class DataVerbs {
   set(tx: Transaction, scope: Scope, write: DocumentWrite): WriteResult {
     const rowKey = documentKey(scope, write.key);
     const row = tx.get(families.documents, rowKey);
-    const before = row === undefined ? undefined : { row, ...decodeHead(rowKey, row) };
+    const before = row === undefined ? undefined : decodeHead(scope, write.key, row);
     // The last reader stands in a row of its own, which matters only to a write by nobody. The count
     // stays where it is: in the document what it was restored with, in that row what was read since.
     const current = before === undefined || write.agent !== null ? before?.record : { ...withReads(tx, rowKey, before.record), accessCount: before.record.accessCount };
@@ -58,7 +58,7 @@ export class DataVerbs {
     const rowKey = documentKey(scope, key);
     const row = tx.get(families.documents, rowKey);
     const isThere = row !== undefined && isLiveRow(row, tx.nowMs);
-    checkVersion(key, isThere ? decodeDocument(rowKey, row, '').version : 0, ifVersion);
+    checkVersion(key, isThere ? versionOfRow(row) : 0, ifVersion);
     if (!isThere) return false;
     this.#remove(tx, scope, rowKey, row);
     tx.change(documentDeleted(scope, key));
@@ -76,7 +76,7 @@ export class DataVerbs {
   get(reader: Reader & { readonly nowMs: number }, scope: Scope, key: string): DocumentRecord | undefined {
     const rowKey = documentKey(scope, key);
     const row = reader.get(families.documents, rowKey);
-    return row !== undefined && isLiveRow(row, reader.nowMs) ? readDocument(reader, rowKey, row, true) : undefined;
+    return row !== undefined && isLiveRow(row, reader.nowMs) ? readDocument(reader, rowKey, row, { namespace: scope.namespace, key }) : undefined;
   }
 
   clearStep(tx: Transaction, scope: Scope, after: string | null, limit: number): ClearStep {
@@ -186,11 +186,10 @@ export class DataVerbs {
   }
 }
 
-/** The document in a row; with its counted reads where they are asked for. */
-export function readDocument(reader: Reader, rowKey: Buffer, row: Buffer, withAccess: boolean): DocumentRecord {
+/** The document in a row, with its counted reads. */
+export function readDocument(reader: Reader, rowKey: Buffer, row: Buffer, names?: { namespace: string; key: string }): DocumentRecord {
   const value = isApart(row) ? (reader.get(families.values, rowKey)?.toString() ?? 'null') : inlineValue(row);
-  const record = decodeDocument(rowKey, row, value);
-  return withAccess ? withReads(reader, rowKey, record) : record;
+  return withReads(reader, rowKey, decodeDocument(rowKey, row, value, names));
 }
 
 /** The document with the reads that were counted since it was written here. */

@@ -43,7 +43,7 @@ export class EmbeddedDataStore implements DataStorePort {
     const store = this.#storeOf(scope);
     const rowKey = documentKey(scope, key);
     const row = store.get(families.documents, rowKey);
-    return row !== undefined && isLiveRow(row, store.nowMs()) ? readDocument(store, rowKey, row, true) : undefined;
+    return row !== undefined && isLiveRow(row, store.nowMs()) ? readDocument(store, rowKey, row, { namespace: scope.namespace, key }) : undefined;
   }
 
   /** One look at one row: neither the other fields nor the counts are read. */
@@ -73,7 +73,7 @@ export class EmbeddedDataStore implements DataStorePort {
 
   listDocuments(scope: Scope, range: KeyRange): DocumentRecord[] {
     const store = this.#storeOf(scope);
-    return this.#rows(scope, range).map(({ key, value }) => readDocument(store, key, value, true));
+    return this.#rows(scope, range).map(({ key, value }) => readDocument(store, key, value));
   }
 
   listNamespaces(user: string, after: string | null, limit: number): NamespaceSummary[] {
@@ -112,7 +112,7 @@ export class EmbeddedDataStore implements DataStorePort {
     let last: Buffer | undefined;
     let looked = 0;
     for (const { key, value } of store.range(families.documents, { ...bounds, limit })) {
-      if (isLiveRow(value, store.nowMs())) documents.push(readDocument(store, key, value, true));
+      if (isLiveRow(value, store.nowMs())) documents.push(readDocument(store, key, value));
       last = key;
       looked += 1;
     }

@@ -1,6 +1,7 @@
 /** The data store over HTTP. */
 import { z } from 'zod';
 import { namespaceSchema, batchAnswerSchema, batchSchema, changeDocumentSchema, changedSchema, clearedSchema, documentSchema, keySummarySchema, pageOf, setDocumentSchema, writtenSchema } from '../../datastore/schemas.js';
+import type { DocumentRecord } from '../../datastore/model.js';
 import type { ExpectedVersion, WriteResult } from '../../datastore/port.js';
 import { toDocumentJson } from '../../datastore/seed-document.js';
 import { StoaError } from '../../errors.js';
@@ -78,10 +79,9 @@ export const dataRoutes = [
     versioned: true,
     params: ofDocument,
     answers: { 200: documentSchema },
-    handler: async ({ stoa, caller, params }) => {
-      const record = await stoa.data.getRecord(caller, params.ns, params.key);
-      if (record === undefined) throw missing(params);
-      return new JsonText(toDocumentJson(record), record.version);
+    handler: ({ stoa, caller, params }) => {
+      const found = stoa.data.getRecord(caller, params.ns, params.key);
+      return found instanceof Promise ? found.then((record) => documentAnswer(params, record)) : documentAnswer(params, found);
     },
   }),
   defineRoute({
@@ -144,6 +144,11 @@ function expected(ifVersion: number | undefined, ifExists: boolean): ExpectedVer
 /** 201 for a document that was not there before. */
 function written<Result extends WriteResult>({ created, ...body }: Result): ReturnType<typeof answer<Omit<Result, 'created'>>> {
   return answer(created ? 201 : 200, body);
+}
+
+function documentAnswer(params: { ns: string; key: string }, record: DocumentRecord | undefined): JsonText {
+  if (record === undefined) throw missing(params);
+  return new JsonText(toDocumentJson(record), record.version);
 }
 
 function missing({ ns, key }: { ns: string; key: string }): StoaError {
