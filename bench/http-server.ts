@@ -3,6 +3,7 @@ import Fastify from 'fastify';
 import { operatorCaller } from '../src/identity/caller.js';
 import { openStoa } from '../src/index.js';
 import { createApp } from '../src/server/app.js';
+import { serve } from './http-load.js';
 
 /** What the load needs to know of a server. */
 export interface Served {
@@ -22,14 +23,7 @@ export const documentBody = JSON.stringify({ value: { title: 'result', score: 0.
 
 const [, , kind, argument = ''] = process.argv;
 if (kind === 'stoa' || kind === 'bare') {
-  process.send?.(kind === 'stoa' ? await serveStoa(argument) : await serveBare(JSON.parse(argument) as Served));
-  // Processor time of all threads, in microseconds.
-  process.on('message', () => {
-    const { user, system } = process.cpuUsage();
-    process.send?.(user + system);
-  });
-  // It ends with whoever measures.
-  process.on('disconnect', () => process.exit(0));
+  serve(kind === 'stoa' ? await serveStoa(argument) : await serveBare(JSON.parse(argument) as Served));
 }
 
 async function serveStoa(data: string): Promise<Served> {

@@ -134,7 +134,7 @@ function putTask(tx: Transaction, { type: _type, user, lease, ...task }: TaskLin
   }
   const isReady = task.status === 'pending' && addTask(tx, task, home);
   if (task.status !== 'pending') writeTask(tx, undefined, task, { ...home, ready: false });
-  if (lease !== null) storeLease(tx, task.id, { ...lease, fence: Math.max(lease.fence, fence) });
+  if (lease !== null) storeLease(tx, task.id, readLease(tx, task.id), { ...lease, fence: Math.max(lease.fence, fence) });
   // Read again: the workspace counts what was taken away above.
   const pathNow = isOpen(task.status) ? sessionPath(tx, task.session_id) : undefined;
   if (pathNow !== undefined) countOpenTasks(tx, { ...pathNow, sessionId: task.session_id }, 1);

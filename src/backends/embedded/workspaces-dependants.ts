@@ -4,8 +4,8 @@ import type { Project, Task, Workspace } from '../../workspaces/model.js';
 import type { ReadyWaiters } from '../../workspaces/ready-waiters.js';
 import { blockedForever, cancelTask } from '../../workspaces/tasks.js';
 import { type BulkWork, markBulk } from './workspaces-bulk.js';
-import { indexKey, readyKey, taskIndexes } from './workspaces-keys.js';
-import type { ReadyHeads } from './workspaces-ready-heads.js';
+import { indexKey, readyEntry, taskIndexes } from './workspaces-keys.js';
+import type { ReadyLines } from './workspaces-ready-line.js';
 import { dropIndex, putIndex, readRecord } from './workspaces-rows.js';
 import { changeHeld, dependants, isReady, readHeld } from './workspaces-task-rows.js';
 import { countOpenTasks, sessionPath } from './workspaces-tree.js';
@@ -15,7 +15,7 @@ export type DependencyOutcome = 'completed' | 'never';
 
 export interface DependantsContext {
   waiters: ReadyWaiters;
-  heads: ReadyHeads;
+  lines: ReadyLines;
   bulk: BulkWork;
   /** Rows in one step; the rest follows in further ones. */
   rowsMax: number;
@@ -66,7 +66,7 @@ function settleOne(tx: Transaction, context: DependantsContext, id: string, depe
   if (isReady(tx, task)) {
     for (const key of taskIndexes(task, { projectId: path.project.id, ownerId: path.workspace.owner_id, ready: true })) putIndex(tx, key, id);
     tx.change({ domain: 'workspaces', kind: 'task.ready', id, user: path.workspace.owner_id, version: task.version, facts: { project: path.project.id } });
-    context.heads.added(path.project.id, readyKey(task, path.project.id));
+    context.lines.added(path.project.id, readyEntry(task, path.project.id));
     context.waiters.wake(path.project.id);
   }
   return false;

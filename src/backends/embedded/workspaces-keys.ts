@@ -41,7 +41,9 @@ export function metaKey(...parts: string[]): Buffer {
 
 /** `idx:{entity}:{type}:{value}:{id}`; a value of several parts has several. */
 export function indexKey(entity: Entity, type: string, ...parts: string[]): string {
-  return `idx:${entity}:${type}:${parts.map(escapePart).join(':')}`;
+  let key = `idx:${entity}:${type}`;
+  for (const part of parts) key += `:${escapePart(part)}`;
+  return key;
 }
 
 /** What every key of such an index begins with. */
@@ -51,7 +53,7 @@ export function indexPrefix(entity: Entity, type: string, ...parts: string[]): B
 
 /** Without this, owner `u` would list the rows of owner `u:1`. Ids without `:` and `%` look as in the seed. */
 export function escapePart(part: string): string {
-  return /[:%]/.test(part) ? part.replaceAll('%', '%25').replaceAll(':', '%3A') : part;
+  return part.includes(':') || part.includes('%') ? part.replaceAll('%', '%25').replaceAll(':', '%3A') : part;
 }
 
 export function unescapePart(part: string): string {
@@ -72,6 +74,10 @@ export function readyRank(task: Task): string {
 
 export function readyKey(task: Task, projectId: string): string {
   return indexKey('task', 'ready', projectId, readyRank(task), task.id);
+}
+
+export function readyEntry(task: Task, projectId: string): { key: string; taskId: string } {
+  return { key: readyKey(task, projectId), taskId: task.id };
 }
 
 // The index entries that a record has, as things stand: what is written, and what the doctor expects.

@@ -3,7 +3,7 @@ import type { Reader, Transaction } from '../../kernel/transaction.js';
 import type { Entity, Project, Task, TaskLease, WorkSession, Workspace } from '../../workspaces/model.js';
 import { type TaskPlace, bucketOf, buckets, leaseKey, metaKey, projectIndexes, recordKey, sessionIndexes, taskIndexes, workspaceIndexes } from './workspaces-keys.js';
 
-interface Records {
+export interface Records {
   workspace: Workspace;
   project: Project;
   session: WorkSession;

@@ -4,7 +4,7 @@ import type { Reader, Transaction } from '../../kernel/transaction.js';
 import type { Task, TaskLease } from '../../workspaces/model.js';
 import { type HeldTask, satisfies } from '../../workspaces/tasks.js';
 import { buckets, indexKey, indexPrefix, taskIndexes } from './workspaces-keys.js';
-import { dropIndex, putIndex, readLease, readRecord, removeLease, removeRecord, writeLease, writeTask } from './workspaces-rows.js';
+import { type StoredLease, dropIndex, putIndex, readLease, readRecord, removeLease, removeRecord, writeLease, writeTask } from './workspaces-rows.js';
 
 export const leaseTimer = 'workspaces.lease';
 
@@ -14,7 +14,12 @@ export interface TaskHome {
   ownerId: string;
 }
 
-export function readHeld(reader: Reader, task: Task): HeldTask {
+/** A task with its lease as it is stored. */
+export interface StoredTask extends HeldTask {
+  lease: StoredLease | undefined;
+}
+
+export function readHeld(reader: Reader, task: Task): StoredTask {
   return { task, lease: readLease(reader, task.id) };
 }
 
@@ -36,16 +41,15 @@ export function addTask(tx: Transaction, task: Task, home: TaskHome): boolean {
 }
 
 /** Writes what became of a task and its lease, and moves the timer where the holder changed. */
-export function changeHeld(tx: Transaction, before: HeldTask, after: HeldTask, home: TaskHome): void {
+export function changeHeld(tx: Transaction, before: StoredTask, after: HeldTask, home: TaskHome): void {
   const wasReady = isReady(tx, before.task);
   writeTask(tx, { task: before.task, place: { ...home, ready: wasReady } }, after.task, { ...home, ready: isReady(tx, after.task) });
   if (before.task.status === 'pending' && !wasReady && after.task.status !== 'pending') forgetDependencies(tx, after.task);
-  if (after.lease !== undefined) storeLease(tx, after.task.id, after.lease);
+  if (after.lease !== undefined) storeLease(tx, after.task.id, before.lease, after.lease);
 }
 
 /** Only a new holder and a lost one touch the timer; a heartbeat leaves it, and it looks again when it rings. */
-export function storeLease(tx: Transaction, taskId: string, lease: TaskLease): void {
-  const stored = readLease(tx, taskId);
+export function storeLease(tx: Transaction, taskId: string, stored: StoredLease | undefined, lease: TaskLease): void {
   const timer = (atMs: number): { atMs: number; kind: string; reference: Buffer } => ({ atMs, kind: leaseTimer, reference: Buffer.from(taskId) });
   const hasTimer = stored !== undefined && stored.holder !== null;
   if (lease.holder === null && hasTimer) tx.unschedule(timer(stored.timerAtMs));

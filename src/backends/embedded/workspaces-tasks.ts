@@ -11,14 +11,15 @@ import type { CompleteRequest, FailRequest, NewTask, TaskPatch } from '../../wor
 import { activeNow, afterTask, checkTakesTasks } from '../../workspaces/sessions.js';
 import * as rules from '../../workspaces/tasks.js';
 import { checkVersion, notFound } from '../../workspaces/workspaces.js';
+import { rememberingAbove } from './workspaces-above.js';
 import type { BulkWork } from './workspaces-bulk.js';
 import { settleDependants } from './workspaces-dependants.js';
-import { buckets, indexPrefix, indexedText, readyKey } from './workspaces-keys.js';
-import type { ReadyHeads } from './workspaces-ready-heads.js';
+import { buckets, indexPrefix, indexedText, readyEntry, readyKey } from './workspaces-keys.js';
+import { type ReadyEntry, type ReadyLines, frontEntriesMax } from './workspaces-ready-line.js';
 import { dropIndex, readLease, readRecord, rewriteSession, writeLease } from './workspaces-rows.js';
 import { wakeSession } from './workspaces-sessions.js';
-import { addTask, changeHeld, leaseTimer, readHeld, removeTask, storeLease } from './workspaces-task-rows.js';
-import { type ProjectPath, type SessionPath, type TaskPath, countOpenTasks, findProject, findSession, findTask, sessionPath } from './workspaces-tree.js';
+import { type StoredTask, addTask, changeHeld, isReady, leaseTimer, readHeld, removeTask, storeLease } from './workspaces-task-rows.js';
+import { type SessionPath, type TaskPath, countOpenTasks, findProject, findSession, findTask, sessionPath } from './workspaces-tree.js';
 
 /** `again`: nothing was given yet, but there may be more behind what was cleared away. */
 export type ClaimOutcome = Claim | 'none' | 'again';
@@ -26,7 +27,7 @@ export type ClaimOutcome = Claim | 'none' | 'again';
 export interface TaskVerbsOptions {
   limits: Limits;
   waiters: ReadyWaiters;
-  heads: ReadyHeads;
+  lines: ReadyLines;
   bulk: BulkWork;
   outages: () => readonly Outage[];
 }
@@ -34,20 +35,21 @@ export interface TaskVerbsOptions {
 export class TaskVerbs {
   readonly #limits: Limits;
   readonly #waiters: ReadyWaiters;
-  readonly #heads: ReadyHeads;
+  readonly #lines: ReadyLines;
+  readonly #above = rememberingAbove();
   readonly #bulk: BulkWork;
   readonly #outages: () => readonly Outage[];
 
   constructor(options: TaskVerbsOptions) {
     this.#limits = options.limits;
     this.#waiters = options.waiters;
-    this.#heads = options.heads;
+    this.#lines = options.lines;
     this.#bulk = options.bulk;
     this.#outages = options.outages;
   }
 
   create(tx: Transaction, owner: Owner, sessionId: string, id: string, input: NewTask): Task {
-    const path = findSession(tx, owner, sessionId);
+    const path = findSession(tx, owner, sessionId, this.#above);
     checkTakesTasks(path.session);
     const task = rules.newTask(id, sessionId, input, this.#limits, tx.nowMs);
     for (const dependency of task.depends_on) this.#checkDependency(tx, path, dependency);
@@ -60,18 +62,18 @@ export class TaskVerbs {
   }
 
   update(tx: Transaction, owner: Owner, id: string, patch: TaskPatch, ifVersion: number | undefined): Task {
-    const path = findTask(tx, owner, id);
+    const path = findTask(tx, owner, id, this.#above);
     checkVersion(path.task, ifVersion);
     const before = readHeld(tx, path.task);
     const task = rules.changeTask(path.task, patch, tx.nowMs);
     changeHeld(tx, before, { task, lease: before.lease }, homeOf(path));
-    this.#heads.added(path.project.id, readyKey(task, path.project.id));
+    if (isReady(tx, task)) this.#lines.added(path.project.id, readyEntry(task, path.project.id));
     announce(tx, 'updated', task, path);
     return task;
   }
 
   delete(tx: Transaction, owner: Owner, id: string, ifVersion: number | undefined): void {
-    const path = findTask(tx, owner, id);
+    const path = findTask(tx, owner, id, this.#above);
     checkVersion(path.task, ifVersion);
     removeTask(tx, path.task, homeOf(path));
     if (isOpen(path.task.status)) countOpenTasks(tx, { ...path, sessionId: path.session.id }, -1);
@@ -81,55 +83,53 @@ export class TaskVerbs {
 
   /** The first ready task of the project goes to the holder. The cost does not grow with what waits. */
   claim(tx: Transaction, owner: Owner, projectId: string, holder: string, leaseSeconds: number): ClaimOutcome {
-    const path = findProject(tx, owner, projectId);
-    const after = this.#heads.after(projectId, tx.nowMs);
-    const outcome = after === undefined ? 'none' : this.#claimAfter(tx, path, holder, leaseSeconds, after);
-    // Nothing behind the head that is believed in: only a look from the beginning tells that there is nothing at all.
-    return outcome === 'none' ? this.#claimAfter(tx, path, holder, leaseSeconds, undefined) : outcome;
+    const path = findProject(tx, owner, projectId, false, this.#above);
+    for (let cleared = 0; cleared < this.#limits.workspaceStepRowsMax; cleared += 1) {
+      const entry = this.#lines.take(projectId, tx.nowMs) ?? this.#lookForMore(tx, projectId);
+      if (entry === undefined) return 'none';
+      const task = readRecord(tx, 'task', entry.taskId);
+      const session = task === undefined ? undefined : this.#above(tx, 'session', task.session_id);
+      if (task !== undefined && session !== undefined && isReady(tx, task) && readyKey(task, projectId) === entry.key) {
+        return this.#give(tx, { ...path, session, task }, holder, leaseSeconds);
+      }
+      // It was taken, moved or cancelled since it was seen, or its session was deleted and the purge has not come to it yet.
+      dropIndex(tx, entry.key);
+    }
+    return 'again';
   }
 
-  #claimAfter(tx: Transaction, { project, workspace }: ProjectPath, holder: string, leaseSeconds: number, after: string | undefined): ClaimOutcome {
-    const rowsMax = this.#limits.workspaceStepRowsMax;
-    const { gte, lt } = prefixRange(indexPrefix('task', 'ready', project.id));
-    const start = after === undefined ? { ...(gte !== undefined && { gte }) } : { gt: Buffer.from(after) };
-    let seen = 0;
-    for (const { key, value } of tx.range(buckets.indexes, { ...start, ...(lt !== undefined && { lt }), limit: rowsMax })) {
-      seen += 1;
-      const task = readRecord(tx, 'task', value.toString());
-      const session = task === undefined ? undefined : readRecord(tx, 'session', task.session_id);
-      if (task === undefined || session === undefined) {
-        // Its session was deleted and the purge has not come to it yet.
-        dropIndex(tx, key.toString());
-        continue;
-      }
-      this.#heads.taken(project.id, key.toString(), after === undefined, tx.nowMs);
-      return this.#give(tx, { workspace, project, session, task }, holder, leaseSeconds);
-    }
-    return seen === rowsMax ? 'again' : 'none';
+  #lookForMore(tx: Transaction, projectId: string): ReadyEntry | undefined {
+    const { after } = this.#lines.start(projectId, tx.nowMs);
+    const found = after === undefined ? [] : readyEntries(tx, projectId, after);
+    // Nothing behind the front that is believed in: only a look from the beginning tells that there is nothing at all.
+    if (found.length > 0) this.#lines.found(projectId, { after }, found, tx.nowMs);
+    else this.#lines.found(projectId, { after: undefined }, readyEntries(tx, projectId, undefined), tx.nowMs);
+    return this.#lines.take(projectId, tx.nowMs);
   }
 
   heartbeat(tx: Transaction, owner: Owner, id: string, fence: number): TaskLease {
-    const path = findTask(tx, owner, id);
-    const lease = rules.renewLease(readHeld(tx, path.task), fence, tx.nowMs, this.#endOf);
-    storeLease(tx, id, lease);
+    const path = findTask(tx, owner, id, this.#above);
+    const held = readHeld(tx, path.task);
+    const lease = rules.renewLease(held, fence, tx.nowMs, this.#endOf);
+    storeLease(tx, id, held.lease, lease);
     this.#showActivity(tx, path);
     return lease;
   }
 
   complete(tx: Transaction, owner: Owner, id: string, input: CompleteRequest): Task {
-    const path = findTask(tx, owner, id);
+    const path = findTask(tx, owner, id, this.#above);
     const held = readHeld(tx, path.task);
     return this.#end(tx, path, held, rules.completeTask(held, input, tx.nowMs, this.#endOf));
   }
 
   fail(tx: Transaction, owner: Owner, id: string, input: FailRequest): Task {
-    const path = findTask(tx, owner, id);
+    const path = findTask(tx, owner, id, this.#above);
     const held = readHeld(tx, path.task);
     return this.#end(tx, path, held, rules.failTask(held, input, tx.nowMs, this.#endOf));
   }
 
   cancel(tx: Transaction, owner: Owner, id: string, reason: string | undefined): Task {
-    const path = findTask(tx, owner, id);
+    const path = findTask(tx, owner, id, this.#above);
     const held = readHeld(tx, path.task);
     return this.#end(tx, path, held, rules.cancelTask(held, reason, tx.nowMs));
   }
@@ -146,7 +146,7 @@ export class TaskVerbs {
       writeLease(tx, id, { ...lease, timerAtMs: endsAtMs });
       return;
     }
-    const path = sessionPath(tx, task.session_id);
+    const path = sessionPath(tx, task.session_id, this.#above);
     if (path !== undefined) this.#end(tx, { ...path, task }, { task, lease }, rules.returnTask({ task, lease }, rules.lapsedReason(lease), tx.nowMs));
   }
 
@@ -157,7 +157,7 @@ export class TaskVerbs {
       const ids = Array.from(tx.range(buckets.indexes, { ...prefixRange(prefix), limit: this.#limits.workspaceStepRowsMax }), ({ value }) => value.toString());
       for (const id of ids) {
         const task = readRecord(tx, 'task', id);
-        const path = task === undefined ? undefined : sessionPath(tx, task.session_id);
+        const path = task === undefined ? undefined : sessionPath(tx, task.session_id, this.#above);
         if (task === undefined || path === undefined || task.status !== 'running') continue;
         const held = readHeld(tx, task);
         this.#end(tx, { ...path, task }, held, rules.returnTask(held, rules.presenceLostReason(holder), tx.nowMs));
@@ -177,7 +177,7 @@ export class TaskVerbs {
   }
 
   /** Writes an end or a return, with all that follows from it. Without `after` it was done before. */
-  #end(tx: Transaction, path: TaskPath, before: rules.HeldTask, after: rules.HeldTask | undefined): Task {
+  #end(tx: Transaction, path: TaskPath, before: StoredTask, after: rules.HeldTask | undefined): Task {
     if (after === undefined) return before.task;
     const { task } = after;
     changeHeld(tx, before, after, homeOf(path));
@@ -193,12 +193,12 @@ export class TaskVerbs {
   }
 
   #becameReady(task: Task, projectId: string): void {
-    this.#heads.added(projectId, readyKey(task, projectId));
+    this.#lines.added(projectId, readyEntry(task, projectId));
     this.#waiters.wake(projectId);
   }
 
   #settle(tx: Transaction, taskId: string, outcome: 'completed' | 'never'): void {
-    settleDependants(tx, { waiters: this.#waiters, heads: this.#heads, bulk: this.#bulk, rowsMax: this.#limits.workspaceStepRowsMax }, taskId, outcome);
+    settleDependants(tx, { waiters: this.#waiters, lines: this.#lines, bulk: this.#bulk, rowsMax: this.#limits.workspaceStepRowsMax }, taskId, outcome);
   }
 
   #checkDependency(tx: Transaction, path: SessionPath, id: string): void {
@@ -216,6 +216,14 @@ export class TaskVerbs {
     if (quietMs < this.#limits.workSessionActivitySeconds * 1_000) return;
     rewriteSession(tx, activeNow(session, tx.nowMs));
   }
+}
+
+/** The first entries of a project's ready index, after a key or from the beginning. */
+function readyEntries(tx: Transaction, projectId: string, after: string | undefined): ReadyEntry[] {
+  const within = prefixRange(indexPrefix('task', 'ready', projectId));
+  const { gte: _beginning, ...behind } = within;
+  const bounds = after === undefined ? within : { ...behind, gt: Buffer.from(after) };
+  return Array.from(tx.range(buckets.indexes, { ...bounds, limit: frontEntriesMax }), ({ key, value }) => ({ key: key.toString(), taskId: value.toString() }));
 }
 
 function homeOf({ project, workspace }: SessionPath): { projectId: string; ownerId: string } {

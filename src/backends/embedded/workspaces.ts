@@ -17,7 +17,7 @@ import * as holders from './workspaces-holders.js';
 import * as lists from './workspaces-lists.js';
 import { type Migration, migrateWorkspaces } from './workspaces-migrations.js';
 import { purgeStep } from './workspaces-purge.js';
-import { ReadyHeads } from './workspaces-ready-heads.js';
+import { ReadyLines } from './workspaces-ready-line.js';
 import { resealStep, startReseal } from './workspaces-reseal.js';
 import * as sessions from './workspaces-sessions.js';
 import { leaseTimer } from './workspaces-task-rows.js';
@@ -46,7 +46,7 @@ export class EmbeddedWorkspaces implements WorkspacesPort {
   readonly waiters: ReadyWaiters;
   /** Purges, long lines of dependants and re-keyings. */
   readonly bulk: BulkWork;
-  readonly #heads: ReadyHeads;
+  readonly #lines: ReadyLines;
   readonly #context: DependantsContext;
   readonly #kernel: Kernel;
   readonly #options: EmbeddedWorkspacesOptions;
@@ -62,11 +62,11 @@ export class EmbeddedWorkspaces implements WorkspacesPort {
       this.waiters = joins.waiters;
       this.bulk = joins.bulk;
       this.tasks = joins.tasks;
-      this.#heads = joins.#heads;
+      this.#lines = joins.#lines;
       this.#context = joins.#context;
       return;
     }
-    this.#heads = new ReadyHeads();
+    this.#lines = new ReadyLines();
     this.waiters = new ReadyWaiters(limits.claimsWaitingMax);
     this.bulk = new BulkWork({
       stores: kernel.stores,
@@ -77,8 +77,8 @@ export class EmbeddedWorkspaces implements WorkspacesPort {
       },
       onError: options.onError ?? ((error) => process.emitWarning(`workspaces: ${messageOf(error)}`)),
     });
-    this.#context = { waiters: this.waiters, heads: this.#heads, bulk: this.bulk, rowsMax: limits.workspaceStepRowsMax };
-    this.tasks = new TaskVerbs({ limits, waiters: this.waiters, heads: this.#heads, bulk: this.bulk, outages: () => kernel.outages });
+    this.#context = { waiters: this.waiters, lines: this.#lines, bulk: this.bulk, rowsMax: limits.workspaceStepRowsMax };
+    this.tasks = new TaskVerbs({ limits, waiters: this.waiters, lines: this.#lines, bulk: this.bulk, outages: () => kernel.outages });
     kernel.handleTimer(leaseTimer, (tx, reference) => this.tasks.leaseTimerRang(tx, reference));
     kernel.handleTimer(sessions.sessionTimer, (tx, reference) => sessions.sessionTimerRang(tx, reference, kernel.outages));
     // What a crash has left unfinished goes on.
@@ -296,7 +296,7 @@ export class EmbeddedWorkspaces implements WorkspacesPort {
       });
     } catch (error) {
       ticket?.leave();
-      this.#heads.forget(projectId);
+      this.#lines.forget(projectId);
       throw error;
     }
   }

@@ -1,0 +1,134 @@
+/**
+ * Load on a server that has a process of its own, over keep-alive connections with one request at a
+ * time on each.
+ *
+ * Requests for a second of processor time are the number to go by: it is what limits a server, and
+ * neighbours on the machine disturb it least. Requests a second by the clock also show waiting, such
+ * as for the disk, but the process that sends the load shares the machine with the server, and where
+ * it is the slower of the two every server looks alike.
+ */
+import { type ChildProcess, fork } from 'node:child_process';
+import { once } from 'node:events';
+import { createConnection } from 'node:net';
+import { fileURLToPath } from 'node:url';
+import { type Row, median } from './frame.js';
+
+const roundMs = 1_000;
+const turns = 9;
+
+/** A route under load: its requests by turns, and what of the bare route's rate it must reach. */
+export interface Load<Server> {
+  what: string;
+  connections: number;
+  request: (server: Server, index: number) => string;
+  atLeast: number;
+}
+
+/** What every server tells of itself. */
+export interface Measured {
+  url: string;
+  cpuUs(): Promise<number>;
+}
+
+interface Rates {
+  byCpu: number;
+  byClock: number;
+}
+
+/** Two rows: by processor time and by the clock. */
+export async function compare<Server extends Measured>(load: Load<Server>, stoa: Server, bare: Server): Promise<Row[]> {
+  const measured: { ours: Rates; reference: Rates }[] = [];
+  // The first two turns warm up and count for nothing.
+  for (let turn = -2; turn < turns; turn += 1) {
+    const both = { reference: await rates(load, bare), ours: await rates(load, stoa) };
+    if (turn >= 0) measured.push(both);
+  }
+  const row = (by: keyof Rates, about: string): Row => ({
+    what: `${load.what} / bare Fastify route, ${about}`,
+    ours: median(measured.map(({ ours }) => ours[by])),
+    reference: median(measured.map(({ reference }) => reference[by])),
+    unit: 'req/s',
+    target: { atLeast: load.atLeast },
+  });
+  return [row('byCpu', 'by processor time'), row('byClock', 'by the clock')];
+}
+
+/** Keeps every connection busy with one request at a time. */
+async function rates<Server extends Measured>({ request, connections }: Load<Server>, server: Server): Promise<Rates> {
+  const { port } = new URL(server.url);
+  const state = { answered: 0, running: true };
+  const next = () => request(server, state.answered);
+  const startedCpuUs = await server.cpuUs();
+  const startedMs = performance.now();
+  const ends = Array.from({ length: connections }, () => askOnAndOn(Number(port), next, state));
+  const stop = setTimeout(() => (state.running = false), roundMs);
+  await Promise.all(ends);
+  clearTimeout(stop);
+  const byClock = (state.answered / (performance.now() - startedMs)) * 1_000;
+  return { byClock, byCpu: (state.answered / ((await server.cpuUs()) - startedCpuUs)) * 1_000_000 };
+}
+
+/** The bytes of a request: its line, the headers that all share, and a JSON body if it has one. */
+export function requestBytes(line: string, { url, token }: { url: string; token: string }, body?: string, headers = ''): string {
+  const head = `${line} HTTP/1.1\r\nhost: ${new URL(url).host}\r\nauthorization: Bearer ${token}\r\n${headers}`;
+  return body === undefined ? `${head}\r\n` : `${head}content-type: application/json\r\ncontent-length: ${Buffer.byteLength(body)}\r\n\r\n${body}`;
+}
+
+function askOnAndOn(port: number, next: () => string, state: { answered: number; running: boolean }): Promise<void> {
+  return new Promise((resolve, reject) => {
+    const socket = createConnection({ port, host: '127.0.0.1' });
+    let received = '';
+    socket.setEncoding('latin1').setNoDelay();
+    socket.on('error', reject);
+    socket.on('connect', () => socket.write(next()));
+    socket.on('data', (chunk: string) => {
+      received += chunk;
+      if (!isWhole(received)) return;
+      if (!/^HTTP\/1\.1 20[01] /.test(received)) {
+        reject(new Error(`Not the expected answer: ${received.slice(0, 300)}`));
+        return;
+      }
+      received = '';
+      state.answered += 1;
+      if (state.running) socket.write(next());
+      else socket.end(resolve);
+    });
+  });
+}
+
+function isWhole(received: string): boolean {
+  const head = received.indexOf('\r\n\r\n');
+  const length = /content-length: (\d+)/i.exec(received)?.[1];
+  return head !== -1 && received.length >= head + 4 + Number(length ?? 0);
+}
+
+/** Starts a server of the file, which tells what it serves and answers every message with its processor time. */
+export async function startServer<Served>(children: ChildProcess[], file: string, kind: string, argument: string): Promise<Served & { cpuUs(): Promise<number> }> {
+  const child = fork(fileURLToPath(new URL(file, import.meta.url)), [kind, argument]);
+  children.push(child);
+  const ended = once(child, 'exit').then(() => Promise.reject(new Error(`The server "${kind}" ended.`)));
+  // It also ends when all is measured, and nobody waits for it then.
+  ended.catch(() => undefined);
+  const hear = async <T>(): Promise<T> => {
+    const [message] = (await Promise.race([once(child, 'message'), ended])) as [T];
+    return message;
+  };
+  const served = await hear<Served>();
+  const cpuUs = () => {
+    const told = hear<number>();
+    child.send('cpu');
+    return told;
+  };
+  return { ...served, cpuUs };
+}
+
+/** The other half of `startServer`, in the process of the server: processor time of all its threads, in microseconds. */
+export function serve(served: unknown): void {
+  process.send?.(served);
+  process.on('message', () => {
+    const { user, system } = process.cpuUsage();
+    process.send?.(user + system);
+  });
+  // It ends with whoever measures.
+  process.on('disconnect', () => process.exit(0));
+}

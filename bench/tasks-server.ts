@@ -1,0 +1,38 @@
+/** The servers of `tasks-http.ts`, each in a process of its own: Stoa with tasks that wait, and a bare Fastify that answers the same. */
+import { fastify } from 'fastify';
+import { openStoa } from '../src/index.js';
+import { createApp } from '../src/server/app.js';
+import { serve } from './http-load.js';
+import { close, openFilled } from './tasks-set.js';
+
+/** More than can be claimed while it is measured. */
+const tasks = 250_000;
+
+/** What the load needs to know of a server. */
+export interface Served {
+  url: string;
+  path: string;
+  token: string;
+  body: string;
+}
+
+const [, , kind, argument = ''] = process.argv;
+if (kind === 'stoa' || kind === 'bare') serve(kind === 'stoa' ? await serveStoa(argument) : await serveBare(JSON.parse(argument) as Served));
+
+async function serveStoa(data: string): Promise<Served> {
+  const set = await openFilled(data, 'lmdb', tasks);
+  const path = `/v1/projects/${set.projectId}/tasks/claim`;
+  await close(set);
+  const stoa = await openStoa({ data });
+  const url = await createApp(stoa).listen({ port: 0, host: '127.0.0.1' });
+  const answer = await fetch(url + path, { method: 'POST', headers: { authorization: `Bearer ${stoa.operatorToken}`, 'stoa-user': 'bench' } });
+  return { url, path, token: stoa.operatorToken, body: await answer.text() };
+}
+
+async function serveBare(stoa: Served): Promise<Served> {
+  const app = fastify();
+  // It makes the JSON anew for each answer, as a route does that has something to say.
+  const answer: unknown = JSON.parse(stoa.body);
+  app.post(stoa.path, () => answer);
+  return { ...stoa, url: await app.listen({ port: 0, host: '127.0.0.1' }) };
+}

@@ -1,0 +1,78 @@
+/**
+ * The front of each project's line of ready tasks, as far as this process knows. Claims take from it
+ * one after the other; without it each would look for the front anew, over what the ones before it
+ * have deleted. It only proposes: whoever takes an entry checks that it still stands.
+ */
+
+/** An entry of the ready index: its key, and the task that it names. */
+export interface ReadyEntry {
+  key: string;
+  taskId: string;
+}
+
+/** Where to look for more: after a key, or from the beginning. */
+export interface ReadyStart {
+  after: string | undefined;
+}
+
+interface Front {
+  /** In the order of the index; those before `at` are taken. */
+  entries: ReadyEntry[];
+  at: number;
+  /** Of all entries up to this key the front holds every one that is not taken. */
+  until: string;
+  sinceMs: number;
+}
+
+/** After this time a claim looks from the very beginning again, whatever it believes. */
+const trustedMs = 1_000;
+const projectsMax = 10_000;
+/** Entries read at a time, and about as many as one front holds. */
+export const frontEntriesMax = 128;
+
+export class ReadyLines {
+  readonly #fronts = new Map<string, Front>();
+
+  /** Takes the first entry out, or answers undefined: then `start` says where to look for more. */
+  take(projectId: string, nowMs: number): ReadyEntry | undefined {
+    const front = this.#trusted(projectId, nowMs);
+    if (front === undefined || front.at === front.entries.length) return undefined;
+    front.at += 1;
+    return front.entries[front.at - 1];
+  }
+
+  start(projectId: string, nowMs: number): ReadyStart {
+    return { after: this.#trusted(projectId, nowMs)?.until };
+  }
+
+  /** What was found when looking from `start`. */
+  found(projectId: string, { after }: ReadyStart, entries: ReadyEntry[], nowMs: number): void {
+    const last = entries.at(-1);
+    if (last === undefined) return;
+    const sinceMs = after === undefined ? nowMs : (this.#fronts.get(projectId)?.sinceMs ?? nowMs);
+    if (this.#fronts.size >= projectsMax && !this.#fronts.has(projectId)) this.#fronts.clear();
+    this.#fronts.set(projectId, { entries, at: 0, until: last.key, sinceMs });
+  }
+
+  /** A task became ready, or moved within the line. Behind the front it is found when its turn comes. */
+  added(projectId: string, entry: ReadyEntry): void {
+    const front = this.#fronts.get(projectId);
+    if (front === undefined || entry.key > front.until) return;
+    // A front is short, and most that come back belong near its beginning.
+    let place = front.at;
+    while (place < front.entries.length && (front.entries[place] as ReadyEntry).key < entry.key) place += 1;
+    if (front.entries[place]?.key === entry.key) return;
+    front.entries.splice(place, 0, entry);
+    if (front.entries.length - front.at > 2 * frontEntriesMax) this.#fronts.delete(projectId);
+  }
+
+  /** A transaction was undone: what it took is back. */
+  forget(projectId: string): void {
+    this.#fronts.delete(projectId);
+  }
+
+  #trusted(projectId: string, nowMs: number): Front | undefined {
+    const front = this.#fronts.get(projectId);
+    return front === undefined || nowMs - front.sinceMs > trustedMs || nowMs < front.sinceMs ? undefined : front;
+  }
+}
