@@ -1,9 +1,10 @@
 /** The servers of `tasks-http.ts`, each in a process of its own: Stoa with tasks that wait, and a bare Fastify that answers the same. */
 import { fastify } from 'fastify';
+import { operatorCaller } from '../src/identity/caller.js';
 import { openStoa } from '../src/index.js';
 import { createApp } from '../src/server/app.js';
 import { serve } from './http-load.js';
-import { close, openFilled } from './tasks-set.js';
+import { close, openFilled, owner } from './tasks-set.js';
 
 /** More than can be claimed while it is measured. */
 const tasks = 250_000;
@@ -25,8 +26,9 @@ async function serveStoa(data: string): Promise<Served> {
   await close(set);
   const stoa = await openStoa({ data });
   const url = await createApp(stoa).listen({ port: 0, host: '127.0.0.1' });
-  const answer = await fetch(url + path, { method: 'POST', headers: { authorization: `Bearer ${stoa.operatorToken}`, 'stoa-user': 'bench' } });
-  return { url, path, token: stoa.operatorToken, body: await answer.text() };
+  const { token } = await stoa.identity.createToken(operatorCaller(), owner, {}, null);
+  const answer = await fetch(url + path, { method: 'POST', headers: { authorization: `Bearer ${token}` } });
+  return { url, path, token, body: await answer.text() };
 }
 
 async function serveBare(stoa: Served): Promise<Served> {

@@ -117,8 +117,12 @@ export interface Claim {
   lease: ClaimLease;
 }
 
+let lastTime = { ms: 0, text: new Date(0).toISOString() };
+
+/** A record has several times of one moment, and a busy store many records of one millisecond: the last text is kept. */
 export function isoTime(timeMs: number): string {
-  return new Date(timeMs).toISOString();
+  if (timeMs !== lastTime.ms) lastTime = { ms: timeMs, text: new Date(timeMs).toISOString() };
+  return lastTime.text;
 }
 
 /** Counted in `active_tasks`. */

@@ -56,7 +56,7 @@ export function changeTask(task: Task, patch: TaskPatch, nowMs: number): Task {
 export function claimTask({ task, lease }: HeldTask, holder: string, leaseSeconds: number, nowMs: number): Required<HeldTask> & { lease: TaskLease } {
   checkTaskTransition(task.status, 'running');
   return {
-    task: touched({ ...task, status: 'running', claimed_by: holder, started_at: isoTime(nowMs) }, nowMs),
+    task: { ...task, status: 'running', claimed_by: holder, started_at: isoTime(nowMs), version: task.version + 1, updated_at: isoTime(nowMs) },
     lease: {
       holder,
       fence: (lease?.fence ?? 0) + 1,

@@ -74,6 +74,26 @@ export function describeTasks(backend: string, open: OpenBench): void {
       expect(claimed).toEqual(expected);
     });
 
+    it('what is cancelled, deleted, moved, returned or added between claims is claimed in its right place', async () => {
+      const { projectId, sessionId } = await makePlace(service, ada);
+      const made: Task[] = [];
+      for (let index = 0; index < 9; index += 1) made.push(await service.createTask(ada, sessionId, { command: `step ${index}` }));
+      const [first, cancelled, deleted, later, , sooner, , , last] = made as [Task, Task, Task, Task, Task, Task, Task, Task, Task];
+      const blocked = await service.createTask(ada, sessionId, { command: 'blocked', depends_on: [last.id] });
+      const claim = await claimOne(projectId);
+      expect(claim.task.id).toBe(first.id);
+      await service.cancelTask(ada, cancelled.id);
+      await service.deleteTask(ada, deleted.id);
+      await service.updateTask(ada, later.id, { priority: -5 });
+      await service.updateTask(ada, sooner.id, { priority: 9 });
+      await service.updateTask(ada, blocked.id, { priority: 50 });
+      const urgent = await service.createTask(ada, sessionId, { command: 'urgent', priority: 3 });
+      await service.failTask(ada, first.id, { fence: claim.lease.fence, retry: true });
+      const claimed: string[] = [];
+      for (let next = await service.claimTask(ada, projectId); next !== null; next = await service.claimTask(ada, projectId)) claimed.push(next.task.id);
+      expect(claimed).toEqual([sooner.id, urgent.id, first.id, made[4]!.id, made[6]!.id, made[7]!.id, last.id, later.id]);
+    });
+
     it('the ready list comes in pages', async () => {
       const { projectId, sessionId } = await makePlace(service, ada);
       const made = await makeTasks(service, ada, sessionId, 7);

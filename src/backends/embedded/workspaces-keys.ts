@@ -118,9 +118,14 @@ export interface TaskPlace {
   ready: boolean;
 }
 
-export function taskIndexes(task: Task, { projectId, ownerId, ready }: TaskPlace): string[] {
+export function taskIndexes(task: Task, place: TaskPlace): string[] {
+  return [indexKey('task', 'session', task.session_id, task.id), ...movingTaskIndexes(task, place)];
+}
+
+/** Those that change with what becomes of the task. */
+export function movingTaskIndexes(task: Task, { projectId, ownerId, ready }: TaskPlace): string[] {
   const { id, session_id: session, status } = task;
-  const keys = [indexKey('task', 'session', session, id), indexKey('task', 'status', session, status, id)];
+  const keys = [indexKey('task', 'status', session, status, id)];
   if (ready) keys.push(readyKey(task, projectId));
   if (status === 'running' && task.claimed_by !== null) keys.push(indexKey('task', 'claimed', ownerId, indexedText(task.claimed_by), id));
   return keys;

@@ -1,7 +1,7 @@
 /** Records of workspaces in the embedded store: read whole, written together with their index entries. */
 import type { Reader, Transaction } from '../../kernel/transaction.js';
 import type { Entity, Project, Task, TaskLease, WorkSession, Workspace } from '../../workspaces/model.js';
-import { type TaskPlace, bucketOf, buckets, leaseKey, metaKey, projectIndexes, recordKey, sessionIndexes, taskIndexes, workspaceIndexes } from './workspaces-keys.js';
+import { type TaskPlace, bucketOf, buckets, leaseKey, metaKey, movingTaskIndexes, projectIndexes, recordKey, sessionIndexes, taskIndexes, workspaceIndexes } from './workspaces-keys.js';
 
 export interface Records {
   workspace: Workspace;
@@ -54,7 +54,8 @@ export function rewriteSession(tx: Transaction, session: WorkSession): void {
 
 export function writeTask(tx: Transaction, before: { task: Task; place: TaskPlace } | undefined, task: Task, place: TaskPlace): void {
   tx.put(buckets.tasks, recordKey('task', task.id), encodeJson(task));
-  writeIndexes(tx, task.id, before === undefined ? [] : taskIndexes(before.task, before.place), taskIndexes(task, place));
+  if (before === undefined) writeIndexes(tx, task.id, [], taskIndexes(task, place));
+  else writeIndexes(tx, task.id, movingTaskIndexes(before.task, before.place), movingTaskIndexes(task, place));
 }
 
 export function removeRecord(tx: Transaction, entity: Entity, id: string, indexes: readonly string[]): void {
@@ -103,6 +104,7 @@ export function openTasksKey(entity: 'project' | 'session', id: string): Buffer 
 }
 
 function writeIndexes(tx: Transaction, id: string, before: readonly string[], after: readonly string[]): void {
+  const value = Buffer.from(id);
   for (const key of before) if (!after.includes(key)) dropIndex(tx, key);
-  for (const key of after) if (!before.includes(key)) putIndex(tx, key, id);
+  for (const key of after) if (!before.includes(key)) tx.put(buckets.indexes, Buffer.from(key), value);
 }

@@ -55,7 +55,7 @@ export class TaskVerbs {
     for (const dependency of task.depends_on) this.#checkDependency(tx, path, dependency);
     const ready = addTask(tx, task, homeOf(path));
     countOpenTasks(tx, { ...path, sessionId }, 1);
-    this.#showActivity(tx, path);
+    this.#showActivity(tx, path.session);
     announce(tx, 'created', task, path);
     if (ready) this.#becameReady(task, path.project.id);
     return task;
@@ -90,7 +90,7 @@ export class TaskVerbs {
       const task = readRecord(tx, 'task', entry.taskId);
       const session = task === undefined ? undefined : this.#above(tx, 'session', task.session_id);
       if (task !== undefined && session !== undefined && isReady(tx, task) && readyKey(task, projectId) === entry.key) {
-        return this.#give(tx, { ...path, session, task }, holder, leaseSeconds);
+        return this.#give(tx, { workspace: path.workspace, project: path.project, session, task }, holder, leaseSeconds);
       }
       // It was taken, moved or cancelled since it was seen, or its session was deleted and the purge has not come to it yet.
       dropIndex(tx, entry.key);
@@ -112,7 +112,7 @@ export class TaskVerbs {
     const held = readHeld(tx, path.task);
     const lease = rules.renewLease(held, fence, tx.nowMs, this.#endOf);
     storeLease(tx, id, held.lease, lease);
-    this.#showActivity(tx, path);
+    this.#showActivity(tx, path.session);
     return lease;
   }
 
@@ -171,7 +171,7 @@ export class TaskVerbs {
     const before = readHeld(tx, path.task);
     const after = rules.claimTask(before, holder, leaseSeconds, tx.nowMs);
     changeHeld(tx, before, after, homeOf(path));
-    this.#showActivity(tx, { ...path, session: wakeSession(tx, path, path.session) });
+    this.#showActivity(tx, wakeSession(tx, path, path.session));
     announce(tx, 'claimed', after.task, path, { holder, fence: after.lease.fence });
     return { task: after.task, lease: rules.claimLease(after.lease) };
   }
@@ -211,7 +211,7 @@ export class TaskVerbs {
   }
 
   /** Moves the session's clock, but not with every heartbeat: the record is large beside a lease. */
-  #showActivity(tx: Transaction, { session }: { session: WorkSession }): void {
+  #showActivity(tx: Transaction, session: WorkSession): void {
     const quietMs = tx.nowMs - Date.parse(session.last_active);
     if (quietMs < this.#limits.workSessionActivitySeconds * 1_000) return;
     rewriteSession(tx, activeNow(session, tx.nowMs));
