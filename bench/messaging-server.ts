@@ -1,16 +1,34 @@
-/** The reference of `messaging.ts` in a process of its own: a bare Fastify that does the least possible. */
+/** The servers of `messaging-http.ts`, each in a process of its own: Stoa, and a bare Fastify that does the least possible. */
 import Fastify from 'fastify';
 import { aicqSignedText, verifySignature } from '../src/identity/signatures.js';
+import { openStoa } from '../src/index.js';
+import { limitDefinitions, limitsWith } from '../src/limits.js';
+import { createApp } from '../src/server/app.js';
 
-const [publicKey = '', body = ''] = process.argv.slice(2);
-process.send?.({ url: await serveBare() });
-// It ends with whoever measures.
-process.on('disconnect', () => process.exit(0));
+const [, , kind, ...given] = process.argv;
+if (kind === 'stoa' || kind === 'bare') {
+  process.send?.({ url: await (kind === 'stoa' ? serveStoa(...given) : serveBare(...given)) });
+  // Processor time of all threads, in microseconds.
+  process.on('message', () => {
+    const { user, system } = process.cpuUsage();
+    process.send?.(user + system);
+  });
+  // It ends with whoever measures.
+  process.on('disconnect', () => process.exit(0));
+}
 
-async function serveBare(): Promise<string> {
+/** With its rate limits out of the way: they would refuse what is to be measured. */
+async function serveStoa(data = ''): Promise<string> {
+  const rates = Object.keys(limitDefinitions).filter((name) => /Per(Minute|Hour)Max$/.test(name) && name !== 'requestsPerMinuteMax');
+  const limits = limitsWith(Object.fromEntries([...rates, 'messageClockAheadSecondsMax'].map((name) => [name, 1e12])));
+  const stoa = await openStoa({ data, limits, messagingSettings: { rateLimitAllow: ['127.0.0.1'] } });
+  return createApp(stoa).listen({ port: 0, host: '127.0.0.1' });
+}
+
+async function serveBare(publicKey = '', body = ''): Promise<string> {
   const app = Fastify();
   app.removeAllContentTypeParsers();
-  app.addContentTypeParser('*', { parseAs: 'buffer' }, (_request, given, done) => done(null, given));
+  app.addContentTypeParser('*', { parseAs: 'buffer' }, (_request, bytes, done) => done(null, bytes));
   const key = Buffer.from(publicKey, 'base64');
   app.post('/room/global', (request, reply) => {
     const { 'x-aicq-nonce': nonce, 'x-aicq-timestamp': timestamp, 'x-aicq-signature': signature } = request.headers;

@@ -80,13 +80,15 @@ export interface SearchQuery {
   words: readonly string[];
   roomId: string | null;
   afterMs: number;
+  /** Exclusive; null searches from the newest. */
+  beforeMs: number | null;
   limit: number;
 }
 
 export interface SearchResult {
   messages: Message[];
-  /** False when the search stopped at its bound on steps. */
-  complete: boolean;
+  /** Where a search that stopped at its bound on steps goes on; null when it came to its end. */
+  restBeforeMs: number | null;
 }
 
 /** The outcome of a nonce's insertion: whether it is new is known at once; that it is on disk may come later. */

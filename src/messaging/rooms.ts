@@ -35,6 +35,7 @@ export interface SearchRequest {
   limit: number;
   room: string | undefined;
   afterMs: number;
+  beforeMs: number | null;
 }
 
 export class Rooms {
@@ -125,20 +126,20 @@ export class Rooms {
   }
 
   /** Public rooms only, newest first. A query without a usable word finds nothing. */
-  async search({ query, limit, room, afterMs }: SearchRequest): Promise<{ results: { message: Message; room: Room }[]; complete: boolean }> {
+  async search({ query, limit, room, afterMs, beforeMs }: SearchRequest): Promise<{ results: { message: Message; room: Room }[]; restBeforeMs: number | null }> {
     const { port, limits } = this.#options;
     if (query === '') throw refuse('queryMissing');
     if ([...query].length > limits.searchQueryCharactersMax) throw refuse('queryLong');
     const roomId = room === undefined ? null : canonicalRoomId(room);
     if (roomId === undefined) throw refuse('roomId');
     const words = queryWords(query);
-    if (words.length === 0) return { results: [], complete: true };
-    const { messages, complete } = await port.search({ words, roomId, afterMs, limit });
+    if (words.length === 0) return { results: [], restBeforeMs: null };
+    const { messages, restBeforeMs } = await port.search({ words, roomId, afterMs, beforeMs, limit });
     const rooms = await port.rooms([...new Set(messages.map((message) => message.roomId))]);
     const results = messages.flatMap((message) => {
       const found = rooms.get(message.roomId);
       return found === undefined || found.isPrivate ? [] : [{ message, room: found }];
     });
-    return { results, complete };
+    return { results, restBeforeMs };
   }
 }

@@ -57,7 +57,7 @@ it('expired messages, their words, threads, nonces and blocks leave the disk', a
     await ann.post('global', 'an answer', { pid: id });
     await ann.ask('POST', `/dm/${ann.id}`, { body: { body: 'letter' } });
     await desk.stoa.messaging.port.block({ address: '203.0.113.7', reason: 'test', expiresAtMs: Date.now() + 1_000 });
-    const families = ['messages', 'words', 'threads', 'inboxes', 'pending', 'nonces', 'blocks'].map((name) => `messaging/${name}`);
+    const families = ['messages', 'waiting_words', 'threads', 'inboxes', 'pending', 'nonces', 'blocks'].map((name) => `messaging/${name}`);
     const counts = () => families.map((family) => [...desk.stoa.kernel.root.range(family, {})].length);
     expect(counts().every((count) => count > 0)).toBe(true);
     offsetMs = 8 * 24 * 3_600_000;

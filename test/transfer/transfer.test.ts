@@ -147,7 +147,7 @@ describe.each([
     const [workspace] = (await target.workspaces.listWorkspaces(ada)).items;
     expect(workspace).toMatchObject({ name: 'site', active_tasks: 2 });
     expect(await target.workspaces.revealWorkspaceKey(ada, workspace?.id as string)).toBe(secret);
-    expect((await target.messaging.port.search({ words: ['everybody'], roomId: null, afterMs: 0, limit: 10 })).messages).toHaveLength(1);
+    expect((await target.messaging.port.search({ words: ['everybody'], roomId: null, afterMs: 0, beforeMs: null, limit: 10 })).messages).toHaveLength(1);
   });
 
   it('a second time with skip ends in the same state', async () => {

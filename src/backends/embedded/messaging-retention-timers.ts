@@ -1,11 +1,15 @@
-/** When the sweeper looks at a room, an inbox or a bucket of nonces. */
+/** When the sweeper looks at a room, an inbox, a bucket of nonces or a batch of word lists. */
 import type { Transaction } from '../../kernel/transaction.js';
 
-export const expiryTimers = { room: 'messaging/room-expiry', inbox: 'messaging/inbox-expiry', nonces: 'messaging/nonce-expiry', block: 'messaging/block-expiry' } as const;
+export const expiryTimers = { room: 'messaging/room-expiry', inbox: 'messaging/inbox-expiry', nonces: 'messaging/nonce-expiry', words: 'messaging/words-expiry', block: 'messaging/block-expiry' } as const;
 
 /** Messages of one room that expire within this time share a timer: one write for many messages. */
 const expiryStepMs = 10_000;
 
 export function scheduleExpiry(tx: Transaction, kind: 'room' | 'inbox', reference: Buffer, expiresAtMs: number): void {
-  tx.schedule({ atMs: Math.ceil(expiresAtMs / expiryStepMs) * expiryStepMs, kind: expiryTimers[kind], reference });
+  tx.schedule({ atMs: roundedExpiryMs(expiresAtMs), kind: expiryTimers[kind], reference });
+}
+
+export function roundedExpiryMs(expiresAtMs: number): number {
+  return Math.ceil(expiresAtMs / expiryStepMs) * expiryStepMs;
 }

@@ -7,14 +7,16 @@ import { dropNonces } from './messaging-guards.js';
 import { expiryTimers } from './messaging-retention-timers.js';
 import { oldestLivingMs, removeMessage } from './messaging-rooms.js';
 import { decode, decodeMessage, families, timedKey } from './messaging-rows.js';
+import { expireLists } from './messaging-words.js';
 
-/** One step of the sweeper; a message takes its whole index with it, so a step is small. */
-const messagesPerStep = 64;
+/** One step of the sweeper. */
+const messagesPerStep = 256;
 
 export function handleExpiry(kernel: Kernel, onUnblocked: (address: string) => void): void {
   const { limits } = kernel;
   kernel.handleTimer(expiryTimers.room, (tx, room) => expireMessages(tx, limits, room));
   kernel.handleTimer(expiryTimers.inbox, (tx, agent) => expireDirects(tx, limits, agent));
+  kernel.handleTimer(expiryTimers.words, (tx, batch) => expireLists(tx, batch, limits.messageRetentionSeconds));
   kernel.handleTimer(expiryTimers.nonces, (tx, bucket) => dropNonces(tx, bucket));
   kernel.handleTimer(expiryTimers.block, (tx, address) => {
     const value = tx.get(families.blocks, address);

@@ -2,16 +2,17 @@
 import { randomUUID } from 'node:crypto';
 import type { Entry } from '../../kernel/engine.js';
 import type { Reader, Transaction } from '../../kernel/transaction.js';
+import { StoaError } from '../../errors.js';
 import type { Limits } from '../../limits.js';
 import { type Message, type Room, isExpired } from '../../messaging/model.js';
 import type { NewMessage, NewRoom, Page, Span } from '../../messaging/port.js';
 import { refuse } from '../../messaging/refusals.js';
 import { type ByteWindow, bytesLeftIn, nextTsMs, spendBytes } from '../../messaging/room-clock.js';
-import { indexWords } from '../../messaging/tokenizer.js';
 import { newUlid, ulidBytes, ulidTimeMs } from '../../messaging/ulid.js';
 import { uuidBytes } from '../../messaging/uuid.js';
 import { scheduleExpiry } from './messaging-retention-timers.js';
-import { type RoomRow, activityKey, decode, decodeMessage, encode, encodeMessage, endOfTimeMs, families, nothing, roomOfActivityKey, timeOfKey, timedKey, wordPrefix } from './messaging-rows.js';
+import { type RoomRow, activityKey, decode, decodeMessage, encode, encodeMessage, endOfTimeMs, families, nothing, roomOfActivityKey, timeOfKey, timedKey } from './messaging-rows.js';
+import { forgetMessage, indexMessage } from './messaging-words.js';
 import { countMessage, countRoom } from './messaging-totals.js';
 
 export function readRoom(reader: Reader, id: Buffer): RoomRow | undefined {
@@ -53,7 +54,7 @@ export function postMessage(tx: Transaction, limits: Limits, input: NewMessage):
   const message: Message = { ...input, id: newUlid(tsMs), rootId, tsMs };
   tx.put(families.messages, timedKey(roomKey, tsMs), encodeMessage(message));
   if (rootId !== null) tx.put(families.threads, threadKey(roomKey, rootId, tsMs), nothing);
-  if (!room.isPrivate) for (const posting of postingsOf(message)) tx.put(families.words, posting, roomKey);
+  if (!room.isPrivate) indexMessage(tx, roomKey, idBytesOf(message), message.body);
   moveRoom(tx, room, roomKey, tsMs);
   scheduleExpiry(tx, 'room', roomKey, tsMs + limits.messageRetentionSeconds * 1000);
   tx.change({
@@ -73,7 +74,7 @@ export function restoreMessage(tx: Transaction, limits: Limits, room: RoomRow, m
   const roomKey = uuidBytes(room.id);
   tx.put(families.messages, timedKey(roomKey, message.tsMs), encodeMessage(message));
   if (message.rootId !== null) tx.put(families.threads, threadKey(roomKey, message.rootId, message.tsMs), nothing);
-  if (!room.isPrivate) for (const posting of postingsOf(message)) tx.put(families.words, posting, roomKey);
+  if (!room.isPrivate) indexMessage(tx, roomKey, idBytesOf(message), message.body);
   // The room's clock only goes forward.
   if (room.lastTsMs < message.tsMs) tx.put(families.rooms, roomKey, encode({ ...room, lastTsMs: message.tsMs } satisfies RoomRow));
   scheduleExpiry(tx, 'room', roomKey, message.tsMs + limits.messageRetentionSeconds * 1000);
@@ -114,9 +115,10 @@ export function bytesLeft(reader: Reader, limits: Limits, agentId: string, nowMs
   return bytesLeftIn(value === undefined ? undefined : decode<ByteWindow>(value), nowMs, limits);
 }
 
-function* postingsOf(message: Message): Generator<Buffer> {
-  const id = ulidBytes(message.id) ?? nothing;
-  for (const word of indexWords(message.body)) yield Buffer.concat([wordPrefix(word), id]);
+function idBytesOf({ id }: Message): Buffer {
+  const bytes = ulidBytes(id);
+  if (bytes === undefined) throw new StoaError('internal', `A stored message has the id "${id}", which is no ULID.`);
+  return bytes;
 }
 
 function threadKey(roomKey: Buffer, rootId: string, tsMs: number): Buffer {
@@ -138,7 +140,7 @@ export function removeMessage(tx: Transaction, message: Message): void {
   const roomKey = uuidBytes(message.roomId);
   tx.delete(families.messages, timedKey(roomKey, message.tsMs));
   if (message.rootId !== null) tx.delete(families.threads, threadKey(roomKey, message.rootId, message.tsMs));
-  for (const posting of postingsOf(message)) tx.delete(families.words, posting);
+  forgetMessage(tx, idBytesOf(message));
 }
 
 export function deleteMessage(tx: Transaction, limits: Limits, roomId: string, messageId: string): boolean {

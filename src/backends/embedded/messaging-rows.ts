@@ -23,8 +23,12 @@ export const families = {
   messages: 'messaging/messages',
   /** Room id, time of the thread's first message, time → nothing. */
   threads: 'messaging/threads',
-  /** Word, zero, message id → room id. */
-  words: 'messaging/words',
+  /** Message id → room id and the words of a message, until they are filed in lists. */
+  waitingWords: 'messaging/waiting_words',
+  /** Word, zero, id of the oldest message in it → ids and rooms of messages that have the word. */
+  wordLists: 'messaging/word_lists',
+  /** Id of the newest message filed by then, id of the batch → keys of lists that expire together. */
+  wordBatches: 'messaging/word_batches',
   /** Agent id, time → direct message. */
   inboxes: 'messaging/inboxes',
   /** Agent id → time of the newest direct message. */
@@ -90,11 +94,6 @@ export function activityKey(room: Room): Buffer {
 
 export function roomOfActivityKey(key: Buffer): Buffer {
   return key.subarray(timeBytes);
-}
-
-/** Every posting of a word begins with this. */
-export function wordPrefix(word: string): Buffer {
-  return Buffer.from(`${word}\0`);
 }
 
 type StoredMessage = Omit<Message, 'roomId' | 'tsMs'>;

@@ -1,45 +1,43 @@
 /** Search in the embedded store: the lists of all words are walked together, from the newest message down. */
-import type { Entry } from '../../kernel/engine.js';
 import type { Store } from '../../kernel/store.js';
 import type { Limits } from '../../limits.js';
 import type { Message } from '../../messaging/model.js';
 import type { SearchQuery, SearchResult } from '../../messaging/port.js';
 import { uuidBytes } from '../../messaging/uuid.js';
 import { oldestLivingMs } from './messaging-rooms.js';
-import { decodeMessage, families, timedKey, wordPrefix } from './messaging-rows.js';
+import { decodeMessage, families, timedKey } from './messaging-rows.js';
+import type { WaitingIndex } from './messaging-waiting-words.js';
+import { type WaitingWords, entryBytes, idBytes, lastNotAbove, listAt, timeOf, wordPrefix } from './messaging-words.js';
 
-const idBytes = 16;
 /** Other requests get a turn after so many steps. */
 const stepsPerTurn = 2_000;
-/** So many entries are walked over before the list is entered anew further down. */
-const linearStepsMax = 8;
 
-export async function searchMessages(store: Store, limits: Limits, query: SearchQuery): Promise<SearchResult> {
+export async function searchMessages(store: Store, waiting: WaitingIndex, limits: Limits, query: SearchQuery): Promise<SearchResult> {
   const oldestMs = Math.max(oldestLivingMs(store.nowMs(), limits.messageRetentionSeconds), query.afterMs + 1);
   const messages: Message[] = [];
-  let upper: Buffer = Buffer.alloc(idBytes, 0xff);
+  let upper = query.beforeMs === null ? Buffer.alloc(idBytes, 0xff) : highestIdOf(query.beforeMs - 1);
   for (let steps = 0; steps < limits.searchStepsMax; steps += stepsPerTurn) {
-    const turn = new Walk(store, query, oldestMs, upper);
-    const end = turn.run(query.limit - messages.length, messages);
-    turn.close();
-    if (end === undefined) return { messages, complete: true };
+    const end = new Walk(store, waiting, query, oldestMs, upper).run(query.limit - messages.length, messages);
+    if (end === undefined) return { messages, restBeforeMs: null };
     upper = end;
     await new Promise((resolve) => setImmediate(resolve));
   }
-  return { messages, complete: false };
+  // It goes on at a whole millisecond, with what it has found of that one left to the next time.
+  const reachedMs = timeOf(upper);
+  return { messages: messages.filter(({ tsMs }) => tsMs > reachedMs), restBeforeMs: reachedMs + 1 };
 }
 
 /** One turn of a search over one view of the store. */
 class Walk {
   readonly #store: Store;
-  readonly #lists: readonly WordList[];
+  readonly #lists: readonly WordWalk[];
   readonly #room: Buffer | undefined;
   readonly #oldestMs: number;
   #upper: Buffer;
 
-  constructor(store: Store, query: SearchQuery, oldestMs: number, upper: Buffer) {
+  constructor(store: Store, waiting: WaitingIndex, query: SearchQuery, oldestMs: number, upper: Buffer) {
     this.#store = store;
-    this.#lists = query.words.map((word) => new WordList(store, word, oldestMs));
+    this.#lists = query.words.map((word) => new WordWalk(store, word, waiting.messagesOf(word)));
     this.#room = query.roomId === null ? undefined : uuidBytes(query.roomId);
     this.#oldestMs = oldestMs;
     this.#upper = upper;
@@ -51,115 +49,109 @@ class Walk {
     let steps = 0;
     while (left > 0) {
       if (steps >= stepsPerTurn) return this.#upper;
+      if (this.#room !== undefined && !this.#sinkToRoom(this.#room)) return undefined;
       const agreed = this.#agree();
-      steps += agreed.steps;
-      if (agreed.end) return undefined;
-      if (agreed.entry === undefined) continue;
-      const message = this.#read(agreed.entry);
+      steps += this.#lists.length;
+      if (agreed === 'end') return undefined;
+      if (agreed === 'lower') continue;
+      const message = this.#read(agreed);
       if (message !== undefined) {
         found.push(message);
         left -= 1;
       }
-      this.#upper = below(idOf(agreed.entry));
+      this.#upper = below(agreed.id);
     }
     return undefined;
   }
 
-  close(): void {
-    for (const list of this.#lists) list.close();
-  }
-
-  /** Moves every list to the highest place not above `#upper`; they agree, or `#upper` sinks. */
-  #agree(): { steps: number; end: boolean; entry?: Entry } {
-    let steps = 0;
-    let entry: Entry | undefined;
-    if (this.#room !== undefined && !this.#sinkToRoom(this.#room)) return { steps: 1, end: true };
+  /** Moves every list to its highest message not above `#upper`; they agree on one, or `#upper` sinks. */
+  #agree(): Place | 'lower' | 'end' {
+    let agreed: Place | undefined;
     for (const list of this.#lists) {
-      steps += list.sinkTo(this.#upper);
-      if (list.current === undefined) return { steps, end: true };
-      const id = idOf(list.current);
-      if (Buffer.compare(id, this.#upper) < 0) {
-        this.#upper = id;
-        // The first list sets the pace; another one below it sends all back to the new place.
-        if (list !== this.#lists[0]) return { steps, end: false };
+      const place = list.sinkTo(this.#upper);
+      if (place === undefined || timeOf(place.id) < this.#oldestMs) return 'end';
+      if (agreed !== undefined && Buffer.compare(place.id, this.#upper) < 0) {
+        this.#upper = place.id;
+        return 'lower';
       }
-      entry = list.current;
+      // The first list sets the pace; another one below it sends all back to the new place.
+      this.#upper = place.id;
+      agreed = place;
     }
-    return entry === undefined ? { steps, end: true } : { steps, end: false, entry };
+    return agreed ?? 'end';
   }
 
   /** A room is a sorted list too: the time of its next message bounds the search. */
   #sinkToRoom(room: Buffer): boolean {
-    const upperMs = this.#upper.readUIntBE(0, 6);
+    const upperMs = timeOf(this.#upper);
     const bounds = { gte: timedKey(room, this.#oldestMs), lte: timedKey(room, upperMs), reverse: true, limit: 1 };
     for (const { key } of this.#store.range(families.messages, bounds)) {
       const tsMs = key.readUIntBE(16, 6);
-      if (tsMs < upperMs) this.#upper = timedKeyEnd(tsMs);
+      if (tsMs < upperMs) this.#upper = highestIdOf(tsMs);
       return true;
     }
     return false;
   }
 
-  #read({ key, value: room }: Entry): Message | undefined {
+  #read({ id, room }: Place): Message | undefined {
     if (this.#room !== undefined && !this.#room.equals(room)) return undefined;
-    const id = key.subarray(key.length - idBytes);
-    const messageKey = timedKey(room, id.readUIntBE(0, 6));
+    const messageKey = timedKey(room, timeOf(id));
     const value = this.#store.get(families.messages, messageKey);
     return value === undefined ? undefined : decodeMessage(messageKey, value);
   }
 }
 
-/** The messages that have a word, from the newest. */
-class WordList {
-  readonly #store: Store;
-  readonly #prefix: Buffer;
-  readonly #lowest: Buffer;
-  #iterator: Iterator<Entry> | undefined;
-  current: Entry | undefined;
-
-  constructor(store: Store, word: string, oldestMs: number) {
-    this.#store = store;
-    this.#prefix = wordPrefix(word);
-    this.#lowest = timedKey(this.#prefix, oldestMs);
-  }
-
-  /** Moves to the highest entry that is not above `id`; answers how many steps that took. */
-  sinkTo(id: Buffer): number {
-    let steps = 0;
-    if (this.#iterator !== undefined) {
-      for (; steps < linearStepsMax; steps += 1) {
-        if (this.current === undefined || Buffer.compare(idOf(this.current), id) <= 0) return steps;
-        this.#advance();
-      }
-    }
-    this.close();
-    const highest = Buffer.concat([this.#prefix, id]);
-    const range = Buffer.compare(highest, this.#lowest) < 0 ? [] : this.#store.range(families.words, { gte: this.#lowest, lte: highest, reverse: true });
-    this.#iterator = range[Symbol.iterator]();
-    this.#advance();
-    return steps + 1;
-  }
-
-  /** An engine holds its view of the data for as long as a walk is open. */
-  close(): void {
-    this.#iterator?.return?.();
-    this.#iterator = undefined;
-  }
-
-  #advance(): void {
-    const next = this.#iterator?.next();
-    this.current = next === undefined || next.done === true ? undefined : next.value;
-  }
+/** A message in a list. */
+interface Place {
+  id: Buffer;
+  room: Buffer;
 }
 
-function idOf({ key }: Entry): Buffer {
-  return key.subarray(key.length - idBytes);
+/** The messages that have a word, from the newest: those that wait, and those in its lists. */
+class WordWalk {
+  readonly #store: Store;
+  readonly #prefix: Buffer;
+  readonly #waiting: readonly WaitingWords[];
+  #waitingLeft: number;
+  /** The list that the walk is in; undefined before the first and after the last. */
+  #entries: Buffer | undefined;
+  #entriesLeft = 0;
+  #ended = false;
+
+  constructor(store: Store, word: string, waiting: readonly WaitingWords[]) {
+    this.#store = store;
+    this.#prefix = wordPrefix(word);
+    this.#waiting = waiting;
+    this.#waitingLeft = waiting.length;
+  }
+
+  /** The newest message not above `id`. Whoever asks goes down only. */
+  sinkTo(id: Buffer): Place | undefined {
+    const filed = this.#filedAt(id);
+    while (this.#waitingLeft > 0 && Buffer.compare((this.#waiting[this.#waitingLeft - 1] as WaitingWords).id, id) > 0) this.#waitingLeft -= 1;
+    const waiting = this.#waiting[this.#waitingLeft - 1];
+    if (waiting === undefined || filed === undefined) return waiting ?? filed;
+    return Buffer.compare(filed.id, waiting.id) > 0 ? filed : waiting;
+  }
+
+  #filedAt(id: Buffer): Place | undefined {
+    if (this.#ended) return undefined;
+    if (this.#entries === undefined || this.#entries.compare(id, 0, idBytes, 0, idBytes) > 0) {
+      this.#entries = listAt(this.#store, this.#prefix, id)?.entries;
+      this.#ended = this.#entries === undefined;
+      if (this.#entries === undefined) return undefined;
+      this.#entriesLeft = this.#entries.length / entryBytes;
+    }
+    this.#entriesLeft = lastNotAbove(this.#entries, this.#entriesLeft, id) + 1;
+    const at = (this.#entriesLeft - 1) * entryBytes;
+    return { id: this.#entries.subarray(at, at + idBytes), room: this.#entries.subarray(at + idBytes, at + entryBytes) };
+  }
 }
 
 /** The highest id of a time. */
-function timedKeyEnd(tsMs: number): Buffer {
+function highestIdOf(tsMs: number): Buffer {
   const id = Buffer.alloc(idBytes, 0xff);
-  id.writeUIntBE(tsMs, 0, 6);
+  id.writeUIntBE(Math.max(0, tsMs), 0, 6);
   return id;
 }
 
@@ -173,4 +165,3 @@ function below(id: Buffer): Buffer {
   }
   return lower;
 }
-

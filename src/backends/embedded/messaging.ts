@@ -34,6 +34,7 @@ import { expiryTimers } from './messaging-retention-timers.js';
 import * as rooms from './messaging-rooms.js';
 import { type RoomRow, decode, encode, families } from './messaging-rows.js';
 import { searchMessages } from './messaging-search.js';
+import { WaitingIndex } from './messaging-waiting-words.js';
 import { readTotals } from './messaging-totals.js';
 
 export { messagingFamilies } from './messaging-rows.js';
@@ -63,12 +64,14 @@ export class EmbeddedMessaging implements MessagingPort {
   /** Few, and asked for with every request. */
   readonly #blocks: Map<string, Block>;
   readonly #revisions = new Map<string, number>();
+  readonly #waitingWords: WaitingIndex;
   readonly #listeners = new Set<(notice: Notice) => void>();
   readonly #stopFeed: () => void;
 
   constructor(kernel: Kernel) {
     this.#kernel = kernel;
     this.#blocks = new Map(Array.from(kernel.root.range(families.blocks, {}), ({ key, value }) => [key.toString(), decode<Block>(value)]));
+    this.#waitingWords = new WaitingIndex(kernel.root, kernel.limits.messageRetentionSeconds);
     this.#stopFeed = kernel.root.onCommit((commits) => this.#notice(commits));
     handleExpiry(kernel, (address) => this.#blocks.delete(address));
   }
@@ -181,7 +184,7 @@ export class EmbeddedMessaging implements MessagingPort {
   }
 
   search(query: SearchQuery): Promise<SearchResult> {
-    return searchMessages(this.#kernel.root, this.#kernel.limits, query);
+    return searchMessages(this.#kernel.root, this.#waitingWords, this.#kernel.limits, query);
   }
 
   roomRevision(roomId: string): number {
@@ -318,6 +321,7 @@ export class EmbeddedMessaging implements MessagingPort {
 
   async close(): Promise<void> {
     this.#stopFeed();
+    this.#waitingWords.close();
     this.#listeners.clear();
   }
 }

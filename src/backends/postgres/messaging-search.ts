@@ -2,6 +2,7 @@
 import type { Limits } from '../../limits.js';
 import type { Message } from '../../messaging/model.js';
 import type { SearchQuery, SearchResult } from '../../messaging/port.js';
+import { ulidTimeMs } from '../../messaging/ulid.js';
 import type { RedisMessages } from './messaging-messages.js';
 import { type RedisConnection, type RedisKeys, withRedis } from './messaging-redis.js';
 
@@ -19,11 +20,14 @@ export interface RedisSearchOptions {
 export async function searchRedis({ redis, keys, limits, nowMs, messages }: RedisSearchOptions, query: SearchQuery): Promise<SearchResult> {
   const oldestMs = Math.max(nowMs() - limits.messageRetentionSeconds * 1000, query.afterMs);
   const sizes = await withRedis(() => Promise.all(query.words.map((word) => redis.commands.zcard(keys.word(word)))));
-  if (sizes.includes(0)) return { messages: [], complete: true };
+  if (sizes.includes(0)) return { messages: [], restBeforeMs: null };
   const [shortest = '', ...others] = query.words.toSorted((a, b) => (sizes[query.words.indexOf(a)] ?? 0) - (sizes[query.words.indexOf(b)] ?? 0));
+  const newest = query.beforeMs === null ? '+inf' : `(${query.beforeMs}`;
   const found: Message[] = [];
+  let reachedMs = 0;
   for (let offset = 0; offset < limits.searchStepsMax; offset += pageSize) {
-    const page = await withRedis(() => redis.commands.zrevrangebyscore(keys.word(shortest), '+inf', `(${oldestMs}`, 'LIMIT', offset, pageSize));
+    const page = await withRedis(() => redis.commands.zrevrangebyscore(keys.word(shortest), newest, `(${oldestMs}`, 'LIMIT', offset, pageSize));
+    reachedMs = ulidTimeMs(page.at(-1)?.slice(37) ?? '') ?? reachedMs;
     const inRoom = query.roomId === null ? page : page.filter((member) => member.startsWith(`${query.roomId ?? ''}:`));
     const matching = await inAll(redis, others.map((word) => keys.word(word)), inRoom);
     const wanted = matching.map((member) => ({ roomId: member.slice(0, 36), messageId: member.slice(37) }));
@@ -31,9 +35,10 @@ export async function searchRedis({ redis, keys, limits, nowMs, messages }: Redi
     for (let at = 0; at < wanted.length && found.length < query.limit; at += query.limit) {
       found.push(...(await messages.findMany(wanted.slice(at, at + query.limit))).slice(0, query.limit - found.length));
     }
-    if (found.length >= query.limit || page.length < pageSize) return { messages: found, complete: true };
+    if (found.length >= query.limit || page.length < pageSize) return { messages: found, restBeforeMs: null };
   }
-  return { messages: found, complete: false };
+  // It goes on at a whole millisecond, with what it has found of that one left to the next time.
+  return { messages: found.filter(({ tsMs }) => tsMs > reachedMs), restBeforeMs: reachedMs + 1 };
 }
 
 async function inAll(redis: RedisConnection, keys: readonly string[], members: readonly string[]): Promise<readonly string[]> {

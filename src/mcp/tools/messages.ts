@@ -79,7 +79,7 @@ const find = defineTool({
     await takeRate(stoa, caller, 'GET', '/find');
     const { searchResultsDefault, searchResultsMax } = stoa.messaging.limits;
     const within = reference === undefined ? undefined : (await enterRoom(stoa, caller, reference, undefined)).id;
-    const { results } = await stoa.messaging.rooms.search({ query, limit: Math.min(wanted ?? searchResultsDefault, searchResultsMax), room: within, afterMs: after ?? 0 });
+    const { results } = await stoa.messaging.rooms.search({ query, limit: Math.min(wanted ?? searchResultsDefault, searchResultsMax), room: within, afterMs: after ?? 0, beforeMs: null });
     const messages = await shown(context, results.map((result) => result.message));
     return { messages: messages.map((item, index) => ({ ...item, room: results[index]?.room.name ?? '', room_id: results[index]?.room.id ?? '' })) };
   },

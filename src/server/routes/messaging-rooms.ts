@@ -212,19 +212,27 @@ export const roomRoutes = [
     tags: ['messaging'],
     principals: anyone,
     consumes: null,
-    query: looseQuery({ q: 'Words that a message must all have.', limit: 'At most 100.', room: 'Only this room.', after: pagingParameters.after }),
+    query: looseQuery({ q: 'Words that a message must all have.', limit: 'At most 100.', room: 'Only this room.', after: pagingParameters.after, cursor: 'The next_cursor of an answer that was cut off.' }),
     answers: {
       200: z
-        .object({ query: z.string(), results: z.array(resultSchema), total: z.int(), truncated: z.literal(true).optional().meta({ description: 'The search stopped at its bound; older messages may match too.' }) })
+        .object({
+          query: z.string(),
+          results: z.array(resultSchema),
+          total: z.int(),
+          truncated: z.literal(true).optional().meta({ description: 'The search stopped at its bound; older messages may match too.' }),
+          next_cursor: z.string().optional().meta({ description: 'Where a search that was cut off goes on.' }),
+        })
         .meta({ id: 'SearchResults' }),
     },
     handler: limited(async ({ query }, messaging) => {
       const { searchResultsDefault, searchResultsMax } = messaging.limits;
       const text = textOf(query, 'q') ?? '';
       const limit = limitOf(query, searchResultsDefault, searchResultsMax);
-      const { results, complete } = await messaging.rooms.search({ query: text, limit, room: textOf(query, 'room'), afterMs: numberOf(query, 'after') ?? 0 });
+      const cursor = textOf(query, 'cursor');
+      const beforeMs = cursor === undefined ? null : decodeCursor(cursor).tsMs;
+      const { results, restBeforeMs } = await messaging.rooms.search({ query: text, limit, room: textOf(query, 'room'), afterMs: numberOf(query, 'after') ?? 0, beforeMs });
       const shown = results.map(({ message, room }) => ({ id: message.id, room_id: room.id, room_name: room.name, from: message.from, body: message.body, ts: message.tsMs }));
-      return { query: text, results: shown, total: shown.length, ...(!complete && { truncated: true as const }) };
+      return { query: text, results: shown, total: shown.length, ...(restBeforeMs !== null && { truncated: true as const, next_cursor: encodeCursor({ direction: 'before', tsMs: restBeforeMs }) }) };
     }),
   }),
   defineRoute({

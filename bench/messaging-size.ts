@@ -1,0 +1,80 @@
+/** What a million stored messages cost a search and a post. */
+import { existsSync } from 'node:fs';
+import { rm, stat, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { embeddedFamilies } from '../src/backends/embedded/families.js';
+import { type EmbeddedMessaging, openEmbeddedMessaging } from '../src/backends/embedded/messaging.js';
+import { postMessage } from '../src/backends/embedded/messaging-rooms.js';
+import { signingKeysOf } from '../src/identity/signatures.js';
+import { type Kernel, openKernel } from '../src/kernel/kernel.js';
+import { limitsWith } from '../src/limits.js';
+import { globalRoomId } from '../src/messaging/uuid.js';
+import { type Row, byTurns, rateInFlight } from './frame.js';
+
+const turns = 5;
+const few = 10_000;
+const many = Number(process.env['BENCH_MESSAGES'] ?? 1_000_000);
+
+interface MessageSet {
+  kernel: Kernel;
+  port: EmbeddedMessaging;
+  agent: string;
+}
+
+function search({ port }: MessageSet, words: readonly string[]): Promise<number> {
+  return rateInFlight(1, () => port.search({ words, roomId: null, afterMs: 0, beforeMs: null, limit: 20 }), 800);
+}
+
+function post({ port, agent }: MessageSet): Promise<number> {
+  return rateInFlight(64, () => port.post({ roomId: globalRoomId, from: agent, body: textOf(Math.floor(Math.random() * many)), parentId: null, proof: null, serverSigned: false }), 800);
+}
+
+export async function messagingSizeRows(directory: string): Promise<Row[]> {
+  const large = await openFilled(join(directory, `messages-${many}`), many);
+  const small = await openFilled(join(directory, `messages-${few}`), few);
+  await rm(join(directory, 'empty'), { recursive: true, force: true });
+  const empty = await openFilled(join(directory, 'empty'), 0);
+  const full = await byTurns(turns, () => search(large, ['common', 'often']), () => search(small, ['common', 'often']));
+  const rare = await search(large, ['odd', 'even']);
+  const posts = await byTurns(turns, () => post(large), () => post(empty));
+  const bytes = (await stat(join(directory, `messages-${many}`, 'shard-00', 'db', 'data.mdb')).catch(() => undefined))?.size ?? 0;
+  const heapBytes = process.memoryUsage().rss;
+  for (const { kernel, port } of [large, small, empty]) {
+    await port.close();
+    await kernel.close();
+  }
+  return [
+    { what: 'search for two words with a full page, cost at 1M messages / 10k', ours: 1e6 / full.ours, reference: 1e6 / full.reference, unit: 'µs', target: { atMost: 1.3 } },
+    { what: 'searches a second at 1M messages / 1,000', ours: full.ours, reference: 1_000, unit: '/s', target: { atLeast: 1 } },
+    { what: 'search whose words never meet, at its bound / 1 s', ours: 1_000 / rare, reference: 1_000, unit: 'ms', target: { atMost: 1 } },
+    { what: 'posting, cost with 1M messages stored / empty', ours: 1e6 / posts.ours, reference: 1e6 / posts.reference, unit: 'µs', target: { atMost: 1.2 } },
+    { what: 'bytes on disk a message / 4 KiB', ours: bytes / many, reference: 4_096, unit: 'B', target: { atMost: 1 } },
+    { what: 'memory of the process with 1M messages / 1 GiB', ours: heapBytes / 2 ** 20, reference: 1_024, unit: 'MiB', target: { atMost: 1 } },
+  ];
+}
+
+/** Two words that are often together, two that never are, and some that vary. */
+function textOf(index: number): string {
+  return `common ${index % 2 === 0 ? 'even' : 'odd'} ${index % 3 === 0 ? 'often' : 'seldom'} word${index % 5_000} topic${index % 97} and number ${index}`;
+}
+
+async function openFilled(dataDir: string, count: number): Promise<MessageSet> {
+  // What is stored for the bench must not expire between its runs.
+  const limits = limitsWith({ messageRetentionSeconds: 1e9, messageBytesPerMinuteMax: 1e15, messageClockAheadSecondsMax: 1e9, feedBytesMax: 1 << 24, redoBytesMax: 1 << 24 });
+  const kernel = await openKernel({ dataDir, engine: 'lmdb', families: embeddedFamilies, limits });
+  const port = await openEmbeddedMessaging(kernel);
+  const publicKey = signingKeysOf(Buffer.alloc(32, 7)).publicKey.toString('base64');
+  const { identity } = await port.register({ publicKey, name: 'bench', email: null, proven: true });
+  const mark = `${dataDir}.filled`;
+  if (!existsSync(mark) && count > 0) {
+    const perTransaction = 2_000;
+    for (let first = 0; first < count; first += perTransaction) {
+      await kernel.root.transact((tx) => {
+        for (let index = first; index < first + perTransaction; index += 1) postMessage(tx, limits, { roomId: globalRoomId, from: identity.id, body: textOf(index), parentId: null, proof: null, serverSigned: false });
+      });
+      if (first % 50_000 === 0) await kernel.trim();
+    }
+    await writeFile(mark, '');
+  }
+  return { kernel, port, agent: identity.id };
+}

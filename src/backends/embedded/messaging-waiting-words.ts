@@ -1,0 +1,104 @@
+/** The words that wait to be filed, in memory as they are on disk: searches look here first. */
+import type { WriteOperation } from '../../kernel/engine.js';
+import type { Store } from '../../kernel/store.js';
+import { families } from './messaging-rows.js';
+import { type WaitingWords, fileWords, readWaiting, waitingWordsOf } from './messaging-words.js';
+
+/** When so much waits, a part of it is filed. The rest stays: what comes late still finds its place among it. */
+const messagesWaitingMax = 512;
+const wordsWaitingMax = 8_192;
+/** Filed in one transaction, which nobody else can write beside. */
+const messagesPerFiling = 256;
+const wordsPerFiling = 4_096;
+
+export class WaitingIndex {
+  readonly #store: Store;
+  readonly #retentionSeconds: number;
+  /** By message id. */
+  readonly #waiting = new Map<string, WaitingWords>();
+  /** Oldest first. */
+  readonly #byWord = new Map<string, WaitingWords[]>();
+  readonly #stop: () => void;
+  #words = 0;
+  #filing = false;
+
+  constructor(store: Store, retentionSeconds: number) {
+    this.#store = store;
+    this.#retentionSeconds = retentionSeconds;
+    for (const waiting of readWaiting(store)) this.#add(waiting);
+    this.#stop = store.onWritten((operations) => this.#follow(operations));
+  }
+
+  /** The messages with a word that wait, oldest first. */
+  messagesOf(word: string): readonly WaitingWords[] {
+    return this.#byWord.get(word) ?? [];
+  }
+
+  close(): void {
+    this.#stop();
+  }
+
+  #follow(operations: readonly WriteOperation[]): void {
+    for (const { family, key, value } of operations) {
+      if (family !== families.waitingWords) continue;
+      this.#remove(key);
+      if (value !== undefined) this.#add(waitingWordsOf(key, value));
+    }
+    void this.#file();
+  }
+
+  async #file(): Promise<void> {
+    if (this.#filing || (this.#waiting.size < messagesWaitingMax && this.#words < wordsWaitingMax)) return;
+    this.#filing = true;
+    try {
+      const oldest = this.#oldest();
+      await this.#store.transact((tx) => fileWords(tx, oldest, this.#retentionSeconds));
+    } catch {
+      // The store refuses writes or is full, and whoever writes hears of it. What waits is found
+      // all the same; the next message tries again.
+    } finally {
+      this.#filing = false;
+    }
+  }
+
+  #oldest(): WaitingWords[] {
+    const inOrder = [...this.#waiting.values()].toSorted((a, b) => Buffer.compare(a.id, b.id));
+    let words = 0;
+    return inOrder.slice(0, messagesPerFiling).filter((waiting, index) => {
+      words += waiting.words.length;
+      return index === 0 || words <= wordsPerFiling;
+    });
+  }
+
+  #add(waiting: WaitingWords): void {
+    this.#waiting.set(waiting.id.toString('latin1'), waiting);
+    this.#words += waiting.words.length;
+    for (const word of waiting.words) {
+      const list = this.#byWord.get(word);
+      if (list === undefined) this.#byWord.set(word, [waiting]);
+      else place(list, waiting);
+    }
+  }
+
+  #remove(id: Buffer): void {
+    const name = id.toString('latin1');
+    const waiting = this.#waiting.get(name);
+    if (waiting === undefined) return;
+    this.#waiting.delete(name);
+    this.#words -= waiting.words.length;
+    for (const word of waiting.words) {
+      const list = this.#byWord.get(word);
+      if (list === undefined) continue;
+      if (list.length === 1) this.#byWord.delete(word);
+      else list.splice(list.indexOf(waiting), 1);
+    }
+  }
+}
+
+/** Into a list in order; nearly always at its end. */
+function place(list: WaitingWords[], waiting: WaitingWords): void {
+  let at = list.length;
+  while (at > 0 && Buffer.compare((list[at - 1] as WaitingWords).id, waiting.id) > 0) at -= 1;
+  if (at === list.length) list.push(waiting);
+  else list.splice(at, 0, waiting);
+}

@@ -1,0 +1,172 @@
+/**
+ * The search index of the embedded store. A post writes its words as one row that waits; from time to
+ * time the oldest that wait are filed together, a list for each word. A row for each word of each
+ * message would cost a post more than all the rest of it.
+ *
+ * The lists of a word never overlap in time: each is named by its oldest message, and the newest one
+ * that begins at or before a message is the only one that can hold it.
+ */
+import type { Reader, Transaction } from '../../kernel/transaction.js';
+import { isExpired } from '../../messaging/model.js';
+import { indexWords } from '../../messaging/tokenizer.js';
+import { newUlid, ulidBytes } from '../../messaging/ulid.js';
+import { families } from './messaging-rows.js';
+import { expiryTimers, roundedExpiryMs } from './messaging-retention-timers.js';
+
+export const idBytes = 16;
+const roomBytes = 16;
+/** A list is made of such entries: a message's id, then its room; oldest first. */
+export const entryBytes = idBytes + roomBytes;
+/** A list that late messages made longer than this is cut in two. */
+const entriesPerListMax = 512;
+
+/** The words of a message that are not filed yet. */
+export interface WaitingWords {
+  id: Buffer;
+  room: Buffer;
+  words: readonly string[];
+}
+
+/** Makes a message findable, in the commit that stores it. */
+export function indexMessage(tx: Transaction, room: Buffer, id: Buffer, body: string): void {
+  const words = indexWords(body);
+  if (words.length > 0) tx.put(families.waitingWords, id, Buffer.concat([room, Buffer.from(words.join('\0'))]));
+}
+
+/** What is filed already stays there until its list goes: a search reads the message itself, and skips one that is gone. */
+export function forgetMessage(tx: Transaction, id: Buffer): void {
+  tx.delete(families.waitingWords, id);
+}
+
+export function waitingWordsOf(id: Buffer, value: Buffer): WaitingWords {
+  return { id, room: value.subarray(0, roomBytes), words: value.toString('utf8', roomBytes).split('\0') };
+}
+
+/** Every list of a word begins with this. */
+export function wordPrefix(word: string): Buffer {
+  return Buffer.from(`${word}\0`);
+}
+
+/** The list that holds the newest message of a word not above `id`: its key and its entries. */
+export function listAt(reader: Reader, prefix: Buffer, id: Buffer): { key: Buffer; entries: Buffer } | undefined {
+  const bounds = { gte: prefix, lte: Buffer.concat([prefix, id]), reverse: true, limit: 1 };
+  for (const { key, value } of reader.range(families.wordLists, bounds)) return { key, entries: value };
+  return undefined;
+}
+
+/** The index of the newest entry not above `id` among the first `count`; -1 when there is none. */
+export function lastNotAbove(entries: Buffer, count: number, id: Buffer): number {
+  let low = 0;
+  let high = count;
+  while (low < high) {
+    const middle = (low + high) >>> 1;
+    if (entries.compare(id, 0, idBytes, middle * entryBytes, middle * entryBytes + idBytes) <= 0) low = middle + 1;
+    else high = middle;
+  }
+  return low - 1;
+}
+
+/** Files what waited, given oldest first, and remembers the lists that this made, so that they can go in time. */
+export function fileWords(tx: Transaction, waiting: readonly WaitingWords[], retentionSeconds: number): void {
+  const newest = newestFiled(tx);
+  const made: Buffer[] = [];
+  const byWord = new Map<string, Buffer[]>();
+  for (const { id, room, words } of waiting) {
+    const entry = Buffer.concat([id, room]);
+    // After all that is filed, so that its lists cannot overlap with others.
+    const isNext = newest === undefined || Buffer.compare(id, newest) > 0;
+    for (const word of words) {
+      if (!isNext) fileLate(tx, word, entry, made);
+      else if (!byWord.has(word)) byWord.set(word, [entry]);
+      else byWord.get(word)?.push(entry);
+    }
+    tx.delete(families.waitingWords, id);
+  }
+  for (const [word, entries] of byWord) putList(tx, wordPrefix(word), Buffer.concat(entries), made);
+  const last = waiting.at(-1)?.id;
+  if (last === undefined || made.length === 0) return;
+  const upTo = newest !== undefined && Buffer.compare(newest, last) > 0 ? newest : last;
+  rememberLists(tx, upTo, made, roundedExpiryMs(timeOf(last) + retentionSeconds * 1000));
+}
+
+/** A message that is older than what is filed: it joins the list of its time. */
+function fileLate(tx: Transaction, word: string, entry: Buffer, made: Buffer[]): void {
+  const prefix = wordPrefix(word);
+  const id = entry.subarray(0, idBytes);
+  const list = listAt(tx, prefix, id);
+  if (list === undefined) {
+    putList(tx, prefix, entry, made);
+    return;
+  }
+  const { key, entries } = list;
+  const count = entries.length / entryBytes;
+  const at = lastNotAbove(entries, count, id);
+  if (entries.compare(id, 0, idBytes, at * entryBytes, at * entryBytes + idBytes) === 0) return;
+  const cut = (at + 1) * entryBytes;
+  const joined = Buffer.concat([entries.subarray(0, cut), entry, entries.subarray(cut)]);
+  if (count < entriesPerListMax) {
+    tx.put(families.wordLists, key, joined);
+    return;
+  }
+  const half = (count >> 1) * entryBytes;
+  tx.put(families.wordLists, key, joined.subarray(0, half));
+  putList(tx, prefix, joined.subarray(half), made);
+}
+
+function putList(tx: Transaction, prefix: Buffer, entries: Buffer, made: Buffer[]): void {
+  const key = Buffer.concat([prefix, entries.subarray(0, idBytes)]);
+  tx.put(families.wordLists, key, entries);
+  made.push(key);
+}
+
+/** The id of the newest message that was ever filed: the first part of the last batch's key. */
+function newestFiled(reader: Reader): Buffer | undefined {
+  for (const { key } of reader.range(families.wordBatches, { reverse: true, limit: 1 })) return key.subarray(0, idBytes);
+  return undefined;
+}
+
+/** A batch: the keys of lists that are looked at together when their time is over, each after its length. */
+function rememberLists(tx: Transaction, upTo: Buffer, keys: readonly Buffer[], atMs: number): void {
+  const parts = keys.flatMap((key) => {
+    const length = Buffer.allocUnsafe(2);
+    length.writeUInt16BE(key.length);
+    return [length, key];
+  });
+  const batch = Buffer.concat([upTo, ulidBytes(newUlid(tx.nowMs)) ?? Buffer.alloc(0)]);
+  tx.put(families.wordBatches, batch, Buffer.concat(parts));
+  tx.schedule({ atMs, kind: expiryTimers.words, reference: batch });
+}
+
+/** Drops the lists of a batch whose messages have all expired; late messages may have kept some of them alive. */
+export function expireLists(tx: Transaction, batch: Buffer, retentionSeconds: number): void {
+  const value = tx.get(families.wordBatches, batch);
+  if (value === undefined) return;
+  const alive: Buffer[] = [];
+  let newestMs = 0;
+  for (let at = 0; at < value.length; ) {
+    const end = at + 2 + value.readUInt16BE(at);
+    const key = value.subarray(at + 2, end);
+    at = end;
+    const entries = tx.get(families.wordLists, key);
+    if (entries === undefined) continue;
+    const lastMs = timeOf(entries.subarray(entries.length - entryBytes));
+    if (isExpired(lastMs, retentionSeconds, tx.nowMs)) {
+      tx.delete(families.wordLists, key);
+    } else {
+      alive.push(key);
+      newestMs = Math.max(newestMs, lastMs);
+    }
+  }
+  tx.delete(families.wordBatches, batch);
+  if (alive.length > 0) rememberLists(tx, batch.subarray(0, idBytes), alive, roundedExpiryMs(newestMs + retentionSeconds * 1000));
+}
+
+/** The time in an id. */
+export function timeOf(id: Buffer): number {
+  return id.readUIntBE(0, 6);
+}
+
+/** All that waits, oldest first. */
+export function readWaiting(reader: Reader): WaitingWords[] {
+  return Array.from(reader.range(families.waitingWords, {}), ({ key, value }) => waitingWordsOf(Buffer.from(key), Buffer.from(value)));
+}
