@@ -42,7 +42,7 @@ describe.each(backends)('a delivery to $name', ({ redis }) => {
     expect(again).toEqual([first, first]);
     expect((await bodies()).filter((body) => body === 'said once')).toHaveLength(1);
     expect(await port.message(globalRoomId, first?.id ?? '')).toMatchObject({ body: 'said once', tsMs: first?.tsMs });
-    expect((await port.search({ words: ['said', 'once'], roomId: null, afterMs: 0, limit: 10 })).messages).toHaveLength(1);
+    expect((await port.search({ words: ['said', 'once'], roomId: null, afterMs: 0, beforeMs: null, limit: 10 })).messages).toHaveLength(1);
   });
 
   it('stands in its inbox once', async () => {
