@@ -56,15 +56,15 @@ export function sessionByStatusKey(status: SessionStatus, agent: Buffer, session
   return Buffer.concat([sessionStatusPrefix(status, agent), session]);
 }
 
-/** What a row of `counts` counts, as the first byte of its key. */
-export const countKinds = { agentsOfUser: 1, activeSessionsOfAgent: 2 } as const;
+/** What a row of `counts` holds, as the first byte of its key. The fence is the highest that an agent had which is deleted. */
+export const countKinds = { agentsOfUser: 1, fenceOfDeleted: 2 } as const;
 
 export function agentCountKey(user: Buffer): Buffer {
   return Buffer.concat([Buffer.of(countKinds.agentsOfUser), user]);
 }
 
-export function sessionCountKey(agent: Buffer): Buffer {
-  return Buffer.concat([Buffer.of(countKinds.activeSessionsOfAgent), agent]);
+export function deletedFenceKey(user: Buffer): Buffer {
+  return Buffer.concat([Buffer.of(countKinds.fenceOfDeleted), user]);
 }
 
 /** The two directions of an identity link, as the first byte of the key. */

@@ -3,7 +3,7 @@ import { registryChecks } from '../../src/backends/embedded/doctor-registry.js';
 import { decodeRegistryEntry, registryFamilies } from '../../src/backends/embedded/registry.js';
 import { userKey } from '../../src/identity/user-key.js';
 import { type Finding, examineAll } from '../../src/kernel/doctor.js';
-import { agentCountKey, agentKey, labelKey, linkByAgentKey, linkByIdentityKey, nameKey, sessionByAgentKey, sessionByStatusKey, sessionCountKey, statusKey } from '../../src/registry/keys.js';
+import { agentCountKey, agentKey, deletedFenceKey, labelKey, linkByAgentKey, linkByIdentityKey, nameKey, sessionByAgentKey, sessionByStatusKey, statusKey } from '../../src/registry/keys.js';
 import { timerKey } from '../../src/kernel/timers.js';
 import type { Store } from '../../src/kernel/store.js';
 import type { Transaction } from '../../src/kernel/transaction.js';
@@ -59,13 +59,12 @@ const losses: [string, (at: Damaged) => [string, Buffer]][] = [
   ['a session of an agent', ({ agent, session }) => [f.sessionsByAgent, sessionByAgentKey(agent, session)]],
   ['the status of a session', ({ agent, session }) => [f.sessionsByStatus, sessionByStatusKey('active', agent, session)]],
   ['the count of agents', () => [f.counts, agentCountKey(user)]],
-  ['the count of sessions', ({ agent }) => [f.counts, sessionCountKey(agent)]],
   ['the readable id of a user', () => [f.userNames, user]],
   ['the link from the identity', () => [f.identityLinks, linkByIdentityKey('key-1')]],
   ['the link from the agent', ({ agent }) => [f.identityLinks, linkByAgentKey(agent, 'key-1')]],
   [
     'the timer of a lease',
-    ({ store, agent }) => ['kernel/timers', timerKey({ atMs: (decodeRegistryEntry(f.leases, agent, store.get(f.leases, agent) as Buffer) as { timerAtMs: number }).timerAtMs, kind: 'registry.lease', reference: agent })],
+    ({ store, agent }) => ['kernel/timers', timerKey({ atMs: (decodeRegistryEntry(f.leases, agentKey(user, agent), store.get(f.leases, agentKey(user, agent)) as Buffer) as { timerAtMs: number }).timerAtMs, kind: 'registry.lease', reference: agent })],
   ],
 ];
 
@@ -78,12 +77,13 @@ const surpluses: [string, Finding['kind'], (at: Damaged) => [string, Buffer, Buf
   ['a label that was taken off', 'duplicate', ({ agent }) => [f.agentsByLabel, labelKey('team', 'blue', user, agent), none]],
   ['a label of nobody', 'dangling', () => [f.agentsByLabel, labelKey('team', 'blue', user, stranger), none]],
   ['the owner of nobody', 'dangling', () => [f.agentsById, stranger, user]],
-  ['the meta of nobody', 'dangling', () => [f.agentMeta, stranger, Buffer.from('{"user":"alice"}')]],
-  ['the lease of nobody', 'dangling', () => [f.leases, stranger, Buffer.from('{"holder":null}')]],
+  ['the meta of nobody', 'dangling', () => [f.agentMeta, agentKey(user, stranger), Buffer.from('{"user":"alice"}')]],
+  ['the lease of nobody', 'dangling', () => [f.leases, agentKey(user, stranger), Buffer.from('{"holder":null}')]],
   ['a session that is not there', 'dangling', ({ agent }) => [f.sessionsByAgent, sessionByAgentKey(agent, strangerSession), none]],
   ['a session under another agent', 'duplicate', ({ session }) => [f.sessionsByAgent, sessionByAgentKey(stranger, session), none]],
   ['a second status of a session', 'duplicate', ({ agent, session }) => [f.sessionsByStatus, sessionByStatusKey('closed', agent, session), none]],
   ['a count of nobody\'s agents', 'wrong', () => [f.counts, agentCountKey(stranger), Buffer.from('0000000000000003', 'hex')]],
+  ['the fence of nobody\'s deleted agents', 'dangling', () => [f.counts, deletedFenceKey(stranger), Buffer.from('0000000000000003', 'hex')]],
   ['a count of something unknown', 'wrong', () => [f.counts, Buffer.from('ff01', 'hex'), Buffer.from('0000000000000003', 'hex')]],
   ['a readable id of other bytes', 'wrong', () => [f.userNames, stranger, Buffer.from('mallory')]],
   ['the settings of nobody', 'dangling', () => [f.userSettings, stranger, Buffer.from('{"agentsMax":1}')]],
@@ -143,10 +143,26 @@ describe.each([
     expect((await opened.registry.listAgents(alice)).items).toHaveLength(1);
   });
 
+  it('counts the sessions of an agent anew', async () => {
+    const at = await prepared();
+    const before = dump(at.store);
+    const key = agentKey(user, at.agent);
+    const row = JSON.parse((at.store.get(f.agentMeta, key) as Buffer).toString()) as object;
+    const found = await damage(at.store, (tx) => tx.put(f.agentMeta, key, Buffer.from(JSON.stringify({ ...row, activeSessions: 7 }))));
+    expect(found).toEqual([expect.objectContaining({ family: f.agentMeta, kind: 'wrong' })]);
+    expect(dump(at.store)).toEqual(before);
+  });
+
+  it('blames a lost owner alone, and not what is linked to the agent', async () => {
+    const at = await prepared();
+    const found = await damage(at.store, (tx) => tx.delete(f.agentsById, at.agent));
+    expect(found.map(({ family, kind }) => [family, kind])).not.toContainEqual([f.identityLinks, 'dangling']);
+  });
+
   it('gives an agent without meta a new one, under a version that nobody has seen', async () => {
     const at = await prepared();
     const seen = await opened.registry.getAgent(alice, at.agent.toString('hex'));
-    await damage(at.store, (tx) => tx.delete(f.agentMeta, at.agent));
+    await damage(at.store, (tx) => tx.delete(f.agentMeta, agentKey(user, at.agent)));
     const mended = await opened.registry.getAgent(alice, at.agent.toString('hex'));
     expect(mended).toMatchObject({ name: 'scout', user: 'alice', labels: {}, status: 'running' });
     expect(mended.version).toBeGreaterThan(seen.version);

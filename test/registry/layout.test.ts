@@ -68,9 +68,9 @@ describe('a row that was damaged by hand', () => {
       await expect(registry.getAgent(alice, agent_id)).rejects.toMatchObject({ code: 'invalid_data' });
       expect(() => decodeRegistryEntry(registryFamilies.agents, key, Buffer.from('a0', 'hex'))).toThrow(expect.objectContaining({ code: 'invalid_data' }));
       await kernel.root.transact((tx) => tx.put(registryFamilies.agents, key, stored));
-      await kernel.root.transact((tx) => tx.put(registryFamilies.leases, Buffer.from(agent_id, 'hex'), Buffer.from('{')));
+      await kernel.root.transact((tx) => tx.put(registryFamilies.leases, key, Buffer.from('{')));
       await expect(registry.getAgent(alice, agent_id)).rejects.toMatchObject({ code: 'serialization' });
-      await kernel.root.transact((tx) => tx.delete(registryFamilies.leases, Buffer.from(agent_id, 'hex')));
+      await kernel.root.transact((tx) => tx.delete(registryFamilies.leases, key));
       expect((await registry.getAgent(alice, agent_id)).name).toBe('scout');
     } finally {
       await opened.close();

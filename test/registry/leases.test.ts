@@ -67,6 +67,24 @@ describe.each([
     expect((await registry.heartbeat(alice, agent_id, { holder: 'node-2' })).lease.fence).toBe(2);
   });
 
+  it('number on over the deletion of an agent whose id is used again', async () => {
+    const { registry } = await open(options);
+    const agent_id = 'ab'.repeat(32);
+    await registry.putAgent(alice, { agent_id, name: 'first' });
+    await registry.heartbeat(alice, agent_id, { holder: 'node-1' });
+    await opened.pass(90);
+    const { fence } = (await registry.heartbeat(alice, agent_id, { holder: 'node-2' })).lease;
+    await registry.updateAgentStatus(alice, agent_id, 'error');
+    await registry.deleteAgent(alice, agent_id);
+
+    await registry.putAgent(alice, { agent_id, name: 'second' });
+    expect((await registry.getAgent(alice, agent_id)).lease).toBeNull();
+    await expect(registry.updateAgent(userCaller('alice', { fence }), agent_id, { name: 'late' })).rejects.toMatchObject({ code: 'fenced' });
+    expect((await registry.heartbeat(alice, agent_id, { holder: 'node-3' })).lease.fence).toBeGreaterThan(fence);
+    const fresh = await registry.createAgent(alice, { name: 'under an id of its own' });
+    expect((await registry.heartbeat(alice, fresh.agent_id)).lease.fence).toBe(1);
+  });
+
   it('lose the presence of a silent holder: the feed says so, hooks run in the same commit, late writes are refused', async () => {
     const { registry, port } = await open(options);
     const { agent_id } = await runningAgent();

@@ -8,9 +8,9 @@ import { userKey } from '../../identity/user-key.js';
 import { type Joint, OperationRefused } from '../../kernel/joint.js';
 import { type Idempotency, keepAnswer, once } from '../../kernel/once.js';
 import type { Transaction } from '../../kernel/transaction.js';
-import { idBytes, parseAgentId } from '../../registry/ids.js';
+import { parseAgentId } from '../../registry/ids.js';
 import { dataFamilies, documentKey, isLiveRow, versionOfRow } from './datastore-rows.js';
-import { findAgent, readLease } from './registry-rows.js';
+import { findAgent } from './registry-rows.js';
 import { readLease as readTaskLease } from './workspaces-rows.js';
 import { findTask } from './workspaces-tree.js';
 
@@ -90,7 +90,7 @@ function failureOf(tx: Transaction, caller: Caller, check: Check): StoaError | u
     }
     case 'lease': {
       const agent = agentOf(tx, caller, check.agent_id);
-      const current = agent === undefined ? 0 : (readLease(tx, idBytes(agent.record.agent_id))?.fence ?? 0);
+      const current = agent?.lease?.fence ?? 0;
       if (current === check.fence) return undefined;
       return new StoaError('fenced', `The lease of the agent ${check.agent_id} has the number ${current}, not ${check.fence}.`);
     }

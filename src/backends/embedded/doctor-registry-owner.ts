@@ -1,32 +1,32 @@
-/** What several checks of the registry ask: who owns an agent, and whether a kept count is right. */
-import { userKey } from '../../identity/user-key.js';
+/** What several checks of the registry ask: whether an agent is there, and whether a kept count is right. */
 import { type Damage, wrongRow } from '../../kernel/doctor.js';
 import { prefixRange } from '../../kernel/engine.js';
 import type { Reader } from '../../kernel/transaction.js';
-import { agentKey } from '../../registry/keys.js';
-import type { AgentMeta } from '../../registry/model.js';
+import { agentCountKey, agentKey } from '../../registry/keys.js';
 import { registryFamilies as families } from './registry-families.js';
-import { decodeJson, readCount, writeCount } from './registry-rows.js';
+import { readCount, writeCount } from './registry-rows.js';
 
-/** The owner of an agent that is there, found also where the row that leads to it is lost. */
-export function ownerOf(reader: Reader, agent: Buffer): Buffer | undefined {
-  const byId = reader.get(families.agentsById, agent);
-  if (byId !== undefined && reader.get(families.agents, agentKey(byId, agent)) !== undefined) return byId;
-  const meta = reader.get(families.agentMeta, agent);
-  if (meta === undefined) return undefined;
-  let user: Buffer;
-  try {
-    user = userKey(decodeJson<AgentMeta>(meta, 'agent meta').user);
-  } catch {
-    // An unreadable meta leads nowhere; the check of agents writes it anew.
-    return undefined;
+/** Knows agents by their id alone, for one examination. */
+export class AgentOwners {
+  /** Agents that were seen and that the row by id does not lead to. It is mended, or reported; what speaks of them is right. */
+  readonly #unlisted = new Set<string>();
+
+  remember(agent: Buffer): void {
+    this.#unlisted.add(agent.toString('hex'));
   }
-  return reader.get(families.agents, agentKey(user, agent)) === undefined ? undefined : user;
+
+  isThere(reader: Reader, agent: Buffer): boolean {
+    const owner = reader.get(families.agentsById, agent);
+    if (owner !== undefined && reader.get(families.agents, agentKey(owner, agent)) !== undefined) return true;
+    return this.#unlisted.has(agent.toString('hex'));
+  }
 }
 
-export function* inspectCount(reader: Reader, key: Buffer, counted: number, what: string): Generator<Damage> {
+export function* inspectAgentCount(reader: Reader, user: Buffer): Generator<Damage> {
+  const key = agentCountKey(user);
   const kept = readCount(reader, key);
-  if (kept !== counted) yield wrongRow(families.counts, key, `The count says ${kept} ${what}; there are ${counted}.`, (tx) => writeCount(tx, key, counted));
+  const counted = countRows(reader, families.agents, user);
+  if (kept !== counted) yield wrongRow(families.counts, key, `The count says ${kept} agents; there are ${counted}.`, (tx) => writeCount(tx, key, counted));
 }
 
 export function countRows(reader: Reader, family: string, prefix: Buffer): number {

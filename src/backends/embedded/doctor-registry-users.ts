@@ -9,19 +9,19 @@ import type { Store } from '../../kernel/store.js';
 import type { Reader } from '../../kernel/transaction.js';
 import { decodeUser, encodeUser } from '../../registry/codec.js';
 import { sessionBytes } from '../../registry/ids.js';
-import { countKinds, linkByAgentKey, linkByIdentityKey, linkKinds, sessionStatusPrefix } from '../../registry/keys.js';
-import { countRows, inspectCount, ownerOf } from './doctor-registry-owner.js';
+import { countKinds, linkByAgentKey, linkByIdentityKey, linkKinds } from '../../registry/keys.js';
+import { type AgentOwners, inspectAgentCount } from './doctor-registry-owner.js';
 import { registryFamilies as families } from './registry-families.js';
 import { linkDirectoryId } from './registry-links.js';
 import { noValue } from './registry-rows.js';
 
-export function userChecks(kernel: Kernel): Check[] {
+export function userChecks(kernel: Kernel, owners: AgentOwners): Check[] {
   return [
     { family: families.counts, inspect: inspectCountRow },
     { family: families.userNames, inspect: inspectUserName },
     { family: families.users, inspect: inspectUser },
     { family: families.userSettings, inspect: inspectUserSettings },
-    { family: families.identityLinks, inspect: inspectLink },
+    { family: families.identityLinks, inspect: (reader, entry) => inspectLink(owners, reader, entry) },
     { family: kernelFamilies.directory, inspect: (_reader, entry, store) => inspectDirectory(kernel, entry, store) },
   ];
 }
@@ -29,9 +29,9 @@ export function userChecks(kernel: Kernel): Check[] {
 function* inspectCountRow(reader: Reader, { key, value }: Entry): Generator<Damage> {
   const id = key.subarray(1);
   if (value.length !== 8) yield surplusRow(families.counts, key, 'wrong', 'The row is not a count.');
-  else if (key[0] === countKinds.agentsOfUser) yield* inspectCount(reader, key, countRows(reader, families.agents, id), 'agents');
-  else if (key[0] === countKinds.activeSessionsOfAgent) yield* inspectCount(reader, key, countRows(reader, families.sessionsByStatus, sessionStatusPrefix('active', id)), 'active sessions');
-  else yield surplusRow(families.counts, key, 'wrong', 'The row counts nothing that is known.');
+  else if (key[0] === countKinds.agentsOfUser) yield* inspectAgentCount(reader, id);
+  else if (key[0] === countKinds.fenceOfDeleted && reader.get(families.users, id) === undefined) yield surplusRow(families.counts, key, 'dangling', 'The user is not there.');
+  else if (key[0] !== countKinds.fenceOfDeleted) yield surplusRow(families.counts, key, 'wrong', 'The row counts nothing that is known.');
 }
 
 function* inspectUserName(reader: Reader, { key, value }: Entry): Generator<Damage> {
@@ -61,11 +61,11 @@ function* inspectUserSettings(reader: Reader, { key }: Entry): Generator<Damage>
 }
 
 /** Both directions of a link lead to an agent that is there, and to each other. */
-function* inspectLink(reader: Reader, { key, value }: Entry): Generator<Damage> {
+function* inspectLink(owners: AgentOwners, reader: Reader, { key, value }: Entry): Generator<Damage> {
   const byAgent = key[0] === linkKinds.byAgent;
   const agent = byAgent ? key.subarray(1, 33) : value;
   const identity = (byAgent ? key.subarray(33) : key.subarray(1)).toString();
-  if (ownerOf(reader, agent) === undefined) {
+  if (!owners.isThere(reader, agent)) {
     yield surplusRow(families.identityLinks, key, 'dangling', 'The agent of the link is not there.');
     return;
   }

@@ -1,7 +1,7 @@
 /** What `stoa doctor` checks in the registry: every index against its records, in both directions. */
 import { userKey } from '../../identity/user-key.js';
 import { messageOf } from '../../errors.js';
-import { type Check, type Damage, beyondRepair, missingRow, surplusRow } from '../../kernel/doctor.js';
+import { type Check, type Damage, beyondRepair, missingRow, surplusRow, wrongRow } from '../../kernel/doctor.js';
 import { type Entry, prefixRange } from '../../kernel/engine.js';
 import { kernelFamilies } from '../../kernel/families.js';
 import type { Kernel } from '../../kernel/kernel.js';
@@ -9,44 +9,45 @@ import type { Store } from '../../kernel/store.js';
 import { timerKey } from '../../kernel/timers.js';
 import type { Reader } from '../../kernel/transaction.js';
 import { decodeAgent, encodeUser } from '../../registry/codec.js';
-import { agentCountKey, agentKey, agentKeyBytes, sessionCountKey, sessionStatusPrefix } from '../../registry/keys.js';
-import type { AgentMeta, AgentRecord } from '../../registry/model.js';
-import { countRows, inspectCount, ownerOf } from './doctor-registry-owner.js';
+import { agentKey, agentKeyBytes, sessionStatusPrefix, userKeyBytes } from '../../registry/keys.js';
+import type { AgentMeta, AgentRecord, Lease } from '../../registry/model.js';
+import { AgentOwners, countRows, inspectAgentCount } from './doctor-registry-owner.js';
 import { sessionChecks } from './doctor-registry-sessions.js';
 import { userChecks } from './doctor-registry-users.js';
 import { activityTimer } from './registry-agents.js';
 import { registryFamilies as families } from './registry-families.js';
 import { leaseTimer } from './registry-leases.js';
-import { agentIndexEntries, decodeJson, encodeJson, noValue, readLease, writeLease } from './registry-rows.js';
+import { type MetaRow, agentIndexEntries, decodeJson, decodeMeta, encodeJson, noValue, writeMeta } from './registry-rows.js';
 
 /** The checks in the order in which repairs build on each other. */
 export function registryChecks(kernel: Kernel): Check[] {
+  const owners = new AgentOwners();
   return [
     ...sessionChecks(kernel),
-    { family: families.agents, inspect: (reader, entry, store) => inspectAgent(kernel, reader, entry, store) },
+    { family: families.agents, inspect: (reader, entry, store) => inspectAgent(kernel, owners, reader, entry, store) },
     ...[families.agentsByStatus, families.agentsByName, families.agentsByLabel].map((family) => ({ family, inspect: inspectAgentIndex(family) })),
     { family: families.agentsById, inspect: inspectAgentById },
     { family: families.agentMeta, inspect: inspectOfAgent(families.agentMeta) },
     { family: families.leases, inspect: inspectLease },
-    ...userChecks(kernel),
+    ...userChecks(kernel, owners),
   ];
 }
 
 /** An agent whose record and meta both can be read, or what stands in the way. */
-function readBoth(reader: Reader, user: Buffer, agent: Buffer): { record: AgentRecord; meta: AgentMeta } | 'missing' | 'unreadable' {
-  const stored = reader.get(families.agents, agentKey(user, agent));
+function readBoth(reader: Reader, key: Buffer): { record: AgentRecord; meta: MetaRow } | 'missing' | 'unreadable' {
+  const stored = reader.get(families.agents, key);
   if (stored === undefined) return 'missing';
-  const meta = reader.get(families.agentMeta, agent);
+  const meta = reader.get(families.agentMeta, key);
   if (meta === undefined) return 'unreadable';
   try {
-    return { record: decodeAgent(stored), meta: decodeJson<AgentMeta>(meta, 'agent meta') };
+    return { record: decodeAgent(stored), meta: decodeMeta(meta) };
   } catch {
     // The check of the family itself reports what is wrong with the row.
     return 'unreadable';
   }
 }
 
-function* inspectAgent(kernel: Kernel, reader: Reader, { key, value }: Entry, store: Store): Generator<Damage> {
+function* inspectAgent(kernel: Kernel, owners: AgentOwners, reader: Reader, { key, value }: Entry, store: Store): Generator<Damage> {
   const user = key.subarray(0, 32);
   const agent = key.subarray(32);
   let record: AgentRecord;
@@ -61,26 +62,29 @@ function* inspectAgent(kernel: Kernel, reader: Reader, { key, value }: Entry, st
     return;
   }
   if (kernel.storeOf(user) !== store) yield beyondRepair(families.agents, key, 'wrong', 'The agent lies in a shard that is not its user\'s.');
-  yield* inspectMeta(reader, record, user, agent);
+  yield* inspectMeta(reader, record, key);
   if (!reader.get(families.agentsById, agent)?.equals(user)) {
+    owners.remember(agent);
     yield missingRow(families.agentsById, agent, 'The agent cannot be found by its id.', (tx) => tx.put(families.agentsById, agent, user));
   }
   if (kernel.stores.length > 1 && !kernel.root.get(kernelFamilies.directory, Buffer.from(record.agent_id))?.equals(user)) {
     const id = Buffer.from(record.agent_id);
     yield missingRow(kernelFamilies.directory, id, 'The agent is not in the directory.', (tx) => tx.put(kernelFamilies.directory, id, user), kernel.root);
   }
-  yield* inspectOwner(reader, record, user);
-  yield* inspectCounts(reader, key, user, agent);
+  yield* inspectOwner(reader, record, user, key);
+  yield* inspectCount(reader, key, user);
 }
 
-function* inspectMeta(reader: Reader, record: AgentRecord, user: Buffer, agent: Buffer): Generator<Damage> {
-  const both = readBoth(reader, user, agent);
+function* inspectMeta(reader: Reader, record: AgentRecord, agentKey: Buffer): Generator<Damage> {
+  const agent = agentKey.subarray(userKeyBytes);
+  const both = readBoth(reader, agentKey);
+  const activeSessions = countRows(reader, families.sessionsByStatus, sessionStatusPrefix('active', agent));
   if (typeof both === 'string') {
-    yield missingRow(families.agentMeta, agent, 'The agent has no readable meta; its labels are lost.', (tx) => {
-      const known = tx.get(families.userNames, user)?.toString() ?? record.user_id;
+    yield missingRow(families.agentMeta, agentKey, 'The agent has no readable meta; its labels are lost.', (tx) => {
+      const known = tx.get(families.userNames, agentKey.subarray(0, userKeyBytes))?.toString() ?? record.user_id;
       // A version that no reader has seen: an old one must not match again.
       const meta: AgentMeta = { version: tx.nowMs, user: known, labels: {}, errorMessage: null, statusSinceMs: record.updated_at, activeAtMs: record.updated_at, activityTimerAtMs: null };
-      tx.put(families.agentMeta, agent, encodeJson(meta));
+      writeMeta(tx, { record, meta, activeSessions });
       for (const { family, key } of agentIndexEntries({ record, meta })) tx.put(family, key, noValue);
     });
     return;
@@ -88,7 +92,11 @@ function* inspectMeta(reader: Reader, record: AgentRecord, user: Buffer, agent: 
   for (const { family, key } of agentIndexEntries(both)) {
     if (reader.get(family, key) === undefined) yield missingRow(family, key, `The agent ${record.agent_id} is not in this index.`, (tx) => tx.put(family, key, noValue));
   }
-  const { activityTimerAtMs } = both.meta;
+  const { activeSessions: kept, ...meta } = both.meta;
+  if (kept !== activeSessions) {
+    yield wrongRow(families.agentMeta, agentKey, `The row says ${kept} active sessions; there are ${activeSessions}.`, (tx) => writeMeta(tx, { record, meta, activeSessions }));
+  }
+  const { activityTimerAtMs } = meta;
   if (activityTimerAtMs === null) return;
   const timer = { atMs: activityTimerAtMs, kind: activityTimer, reference: agent };
   if (reader.get(kernelFamilies.timers, timerKey(timer)) === undefined) {
@@ -96,25 +104,23 @@ function* inspectMeta(reader: Reader, record: AgentRecord, user: Buffer, agent: 
   }
 }
 
-function* inspectOwner(reader: Reader, record: AgentRecord, user: Buffer): Generator<Damage> {
+function* inspectOwner(reader: Reader, record: AgentRecord, user: Buffer, agentKey: Buffer): Generator<Damage> {
   if (reader.get(families.users, user) === undefined) {
     const times = { created_at: record.created_at, last_seen_at: record.created_at };
     yield missingRow(families.users, user, 'The owner of an agent has no record.', (tx) => tx.put(families.users, user, encodeUser({ user_id: record.user_id, email: '', ...times })));
   }
   if (reader.get(families.userNames, user) !== undefined) return;
-  const both = readBoth(reader, user, Buffer.from(record.agent_id, 'hex'));
+  const both = readBoth(reader, agentKey);
   if (typeof both !== 'string' && userKey(both.meta.user).equals(user)) {
     const name = Buffer.from(both.meta.user);
     yield missingRow(families.userNames, user, 'The readable id of a user is lost; an agent of the user knows it.', (tx) => tx.put(families.userNames, user, name));
   }
 }
 
-/** The counts of the agent, and with a user's first agent those of the user. */
-function* inspectCounts(reader: Reader, key: Buffer, user: Buffer, agent: Buffer): Generator<Damage> {
-  const sessions = countRows(reader, families.sessionsByStatus, sessionStatusPrefix('active', agent));
-  yield* inspectCount(reader, sessionCountKey(agent), sessions, 'active sessions');
+/** With a user's first agent, the count of all of them. */
+function* inspectCount(reader: Reader, key: Buffer, user: Buffer): Generator<Damage> {
   for (const first of reader.range(families.agents, { ...prefixRange(user), limit: 1 })) {
-    if (first.key.equals(key)) yield* inspectCount(reader, agentCountKey(user), countRows(reader, families.agents, user), 'agents');
+    if (first.key.equals(key)) yield* inspectAgentCount(reader, user);
   }
 }
 
@@ -124,7 +130,7 @@ function inspectAgentIndex(family: string): Check['inspect'] {
       yield surplusRow(family, key, 'wrong', 'The key is too short to name an agent.');
       return;
     }
-    const both = readBoth(reader, key.subarray(-64, -32), key.subarray(-32));
+    const both = readBoth(reader, key.subarray(-agentKeyBytes));
     if (both === 'unreadable') return;
     if (both === 'missing') yield surplusRow(family, key, 'dangling', 'The agent is not there.');
     else if (!agentIndexEntries(both).some((entry) => entry.family === family && entry.key.equals(key))) {
@@ -139,27 +145,28 @@ function* inspectAgentById(reader: Reader, { key, value }: Entry): Generator<Dam
 
 function inspectOfAgent(family: string): Check['inspect'] {
   return function* (reader, { key }) {
-    if (ownerOf(reader, key) === undefined) yield surplusRow(family, key, 'dangling', 'The agent is not there.');
+    if (reader.get(families.agents, key) === undefined) yield surplusRow(family, key, 'dangling', 'The agent is not there.');
   };
 }
 
 function* inspectLease(reader: Reader, entry: Entry, store: Store): Generator<Damage> {
   const { key } = entry;
-  let lease: ReturnType<typeof readLease>;
+  let lease: Lease;
   try {
-    lease = readLease(reader, key);
+    lease = decodeJson<Lease>(entry.value, 'lease');
   } catch (error) {
     yield { ...surplusRow(families.leases, key, 'wrong', messageOf(error)), kind: 'unreadable' };
     return;
   }
   yield* inspectOfAgent(families.leases)(reader, entry, store);
-  if (lease === null || lease.holder === null || ownerOf(reader, key) === undefined) return;
+  if (lease.holder === null || reader.get(families.agents, key) === undefined) return;
   const atMs = lease.timerAtMs ?? lease.expiresAtMs;
-  const timer = { atMs, kind: leaseTimer, reference: key };
+  const agent = key.subarray(userKeyBytes);
+  const timer = { atMs, kind: leaseTimer, reference: agent };
   if (reader.get(kernelFamilies.timers, timerKey(timer)) !== undefined && lease.timerAtMs !== null) return;
   const timed = { ...lease, timerAtMs: atMs };
-  yield missingRow(kernelFamilies.timers, timerKey(timer), `The timer of the lease of ${key.toString('hex')} is not set.`, (tx) => {
+  yield missingRow(kernelFamilies.timers, timerKey(timer), `The timer of the lease of ${agent.toString('hex')} is not set.`, (tx) => {
     tx.schedule(timer);
-    writeLease(tx, key.toString('hex'), timed);
+    tx.put(families.leases, key, encodeJson(timed));
   });
 }

@@ -4,7 +4,7 @@ import { type Placement, kernelPlacements } from '../../kernel/reshard.js';
 import type { Reader } from '../../kernel/transaction.js';
 import { decodeSession } from '../../registry/codec.js';
 import { idBytes, sessionIdOf } from '../../registry/ids.js';
-import { countKinds, linkKinds, userKeyBytes } from '../../registry/keys.js';
+import { linkKinds, userKeyBytes } from '../../registry/keys.js';
 import { dataFamilies } from './datastore-rows.js';
 import { identityFamilies } from './identity.js';
 import { messagingFamilies } from './messaging-rows.js';
@@ -36,12 +36,12 @@ const registryPlacements: Readonly<Record<string, Placement>> = {
   [registry.agentsByName]: byIndexedUser,
   [registry.agentsByLabel]: byIndexedUser,
   [registry.agentsById]: byOwner,
-  [registry.agentMeta]: byAgentAt(0),
-  [registry.leases]: byAgentAt(0),
+  [registry.agentMeta]: byUser,
+  [registry.leases]: byUser,
   [registry.sessions]: ({ value }) => idBytes(decodeSession(value).user_id),
   [registry.sessionsByAgent]: byAgentAt(0),
   [registry.sessionsByStatus]: byAgentAt(1),
-  [registry.counts]: (entry, source) => (entry.key[0] === countKinds.agentsOfUser ? entry.key.subarray(1) : byAgentAt(1)(entry, source)),
+  [registry.counts]: ({ key }) => key.subarray(1),
   [registry.users]: byUser,
   [registry.userNames]: byUser,
   [registry.userSettings]: byUser,

@@ -8,13 +8,13 @@ import type { Limits } from '../../limits.js';
 import { type AgentChange, activityDueMs, changedAgent, checkAgentQuota, checkVersion, newAgent } from '../../registry/changes.js';
 import { idBytes, sessionIdOf } from '../../registry/ids.js';
 import { agentCountKey, sessionByAgentKey, sessionStatusPrefix } from '../../registry/keys.js';
-import { type AgentState, type StoredAgent, agentSpecDefaults, stateOf } from '../../registry/model.js';
+import { type AgentState, type Lease, type StoredAgent, agentSpecDefaults, stateOf } from '../../registry/model.js';
 import type { CreateAgent, PutAgent, WriteGuard } from '../../registry/port.js';
 import { type AgentVerb, checkDeletable, verbPath } from '../../registry/transitions.js';
 import { registryFamilies as families } from './registry-families.js';
 import type { LeaseVerbs } from './registry-leases.js';
 import { removeLinks } from './registry-links.js';
-import { findAgent, readCount, readSession, removeAgent, removeSession, writeAgent, writeLease, writeMeta } from './registry-rows.js';
+import { findAgent, firstLease, noLease, readCount, readSession, removeAgent, removeSession, writeAgent, writeLease, writeMeta } from './registry-rows.js';
 import type { UserVerbs } from './registry-users.js';
 
 export const activityTimer = 'registry.activity';
@@ -55,7 +55,7 @@ export class AgentVerbs {
       if (input.status !== undefined && input.status !== 'provisioning') {
         throw new StoaError('invalid_transition', `A new agent is provisioning; it cannot begin as ${input.status}.`, { details: { from: null, to: input.status } });
       }
-      return this.#add(tx, input);
+      return this.#add(tx, input, firstLease(tx, user));
     }
     const status = input.status === stateOf(this.require(tx, user, input.agentId).record) ? undefined : input.status;
     const spec = { ...agentSpecDefaults, ...input.spec };
@@ -67,12 +67,11 @@ export class AgentVerbs {
     const user = this.#users.ensure(tx, given.meta.user);
     const before = findAgent(tx, user, given.record.agent_id);
     if (before !== undefined) this.#unschedule(tx, before);
-    const lease = before?.lease ?? null;
+    const lease = before === undefined ? firstLease(tx, user) : before.lease;
     const agent: StoredAgent = { ...given, lease, activeSessions: before?.activeSessions ?? 0 };
     writeAgent(tx, before, this.#rescheduled(tx, { ...agent, meta: { ...agent.meta, activityTimerAtMs: null } }));
-    if (fence !== null && fence > (lease?.fence ?? 0)) {
-      writeLease(tx, agent.record.agent_id, { ...(lease ?? { holder: null, renewedAtMs: 0, expiresAtMs: 0, timerAtMs: null, lost: false }), fence });
-    }
+    if (fence !== null && fence > (lease?.fence ?? 0)) writeLease(tx, agent.record, { ...(lease ?? noLease), fence });
+    else if (before === undefined && lease !== null) writeLease(tx, agent.record, lease);
     tx.change({ domain: 'registry', kind: 'agent.imported', id: agent.record.agent_id, user: agent.meta.user, version: agent.meta.version });
   }
 
@@ -165,14 +164,16 @@ export class AgentVerbs {
     writeMeta(tx, this.#rescheduled(tx, agent));
   }
 
-  #add(tx: Transaction, input: CreateAgent & { agentId: string }): StoredAgent {
+  /** Under an id that was never used before there is no lease yet. */
+  #add(tx: Transaction, input: CreateAgent & { agentId: string }, lease: Lease | null = null): StoredAgent {
     const user = this.#users.ensure(tx, input.user);
     if (tx.get(families.agentsById, idBytes(input.agentId)) !== undefined) {
       throw new StoaError('already_exists', `There is an agent ${input.agentId} already.`);
     }
     checkAgentQuota(readCount(tx, agentCountKey(user)), this.#users.agentsMax(tx, user));
-    const agent = newAgent({ ...input, userId: user.toString('hex') }, tx.nowMs);
+    const agent = { ...newAgent({ ...input, userId: user.toString('hex') }, tx.nowMs), lease };
     writeAgent(tx, undefined, agent);
+    if (lease !== null) writeLease(tx, agent.record, lease);
     tx.change({ domain: 'registry', kind: 'agent.created', id: input.agentId, user: input.user, version: agent.meta.version });
     return agent;
   }

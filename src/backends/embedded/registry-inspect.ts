@@ -4,7 +4,7 @@ import { sessionIdOf } from '../../registry/ids.js';
 import { countKinds, linkKinds } from '../../registry/keys.js';
 import { agentStateOf, sessionStatusOf } from '../../registry/model.js';
 import { registryFamilies as families } from './registry-families.js';
-import { decodeJson } from './registry-rows.js';
+import { decodeJson, decodeMeta } from './registry-rows.js';
 
 type EntryDecoder = (key: Buffer, value: Buffer) => unknown;
 
@@ -24,8 +24,8 @@ const decoders: Readonly<Record<string, EntryDecoder>> = {
     return { label: name, value: value ?? null, ...userAndAgent(key.subarray(-64)) };
   },
   [families.agentsById]: (key, value) => ({ agent_id: hex(key), user_id: hex(value) }),
-  [families.agentMeta]: (key, value) => ({ agent_id: hex(key), ...decodeJson<object>(value, 'agent meta') }),
-  [families.leases]: (key, value) => ({ agent_id: hex(key), ...decodeJson<object>(value, 'lease') }),
+  [families.agentMeta]: (key, value) => ({ ...userAndAgent(key), ...decodeMeta(value) }),
+  [families.leases]: (key, value) => ({ ...userAndAgent(key), ...decodeJson<object>(value, 'lease') }),
   [families.sessionsByAgent]: (key) => ({ agent_id: hex(key.subarray(0, 32)), session_id: sessionIdOf(key.subarray(32)) }),
   [families.sessionsByStatus]: (key) => ({
     status: sessionStatusOf(key[0] as number),
@@ -35,7 +35,7 @@ const decoders: Readonly<Record<string, EntryDecoder>> = {
   [families.counts]: (key, value) => {
     const count = Number(value.readBigUInt64BE(0));
     const id = hex(key.subarray(1));
-    return key[0] === countKinds.agentsOfUser ? { user_id: id, agents: count } : { agent_id: id, active_sessions: count };
+    return key[0] === countKinds.agentsOfUser ? { user_id: id, agents: count } : { user_id: id, deleted_fence: count };
   },
   [families.userNames]: (key, value) => ({ user_id: hex(key), user: value.toString() }),
   [families.userSettings]: (key, value) => ({ user_id: hex(key), ...decodeJson<object>(value, 'user settings') }),

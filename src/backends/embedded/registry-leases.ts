@@ -5,12 +5,11 @@ import type { Transaction } from '../../kernel/transaction.js';
 import type { Limits } from '../../limits.js';
 import { encodeAgent } from '../../registry/codec.js';
 import { idBytes } from '../../registry/ids.js';
-import { agentKey } from '../../registry/keys.js';
 import { type LeaseTimes, beat, checkFence, lostAtMs, presenceOf, vacated } from '../../registry/lease.js';
 import type { Lease, StoredAgent } from '../../registry/model.js';
 import type { WriteGuard } from '../../registry/port.js';
 import { registryFamilies as families } from './registry-families.js';
-import { findAgent, writeLease } from './registry-rows.js';
+import { findAgent, keyOfAgent, writeLease } from './registry-rows.js';
 
 /** Called in the transaction in which an agent's presence ends, so that other domains can take back what it held. */
 export type PresenceLostHook = (tx: Transaction, agent: StoredAgent) => void;
@@ -41,7 +40,7 @@ export class LeaseVerbs {
     this.checkFence(tx, agent, guard.fence);
     const current = this.#loseIfDue(tx, agent);
     const lease = this.#withTimer(tx, agent.record.agent_id, beat(current, holder, this.times(), tx.nowMs));
-    writeLease(tx, agent.record.agent_id, lease);
+    writeLease(tx, agent.record, lease);
     this.#followInRecord(tx, agent);
     if (current?.holder !== holder) this.#announce(tx, agent, 'agent.present', { holder, fence: lease.fence });
     return lease;
@@ -54,7 +53,7 @@ export class LeaseVerbs {
     if (holder !== null && lease.holder !== holder) {
       throw new StoaError('conflict', `The lease is held by "${lease.holder}".`, { details: { holder: lease.holder } });
     }
-    writeLease(tx, agent.record.agent_id, this.#withoutTimer(tx, agent.record.agent_id, vacated(lease, false)));
+    writeLease(tx, agent.record, this.#withoutTimer(tx, agent.record.agent_id, vacated(lease, false)));
     this.#announce(tx, agent, 'agent.released', { holder: lease.holder, fence: lease.fence });
     this.#runHooks(tx, agent);
   }
@@ -75,7 +74,7 @@ export class LeaseVerbs {
     if (lease.timerAtMs === null || lease.timerAtMs > tx.nowMs) return;
     const rung = { ...lease, timerAtMs: null };
     const left = this.#loseIfDue(tx, { ...agent, lease: rung }) ?? rung;
-    writeLease(tx, agent.record.agent_id, left.holder === null ? left : this.#withTimer(tx, agent.record.agent_id, left));
+    writeLease(tx, agent.record, left.holder === null ? left : this.#withTimer(tx, agent.record.agent_id, left));
   }
 
   /** Ends the presence of a holder that has been silent for too long; answers the lease as it is then. */
@@ -104,8 +103,7 @@ export class LeaseVerbs {
   #followInRecord(tx: Transaction, { record }: StoredAgent): void {
     const behindMs = tx.nowMs - (record.last_heartbeat_at ?? 0);
     if (record.last_heartbeat_at !== null && behindMs < this.#limits.heartbeatRecordSeconds * 1_000) return;
-    const key = agentKey(idBytes(record.user_id), idBytes(record.agent_id));
-    tx.put(families.agents, key, encodeAgent({ ...record, last_heartbeat_at: tx.nowMs }));
+    tx.put(families.agents, keyOfAgent(record), encodeAgent({ ...record, last_heartbeat_at: tx.nowMs }));
   }
 
   #announce(tx: Transaction, { record, meta }: StoredAgent, kind: string, facts: Record<string, string | number>): void {

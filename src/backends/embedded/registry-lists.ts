@@ -37,18 +37,52 @@ export function* matches(keys: Iterable<Buffer>): Generator<ListKey> {
 }
 
 /** One page over all stores: their ordered keys merged, so that the cursor means the same in each. */
-export function mergedPage<T>(stores: readonly Store[], keysOf: (store: Store) => Iterable<ListKey>, read: (store: Store, key: Buffer) => T | undefined, page: KeyedPageRequest): KeyedPage<T> {
+export function mergedPage<T>(stores: readonly Store[], keysOf: (store: Store) => Iterable<ListKey>, read: ReadMany<T>, page: KeyedPageRequest): KeyedPage<T> {
   const items: T[] = [];
   let lastKey: Buffer | null = null;
-  for (const { store, key, isMatch } of merged(stores, keysOf)) {
+  // Keys whose rows are read together once they would fill the page.
+  let waiting: FoundKey[] = [];
+  const readWaiting = (): void => {
+    for (const { key, item } of readAll(waiting, read)) {
+      // A row of an index that leads nowhere.
+      if (item === undefined) continue;
+      items.push(item);
+      lastKey = key;
+    }
+    waiting = [];
+  };
+  for (const found of merged(stores, keysOf)) {
+    if (items.length + waiting.length === page.limit) readWaiting();
     if (items.length === page.limit) return { items, nextKey: lastKey };
-    if (!isMatch) return { items, nextKey: key };
-    const item = read(store, key);
-    if (item === undefined) continue;
-    items.push(item);
-    lastKey = key;
+    if (!found.isMatch) {
+      readWaiting();
+      return { items, nextKey: found.key };
+    }
+    waiting.push(found);
   }
+  readWaiting();
   return { items, nextKey: null };
+}
+
+/** Reads the rows under several keys of one store. */
+export type ReadMany<T> = (store: Store, keys: readonly Buffer[]) => (T | undefined)[];
+
+/** One key after the other. */
+export function each<T>(read: (store: Store, key: Buffer) => T | undefined): ReadMany<T> {
+  return (store, keys) => keys.map((key) => read(store, key));
+}
+
+type FoundKey = ListKey & { store: Store };
+
+/** The items of keys in the order of the keys, read store by store. */
+function readAll<T>(found: readonly FoundKey[], read: ReadMany<T>): { key: Buffer; item: T | undefined }[] {
+  const answers = found.map(({ key }) => ({ key, item: undefined as T | undefined }));
+  for (const store of new Set(found.map((one) => one.store))) {
+    const places = found.flatMap((one, index) => (one.store === store ? [index] : []));
+    const items = read(store, places.map((index) => (found[index] as FoundKey).key));
+    for (const [at, index] of places.entries()) (answers[index] as { item: T | undefined }).item = items[at];
+  }
+  return answers;
 }
 
 function* keysFrom(reader: Reader, { family, prefix }: AgentIndex, user: Buffer | null, from: Buffer): Generator<Buffer> {

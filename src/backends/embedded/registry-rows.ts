@@ -5,8 +5,8 @@ import { kernelFamilies } from '../../kernel/families.js';
 import type { Reader, Transaction } from '../../kernel/transaction.js';
 import { decodeAgent, decodeSession, encodeAgent, encodeSession } from '../../registry/codec.js';
 import { idBytes, sessionBytes } from '../../registry/ids.js';
-import { agentCountKey, agentKey, countKinds, labelKey, nameKey, sessionByAgentKey, sessionByStatusKey, sessionCountKey, statusKey, userKeyBytes } from '../../registry/keys.js';
-import { type AgentMeta, type Lease, type SessionRecord, type SessionStatus, type StoredAgent, sessionStatusOf, stateOf } from '../../registry/model.js';
+import { agentCountKey, agentKey, deletedFenceKey, labelKey, nameKey, sessionByAgentKey, sessionByStatusKey, statusKey, userKeyBytes } from '../../registry/keys.js';
+import { type AgentMeta, type AgentRecord, type Lease, type SessionRecord, type SessionStatus, type StoredAgent, sessionStatusOf, stateOf } from '../../registry/model.js';
 import { registryFamilies as families } from './registry-families.js';
 
 export const noValue = Buffer.alloc(0);
@@ -30,32 +30,54 @@ export function decodeJson<T>(bytes: Buffer, what: string): T {
   }
 }
 
-export function readAgent(reader: Reader, user: Buffer, agent: Buffer): StoredAgent | undefined {
-  const stored = reader.get(families.agents, agentKey(user, agent));
-  if (stored === undefined) return undefined;
-  const meta = reader.get(families.agentMeta, agent);
-  if (meta === undefined) {
-    throw new StoaError('invalid_data', `The agent ${agent.toString('hex')} has no row in ${families.agentMeta}.`, { fix: 'Run "stoa doctor --repair".' });
+/** What the row of `agent_meta` holds: the number of sessions changes where the rest of it does. */
+export interface MetaRow extends AgentMeta {
+  activeSessions: number;
+}
+
+/** The agent under this key of user and agent. */
+export function readAgent(reader: Reader, key: Buffer): StoredAgent | undefined {
+  const stored = reader.get(families.agents, key);
+  return stored === undefined ? undefined : agentOfRows(key, stored, reader.get(families.agentMeta, key), reader.get(families.leases, key));
+}
+
+/** Many at once: the rows of neighbours lie together in each family. */
+export function readAgents(reader: Reader, keys: readonly Buffer[]): (StoredAgent | undefined)[] {
+  const stored = reader.getMany(families.agents, keys);
+  const metas = reader.getMany(families.agentMeta, keys);
+  const leases = reader.getMany(families.leases, keys);
+  return keys.map((key, index) => {
+    const agent = stored[index];
+    return agent === undefined ? undefined : agentOfRows(key, agent, metas[index], leases[index]);
+  });
+}
+
+function agentOfRows(key: Buffer, stored: Buffer, metaRow: Buffer | undefined, lease: Buffer | undefined): StoredAgent {
+  if (metaRow === undefined) {
+    throw new StoaError('invalid_data', `The agent ${key.toString('hex', userKeyBytes)} has no row in ${families.agentMeta}.`, { fix: 'Run "stoa doctor --repair".' });
   }
-  return {
-    record: decodeAgent(stored),
-    meta: decodeJson<AgentMeta>(meta, 'agent meta'),
-    lease: readLease(reader, agent),
-    activeSessions: readCount(reader, sessionCountKey(agent)),
-  };
+  const { activeSessions, ...meta } = decodeMeta(metaRow);
+  return { record: decodeAgent(stored), meta, lease: lease === undefined ? null : decodeJson<Lease>(lease, 'lease'), activeSessions };
+}
+
+export function decodeMeta(row: Buffer): MetaRow {
+  return decodeJson<MetaRow>(row, 'agent meta');
+}
+
+/** The key of a record in every family that goes by user and agent. */
+export function keyOfAgent({ user_id, agent_id }: Pick<AgentRecord, 'user_id' | 'agent_id'>): Buffer {
+  return Buffer.from(user_id + agent_id, 'hex');
 }
 
 /** The agent that is found through a row or read from it, or undefined for any other row. */
 export function agentIdOfRow({ family, key }: WriteOperation): string | undefined {
   switch (family) {
     case families.agents:
-      return key.toString('hex', userKeyBytes);
-    case families.agentsById:
     case families.agentMeta:
     case families.leases:
+      return key.toString('hex', userKeyBytes);
+    case families.agentsById:
       return key.toString('hex');
-    case families.counts:
-      return key[0] === countKinds.activeSessionsOfAgent ? key.toString('hex', 1) : undefined;
     case kernelFamilies.directory:
       return key.toString();
     default:
@@ -68,7 +90,7 @@ export function findAgent(reader: Reader, user: Buffer | null, agentId: string):
   const agent = idBytes(agentId);
   // With its owner the agent's own row is found at once; the index is for those who know only the id.
   const owner = user ?? reader.get(families.agentsById, agent);
-  return owner === undefined ? undefined : readAgent(reader, owner, agent);
+  return owner === undefined ? undefined : readAgent(reader, agentKey(owner, agent));
 }
 
 /** Every index entry that follows from an agent's record and meta. */
@@ -89,7 +111,7 @@ export function agentIndexEntries({ record, meta }: Pick<StoredAgent, 'record' |
 export function writeAgent(tx: Transaction, before: StoredAgent | undefined, after: StoredAgent): void {
   const user = idBytes(after.record.user_id);
   const agent = idBytes(after.record.agent_id);
-  tx.put(families.agents, agentKey(user, agent), encodeAgent(after.record));
+  tx.put(families.agents, keyOfAgent(after.record), encodeAgent(after.record));
   writeMeta(tx, after);
   if (before === undefined) {
     tx.put(families.agentsById, agent, user);
@@ -101,31 +123,39 @@ export function writeAgent(tx: Transaction, before: StoredAgent | undefined, aft
   for (const { family, key } of missingFrom(present, wanted)) tx.put(family, key, noValue);
 }
 
-export function writeMeta(tx: Transaction, { record, meta }: StoredAgent): void {
-  tx.put(families.agentMeta, idBytes(record.agent_id), encodeJson(meta));
+export function writeMeta(tx: Transaction, { record, meta, activeSessions }: Omit<StoredAgent, 'lease'>): void {
+  tx.put(families.agentMeta, keyOfAgent(record), encodeJson({ ...meta, activeSessions } satisfies MetaRow));
 }
 
 /** Removes everything that `writeAgent` and `writeLease` wrote. */
 export function removeAgent(tx: Transaction, agent: StoredAgent): void {
   const user = idBytes(agent.record.user_id);
-  const id = idBytes(agent.record.agent_id);
-  tx.delete(families.agents, agentKey(user, id));
-  tx.delete(families.agentMeta, id);
-  tx.delete(families.agentsById, id);
-  tx.delete(families.leases, id);
-  tx.delete(families.counts, sessionCountKey(id));
+  const key = keyOfAgent(agent.record);
+  for (const family of [families.agents, families.agentMeta, families.leases]) tx.delete(family, key);
+  tx.delete(families.agentsById, idBytes(agent.record.agent_id));
+  keepFence(tx, user, agent.lease);
   for (const { family, key } of agentIndexEntries(agent)) tx.delete(family, key);
   addToCount(tx, agentCountKey(user), -1);
 }
 
-export function readLease(reader: Reader, agent: Buffer): Lease | null {
-  const stored = reader.get(families.leases, agent);
-  return stored === undefined ? null : decodeJson<Lease>(stored, 'lease');
+export function writeLease(tx: Transaction, record: AgentRecord, lease: Lease): void {
+  tx.put(families.leases, keyOfAgent(record), encodeJson(lease));
 }
 
-export function writeLease(tx: Transaction, agentId: string, lease: Lease): void {
-  tx.put(families.leases, idBytes(agentId), encodeJson(lease));
+/** A fencing number only grows, also over the deletion of its agent: one whose id is used again goes on from there. */
+function keepFence(tx: Transaction, user: Buffer, lease: Lease | null): void {
+  const key = deletedFenceKey(user);
+  if (lease !== null && lease.fence > readCount(tx, key)) writeCount(tx, key, lease.fence);
 }
+
+/** The lease that an agent under an id of the caller's own begins with: nobody's, above every number that was given out. */
+export function firstLease(reader: Reader, user: Buffer): Lease | null {
+  const fence = readCount(reader, deletedFenceKey(user));
+  return fence === 0 ? null : { ...noLease, fence: fence + 1 };
+}
+
+/** A lease that nobody has held. */
+export const noLease: Lease = { holder: null, fence: 0, renewedAtMs: 0, expiresAtMs: 0, timerAtMs: null, lost: false };
 
 export function readSession(reader: Reader, session: Buffer): SessionRecord | undefined {
   const stored = reader.get(families.sessions, session);

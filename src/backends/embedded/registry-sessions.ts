@@ -3,14 +3,13 @@ import { StoaError } from '../../errors.js';
 import { once, type Idempotency } from '../../kernel/once.js';
 import type { Reader, Transaction } from '../../kernel/transaction.js';
 import type { Limits } from '../../limits.js';
-import { idBytes, sessionBytes } from '../../registry/ids.js';
-import { sessionCountKey } from '../../registry/keys.js';
+import { sessionBytes } from '../../registry/ids.js';
 import { type SessionRecord, type StoredAgent, sessionStatusBytes, stateOf } from '../../registry/model.js';
 import type { WriteGuard } from '../../registry/port.js';
 import { stateForSession } from '../../registry/transitions.js';
 import type { AgentVerbs } from './registry-agents.js';
 import type { LeaseVerbs } from './registry-leases.js';
-import { addToCount, readSession, writeSession } from './registry-rows.js';
+import { readSession, writeSession } from './registry-rows.js';
 
 export class SessionVerbs {
   readonly #limits: Limits;
@@ -42,10 +41,9 @@ export class SessionVerbs {
     if (session.status === sessionStatusBytes.closed) return session;
     const closed: SessionRecord = { ...session, status: sessionStatusBytes.closed, closed_at: tx.nowMs };
     writeSession(tx, session, closed);
-    const activeSessions = addToCount(tx, sessionCountKey(idBytes(session.agent_id)), -1);
     this.#announce(tx, agent, 'session.closed', sessionId);
-    const left = { ...agent, activeSessions };
-    if (activeSessions === 0 && stateOf(agent.record) === 'running') this.#agents.apply(tx, left, { status: 'idle' }, { session: sessionId });
+    const left = { ...agent, activeSessions: agent.activeSessions - 1 };
+    if (left.activeSessions === 0 && stateOf(agent.record) === 'running') this.#agents.apply(tx, left, { status: 'idle' }, { session: sessionId });
     else this.#agents.noteActivity(tx, left);
     return closed;
   }
@@ -65,8 +63,7 @@ export class SessionVerbs {
       closed_at: null,
     };
     writeSession(tx, undefined, session);
-    const activeSessions = addToCount(tx, sessionCountKey(idBytes(agentId)), 1);
-    const busy = { ...agent, activeSessions };
+    const busy = { ...agent, activeSessions: agent.activeSessions + 1 };
     this.#announce(tx, agent, 'session.opened', sessionId);
     if (status === null) {
       this.#agents.noteActivity(tx, busy);

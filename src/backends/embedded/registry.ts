@@ -17,8 +17,8 @@ import { AgentVerbs, activityTimer, agentNotFound } from './registry-agents.js';
 import { registryFamilies as families } from './registry-families.js';
 import { LeaseVerbs, type PresenceLostHook, leaseTimer } from './registry-leases.js';
 import { identityTaken, linkDirectoryId, linkIdentity, linkedAgent, unlinkIdentity } from './registry-links.js';
-import { matches, matchingAgents, mergedPage } from './registry-lists.js';
-import { agentIdOfRow, findAgent, readAgent, readCount, readSession } from './registry-rows.js';
+import { each, matches, matchingAgents, mergedPage } from './registry-lists.js';
+import { agentIdOfRow, findAgent, readAgents, readCount, readSession } from './registry-rows.js';
 import { SessionVerbs, sessionExists, sessionNotFound } from './registry-sessions.js';
 import { UserVerbs, keyOfUser } from './registry-users.js';
 
@@ -60,7 +60,7 @@ export class EmbeddedRegistry implements RegistryPort {
   readonly verbs: RegistryVerbs;
   readonly #kernel: Kernel;
   readonly #clock = new NanosecondClock();
-  /** By id. An agent is four rows, and most agents are asked for far more often than they change. */
+  /** By id. An agent is three rows, and most agents are asked for far more often than they change. */
   readonly #agents: RowCache<StoredAgent>;
 
   constructor(kernel: Kernel, options: EmbeddedRegistryOptions = {}) {
@@ -106,7 +106,7 @@ export class EmbeddedRegistry implements RegistryPort {
   async listAgents(scope: UserScope, filter: AgentFilter, page: KeyedPageRequest): Promise<KeyedPage<StoredAgent>> {
     const user = scope === null ? null : this.#userOf(scope);
     const stores = user === null ? this.#kernel.stores : [this.#kernel.storeOf(user)];
-    return mergedPage(stores, (store) => matchingAgents(store, filter, user, page.after, this.#kernel.limits.listSeeksMax), readAgentAt, page);
+    return mergedPage(stores, (store) => matchingAgents(store, filter, user, page.after, this.#kernel.limits.listSeeksMax), readAgents, page);
   }
 
   async countAgents(user: string): Promise<number> {
@@ -172,7 +172,7 @@ export class EmbeddedRegistry implements RegistryPort {
     const keys = function* (store: Store) {
       for (const { key } of store.range(family, bounds)) yield key.subarray(prefix.length);
     };
-    return mergedPage([place.store], (store) => matches(keys(store)), readSession, page);
+    return mergedPage([place.store], (store) => matches(keys(store)), each(readSession), page);
   }
 
   async closeSession(scope: UserScope, agentId: string | null, sessionId: string, guard: WriteGuard): Promise<SessionRecord> {
@@ -194,7 +194,7 @@ export class EmbeddedRegistry implements RegistryPort {
     const keys = function* (store: Store) {
       for (const { key } of store.range(families.users, page.after === null ? {} : { gt: page.after })) yield key;
     };
-    return mergedPage(this.#kernel.stores, (store) => matches(keys(store)), (store, key) => this.verbs.users.read(store, key), page);
+    return mergedPage(this.#kernel.stores, (store) => matches(keys(store)), each((store, key) => this.verbs.users.read(store, key)), page);
   }
 
   async sawUser(user: string): Promise<void> {
@@ -256,8 +256,4 @@ export class EmbeddedRegistry implements RegistryPort {
     if (place === undefined) throw agentNotFound(agentId);
     return place.store.transact((tx) => body(tx, place.user));
   }
-}
-
-function readAgentAt(store: Store, key: Buffer): StoredAgent | undefined {
-  return readAgent(store, key.subarray(0, 32), key.subarray(32));
 }

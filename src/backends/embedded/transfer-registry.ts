@@ -1,17 +1,17 @@
 /** Users, agents, their sessions and their links, as exports have them. */
 import { userKey } from '../../identity/user-key.js';
 import type { Kernel } from '../../kernel/kernel.js';
-import type { Reader } from '../../kernel/transaction.js';
+import type { Reader, Transaction } from '../../kernel/transaction.js';
 import { decodeSession, decodeUser } from '../../registry/codec.js';
 import { idBytes, sessionBytes } from '../../registry/ids.js';
-import { agentCountKey, linkByIdentityKey, linkKinds, sessionCountKey } from '../../registry/keys.js';
+import { agentCountKey, linkByIdentityKey, linkKinds } from '../../registry/keys.js';
 import { type SessionRecord, type SessionStatus, type StoredAgent, agentStateBytes, sessionStatusBytes, sessionStatusOf, stateOf } from '../../registry/model.js';
 import type { AgentLine, AgentSessionLine, LinkLine, UserLine } from '../../transfer/kinds.js';
 import type { RecordStore } from '../../transfer/port.js';
 import type { EmbeddedRegistry } from './registry.js';
 import { registryFamilies as families } from './registry-families.js';
 import { linkDirectoryId, linkIdentity } from './registry-links.js';
-import { addToCount, findAgent, readAgent, readCount, readSession, writeSession } from './registry-rows.js';
+import { findAgent, readAgent, readCount, readSession, writeMeta, writeSession } from './registry-rows.js';
 import { FamilyRecords, erased, orphan } from './transfer-records.js';
 
 export function registryRecords(kernel: Kernel, { verbs }: EmbeddedRegistry): [type: string, store: RecordStore][] {
@@ -36,7 +36,7 @@ export function registryRecords(kernel: Kernel, { verbs }: EmbeddedRegistry): [t
       erased(
         new FamilyRecords<AgentLine>(kernel, {
           family: families.agents,
-          read: (reader, { key }) => agentLine(readAgent(reader, key.subarray(0, 32), key.subarray(32))),
+          read: (reader, { key }) => agentLine(readAgent(reader, key)),
           userOf: ({ user }) => user,
           stored: (reader, { user, agent_id }) => agentLine(findAgent(reader, userKey(user), agent_id)),
           essence: ({ fence: _fence, last_heartbeat_at: _heartbeat, active_at: _active, ...rest }) => rest,
@@ -65,8 +65,8 @@ export function registryRecords(kernel: Kernel, { verbs }: EmbeddedRegistry): [t
           put: (tx, { session_id, agent_id, user, status, created_at, closed_at }) => {
             const before = readSession(tx, sessionBytes(session_id));
             writeSession(tx, before, { session_id, agent_id, user_id: userKey(user).toString('hex'), status: sessionStatusBytes[status], created_at, closed_at });
-            if (before?.status === sessionStatusBytes.active) addToCount(tx, sessionCountKey(idBytes(before.agent_id)), -1);
-            if (status === 'active') addToCount(tx, sessionCountKey(idBytes(agent_id)), 1);
+            if (before?.status === sessionStatusBytes.active) addActiveSessions(tx, agents.require(tx, null, before.agent_id), -1);
+            if (status === 'active') addActiveSessions(tx, agents.require(tx, null, agent_id), 1);
             tx.change({ domain: 'registry', kind: 'session.imported', id: session_id, user, version: null, facts: { agent: agent_id } });
           },
           directoryIds: ({ session_id }) => [session_id],
@@ -93,6 +93,10 @@ export function registryRecords(kernel: Kernel, { verbs }: EmbeddedRegistry): [t
       ),
     ],
   ];
+}
+
+function addActiveSessions(tx: Transaction, agent: StoredAgent, by: number): void {
+  writeMeta(tx, { ...agent, activeSessions: agent.activeSessions + by });
 }
 
 function userLine(reader: Reader, key: Buffer): UserLine | undefined {
