@@ -4,7 +4,8 @@ import type { Page, PageRequest } from '../paging.js';
 import { type DataDocument, type JsonValue, type KeySummary, type NamespaceSummary, defaultNamespace } from './model.js';
 import type { ExpectedVersion, WriteResult } from './port.js';
 import type { SetOptions } from './requests.js';
-import type { DataService, KeyResult, ListOptions } from './service.js';
+import type { ListOptions } from './pages.js';
+import type { DataService, KeyResult } from './service.js';
 import type { DocumentChange, WatchOptions } from './watch.js';
 
 /**

@@ -1,4 +1,5 @@
 /** What the data store needs of storage. A backend implements it in one file; the rules are not in it. */
+import { StoaError } from '../errors.js';
 import type { Idempotency } from '../kernel/once.js';
 import type { Change } from '../kernel/transaction.js';
 import type { DocumentRecord, JsonObject, KeySummary, NamespaceSummary, Scope } from './model.js';
@@ -67,6 +68,13 @@ export interface BatchResult {
   sets: (WriteResult | Error)[];
   /** True where the document was there. */
   deletes: (boolean | Error)[];
+}
+
+/** The one result that a batch of one write has, or its error thrown. */
+export function succeeded<T>(outcome: T | Error | undefined): T {
+  if (outcome === undefined) throw new StoaError('internal', 'The backend answered fewer results than it was asked for.');
+  if (outcome instanceof Error) throw outcome;
+  return outcome;
 }
 
 export interface KeyRange {

@@ -6,14 +6,14 @@ import type { Idempotency } from '../kernel/once.js';
 import type { Limits } from '../limits.js';
 import { type Page, type PageRequest, decodeCursor, encodeCursor, pageLimit } from '../paging.js';
 import { documentDeleted, documentSet, namespaceCleared } from './changes.js';
-import { KeyQueue } from './key-queue.js';
-import { isLive } from './merge-document.js';
 import type { DataDocument, DocumentRecord, JsonValue, KeySummary, NamespaceSummary, Scope } from './model.js';
 import { appended, incremented, mergePatched } from './modifications.js';
 import { checkKey, checkNamespace, checkPrefix } from './names.js';
-import type { Announce, BatchResult, DataStorePort, Decide, ExpectedVersion, KeyRange, MaybePromise, WriteBatch, WriteResult } from './port.js';
+import { type Announce, type BatchResult, type DataStorePort, type ExpectedVersion, type MaybePromise, type WriteBatch, type WriteResult, succeeded } from './port.js';
+import { type ListOptions, readDocuments, readPage } from './pages.js';
 import { toDocument } from './seed-document.js';
 import { DataNamespace } from './namespace.js';
+import { ReadModifyWrite, type UpdateOptions } from './read-modify-write.js';
 import { type RequestRules, type SetOptions, checkBatchBytes, checkBatchKeys, distinctKeys, documentWrite } from './requests.js';
 import { AccessTracker } from './tracking.js';
 import { DataTransfer } from './transfer.js';
@@ -37,10 +37,6 @@ export interface DataServiceOptions {
   tracker?: AccessTracker;
   /** Faults that no caller waits for: counted reads that could not be written yet. */
   onError?: (error: unknown, about: string) => void;
-}
-
-export interface ListOptions extends PageRequest {
-  prefix?: string | undefined;
 }
 
 export interface BatchRequest {
@@ -70,7 +66,7 @@ export class DataService {
   readonly #once: Once | null;
   readonly #nowMs: () => number;
   readonly #rules: RequestRules;
-  readonly #queue = new KeyQueue();
+  readonly #changes: ReadModifyWrite;
   readonly #feed: ChangeFeed | undefined;
   readonly #onError: (error: unknown, about: string) => void;
   #sweeping: NodeJS.Timeout | undefined;
@@ -82,6 +78,7 @@ export class DataService {
     this.#once = options.once ?? null;
     this.#nowMs = options.nowMs ?? Date.now;
     this.#rules = { limits: this.limits, nowMs: this.#nowMs };
+    this.#changes = new ReadModifyWrite(this.port, this.#rules);
     this.#feed = options.feed;
     this.#onError = options.onError ?? ((error, about) => process.emitWarning(`${about}: ${messageOf(error)}`));
     this.tracker = options.tracker ?? new AccessTracker({
@@ -183,13 +180,13 @@ export class DataService {
   /** Keys in code-point order. It counts as no read. */
   async listKeys(caller: Caller, namespace: string, options: ListOptions = {}): Promise<Page<KeySummary>> {
     const scope = this.#reads(caller, namespace);
-    return this.#page(scope, 'keys', options, (range) => this.port.listKeys(scope, range));
+    return readPage(scope, 'keys', options, this.limits, (range) => this.port.listKeys(scope, range));
   }
 
   /** Whole documents in code-point order of their keys. */
   async listDocuments(caller: Caller, namespace: string, options: ListOptions = {}): Promise<Page<DocumentRecord>> {
     const scope = this.#reads(caller, namespace);
-    const page = await this.#page(scope, 'documents', options, (range) => this.#documents(scope, range));
+    const page = await readPage(scope, 'documents', options, this.limits, (range) => readDocuments(this.port, this.limits, scope, range));
     return { ...page, items: page.items.map((record) => this.#read(caller, scope, record)) };
   }
 
@@ -239,18 +236,11 @@ export class DataService {
     namespace: string,
     key: string,
     change: (current: JsonValue | undefined) => Value | Promise<Value>,
-    options: Omit<SetOptions, 'ifVersion'> = {},
+    options: UpdateOptions = {},
   ): Promise<WriteResult & { value: Value }> {
     const scope = this.#writes(caller, namespace);
     checkKey(key, this.limits);
-    return this.#retried(scope, key, async () => {
-      const current = await this.port.get(scope, key);
-      const value = await change(current === undefined ? undefined : (JSON.parse(current.valueJson) as JsonValue));
-      const keepsExpiry = options.ttl === undefined && options.expiresAt === undefined;
-      const write = { ...documentWrite(this.#rules, caller.agent, key, value, { ...options, ifVersion: current?.version ?? 0 }), ...(keepsExpiry && { expiresAt: undefined }) };
-      const [result] = (await this.#write(scope, { sets: [write], deletes: [] }, null)).sets;
-      return { ...succeeded(result), value };
-    });
+    return this.#changes.update({ scope, key, agent: caller.agent }, change, options, (batch) => this.#write(scope, batch, null));
   }
 
   /** Adds to a number; a missing document counts as 0. Its expiry and metadata stay. */
@@ -317,45 +307,10 @@ export class DataService {
   ): Promise<WriteResult & { value: Value }> {
     const scope = this.#writes(caller, namespace);
     checkKey(key, this.limits);
-    let value: Value | undefined;
-    const decide: Decide = (stored) => {
-      const current = stored !== undefined && isLive(stored, this.#nowMs()) ? stored : undefined;
-      value = change(current === undefined ? undefined : (JSON.parse(current.valueJson) as JsonValue));
-      return { ...documentWrite(this.#rules, caller.agent, key, value, { ifVersion }), expiresAt: undefined };
-    };
-    const result = this.port.modify === undefined ? await this.#modifyByVersion(scope, key, decide) : await this.port.modify(scope, key, decide);
+    const result = await this.#changes.modify({ scope, key, agent: caller.agent }, ifVersion, change);
     this.tracker.written(scope, key);
     await this.#announce?.([documentSet(scope, key, result.version)]);
-    // The write succeeded, so decide has run and left its value.
-    return { ...result, value: value as Value };
-  }
-
-  #modifyByVersion(scope: Scope, key: string, decide: Decide): Promise<WriteResult> {
-    return this.#retried(scope, key, async () => {
-      const current = await this.port.get(scope, key);
-      const write = decide(current);
-      const seen = current?.version ?? 0;
-      // A version that the caller asked for and that is not the current one fails for good; otherwise the one just seen must hold.
-      const ifVersion = write.ifVersion === null || write.ifVersion === seen || (write.ifVersion === 'any' && seen > 0) ? seen : write.ifVersion;
-      const [result] = (await this.port.write(scope, { sets: [{ ...write, ifVersion }], deletes: [] }, null)).sets;
-      if (result instanceof StoaError && result.code === 'version_conflict' && ifVersion !== seen) throw new FinalConflict(result);
-      return succeeded(result);
-    });
-  }
-
-  /** Writers of this process wait for each other; against other processes the version decides, and the loser tries again. */
-  #retried<T>(scope: Scope, key: string, attempt: () => Promise<T>): Promise<T> {
-    return this.#queue.run(JSON.stringify([scope.user, scope.namespace, key]), async () => {
-      for (let attempts = 1; ; attempts += 1) {
-        try {
-          return await attempt();
-        } catch (error) {
-          if (error instanceof FinalConflict) throw error.conflict;
-          if (!(error instanceof StoaError) || error.code !== 'version_conflict' || attempts >= this.limits.updateAttemptsMax) throw error;
-          await new Promise((resolve) => setTimeout(resolve, Math.random() * Math.min(attempts, 20)));
-        }
-      }
-    });
+    return result;
   }
 
   async #write(scope: Scope, batch: WriteBatch, idempotency: Idempotency | null): Promise<BatchResult> {
@@ -368,42 +323,6 @@ export class DataService {
       if (changes.length > 0) await this.#announce(changes);
     }
     return result;
-  }
-
-  async #page<Item extends { key: string }>(
-    scope: Scope,
-    kind: string,
-    options: ListOptions,
-    read: (range: KeyRange) => MaybePromise<Item[] | BoundedPage<Item>>,
-  ): Promise<Page<Item>> {
-    const prefix = options.prefix ?? '';
-    checkPrefix(prefix, this.limits);
-    const limit = pageLimit(options.limit, this.limits);
-    const list = JSON.stringify(['data', kind, scope.user, scope.namespace, prefix]);
-    const after = decodeCursor(list, options.cursor)?.toString() ?? null;
-    const answer = await read({ prefix, after, limit });
-    const { items, ended } = Array.isArray(answer) ? { items: answer, ended: answer.length < limit } : answer;
-    const last = ended ? undefined : items.at(-1);
-    return { items, next_cursor: last === undefined ? null : encodeCursor(list, Buffer.from(last.key)) };
-  }
-
-  /** Documents are read in steps, so that a page of large ones ends before it is too large. */
-  async #documents(scope: Scope, range: KeyRange): Promise<BoundedPage<DocumentRecord>> {
-    const items: DocumentRecord[] = [];
-    let { after } = range;
-    let largest = 1;
-    let left = this.limits.dataPageBytesMax;
-    for (let step = Math.min(range.limit, documentsStepMin); ; step = Math.min(range.limit - items.length, Math.max(documentsStepMin, Math.floor(left / largest / 2)))) {
-      const found = await this.port.listDocuments(scope, { ...range, after, limit: step });
-      items.push(...found);
-      if (found.length < step) return { items, ended: true };
-      for (const { valueJson: text } of found) {
-        left -= text.length;
-        largest = Math.max(largest, text.length);
-      }
-      after = found.at(-1)?.key ?? after;
-      if (items.length >= range.limit || left <= 0) return { items, ended: false };
-    }
   }
 
   /** The record as this caller sees it, and the read counted. */
@@ -434,29 +353,8 @@ export class DataService {
 
 const sweepIntervalMs = 60_000;
 
-/** Documents of the largest size that a first step of a page may bring. */
-const documentsStepMin = 16;
-
-interface BoundedPage<Item> {
-  items: Item[];
-  ended: boolean;
-}
-
-/** The caller asked for a version that is not the current one: trying again would not help. */
-class FinalConflict extends Error {
-  constructor(readonly conflict: StoaError) {
-    super(conflict.message);
-  }
-}
-
 function reaches(caller: Caller, namespace: string): boolean {
   return caller.scopes.namespaces === null || caller.scopes.namespaces.includes(namespace);
-}
-
-function succeeded<T>(outcome: T | Error | undefined): T {
-  if (outcome === undefined) throw new StoaError('internal', 'The backend answered fewer results than it was asked for.');
-  if (outcome instanceof Error) throw outcome;
-  return outcome;
 }
 
 function keyResult(outcome: WriteResult | Error): KeyResult {

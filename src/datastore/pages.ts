@@ -1,0 +1,56 @@
+/** Pages of a namespace: from a cursor to the next, within a number of items and of bytes. */
+import type { Limits } from '../limits.js';
+import { type Page, type PageRequest, decodeCursor, encodeCursor, pageLimit } from '../paging.js';
+import type { DocumentRecord, Scope } from './model.js';
+import { checkPrefix } from './names.js';
+import type { DataStorePort, KeyRange, MaybePromise } from './port.js';
+
+export interface ListOptions extends PageRequest {
+  prefix?: string | undefined;
+}
+
+/** A page that ended before its limit for another reason than the end of the list. */
+export interface BoundedPage<Item> {
+  items: Item[];
+  ended: boolean;
+}
+
+/** Documents of the largest size that a first step of a page may bring. */
+const documentsStepMin = 16;
+
+export async function readPage<Item extends { key: string }>(
+  scope: Scope,
+  kind: string,
+  options: ListOptions,
+  limits: Limits,
+  read: (range: KeyRange) => MaybePromise<Item[] | BoundedPage<Item>>,
+): Promise<Page<Item>> {
+  const prefix = options.prefix ?? '';
+  checkPrefix(prefix, limits);
+  const limit = pageLimit(options.limit, limits);
+  const list = JSON.stringify(['data', kind, scope.user, scope.namespace, prefix]);
+  const after = decodeCursor(list, options.cursor)?.toString() ?? null;
+  const answer = await read({ prefix, after, limit });
+  const { items, ended } = Array.isArray(answer) ? { items: answer, ended: answer.length < limit } : answer;
+  const last = ended ? undefined : items.at(-1);
+  return { items, next_cursor: last === undefined ? null : encodeCursor(list, Buffer.from(last.key)) };
+}
+
+/** Documents are read in steps, so that a page of large ones ends before it is too large. */
+export async function readDocuments(port: DataStorePort, limits: Limits, scope: Scope, range: KeyRange): Promise<BoundedPage<DocumentRecord>> {
+  const items: DocumentRecord[] = [];
+  let { after } = range;
+  let largest = 1;
+  let left = limits.dataPageBytesMax;
+  for (let step = Math.min(range.limit, documentsStepMin); ; step = Math.min(range.limit - items.length, Math.max(documentsStepMin, Math.floor(left / largest / 2)))) {
+    const found = await port.listDocuments(scope, { ...range, after, limit: step });
+    items.push(...found);
+    if (found.length < step) return { items, ended: true };
+    for (const { valueJson: text } of found) {
+      left -= text.length;
+      largest = Math.max(largest, text.length);
+    }
+    after = found.at(-1)?.key ?? after;
+    if (items.length >= range.limit || left <= 0) return { items, ended: false };
+  }
+}
