@@ -2,9 +2,9 @@
 import { type BackendCall, backendName, timedPort } from './backends/timed.js';
 import { openDataBackend } from './backends/open-datastore.js';
 import { EmbeddedDataStore } from './backends/embedded/datastore.js';
-import { EmbeddedCommit } from './backends/embedded/commit.js';
 import { EmbeddedIdentity } from './backends/embedded/identity.js';
 import { embeddedFamilies } from './backends/embedded/families.js';
+import { openCommit } from './backends/open-commit.js';
 import { openMessagingBackend } from './backends/open-messaging.js';
 import { EmbeddedMessaging } from './backends/embedded/messaging.js';
 import { EmbeddedRegistry } from './backends/embedded/registry.js';
@@ -15,8 +15,9 @@ import { workspacesRecords } from './backends/embedded/transfer-workspaces.js';
 import { UserVerbs } from './backends/embedded/registry-users.js';
 import { EmbeddedWorkspaces, openEmbeddedWorkspaces } from './backends/embedded/workspaces.js';
 import type { PostgresWorkspaces } from './backends/postgres/workspaces.js';
-import { CommitService } from './commit/service.js';
+import type { CommitService } from './commit/service.js';
 import { ChangesService } from './changes/service.js';
+import type { Announce } from './datastore/port.js';
 import { DataService, type DataServiceOptions } from './datastore/service.js';
 import { messageOf } from './errors.js';
 import { ensureOperatorToken } from './identity/operator-token.js';
@@ -25,7 +26,6 @@ import { newOperatorToken } from './identity/tokens.js';
 import { userKey } from './identity/user-key.js';
 import type { EngineName, StoreConfig } from './kernel/engine.js';
 import { type BackupSchedule, BackupScheduler } from './kernel/backup-schedule.js';
-import { Joint } from './kernel/joint.js';
 import { type Kernel, openKernel } from './kernel/kernel.js';
 import { onceAround } from './kernel/once.js';
 import type { GroupFacts } from './kernel/store.js';
@@ -134,7 +134,9 @@ export async function openStoa(options: StoaOptions): Promise<Stoa> {
     const registryPort = new EmbeddedRegistry(kernel);
     const registry = new RegistryService({ port: registryPort, limits });
     const workspaces = await openWorkspaces(kernel, options.workspaces ?? 'embedded', registryPort, secrets, onCall, onError);
-    const data = await openData(kernel, options.datastore ?? 'embedded', onCall, onError);
+    const urls = { data: options.datastore ?? 'embedded', workspaces: options.workspaces ?? 'embedded', messaging: options.messaging ?? 'embedded' };
+    const announceData = announceFor(kernel);
+    const data = await openData(kernel, urls.data, announceData, onCall, onError);
     const messaging = new MessagingService({
       port: await openMessaging(kernel, options, onCall, onError),
       limits,
@@ -143,7 +145,7 @@ export async function openStoa(options: StoaOptions): Promise<Stoa> {
     });
     secrets.addHolder({ name: 'messaging', reseal: () => messaging.port.resealKept((sealed, owner) => secrets.sealer.reseal(sealed, owner)) });
     const changes = new ChangesService(kernel.feed, limits);
-    const commit = openCommit(kernel, data, workspaces, messaging, secrets);
+    const commit = await openCommit({ kernel, data, workspaces, messaging, sealer: secrets.sealer, urls, announceData, onCall, onError, sweepIntervalMs: options.sweepIntervalMs });
     const transfer = openTransfer(kernel, registryPort, data, workspaces, messaging, secrets);
     const backups = options.backups && new BackupScheduler(kernel, options.backups, { onBackup: () => undefined, onError });
     kernel.start();
@@ -175,6 +177,7 @@ export async function openStoa(options: StoaOptions): Promise<Stoa> {
       },
       close: async () => {
         await backups?.stop();
+        await commit.close();
         await messaging.close();
         await identity.close();
         await data.close();
@@ -232,16 +235,10 @@ async function announceEach(kernel: Kernel, users: UserVerbs, changes: readonly 
   );
 }
 
-/** The data store on its backend. What another database holds is announced in this directory's feed, right after each write. */
-async function openData(kernel: Kernel, url: string, onCall: OnCall, onError: (error: unknown, about: string) => void): Promise<DataService> {
-  const { limits, feed } = kernel;
-  const nowMs = (): number => kernel.nowMs();
-  const users = new UserVerbs(limits);
-  if (url === 'embedded') {
-    const port = new EmbeddedDataStore({ kernel, ensureUser: (tx, user) => void users.ensure(tx, user) });
-    return new DataService({ port, limits, nowMs, feed, onError });
-  }
-  const announce = async (changes: readonly Change[]): Promise<void> => {
+/** Puts changes of one user's documents into this directory's feed. */
+function announceFor(kernel: Kernel): Announce {
+  const users = new UserVerbs(kernel.limits);
+  return async (changes) => {
     const user = changes[0]?.user ?? null;
     if (user === null) return;
     await kernel.storeOf(userKey(user)).transact((tx) => {
@@ -249,24 +246,19 @@ async function openData(kernel: Kernel, url: string, onCall: OnCall, onError: (e
       for (const change of changes) tx.change(change);
     });
   };
-  const once: DataServiceOptions['once'] = (user, idempotency, work) => onceAround(kernel.storeOf(userKey(user)), idempotency, work);
-  return new DataService({ port: timedPort(await openDataBackend(url, { limits, nowMs }), 'data', backendName(url), onCall), limits, nowMs, feed, onError, announce, once });
 }
 
-/** The same services once more, over a kernel that joins what they write. Data in another database stays outside. */
-function openCommit(kernel: Kernel, data: DataService, workspaces: WorkspacesService, messaging: MessagingService, { sealer }: Secrets): CommitService {
-  const joint = new Joint(kernel);
+/** The data store on its backend. What another database holds is announced in this directory's feed, right after each write. */
+async function openData(kernel: Kernel, url: string, announce: Announce, onCall: OnCall, onError: (error: unknown, about: string) => void): Promise<DataService> {
   const { limits, feed } = kernel;
+  const nowMs = (): number => kernel.nowMs();
   const users = new UserVerbs(limits);
-  const joinsData = data.port instanceof EmbeddedDataStore;
-  const port = new EmbeddedDataStore({ kernel: joint.kernel, ensureUser: (tx, user) => void users.ensure(tx, user) });
-  const services = {
-    data: joinsData ? new DataService({ port, limits, nowMs: () => kernel.nowMs(), feed, tracker: data.tracker }) : null,
-    registry: new RegistryService({ port: new EmbeddedRegistry(joint.kernel), limits }),
-    workspaces: workspaces.port instanceof EmbeddedWorkspaces ? new WorkspacesService({ port: workspaces.port.over(joint.kernel), limits, sealer }) : null,
-    messaging: messaging.port instanceof EmbeddedMessaging ? { ...messaging.over(messaging.port.over(joint.kernel)), signatures: messaging.signatures } : null,
-  };
-  return new CommitService({ port: new EmbeddedCommit(joint, services), limits, position: () => feed.position });
+  if (url === 'embedded') {
+    const port = new EmbeddedDataStore({ kernel, ensureUser: (tx, user) => void users.ensure(tx, user) });
+    return new DataService({ port, limits, nowMs, feed, onError });
+  }
+  const once: DataServiceOptions['once'] = (user, idempotency, work) => onceAround(kernel.storeOf(userKey(user)), idempotency, work);
+  return new DataService({ port: timedPort(await openDataBackend(url, { limits, nowMs }), 'data', backendName(url), onCall), limits, nowMs, feed, onError, announce, once });
 }
 
 /** Every kind of record that lies in this directory, and documents wherever they are. */

@@ -40,7 +40,7 @@ export const limitDefinitions = {
   commitStepsMax: { default: 1_000, about: 'Checks and operations of one commit.' },
   commitDeliveryWaitSeconds: { default: 3, about: 'How long the answer to a commit on PostgreSQL waits for its messages before it calls them queued.' },
   commitDeliverySecondsMax: { default: 24 * 3600, about: 'How long a message of a commit on PostgreSQL is tried before it counts as undeliverable.' },
-  commitDeliveredKeptSeconds: { default: 3600, about: 'How long the outbox in PostgreSQL remembers a message that was delivered.' },
+  commitDeliveredKeptSeconds: { default: 24 * 3600, about: 'How long the outbox in PostgreSQL remembers a message that was delivered.' },
   commitUndeliverableKeptSeconds: { default: 7 * 24 * 3600, about: 'How long the outbox in PostgreSQL shows a message that could not be delivered.' },
 
   // Identity

@@ -28,6 +28,11 @@ export async function postToRoom(part: MessagingPart, caller: Caller, { room: id
   return { id: message.id, ts: message.tsMs, room: room.id };
 }
 
+/** Whether an operation says something. */
+export function isMessage(operation: Operation): operation is Post | Send {
+  return operation.op === 'room.post' || operation.op === 'dm.send';
+}
+
 export async function sendDirect(part: MessagingPart, caller: Caller, { to, body, signed }: Send): Promise<{ id: string; ts: number }> {
   const author = await authorOf(part, caller, body, signed);
   const message = await part.direct.send(author.caller, to, { body }, author.signature);

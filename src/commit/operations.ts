@@ -7,14 +7,11 @@ import type { WorkspacesService } from '../workspaces/service.js';
 import { type MessagingPart, postToRoom, sendDirect } from './messages.js';
 import type { Operation } from './schemas.js';
 
-/** The services of every domain that can take part. */
+/** The services over one transaction; null for a domain that is kept elsewhere. */
 export interface CommitServices {
-  /** Null where the data is kept in a database that can't join. */
   data: DataService | null;
-  registry: RegistryService;
-  /** Null where workspaces are kept in a database that can't join. */
+  registry: RegistryService | null;
   workspaces: WorkspacesService | null;
-  /** Null where messages are kept in a database that can't join. */
   messaging: MessagingPart | null;
 }
 
@@ -22,56 +19,56 @@ export function runOperation(services: CommitServices, caller: Caller, operation
   switch (operation.op) {
     case 'data.set': {
       const { namespace, key, value, if_version: ifVersion, metadata, ttl, expiresAt } = operation;
-      return dataOf(services).set(caller, namespace, key, value, { metadata, ttl, expiresAt, ifVersion });
+      return present(services.data).set(caller, namespace, key, value, { metadata, ttl, expiresAt, ifVersion });
     }
     case 'data.delete':
-      return deleted(dataOf(services).delete(caller, operation.namespace, operation.key, { ifVersion: operation.if_version }));
+      return deleted(present(services.data).delete(caller, operation.namespace, operation.key, { ifVersion: operation.if_version }));
     case 'data.increment':
-      return dataOf(services).increment(caller, operation.namespace, operation.key, operation.by, { ifVersion: operation.if_version });
+      return present(services.data).increment(caller, operation.namespace, operation.key, operation.by, { ifVersion: operation.if_version });
     case 'data.append':
-      return dataOf(services).append(caller, operation.namespace, operation.key, operation.items, { ifVersion: operation.if_version });
+      return present(services.data).append(caller, operation.namespace, operation.key, operation.items, { ifVersion: operation.if_version });
     case 'agent.create': {
       const { op: _, ...input } = operation;
-      return services.registry.createAgent(caller, input);
+      return present(services.registry).createAgent(caller, input);
     }
     case 'agent.update': {
       const { op: _, agent_id, if_version: ifVersion, fence, ...input } = operation;
-      return services.registry.updateAgent(fenced(caller, fence), agent_id, input, { ifVersion });
+      return present(services.registry).updateAgent(fenced(caller, fence), agent_id, input, { ifVersion });
     }
     case 'agent.heartbeat': {
       const { op: _, agent_id, fence, ...input } = operation;
-      return services.registry.heartbeat(fenced(caller, fence), agent_id, input);
+      return present(services.registry).heartbeat(fenced(caller, fence), agent_id, input);
     }
     case 'session.update': {
       const { op: _, session_id, if_version: ifVersion, ...input } = operation;
-      return workspacesOf(services).updateSession(caller, session_id, input, { ifVersion });
+      return present(services.workspaces).updateSession(caller, session_id, input, { ifVersion });
     }
     case 'task.create': {
       const { op: _, session_id, ...input } = operation;
-      return workspacesOf(services).createTask(caller, session_id, input);
+      return present(services.workspaces).createTask(caller, session_id, input);
     }
     case 'task.claim': {
       const { op: _, project_id, ...input } = operation;
-      return workspacesOf(services).claimTask(caller, project_id, input);
+      return present(services.workspaces).claimTask(caller, project_id, input);
     }
     case 'task.heartbeat':
-      return workspacesOf(services).heartbeatTask(caller, operation.task_id, { fence: operation.fence });
+      return present(services.workspaces).heartbeatTask(caller, operation.task_id, { fence: operation.fence });
     case 'task.complete': {
       const { op: _, task_id, ...input } = operation;
-      return workspacesOf(services).completeTask(caller, task_id, input);
+      return present(services.workspaces).completeTask(caller, task_id, input);
     }
     case 'task.fail': {
       const { op: _, task_id, ...input } = operation;
-      return workspacesOf(services).failTask(caller, task_id, input);
+      return present(services.workspaces).failTask(caller, task_id, input);
     }
     case 'task.cancel': {
       const { op: _, task_id, ...input } = operation;
-      return workspacesOf(services).cancelTask(caller, task_id, input);
+      return present(services.workspaces).cancelTask(caller, task_id, input);
     }
     case 'room.post':
-      return postToRoom(messagingOf(services), caller, operation);
+      return postToRoom(present(services.messaging), caller, operation);
     case 'dm.send':
-      return sendDirect(messagingOf(services), caller, operation);
+      return sendDirect(present(services.messaging), caller, operation);
   }
 }
 
@@ -84,23 +81,8 @@ function fenced(caller: Caller, fence: number | undefined): Caller {
   return fence === undefined ? caller : { ...caller, fence };
 }
 
-function dataOf({ data }: CommitServices): DataService {
-  if (data !== null) return data;
-  throw new StoaError('unsupported', 'The data store is kept in a database that cannot take part in a commit.', {
-    fix: 'Keep the data store embedded, or write to it apart from the commit.',
-  });
-}
-
-function workspacesOf({ workspaces }: CommitServices): WorkspacesService {
-  if (workspaces !== null) return workspaces;
-  throw new StoaError('unsupported', 'Workspaces are kept in a database that cannot take part in a commit.', {
-    fix: 'Keep workspaces embedded, or change them apart from the commit.',
-  });
-}
-
-function messagingOf({ messaging }: CommitServices): MessagingPart {
-  if (messaging !== null) return messaging;
-  throw new StoaError('unsupported', 'Messages are kept in databases that cannot take part in a commit.', {
-    fix: 'Keep messaging embedded, or post apart from the commit.',
-  });
+/** Where a commit runs was chosen by what it touches, so the services of that are there. */
+function present<Service>(service: Service | null): Service {
+  if (service === null) throw new StoaError('internal', 'A commit runs where one of its domains is not kept.');
+  return service;
 }

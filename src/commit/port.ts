@@ -29,7 +29,15 @@ export class OperationFailed extends Error {
 export interface CommitPort {
   /**
    * Does all operations or none and answers each. Throws CheckFailed or OperationFailed, or what
-   * stopped the storage itself. `keep` notes the answer for a repeat under the same key.
+   * stopped the storage itself. With an idempotency key the answer is kept for a repeat.
    */
   commit(caller: Caller, checks: readonly Check[], operations: readonly Operation[], idempotency: Idempotency | null): Promise<unknown[]>;
+}
+
+/** Messages that commits have promised and messaging does not have. */
+export interface OutboxFacts {
+  waiting: number;
+  oldestWaitingSeconds: number;
+  /** Given up: their room or recipient is gone, or their time was over. */
+  undeliverable: number;
 }

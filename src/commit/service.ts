@@ -4,7 +4,7 @@ import type { Caller } from '../identity/caller.js';
 import type { Idempotency } from '../kernel/once.js';
 import type { Limits } from '../limits.js';
 import { validate } from '../validate.js';
-import { CheckFailed, type CommitPort, OperationFailed } from './port.js';
+import { CheckFailed, type CommitPort, OperationFailed, type OutboxFacts } from './port.js';
 import { type CommitAnswer, type CommitInput, commitSchema } from './schemas.js';
 
 /** Refusals that say "not in this state": others would be refused in any state. */
@@ -23,6 +23,9 @@ export interface CommitServiceOptions {
   limits: Limits;
   /** The newest position of the change feed. */
   position: () => string;
+  /** What each outbox holds; there are none where every domain is embedded. */
+  outboxes?: () => Promise<OutboxFacts[]>;
+  close?: () => Promise<void>;
 }
 
 export class CommitService {
@@ -59,6 +62,21 @@ export class CommitService {
     } catch (error) {
       return answerOf(error);
     }
+  }
+
+  /** Messages that commits have promised and messaging does not have, over all databases. */
+  async outbox(): Promise<OutboxFacts> {
+    const all = (await this.#options.outboxes?.()) ?? [];
+    return {
+      waiting: all.reduce((sum, { waiting }) => sum + waiting, 0),
+      oldestWaitingSeconds: all.reduce((oldest, { oldestWaitingSeconds }) => Math.max(oldest, oldestWaitingSeconds), 0),
+      undeliverable: all.reduce((sum, { undeliverable }) => sum + undeliverable, 0),
+    };
+  }
+
+  /** Ends the deliveries that are under way; what still waits is left to the next server. */
+  async close(): Promise<void> {
+    await this.#options.close?.();
   }
 }
 

@@ -16,6 +16,7 @@ import { LastSeen } from './last-seen.js';
 import { silentLogger } from './log.js';
 import { Metrics } from './metrics.js';
 import { openApiOf } from './openapi.js';
+import { measureOutbox } from './outbox-metrics.js';
 import { type PipelineServices, addRoute, refuseWhileStopping } from './pipeline.js';
 import { problemOf, stoaErrorOf } from './problem.js';
 import { RateLimit } from './rate-limit.js';
@@ -78,6 +79,7 @@ export function createApp(stoa: Stoa, options: AppOptions = {}): FastifyInstance
   const logger = options.logger ?? silentLogger();
   const streams = new EventStreams(limits, (caller) => stoa.identity.isLive(caller));
   const metrics = new Metrics(stoa, streams);
+  measureOutbox(metrics.registry, stoa);
   let stopping = false;
   const isStopping = () => stopping;
   const writer = new AnswerWriter(metrics, logger, isStopping);

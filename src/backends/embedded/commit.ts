@@ -1,4 +1,5 @@
 /** Commits on the kernel: the operations' transactions joined into one. */
+import { versionFailure } from '../../commit/checks.js';
 import { CheckFailed, type CommitPort, OperationFailed } from '../../commit/port.js';
 import { type CommitServices, runOperation } from '../../commit/operations.js';
 import type { Check, Operation } from '../../commit/schemas.js';
@@ -99,11 +100,6 @@ function failureOf(tx: Transaction, caller: Caller, check: Check): StoaError | u
 
 function agentOf(tx: Transaction, caller: Caller, agentId: string): ReturnType<typeof findAgent> {
   return findAgent(tx, caller.everyUser ? null : userKey(caller.user), parseAgentId(agentId));
-}
-
-function versionFailure(what: string, current: number, expected: number): StoaError {
-  const now = current === 0 ? 'is not there' : `has version ${current}`;
-  return new StoaError('version_conflict', `${what} ${now}; ${expected === 0 ? 'it must not be there' : `version ${expected} was expected`}.`);
 }
 
 /** Zero for a task that is not there, or not the caller's. */

@@ -41,6 +41,12 @@ export async function openPostgres(url: URL, options: PostgresOptions = {}): Pro
   return sql as unknown as PostgresSql;
 }
 
+/** User, server and database of a URL, without password and schema: what two URLs have in common that can share a transaction. */
+export function databaseOf(url: string): string {
+  const { username, hostname, port, pathname } = new URL(url);
+  return `${username}@${hostname}:${port === '' ? '5432' : port}${pathname}`;
+}
+
 /** Statements with more parameters differ from call to call too much to be worth preparing. */
 const preparedParametersMax = 1_000;
 
@@ -83,6 +89,8 @@ const unavailableCodes = /^(ECONN|EPIPE|ENOTFOUND|EAI_|ETIMEDOUT|EHOSTUNREACH|CO
 function postgresError(error: unknown): unknown {
   if (error instanceof StoaError || error instanceof TryAgain) return error;
   const code = codeOf(error);
+  // All that the driver throws has a code; the rest is what a transaction's body threw.
+  if (code === '') return error;
   if (unavailableCodes.test(code)) {
     return new StoaError('backend_unavailable', `PostgreSQL does not answer: ${messageOf(error) || code}.`, { fix: 'Check that the server runs and can be reached.', cause: error });
   }

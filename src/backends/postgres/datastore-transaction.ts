@@ -12,33 +12,35 @@ import { type DocumentRow, columnsRead, columnsWritten, documentParameters, reco
 /** A batch, or one document and what to make of it. */
 export type TransactionWork = WriteBatch | { key: string; decide: Decide };
 
+export function writeInTransaction(sql: PostgresSql, scope: Scope, work: TransactionWork, nowMs: () => number, limits: Limits): Promise<BatchResult> {
+  return transaction(sql, (tx) => writeDocuments(tx, scope, work, nowMs, limits));
+}
+
 /**
  * Locks the rows that exist, merges with the domain's own rules, and writes. A row that did not
- * exist cannot be locked: when somebody else made it meanwhile, everything begins again.
+ * exist cannot be locked: when somebody else made it meanwhile, the transaction begins again.
  */
-export function writeInTransaction(sql: PostgresSql, scope: Scope, work: TransactionWork, nowMs: () => number, limits: Limits): Promise<BatchResult> {
-  return transaction(sql, async (tx) => {
-    const at = nowMs();
-    const isBatch = 'sets' in work;
-    const keys = isBatch ? [...work.sets, ...work.deletes].map(({ key }) => key) : [work.key];
-    if (hasQuota(limits)) await query(tx, 'SELECT pg_advisory_xact_lock(hashtextextended($1, 0))', [scope.user]);
-    const locked = await lockedDocuments(tx, scope, keys);
-    const current = (key: string): DocumentRecord | undefined => {
-      const record = locked.get(key)?.record;
-      return record !== undefined && isLive(record, at) ? record : undefined;
-    };
-    const writes = isBatch ? work.sets : [work.decide(current(work.key))];
-    const merged = writes.map((write) => ({ write, record: mergeDocument(scope, current(write.key), write, at, limits) }));
-    const removals = isBatch ? work.deletes : [];
-    for (const { key, ifVersion } of removals) checkVersion(key, current(key)?.version ?? 0, ifVersion);
-    if (hasQuota(limits)) await checkUserQuota(tx, scope, locked, merged.map(({ record }) => record), removals.map(({ key }) => key), limits);
-    // What has expired makes room for what is new under the same key.
-    const gone = [...removals.map(({ key }) => key), ...writes.map(({ key }) => key).filter((key) => current(key) === undefined)];
-    await deleteRows(tx, gone.flatMap((key) => locked.get(key)?.place ?? []));
-    await putRecords(tx, merged.map(({ record }) => record));
-    await noteAgents(tx, scope, writes.flatMap(({ agent }) => (agent === null ? [] : [agent])));
-    return { sets: merged.map(({ record }) => resultOf(record)), deletes: removals.map(({ key }) => current(key) !== undefined) };
-  });
+export async function writeDocuments(tx: TransactionSql, scope: Scope, work: TransactionWork, nowMs: () => number, limits: Limits): Promise<BatchResult> {
+  const at = nowMs();
+  const isBatch = 'sets' in work;
+  const keys = isBatch ? [...work.sets, ...work.deletes].map(({ key }) => key) : [work.key];
+  if (hasQuota(limits)) await query(tx, 'SELECT pg_advisory_xact_lock(hashtextextended($1, 0))', [scope.user]);
+  const locked = await lockedDocuments(tx, scope, keys);
+  const current = (key: string): DocumentRecord | undefined => {
+    const record = locked.get(key)?.record;
+    return record !== undefined && isLive(record, at) ? record : undefined;
+  };
+  const writes = isBatch ? work.sets : [work.decide(current(work.key))];
+  const merged = writes.map((write) => ({ write, record: mergeDocument(scope, current(write.key), write, at, limits) }));
+  const removals = isBatch ? work.deletes : [];
+  for (const { key, ifVersion } of removals) checkVersion(key, current(key)?.version ?? 0, ifVersion);
+  if (hasQuota(limits)) await checkUserQuota(tx, scope, locked, merged.map(({ record }) => record), removals.map(({ key }) => key), limits);
+  // What has expired makes room for what is new under the same key.
+  const gone = [...removals.map(({ key }) => key), ...writes.map(({ key }) => key).filter((key) => current(key) === undefined)];
+  await deleteRows(tx, gone.flatMap((key) => locked.get(key)?.place ?? []));
+  await putRecords(tx, merged.map(({ record }) => record));
+  await noteAgents(tx, scope, writes.flatMap(({ agent }) => (agent === null ? [] : [agent])));
+  return { sets: merged.map(({ record }) => resultOf(record)), deletes: removals.map(({ key }) => current(key) !== undefined) };
 }
 
 /** A document under lock, and where its row is. */

@@ -1,4 +1,5 @@
 /** The data store in PostgreSQL. Calls that come together share statements. */
+import type { TransactionSql } from 'postgres';
 import { compareCodePoints, afterPrefix } from '../../datastore/code-point-order.js';
 import { documentId } from '../../datastore/document-id.js';
 import { KeyQueue } from '../../datastore/key-queue.js';
@@ -7,11 +8,12 @@ import type { AccessRead, BatchResult, ClearStep, DataCapabilities, DataStorePor
 import { hasQuota } from '../../datastore/quota.js';
 import { normaliseTime, timeOfMs } from '../../datastore/times.js';
 import { StoaError } from '../../errors.js';
+import { faceOf } from '../../kernel/joint.js';
 import type { Limits } from '../../limits.js';
 import { Grouping } from '../grouping.js';
 import { type Parameter, type PostgresSql, isConcurrency, openPostgres, query } from './connection.js';
 import { type DocumentRow, columnsRead, columnsWritten, dataMigrations, documentParameters, recordOf, replaceAll, valuesList } from './datastore-sql.js';
-import { writeInTransaction } from './datastore-transaction.js';
+import { type TransactionWork, writeDocuments, writeInTransaction } from './datastore-transaction.js';
 import { migrate } from './migrate.js';
 
 export interface PostgresDataStoreOptions {
@@ -96,11 +98,13 @@ export class PostgresDataStore implements DataStorePort {
 
   /** Writers of this process line up, so that they do not hold every connection waiting for one row. */
   modify(scope: Scope, key: string, decide: Decide): Promise<WriteResult> {
-    return this.#queue.run(nameOf(scope, key), async () => {
-      const [result] = (await writeInTransaction(this.#sql, scope, { key, decide }, this.#nowMs, this.#limits)).sets;
-      if (result === undefined || result instanceof Error) throw result ?? new StoaError('internal', 'A change of a document had no result.');
-      return result;
-    });
+    return this.#queue.run(nameOf(scope, key), async () => modified(await writeInTransaction(this.#sql, scope, { key, decide }, this.#nowMs, this.#limits)));
+  }
+
+  /** The same documents, written inside a transaction that is open already. */
+  within(tx: TransactionSql): DataStorePort {
+    const write = (scope: Scope, work: TransactionWork): Promise<BatchResult> => writeDocuments(tx, scope, work, this.#nowMs, this.#limits);
+    return faceOf<DataStorePort>(this, { write, modify: async (scope: Scope, key: string, decide: Decide) => modified(await write(scope, { key, decide })) });
   }
 
   async listKeys(scope: Scope, range: KeyRange): Promise<KeySummary[]> {
@@ -321,6 +325,11 @@ const onConflict = `ON CONFLICT ("userId", namespace, key) DO UPDATE SET
   "lastAccessedAt" = excluded."lastAccessedAt",
   version = CASE WHEN ${expired} THEN 1 ELSE d.version + 1 END,
   "expiresAt" = excluded."expiresAt"`;
+
+function modified({ sets: [result] }: BatchResult): WriteResult {
+  if (result === undefined || result instanceof Error) throw result ?? new StoaError('internal', 'A change of a document had no result.');
+  return result;
+}
 
 /** Names have no control characters, so a line break cannot stand inside one. */
 function nameOf(scope: Scope, key: string): string {

@@ -23,7 +23,7 @@ const joined = `workspaces.tasks t JOIN workspaces.sessions s ON s.id = t.sessio
   JOIN workspaces.workspaces w ON w.id = p.workspace_id LEFT JOIN workspaces.leases l ON l.task_id = t.id`;
 
 /** Leases end by the database's clock; there is no outage of a single server to add. */
-const endOf: rules.LeaseEnd = (lease) => lease.expiresAtMs;
+export const endOf: rules.LeaseEnd = (lease) => lease.expiresAtMs;
 
 export async function findTask(sql: Queryable, owner: Owner, id: string, lock = false): Promise<TaskPath> {
   const [row] = await query<Row>(sql, `SELECT ${columns} FROM ${joined} WHERE t.id = $1 AND ${visible}${lock ? ' FOR UPDATE OF t' : ''}`, [id]);

@@ -1,4 +1,5 @@
 /** Workspaces in PostgreSQL: each verb of the port is one transaction; any number of servers share the tables. */
+import type { TransactionSql } from 'postgres';
 import { messageOf } from '../../errors.js';
 import type { Idempotency } from '../../kernel/once.js';
 import type { Change } from '../../kernel/transaction.js';
@@ -31,6 +32,15 @@ export interface PostgresWorkspacesOptions {
   connectionsMax?: number;
 }
 
+/** How the verbs come to a transaction. */
+type Transact = <T>(body: (work: Work) => Promise<T>) => Promise<T>;
+
+/** The verbs inside somebody else's transaction, and what is to be done when it has been committed. */
+export interface JoinedWorkspaces {
+  port: WorkspacesPort;
+  settle(): Promise<void>;
+}
+
 const defaultSweepMs = 1_000;
 const clockCheckMs = 60_000;
 const outboxRowsMax = 500;
@@ -61,8 +71,10 @@ export class PostgresWorkspaces implements WorkspacesPort {
   #announcing: Promise<void> = Promise.resolve();
   #announcingNext: Promise<void> | undefined;
   #closing = false;
+  readonly #transact: Transact;
 
-  constructor(sql: PostgresSql, options: PostgresWorkspacesOptions) {
+  constructor(sql: PostgresSql, options: PostgresWorkspacesOptions, transact?: Transact) {
+    this.#transact = transact ?? ((body) => this.#transactAlone(body));
     this.#sql = sql;
     this.#options = options;
     this.#waiters = new ReadyWaiters(options.limits.claimsWaitingMax);
@@ -255,7 +267,7 @@ export class PostgresWorkspaces implements WorkspacesPort {
     const stepMax = this.#options.limits.sweepStepMax;
     while (!this.#closing && (await this.#transact((work) => tasks.returnLapsed(work, stepMax))) === stepMax);
     while (!this.#closing && (await this.#transact((work) => sessions.endDueSessions(work, stepMax))) === stepMax);
-    await query(this.#sql, 'DELETE FROM workspaces.idempotency WHERE expires_at <= $1', [new Date(this.#nowMs()).toISOString()]);
+    await query(this.#sql, 'DELETE FROM workspaces.idempotency WHERE expires_at <= $1', [new Date(this.nowMs()).toISOString()]);
     await this.#settle();
   }
 
@@ -277,15 +289,32 @@ export class PostgresWorkspaces implements WorkspacesPort {
     await this.#sql.end({ timeout: 5 });
   }
 
-  async #transact<T>(body: (work: Work) => Promise<T>): Promise<T> {
+  /** The same verbs inside a transaction that is open already. */
+  within(tx: TransactionSql): JoinedWorkspaces {
+    const left = { announces: false, work: false };
+    const port = new PostgresWorkspaces(this.#sql, this.#options, async (body) => {
+      const work = new Work(tx, this.nowMs(), this.#options.limits);
+      const result = await body(work);
+      left.announces = (await work.finish()) || left.announces;
+      left.work ||= work.leftWork;
+      return result;
+    });
+    return { port, settle: () => this.#afterCommit(left.announces, left.work) };
+  }
+
+  async #transactAlone<T>(body: (work: Work) => Promise<T>): Promise<T> {
     const { result, announces, leftWork } = await transaction(this.#sql, async (tx) => {
-      const work = new Work(tx, this.#nowMs(), this.#options.limits);
+      const work = new Work(tx, this.nowMs(), this.#options.limits);
       const answer = await body(work);
       return { result: answer, announces: await work.finish(), leftWork: work.leftWork };
     });
+    await this.#afterCommit(announces, leftWork);
+    return result;
+  }
+
+  async #afterCommit(announces: boolean, leftWork: boolean): Promise<void> {
     if (announces) await this.#announce();
     if (leftWork) this.#inBackground(() => this.#settle());
-    return result;
   }
 
   /** Marked work until none is left, and whatever another server could not announce any more. */
@@ -326,7 +355,8 @@ export class PostgresWorkspaces implements WorkspacesPort {
     this.#waiters.wake(projectId, Number(count));
   }
 
-  #nowMs(): number {
+  /** The time by which leases end. */
+  nowMs(): number {
     return this.#options.clock?.() ?? Date.now() + this.#clockOffsetMs;
   }
 

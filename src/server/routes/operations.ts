@@ -27,6 +27,10 @@ const statusSchema = z
     feed_bytes: count,
     expiry_backlog_ms: z.number(),
     streams: count,
+    outbox: z
+      .object({ waiting: count, oldest_waiting_seconds: z.number(), undeliverable: count })
+      .nullable()
+      .describe('Messages of commits that messaging does not have yet, or never will; null when their database does not answer'),
     size_bytes: count,
     families: z.record(z.string(), z.object({ entries: count, size_bytes: count, estimated: z.boolean() })),
   })
@@ -57,7 +61,7 @@ export const operationRoutes = [
     tags: ['operations'],
     principals: operatorOnly,
     answers: { 200: statusSchema },
-    handler: ({ stoa, request }) => {
+    handler: async ({ stoa, request }) => {
       const { kernel } = stoa;
       const { startedAtMs, streams } = request.server.stoaServer;
       const families = [...familyStats(kernel.stores)].map(([name, { entries, sizeBytes, estimated }]) => [name, { entries, size_bytes: sizeBytes, estimated }] as const);
@@ -74,6 +78,7 @@ export const operationRoutes = [
         feed_bytes: kernel.stores.reduce((sum, store) => sum + store.feedExtent().sizeBytes, 0),
         expiry_backlog_ms: kernel.expiryBacklogMs(),
         streams: streams.count,
+        outbox: await outboxOf(stoa),
         size_bytes: kernel.stores.reduce((sum, store) => sum + store.engine.stats().sizeBytes, 0),
         families: Object.fromEntries(families),
       };
@@ -127,5 +132,15 @@ async function summariesOrNone(directory: string, isNamed: boolean): Promise<Bac
   } catch (error) {
     if (!isNamed && error instanceof StoaError && error.code === 'not_found') return [];
     throw error;
+  }
+}
+
+async function outboxOf({ commit, onError }: Stoa): Promise<{ waiting: number; oldest_waiting_seconds: number; undeliverable: number } | null> {
+  try {
+    const { waiting, oldestWaitingSeconds, undeliverable } = await commit.outbox();
+    return { waiting, oldest_waiting_seconds: oldestWaitingSeconds, undeliverable };
+  } catch (error) {
+    onError(error, 'counting the outbox for the status');
+    return null;
   }
 }

@@ -1,0 +1,8 @@
+/** What is said of a check that does not hold, on every backend alike. */
+import { StoaError } from '../errors.js';
+
+/** Zero stands for nothing there. */
+export function versionFailure(what: string, current: number, expected: number): StoaError {
+  const now = current === 0 ? 'is not there' : `has version ${current}`;
+  return new StoaError('version_conflict', `${what} ${now}; ${expected === 0 ? 'it must not be there' : `version ${expected} was expected`}.`);
+}

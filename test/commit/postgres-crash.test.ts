@@ -1,0 +1,110 @@
+import { afterAll, beforeAll, expect, it } from 'vitest';
+import { operatorCaller } from '../../src/identity/caller.js';
+import { type Stoa, openStoa } from '../../src/index.js';
+import { globalRoomId } from '../../src/messaging/uuid.js';
+import { type RunningServer, useProgram } from '../cli/program.js';
+import type { TestServer } from '../servers/child.js';
+import { start as startRedis } from '../servers/redis.js';
+import { noteServer, sharedPostgres } from '../servers/shared.js';
+
+const program = useProgram();
+const rounds = 3;
+const writersPerServer = 6;
+const enough = 60;
+const tasksMax = 2_000;
+const ada = operatorCaller('ada');
+const roomy = '1000000000';
+
+let redis: TestServer;
+
+beforeAll(async () => {
+  redis = await startRedis();
+  await noteServer(redis.describe);
+});
+afterAll(() => redis.stop());
+
+interface Story {
+  projectId: string;
+  next: () => number;
+  acknowledged: Set<number>;
+}
+
+/** Claims, writes and tells without end until the server is gone; notes what was acknowledged. */
+async function write({ url, token }: RunningServer, { projectId, next, acknowledged }: Story): Promise<void> {
+  for (;;) {
+    const number = next();
+    const operations = [
+      { op: 'task.claim', project_id: projectId, agent_id: `worker ${number}`, lease_seconds: 3_600 },
+      { op: 'data.set', namespace: 'results', key: String(number), value: number },
+      { op: 'data.increment', key: 'count' },
+      { op: 'room.post', room: 'global', body: `result ${number}` },
+    ];
+    try {
+      const response = await fetch(`${url}/v1/commit`, {
+        method: 'POST',
+        headers: { authorization: `Bearer ${token}`, 'content-type': 'application/json', 'stoa-user': 'ada' },
+        body: JSON.stringify({ operations }),
+      });
+      const answer = (await response.json()) as { ok?: boolean };
+      if (answer.ok === true) acknowledged.add(number);
+    } catch {
+      return;
+    }
+  }
+}
+
+async function bodiesIn(stoa: Stoa): Promise<number[]> {
+  const bodies: number[] = [];
+  for (let afterMs = 0; ; ) {
+    const { items } = await stoa.messaging.port.messages(globalRoomId, { afterMs, limit: 200 });
+    bodies.push(...items.map(({ body }) => Number(body.replace('result ', ''))));
+    if (items.length === 0) return bodies;
+    afterMs = Math.max(...items.map(({ tsMs }) => tsMs));
+  }
+}
+
+it('servers that are killed leave every acknowledged commit whole, no part of any, and every message once', async () => {
+  const { url } = await sharedPostgres();
+  const secretKeys = 'cd'.repeat(32);
+  const places = ['--datastore', url, '--workspaces', url, '--messaging', url, '--redis', redis.url];
+  const environment = { STOA_SECRET_KEYS: secretKeys, STOA_LIMIT_MESSAGE_BYTES_PER_MINUTE_MAX: roomy };
+  /** A third server, which commits nothing: it keeps the promises of the others. */
+  const stoa = await openStoa({ data: '', engine: 'memory', datastore: url, workspaces: url, messaging: url, redis: redis.url, secretKeys, onError: () => undefined });
+  const workspace = await stoa.workspaces.createWorkspace(ada, { name: 'w' });
+  const { id: projectId } = await stoa.workspaces.createProject(ada, workspace.id, { name: 'p' });
+  const { id: sessionId } = await stoa.workspaces.createSession(ada, projectId, { status: 'active' });
+  for (let made = 0; made < tasksMax; made += 500) {
+    await stoa.commit.commit(ada, { operations: Array.from({ length: 500 }, (_, index) => ({ op: 'task.create' as const, session_id: sessionId, command: `task ${made + index}` })) });
+  }
+  let last = 0;
+  const story: Story = { projectId, next: () => (last += 1), acknowledged: new Set() };
+
+  for (let round = 0; round < rounds; round += 1) {
+    const servers = await Promise.all(['one', 'two'].map((name) => program.up(program.path(`${name}-${round}`), places, environment)));
+    const writing = servers.flatMap((server) => Array.from({ length: writersPerServer }, () => write(server, story)));
+    const wanted = story.acknowledged.size + enough;
+    while (story.acknowledged.size < wanted) await new Promise((resolve) => setTimeout(resolve, 5));
+    await Promise.all(servers.map((server) => server.end('SIGKILL')));
+    await Promise.all(writing);
+
+    while ((await stoa.commit.outbox()).waiting > 0) await new Promise((resolve) => setTimeout(resolve, 20));
+    const documents: number[] = [];
+    for await (const { value } of stoa.data.getAll(ada, 'results')) documents.push(Number(value));
+    documents.sort((a, b) => a - b);
+    expect([...story.acknowledged].filter((number) => !documents.includes(number))).toEqual([]);
+    expect((await bodiesIn(stoa)).toSorted((a, b) => a - b)).toEqual(documents);
+    expect(await stoa.data.get(ada, 'default', 'count')).toBe(documents.length);
+    const { active_tasks } = await stoa.workspaces.getWorkspace(ada, workspace.id);
+    expect(active_tasks).toBe(tasksMax);
+    const holders: string[] = [];
+    for (let cursor: string | undefined; ; ) {
+      const page = await stoa.workspaces.listTasks(ada, sessionId, { status: 'running', limit: 100, ...(cursor !== undefined && { cursor }) });
+      holders.push(...page.items.map(({ claimed_by }) => claimed_by ?? ''));
+      if (page.next_cursor === null) break;
+      cursor = page.next_cursor;
+    }
+    expect(holders.toSorted()).toEqual(documents.map((number) => `worker ${number}`).toSorted());
+    expect(await stoa.commit.outbox()).toMatchObject({ waiting: 0, undeliverable: 0 });
+  }
+  await stoa.close();
+}, 300_000);
