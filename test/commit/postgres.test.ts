@@ -38,6 +38,10 @@ async function open(options: Partial<StoaOptions>): Promise<Stoa> {
   return stoa;
 }
 
+async function until(holds: () => Promise<boolean>): Promise<void> {
+  while (!(await holds())) await new Promise((resolve) => setTimeout(resolve, 20));
+}
+
 /** Databases are each test's own; Redis is shared. */
 async function flushRedis(): Promise<void> {
   const client = new Redis(redis.url);
@@ -201,9 +205,11 @@ describe.each(places)('a commit in PostgreSQL, with messages in $messages', ({ m
   });
 
   it('racing over crossed names, none sees half of another', async () => {
-    const cross = (mine: string, other: string) =>
-      commit({ checks: [{ check: 'data', key: other, version: null }], operations: [{ op: 'data.set', key: mine, value: 1 }] });
-    const outcomes = await Promise.all(Array.from({ length: 20 }, (_, index) => (index % 2 === 0 ? cross('a', 'b') : cross('b', 'a'))));
+    const race = Array.from({ length: 20 }, (_, index) => {
+      const [mine, other] = index % 2 === 0 ? (['a', 'b'] as const) : (['b', 'a'] as const);
+      return commit({ checks: [{ check: 'data', key: other, version: null }], operations: [{ op: 'data.set', key: mine, value: 1 }] });
+    });
+    const outcomes = await Promise.all(race);
     const values = [await stoa.data.get(ada, 'default', 'a'), await stoa.data.get(ada, 'default', 'b')];
     expect(values.filter((value) => value === undefined)).toHaveLength(1);
     expect(outcomes.filter(({ ok }) => ok)).toHaveLength(10);
@@ -303,10 +309,6 @@ describe('the outbox', () => {
     sql = await openPostgres(new URL(url), { connectionsMax: 2 });
   });
   afterEach(() => sql.end());
-
-  const until = async (holds: () => Promise<boolean>): Promise<void> => {
-    while (!(await holds())) await new Promise((resolve) => setTimeout(resolve, 20));
-  };
 
   /** Holds the global room's place as a server would that is stuck in the middle of a delivery. */
   async function holdRoom(store: string): Promise<() => Promise<void>> {
