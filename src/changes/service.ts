@@ -12,7 +12,17 @@ export interface ChangesQuery {
   since?: string | undefined;
   /** Domains (`data`), kinds (`agent.created`) or the nouns of kinds (`agent`); undefined or empty means all. */
   topics?: readonly string[] | undefined;
+  /** Only documents of this namespace of the caller's user. */
+  namespace?: string | undefined;
+  /** With `namespace`: only keys that begin with it. A clear is always told. */
+  prefix?: string | undefined;
+  /** Only of this project: it, its sessions and tasks, and of workspaces. */
+  project?: string | undefined;
+  /** Only of the thing with this id. */
+  id?: string | undefined;
 }
+
+type Accept = (change: Change) => boolean;
 
 const topicPattern = /^[a-z][a-z_]*(\.[a-z_]+)?$/;
 const topicsMax = 50;
@@ -33,15 +43,16 @@ export class ChangesService {
     return this.#feed.position;
   }
 
-  read(caller: Caller, query: ChangesQuery & { limit?: number | undefined }): ChangePage {
+  /** `until` is inclusive. */
+  read(caller: Caller, query: ChangesQuery & { until?: string | undefined; limit?: number | undefined }): ChangePage {
     const limit = Math.min(query.limit ?? this.#limits.pageItemsDefault, this.#limits.pageItemsMax);
-    const page = this.#feed.read({ since: query.since, limit, accept: filterFor(caller, query.topics) });
+    const page = this.#feed.read({ since: query.since, until: query.until, limit, accept: filterFor(caller, query) });
     return { items: page.commits.flatMap(changesOf), next_cursor: page.more ? page.position : null, position: page.position };
   }
 
   /** Pages without end, as they happen; an empty page only tells how far it has looked. Refuses a bad position before the first. */
   follow(caller: Caller, query: ChangesQuery, signal: AbortSignal): AsyncGenerator<FeedPage> {
-    const accept = filterFor(caller, query.topics);
+    const accept = filterFor(caller, query);
     const since = query.since ?? this.#feed.position;
     this.#feed.read({ since, limit: 0 });
     return this.#pages({ since, accept, signal, limit: this.#limits.pageItemsMax, idleMs: this.#limits.streamHeartbeatSeconds * 1_000 });
@@ -74,8 +85,26 @@ function total(position: string): number {
   return position.split('.').reduce((sum, part) => sum + Number(part), 0);
 }
 
-function filterFor(caller: Caller, topics: readonly string[] | undefined): (change: Change) => boolean {
-  if (topics === undefined || topics.length === 0) return (change) => canSee(caller, change);
+/** What is cheap and refuses most comes first: with many readers, each change is held against all of these. */
+function filterFor(caller: Caller, query: ChangesQuery): Accept {
+  const tests = [scopeTest(caller, query), topicTest(query.topics)].filter((test) => test !== undefined);
+  return (change) => tests.every((test) => test(change)) && canSee(caller, change);
+}
+
+function scopeTest({ user }: Caller, { namespace, prefix = '', project, id }: ChangesQuery): Accept | undefined {
+  if (namespace !== undefined) {
+    return ({ facts, domain, user: owner }) => {
+      if (facts?.['namespace'] !== namespace || domain !== 'data' || owner !== user) return false;
+      const { key } = facts;
+      return typeof key !== 'string' || key.startsWith(prefix);
+    };
+  }
+  if (project !== undefined) return (change) => change.facts?.['project'] === project || change.id === project || change.kind.startsWith('workspace.');
+  return id === undefined ? undefined : (change) => change.id === id;
+}
+
+function topicTest(topics: readonly string[] | undefined): Accept | undefined {
+  if (topics === undefined || topics.length === 0) return undefined;
   const wrong = topics.find((topic) => !topicPattern.test(topic));
   if (wrong !== undefined || topics.length > topicsMax) {
     throw new StoaError('invalid_request', `Topics are at most ${topicsMax} words like "registry", "agent" or "agent.created", separated by commas.`, {
@@ -83,8 +112,5 @@ function filterFor(caller: Caller, topics: readonly string[] | undefined): (chan
     });
   }
   const wanted = new Set(topics);
-  return (change) => {
-    const noun = change.kind.slice(0, change.kind.indexOf('.'));
-    return (wanted.has(change.domain) || wanted.has(change.kind) || wanted.has(noun)) && canSee(caller, change);
-  };
+  return ({ domain, kind }) => wanted.has(domain) || wanted.has(kind) || wanted.has(kind.slice(0, kind.indexOf('.')));
 }

@@ -4,7 +4,8 @@ import type { DocumentChange } from '../datastore/watch.js';
 import { StoaError } from '../errors.js';
 import { encodeSegment } from '../path-segment.js';
 import type { Transport } from './transport.js';
-import { watchChanges } from './watch.js';
+import { ChangesClient } from './changes.js';
+import { documentChange } from './watch-sources.js';
 
 export interface CallSettings {
   /** Ends the call; it rejects with the signal's reason. */
@@ -71,20 +72,17 @@ const updateAttemptsMax = 100;
  */
 export class DataClient<Value = JsonValue> {
   readonly #transport: Transport;
-  readonly #user: string | undefined;
 
   constructor(
     transport: Transport,
     readonly namespace: string = defaultNamespace,
-    user?: string,
   ) {
     this.#transport = transport;
-    this.#user = user;
   }
 
   /** Another namespace of the same user and agent. */
   useNamespace<Other = Value>(namespace: string): DataClient<Other> {
-    return new DataClient<Other>(this.#transport, namespace, this.#user);
+    return new DataClient<Other>(this.#transport, namespace);
   }
 
   /** The value, or the fallback where there is no document; a stored null is null. */
@@ -205,9 +203,14 @@ export class DataClient<Value = JsonValue> {
     return (await this.#change<{ value: Value }>(key, patch, settings, 'application/merge-patch+json')).value;
   }
 
-  /** Changes as they happen, over broken connections too, until the signal ends it. */
-  watch(settings: WatchSettings): AsyncGenerator<DocumentChange> {
-    return watchChanges(this.#transport, { ...settings, namespace: this.namespace, user: this.#user });
+  /** Changes as they happen, over broken connections too, until the signal ends it. `Stoa.watch` begins with what is there. */
+  async *watch({ prefix, since, signal }: WatchSettings): AsyncGenerator<DocumentChange> {
+    for await (const { items, position } of new ChangesClient(this.#transport).follow({ namespace: this.namespace, prefix, since, signal })) {
+      for (const item of items) {
+        const change = documentChange(item, position);
+        if (change !== undefined) yield change;
+      }
+    }
   }
 
   #change<Body>(key: string, body: unknown, settings: WriteSettings, contentType?: string): Promise<Body> {

@@ -1,31 +1,73 @@
-/** Messages of a stream, connection after connection: the position goes along, so that none is missed and none comes twice. */
+/** Streams, connection after connection: the position goes along, so that nothing is missed and nothing comes twice. */
 import { StoaError } from '../errors.js';
-import type { Transport } from './transport.js';
+import type { ServerEvent, Transport } from './transport.js';
 
 const reconnectMsMax = 5_000;
+/** The server is away, or says that it cannot serve now. */
+const passing: ReadonlySet<string> = new Set(['unreachable', 'closed', 'backend_unavailable']);
+/** So many readers at once that some must come back: no reason to fail for one that was let in before. */
+const crowded: ReadonlySet<string> = new Set(['overloaded', 'rate_limited']);
 
-export async function* followMessages<Message>(
-  transport: Transport,
-  path: string,
-  settings: { signal: AbortSignal; after?: number | undefined; query?: Record<string, string | number> },
-  headers: Readonly<Record<string, string>> = {},
-): AsyncGenerator<Message> {
-  let position: string | undefined;
-  for (let failures = 0; !settings.signal.aborted; ) {
+/** The events of one connection after the other until the signal ends it; `connect` is asked for each with where it is by then. */
+export async function* reconnecting(connect: () => AsyncIterable<ServerEvent>, signal: AbortSignal): AsyncGenerator<ServerEvent> {
+  let wasIn = false;
+  for (let failures = 0; !signal.aborted; ) {
     try {
-      const query = position === undefined ? { ...settings.query, after: settings.after } : {};
-      const resume: Record<string, string> = position === undefined ? {} : { 'last-event-id': position };
-      for await (const event of transport.events(path, { query, headers: { ...headers, ...resume }, signal: settings.signal })) {
+      for await (const event of connect()) {
         failures = 0;
-        position = event.id ?? position;
-        // The route declares what its events hold.
-        if (event.event === 'message') yield JSON.parse(event.data) as Message;
+        wasIn = true;
+        yield event;
       }
     } catch (error) {
-      if (settings.signal.aborted) return;
-      if (error instanceof StoaError && error.code !== 'unreachable' && error.code !== 'closed' && error.code !== 'backend_unavailable') throw error;
+      if (signal.aborted) return;
+      // A connection that breaks in the middle throws what the runtime throws; of ours, all that does not pass is final.
+      if (error instanceof StoaError && !passing.has(error.code) && !(wasIn && crowded.has(error.code))) throw error;
     }
     failures += 1;
-    await new Promise((resolve) => setTimeout(resolve, Math.min(reconnectMsMax, 100 * 2 ** Math.min(failures, 10)) * Math.random()));
+    await pause(failures, signal);
+  }
+}
+
+/** Longer with each failure, never the same for two, and over at once when the signal ends it. */
+export function pause(failures: number, signal: AbortSignal): Promise<void> {
+  return new Promise((resolve) => {
+    const end = (): void => {
+      clearTimeout(timer);
+      signal.removeEventListener('abort', end);
+      resolve();
+    };
+    const timer = setTimeout(end, Math.min(reconnectMsMax, 100 * 2 ** Math.min(failures, 10)) * Math.random());
+    signal.addEventListener('abort', end, { once: true });
+  });
+}
+
+export interface StreamSettings {
+  signal: AbortSignal;
+  /** Begin after this event or time; without it with what comes next. */
+  after?: number | undefined;
+  query?: Record<string, string | number>;
+  headers?: Readonly<Record<string, string>>;
+  /** Called when the server has been lost: what was deleted until it is back will not be told. */
+  onReconnect?: () => void;
+}
+
+/** The events of a room or an inbox, of every kind. */
+export async function* followStream(transport: Transport, path: string, { signal, after, query, headers = {}, onReconnect }: StreamSettings): AsyncGenerator<ServerEvent> {
+  let position: string | undefined;
+  const connect = (): AsyncIterable<ServerEvent> => {
+    if (position === undefined) return transport.events(path, { query: { ...query, after }, headers, signal });
+    onReconnect?.();
+    return transport.events(path, { headers: { ...headers, 'last-event-id': position }, signal });
+  };
+  for await (const event of reconnecting(connect, signal)) {
+    position = event.id ?? position;
+    yield event;
+  }
+}
+
+export async function* followMessages<Message>(transport: Transport, path: string, settings: StreamSettings): AsyncGenerator<Message> {
+  for await (const { event, data } of followStream(transport, path, settings)) {
+    // The route declares what its events hold.
+    if (event === 'message') yield JSON.parse(data) as Message;
   }
 }

@@ -3,13 +3,20 @@ import type { JsonValue } from '../datastore/model.js';
 import { AgentClient } from './agent.js';
 import type { CommitAnswer, CommitInput } from '../commit/schemas.js';
 import { AdminClient } from './admin.js';
+import type { AgentAnswer } from '../registry/schemas.js';
+import type { DataDocument } from '../datastore/model.js';
+import type { DocumentChange } from '../datastore/watch.js';
+import type { Task } from '../workspaces/model.js';
 import { AgentsClient } from './agents.js';
-import { ChangesClient } from './changes.js';
+import { type ChangeItem, ChangesClient } from './changes.js';
 import { DataClient } from './data.js';
 import type { AgentKeys } from './keys.js';
-import { RoomClient } from './rooms.js';
+import { RoomClient, type RoomMessage } from './rooms.js';
 import { TasksClient } from './tasks.js';
 import { Transport, type TransportOptions } from './transport.js';
+import { type WatchEvent, type WatchSettings, watch } from './watch.js';
+import type { RoomChange } from './watch-room.js';
+import { type DataTarget, agentsSource, dataSource, tasksSource } from './watch-sources.js';
 import { ProjectsClient, SessionsClient, WorkspacesClient } from './workspaces.js';
 
 export { StoaError } from '../errors.js';
@@ -20,7 +27,7 @@ export type { CommitAnswer, CommitInput } from '../commit/schemas.js';
 export type { AgentAnswer, LeaseAnswer, SessionAnswer, UserAnswer } from '../registry/schemas.js';
 export { AdminClient } from './admin.js';
 export { AgentsClient, type KeepAliveSettings, type LiveLease } from './agents.js';
-export { type ChangeItem, type ChangePage, ChangesClient } from './changes.js';
+export { type ChangeItem, type ChangePage, ChangesClient, type ChangesFilter } from './changes.js';
 export { type BatchAnswer, type BatchSettings, DataClient, type KeyResult } from './data.js';
 export type { DirectMessage, OpenedMessage } from './direct.js';
 export { AgentKeys, sealDirect } from './keys.js';
@@ -29,6 +36,12 @@ export type { Project, Task, WorkSession, Workspace } from '../workspaces/model.
 export { ClaimedTask, LostEvent, TasksClient } from './tasks.js';
 export { ProjectsClient, SessionsClient, WorkspacesClient } from './workspaces.js';
 export type { TransportOptions as StoaClientOptions } from './transport.js';
+export type { WatchEvent, WatchSettings } from './watch.js';
+export type { RoomChange } from './watch-room.js';
+export type { DataTarget } from './watch-sources.js';
+
+/** What `watch` watches. */
+export type WatchTarget = { data: DataTarget } | { agents: { id?: string | undefined } } | { tasks: { project: string } } | { room: { id: string; key?: string | undefined } };
 
 /**
  * A Stoa server, as one user and agent see it.
@@ -77,9 +90,30 @@ export class Stoa {
     return this.#transport.call('POST', '/v1/commit', { body: input, headers, signal, repeatable: idempotencyKey !== undefined });
   }
 
+  /**
+   * What is there, then what happens to it, until the signal ends it: nothing is missed and nothing
+   * told twice, also over broken connections. `since` goes on from a position without a snapshot.
+   *
+   * @example
+   * for await (const event of stoa.watch({ tasks: { project: project.id }, signal })) {
+   *   if (event.kind === 'snapshot') console.log('there are', event.items);
+   *   else if (event.kind === 'changes') console.log('then', event.items);
+   * }
+   */
+  watch<Value = JsonValue>(target: { data: DataTarget } & WatchSettings): AsyncGenerator<WatchEvent<DataDocument<Value>, DocumentChange>>;
+  watch(target: { agents: { id?: string | undefined } } & WatchSettings): AsyncGenerator<WatchEvent<AgentAnswer, ChangeItem>>;
+  watch(target: { tasks: { project: string } } & WatchSettings): AsyncGenerator<WatchEvent<Task, ChangeItem>>;
+  watch(target: { room: { id: string; key?: string | undefined } } & WatchSettings): AsyncGenerator<WatchEvent<RoomMessage, RoomChange>>;
+  watch(target: WatchTarget & WatchSettings): AsyncGenerator<WatchEvent<unknown, unknown>> {
+    if ('room' in target) return this.room(target.room.id, target.room.key).watch(target);
+    if ('data' in target) return watch(this.changes, dataSource(this.#transport, target.data), target);
+    if ('agents' in target) return watch(this.changes, agentsSource(this.#transport, target.agents), target);
+    return watch(this.changes, tasksSource(this.#transport, target.tasks), target);
+  }
+
   /** A namespace of the data store; `default` unless named. */
   data<Value = JsonValue>(namespace?: string): DataClient<Value> {
-    return new DataClient<Value>(this.#transport, namespace, this.#options.user);
+    return new DataClient<Value>(this.#transport, namespace);
   }
 
   /** A room, read and written with the token: what it posts is signed by an identity that the server keeps. */

@@ -2,6 +2,8 @@
 import type { Transport } from './transport.js';
 import { fromBase64, toBase64 } from './keys.js';
 import { followMessages } from './follow.js';
+import type { WatchEvent, WatchSettings } from './watch.js';
+import { type RoomChange, watchRoom } from './watch-room.js';
 
 export interface RoomMessage {
   id: string;
@@ -68,7 +70,12 @@ export class RoomClient {
 
   /** Every message from now on, or after a time; a broken connection goes on where it was. */
   stream(settings: FollowSettings): AsyncGenerator<RoomMessage> {
-    return followMessages<RoomMessage>(this.#transport, `${this.#path}/stream`, settings, this.#headers);
+    return followMessages<RoomMessage>(this.#transport, `${this.#path}/stream`, { ...settings, headers: this.#headers });
+  }
+
+  /** The newest messages, oldest first, then what is said and deleted. */
+  watch(settings: WatchSettings): AsyncGenerator<WatchEvent<RoomMessage, RoomChange>> {
+    return watchRoom(this.#transport, this, { path: this.#path, headers: this.#headers }, settings);
   }
 }
 

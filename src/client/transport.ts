@@ -63,13 +63,25 @@ export class Transport {
 
   /** The JSON of a good answer; a refusal is thrown with the server's own code. */
   async call<Body>(method: string, path: string, options: CallOptions = {}): Promise<Body> {
+    return (await this.#ask<Body>(method, path, options)).body;
+  }
+
+  /** A page, and the position in the change feed from which what it holds can be followed. */
+  async page<Body>(path: string, options: CallOptions = {}): Promise<{ body: Body; position: string }> {
+    const { body, answer } = await this.#ask<Body>('GET', path, options);
+    const position = answer.headers.get('stoa-position');
+    if (position === null) throw new StoaError('unsupported', `${this.#base}${path} does not say where the change feed was.`, { fix: 'Update the server; behind a proxy, let Stoa-Position pass.' });
+    return { body, position };
+  }
+
+  async #ask<Body>(method: string, path: string, options: CallOptions): Promise<{ body: Body; answer: Response }> {
     const attemptsMax = this.#options.attemptsMax ?? 5;
     for (let attempt = 1; ; attempt += 1) {
       try {
         const { answer, release } = await this.#send(method, path, options);
         const text = await answer.text().finally(release);
         // Each route declares what it answers; a caller names that type.
-        if (answer.ok) return (text === '' ? undefined : JSON.parse(text)) as Body;
+        if (answer.ok) return { body: (text === '' ? undefined : JSON.parse(text)) as Body, answer };
         throw refusalOf(answer, text);
       } catch (thrown) {
         options.signal?.throwIfAborted();

@@ -1,30 +1,115 @@
-/** The change feed as changes of one namespace. */
-import type { DocumentChange } from '../datastore/watch.js';
-import { type ChangeItem, ChangesClient } from './changes.js';
-import type { Transport } from './transport.js';
+/** What is there, then what happens to it: a snapshot and the change feed joined without a gap or a repeat. No Node built-ins. */
+import { StoaError } from '../errors.js';
+import type { ChangePage } from '../changes/schemas.js';
+import type { ChangeItem, ChangesClient, ChangesFilter } from './changes.js';
+import { pause } from './follow.js';
+import { WatchView, type ItemState } from './watch-view.js';
 
-export interface WatchTarget {
-  namespace: string;
-  /** The user whose documents are meant; undefined where the token says it. */
-  user: string | undefined;
-  prefix?: string | undefined;
+export type WatchEvent<Item, Change> =
+  /** What is there, a page at a time; `live` follows the last. */
+  | { kind: 'snapshot'; items: Item[] }
+  /** Everything up to the position has been told. Comes again while nothing happens, with a newer position. */
+  | { kind: 'live'; position: string }
+  /** What one or more commits changed, never a part of one. */
+  | { kind: 'changes'; items: Change[]; position: string }
+  /** Something could not be told any more: forget what you hold. A new snapshot follows. */
+  | { kind: 'resync'; detail: string };
+
+export interface WatchSettings {
+  /** A position that a watch of the same thing told: it goes on from there, without a snapshot. */
   since?: string | undefined;
   signal: AbortSignal;
 }
 
-const kinds: Readonly<Record<string, DocumentChange['kind']>> = { 'document.set': 'set', 'document.deleted': 'deleted', 'namespace.cleared': 'cleared' };
+/** One kind of thing that can be watched. */
+export interface WatchSource<Item, Change> {
+  readonly filter: ChangesFilter;
+  /** What has to be known before the first page. */
+  prepare?(signal: AbortSignal): Promise<void>;
+  /** What is there, with the position of the feed from before each page was read. */
+  pages(signal: AbortSignal): AsyncIterable<SnapshotPage<Item>>;
+  stateOf(item: Item): ItemState;
+  /** The item that a change is about, by the id that `stateOf` gives it; undefined for what is told in any case. */
+  itemOf(change: ChangeItem): string | undefined;
+  /** As the watch tells it; undefined where it is not about what is watched. */
+  changeOf(change: ChangeItem, position: string): Change | undefined;
+  /** After this change there is nothing left to watch. */
+  ends?(change: ChangeItem): boolean;
+}
 
-export async function* watchChanges(transport: Transport, target: WatchTarget): AsyncGenerator<DocumentChange> {
-  const { since, signal } = target;
-  for await (const { items, position } of new ChangesClient(transport).follow({ topics: ['data'], since, signal })) {
-    yield* items.flatMap((item) => documentChange(item, target, position));
+export interface SnapshotPage<Item> {
+  items: Item[];
+  position: string;
+}
+
+const windowPageItems = 1_000;
+
+export async function* watch<Item, Change>(changes: ChangesClient, source: WatchSource<Item, Change>, { since, signal }: WatchSettings): AsyncGenerator<WatchEvent<Item, Change>> {
+  let at = since;
+  await source.prepare?.(signal);
+  while (!signal.aborted) {
+    try {
+      at ??= yield* snapshot(changes, source, signal);
+      yield* live(changes, source, at, signal);
+      return;
+    } catch (error) {
+      if (signal.aborted) return;
+      if (!(error instanceof StoaError) || error.code !== 'resync') throw error;
+      yield { kind: 'resync', detail: error.message };
+      at = undefined;
+    }
   }
 }
 
-function documentChange(item: ChangeItem, target: WatchTarget, position: string): DocumentChange[] {
-  const { namespace, key } = item.facts ?? {};
-  const kind = kinds[item.kind];
-  if (kind === undefined || namespace !== target.namespace || (target.user !== undefined && item.user !== target.user)) return [];
-  if (typeof key === 'string' && !key.startsWith(target.prefix ?? '')) return [];
-  return [{ kind, key: typeof key === 'string' ? key : null, version: item.version, at: new Date(item.at).toISOString(), position }];
+/** Answers the position up to which all has been told. */
+async function* snapshot<Item, Change>(changes: ChangesClient, source: WatchSource<Item, Change>, signal: AbortSignal): AsyncGenerator<WatchEvent<Item, Change>, string> {
+  const view = new WatchView((change) => source.itemOf(change));
+  const positions: string[] = [];
+  for await (const { items, position } of source.pages(signal)) {
+    view.list(items.map((item) => source.stateOf(item)), positions.length);
+    positions.push(position);
+    if (items.length > 0) yield { kind: 'snapshot', items };
+  }
+  const first = positions[0];
+  if (first === undefined) throw new StoaError('internal', 'A snapshot without a single page has no position.');
+  let at = first;
+  // What happened while the pages were read: for each page another part of it is news. The last part, up to now, is news for all.
+  for (let segment = 1; segment <= positions.length; segment += 1) {
+    const until = positions[segment];
+    for (let more = until !== at; more; ) {
+      const since: string = at;
+      const page: ChangePage = await untilAnswered(() => changes.read({ ...source.filter, since, until, limit: windowPageItems, signal }), signal);
+      const { position } = page;
+      const items = page.items.flatMap((item) => view.news(item, segment)).flatMap((item) => source.changeOf(item, position) ?? []);
+      if (items.length > 0) yield { kind: 'changes', items, position };
+      at = position;
+      more = page.next_cursor !== null;
+    }
+  }
+  yield { kind: 'live', position: at };
+  return at;
+}
+
+async function* live<Item, Change>(changes: ChangesClient, source: WatchSource<Item, Change>, since: string, signal: AbortSignal): AsyncGenerator<WatchEvent<Item, Change>> {
+  let at: string | undefined;
+  for await (const { items, position } of changes.follow({ ...source.filter, since, positions: true, signal })) {
+    const told = items.flatMap((item) => source.changeOf(item, position) ?? []);
+    if (told.length > 0) yield { kind: 'changes', items: told, position };
+    else if (position !== at && position !== since) yield { kind: 'live', position };
+    at = position;
+    if (items.some((item) => source.ends?.(item) === true)) return;
+  }
+}
+
+/** Once a watch has begun, a server that is away is waited for. */
+export async function untilAnswered<Answer>(ask: () => Promise<Answer>, signal: AbortSignal): Promise<Answer> {
+  for (let failures = 1; ; failures += 1) {
+    try {
+      return await ask();
+    } catch (error) {
+      const passes = error instanceof StoaError && ['unreachable', 'closed', 'overloaded', 'rate_limited', 'backend_unavailable'].includes(error.code);
+      if (signal.aborted || !passes) throw error;
+      await pause(failures, signal);
+    }
+  }
 }

@@ -12,7 +12,8 @@ export function documentDeleted(scope: Scope, key: string, expired = false): Cha
   return { domain: 'data', kind: 'document.deleted', id: documentPath(scope.namespace, key), user: scope.user, version: null, facts };
 }
 
-/** One for each step of a clear, with the number that the step removed. */
-export function namespaceCleared(scope: Scope, deleted: number): Change {
-  return { domain: 'data', kind: 'namespace.cleared', id: encodeSegment(scope.namespace), user: scope.user, version: null, facts: { namespace: scope.namespace, deleted } };
+/** One for each step of a clear, with the number that the step removed and the keys it went through: those after `after`, up to `through`. */
+export function namespaceCleared(scope: Scope, deleted: number, after: string | null, through: string | null): Change {
+  const facts = { namespace: scope.namespace, deleted, ...(after !== null && { after }), ...(through !== null && { through }) };
+  return { domain: 'data', kind: 'namespace.cleared', id: encodeSegment(scope.namespace), user: scope.user, version: null, facts };
 }

@@ -223,8 +223,8 @@ export class DataService {
     do {
       const step = await this.port.clearStep(scope, after, this.limits.clearStepMax);
       deleted += step.deleted;
+      if (step.deleted > 0) await this.#announce?.([namespaceCleared(scope, step.deleted, after, step.after)]);
       after = step.after;
-      if (step.deleted > 0) await this.#announce?.([namespaceCleared(scope, step.deleted)]);
     } while (after !== null);
     this.tracker.forgetNamespace(scope);
     return deleted;

@@ -14,6 +14,10 @@ export interface DocumentChange {
   at: string;
   /** Pass it as `since` to go on after this change. */
   position: string;
+  /** Of a clear that takes several steps: only keys after this one, in code-point order, are gone. */
+  after?: string;
+  /** Of a clear that takes several steps: only keys up to this one are gone. */
+  through?: string;
 }
 
 export interface WatchOptions {
@@ -39,9 +43,13 @@ export async function* watchNamespace(feed: ChangeFeed, scope: Scope, options: W
       for (const change of commit.changes) {
         const kind = kinds[change.kind];
         if (kind === undefined) throw new StoaError('invalid_data', `The feed holds a change of the unknown kind "${change.kind}".`);
-        const key = change.facts?.['key'];
-        yield { kind, key: typeof key === 'string' ? key : null, version: change.version, at: new Date(commit.atMs).toISOString(), position: commit.position };
+        yield { kind, ...namedIn(change.facts), version: change.version, at: new Date(commit.atMs).toISOString(), position: commit.position };
       }
     }
   }
+}
+
+/** What a change of a namespace is about: a key, or the keys that a clear went through. */
+export function namedIn({ key, after, through }: NonNullable<Change['facts']> = {}): Pick<DocumentChange, 'key' | 'after' | 'through'> {
+  return { key: typeof key === 'string' ? key : null, ...(typeof after === 'string' && { after }), ...(typeof through === 'string' && { through }) };
 }

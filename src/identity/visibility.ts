@@ -12,8 +12,14 @@ export function canSee(caller: Caller, change: Change): boolean {
     case 'operator':
       return false;
     default:
-      return change.user === caller.user && namespaceAllowed(caller, change);
+      return change.user === caller.user && namespaceAllowed(caller, change) && recordAllowed(caller, change);
   }
+}
+
+/** An agent that signs for itself reaches its own record of the registry, not its user's other agents. */
+function recordAllowed(caller: Caller, change: Change): boolean {
+  if (caller.kind !== 'agent' || change.domain !== 'registry') return true;
+  return caller.agentId !== null && (change.id === caller.agentId || change.facts?.['agent'] === caller.agentId);
 }
 
 function namespaceAllowed(caller: Caller, change: Change): boolean {

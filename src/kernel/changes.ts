@@ -21,6 +21,8 @@ export interface FeedPage {
 export interface FeedReadOptions {
   /** Exclusive; undefined reads from the oldest entry that is kept. */
   since?: string | undefined;
+  /** Inclusive: what came after this position is left out. */
+  until?: string | undefined;
   /** Changes on a page. A commit is never split, so the last one may go over it. */
   limit?: number;
   accept?: (change: Change) => boolean;
@@ -39,10 +41,10 @@ const recentChangesMax = 10_000;
 
 export class ChangeFeed {
   readonly #shards: FeedShard[];
-  readonly #waiting = new Set<() => void>();
+  readonly #waiting = new Set<Waiter>();
 
   constructor(stores: readonly Store[]) {
-    this.#shards = stores.map((store) => new FeedShard(store, () => this.#wake()));
+    this.#shards = stores.map((store, index) => new FeedShard(store, (commits) => this.#wake(index, commits)));
   }
 
   /** The newest position. */
@@ -54,10 +56,11 @@ export class ChangeFeed {
   read(options: FeedReadOptions = {}): FeedPage {
     const limit = options.limit ?? Infinity;
     const at = this.#start(options.since);
+    const until = options.until === undefined ? undefined : decodePosition(options.until, this.#shards.length);
     const commits: FeedCommit[] = [];
     let taken = 0;
     for (let scanned = 0; scanned < commitsScannedMax && taken < limit; scanned += 1) {
-      const next = this.#earliest(at);
+      const next = this.#earliest(at, until);
       if (next === undefined) return { commits, position: encodePosition(at), more: false };
       at[next.shard] = next.commit.seq;
       const changes = options.accept === undefined ? next.commit.changes : next.commit.changes.filter(options.accept);
@@ -65,7 +68,7 @@ export class ChangeFeed {
       commits.push({ ...next.commit, changes, position: encodePosition(at) });
       taken += changes.length;
     }
-    return { commits, position: encodePosition(at), more: this.#earliest(at) !== undefined };
+    return { commits, position: encodePosition(at), more: this.#earliest(at, until) !== undefined };
   }
 
   /**
@@ -91,7 +94,7 @@ export class ChangeFeed {
       } else if (page.more) {
         await new Promise((resolve) => setImmediate(resolve));
       } else {
-        await this.#wait(idleLeftMs, options.signal);
+        since = await this.#wait(since, idleLeftMs, options);
       }
     }
   }
@@ -109,7 +112,7 @@ export class ChangeFeed {
     for (const [index, shard] of this.#shards.entries()) {
       if (!shard.holdsAfter(at[index] as number)) {
         throw new StoaError('resync', 'The change feed does not hold what comes after this position.', {
-          fix: 'Read the state anew, then follow the feed from the position that GET /v1/changes?limit=1 reports.',
+          fix: 'Read the state anew, then follow the feed from `details.position`.',
           details: { position: this.position },
         });
       }
@@ -118,34 +121,53 @@ export class ChangeFeed {
   }
 
   /** The next commit over all shards: by time between shards, by number within one. */
-  #earliest(at: readonly number[]): { shard: number; commit: Commit } | undefined {
+  #earliest(at: readonly number[], until?: readonly number[]): { shard: number; commit: Commit } | undefined {
     let earliest: { shard: number; commit: Commit } | undefined;
     for (const [index, shard] of this.#shards.entries()) {
+      if (until !== undefined && (at[index] as number) >= (until[index] as number)) continue;
       const commit = shard.after(at[index] as number);
       if (commit !== undefined && (earliest === undefined || commit.atMs < earliest.commit.atMs)) earliest = { shard: index, commit };
     }
     return earliest;
   }
 
-  /** Until something is committed, the time is over or the reader has left. Nothing happens between a read and this. */
-  #wait(timeMs: number, signal: AbortSignal): Promise<void> {
+  /**
+   * Until something is committed that is accepted, the time is over or the reader has left; answers
+   * the position up to which nothing was. Nothing happens between a read and this.
+   */
+  #wait(since: string, timeMs: number, { accept, signal }: FollowOptions): Promise<string> {
     return new Promise((resolve) => {
       const wake = () => {
         clearTimeout(timeout);
-        this.#waiting.delete(wake);
+        this.#waiting.delete(waiter);
         signal.removeEventListener('abort', wake);
-        resolve();
+        resolve(encodePosition(waiter.at));
       };
+      const waiter: Waiter = { at: decodePosition(since, this.#shards.length), accept, wake };
       const timeout = setTimeout(wake, timeMs);
-      this.#waiting.add(wake);
+      this.#waiting.add(waiter);
       signal.addEventListener('abort', wake);
     });
   }
 
-  #wake(): void {
-    const waiting = [...this.#waiting];
-    for (const wake of waiting) wake();
+  /** A reader who would not accept any of it sleeps on and is only moved along: thousands may wait for different things. */
+  #wake(shard: number, commits: readonly Commit[]): void {
+    const last = commits.at(-1);
+    if (last === undefined) return;
+    for (const waiter of this.#waiting) {
+      const { accept } = waiter;
+      if (accept === undefined || commits.some(({ changes }) => changes.some(accept))) waiter.wake();
+      else waiter.at[shard] = last.seq;
+    }
   }
+}
+
+/** A reader at the end of the feed. */
+interface Waiter {
+  /** How far it has come, a number a shard. */
+  at: number[];
+  accept: FeedReadOptions['accept'];
+  wake(): void;
 }
 
 /** The feed of one shard: its newest commits in memory, the rest on disk, one record decoded at a time. */
@@ -157,11 +179,11 @@ class FeedShard {
   /** The record of the last look into the log: readers go through it commit by commit. */
   #record: readonly Commit[] = [];
 
-  constructor(store: Store, onCommit: () => void) {
+  constructor(store: Store, onCommit: (commits: readonly Commit[]) => void) {
     this.store = store;
     store.onCommit((commits) => {
       this.#remember(commits);
-      onCommit();
+      onCommit(commits);
     });
   }
 

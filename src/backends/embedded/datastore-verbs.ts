@@ -88,9 +88,10 @@ export class DataVerbs {
       if (isLiveRow(value, tx.nowMs)) deleted += 1;
       this.#remove(tx, scope, key, value);
     }
-    if (deleted > 0) tx.change(namespaceCleared(scope, deleted));
     const last = entries.length < limit ? undefined : entries.at(-1);
-    if (last !== undefined) return { deleted, after: namesOf(last.key).key };
+    const through = last === undefined ? null : namesOf(last.key).key;
+    if (deleted > 0) tx.change(namespaceCleared(scope, deleted, after, through));
+    if (through !== null) return { deleted, after: through };
     const agents = Array.from(tx.range(families.agents, prefixRange(documentKey(scope, ''))), ({ key }) => key);
     for (const key of agents) tx.delete(families.agents, key);
     return { deleted, after: null };

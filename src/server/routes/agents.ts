@@ -3,6 +3,7 @@ import { z } from 'zod';
 import { agentListSchema, agentSchema, agentStatusSchema, createAgentSchema, heartbeatAnswerSchema, heartbeatSchema, updateAgentSchema } from '../../registry/schemas.js';
 import { pageQuery } from '../query.js';
 import { JsonText, authenticated, defineRoute } from '../route.js';
+import { positioned } from './positioned.js';
 
 const tags = ['agents'];
 const params = z.object({ id: z.string().meta({ description: 'The agent: 64 hexadecimal digits.' }) });
@@ -31,7 +32,7 @@ export const agentRoutes = [
       ...pageQuery,
     }),
     answers: { 200: agentListSchema },
-    handler: ({ stoa, caller, query }) => stoa.registry.listAgents(caller, query),
+    handler: ({ stoa, caller, query }) => positioned(stoa, () => stoa.registry.listAgents(caller, query)),
   }),
   defineRoute({
     method: 'POST',

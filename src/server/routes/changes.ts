@@ -20,6 +20,11 @@ export const changeRoutes = [
     streams: true,
     query: z.object({
       since: z.string().min(1).max(4_096).optional().meta({ description: 'A position; what comes after it is answered.' }),
+      until: z.string().min(1).max(4_096).optional().meta({ description: 'A position; what came after it is left out. Only for pages.' }),
+      namespace: z.string().max(4_096).optional().meta({ description: 'Only documents of this namespace of the user.' }),
+      prefix: z.string().max(4_096).optional().meta({ description: 'With `namespace`: only keys that begin with it.' }),
+      project: z.string().max(256).optional().meta({ description: 'Only this project, its sessions and tasks, and workspaces.' }),
+      id: z.string().max(4_096).optional().meta({ description: 'Only the thing with this id.' }),
       topics: z.string().max(4_096).optional().meta({ description: 'Domains, kinds or nouns of kinds, separated by commas: `registry,document.set`.' }),
       limit: queryInteger(1).optional().meta({ description: 'Changes on a page; a commit is never split.' }),
     }),
@@ -30,7 +35,7 @@ export const changeRoutes = [
       if (!wantsStream(request.method, request.headers.accept)) return stoa.changes.read(caller, { ...query, topics });
       const since = headers['last-event-id'] ?? query.since;
       const stop = new AbortController();
-      const pages = stoa.changes.follow(caller, { since, topics }, stop.signal);
+      const pages = stoa.changes.follow(caller, { ...query, since, topics }, stop.signal);
       const stream = streams.open(reply, { onEnd: () => stop.abort() });
       stream.send({ event: 'position', id: since ?? stoa.changes.position, data: { position: since ?? stoa.changes.position } });
       void forward(pages, stream, (error) => stoa.onError(error, 'a stream of changes'));

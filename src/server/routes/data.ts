@@ -1,14 +1,16 @@
 /** The data store over HTTP. */
 import { z } from 'zod';
 import { namespaceSchema, batchAnswerSchema, batchSchema, changeDocumentSchema, changedSchema, clearedSchema, documentSchema, keySummarySchema, pageOf, setDocumentSchema, writtenSchema } from '../../datastore/schemas.js';
-import type { DocumentRecord } from '../../datastore/model.js';
+import type { DocumentRecord, KeySummary } from '../../datastore/model.js';
 import type { ExpectedVersion, WriteResult } from '../../datastore/port.js';
 import { toDocumentJson } from '../../datastore/seed-document.js';
 import { StoaError } from '../../errors.js';
+import type { Page } from '../../paging.js';
 import { validate } from '../../validate.js';
 import { pathSegment } from '../path-segment.js';
 import { pageQuery, queryBoolean } from '../query.js';
 import { JsonText, answer, authenticated, defineRoute } from '../route.js';
+import { positioned } from './positioned.js';
 
 const inNamespace = z.object({ ns: pathSegment });
 const ofDocument = z.object({ ns: pathSegment, key: pathSegment });
@@ -29,7 +31,7 @@ export const dataRoutes = [
     method: 'GET',
     path: '/v1/data/{ns}',
     summary: 'The keys of a namespace in code-point order, or its documents',
-    description: 'With `values=1` the items are whole documents, and each counts as read by the agent.',
+    description: 'With `values=1` the items are whole documents, and each counts as read by the agent. `Stoa-Position` says from where to follow the changes of what was read.',
     tags: ['data'],
     principals: authenticated,
     params: inNamespace,
@@ -39,11 +41,12 @@ export const dataRoutes = [
       values: queryBoolean().optional().meta({ description: 'Whole documents instead of keys.' }),
     }),
     answers: { 200: pageOf(z.union([documentSchema, keySummarySchema])) },
-    handler: async ({ stoa, caller, params, query: { values, ...page } }) => {
-      if (values !== true) return stoa.data.listKeys(caller, params.ns, page);
-      const { items, next_cursor } = await stoa.data.listDocuments(caller, params.ns, page);
-      return new JsonText(`{"items":[${items.map(toDocumentJson).join(',')}],"next_cursor":${JSON.stringify(next_cursor)}}`);
-    },
+    handler: ({ stoa, caller, params, query: { values, ...page } }) =>
+      positioned<Page<KeySummary> | JsonText>(stoa, async () => {
+        if (values !== true) return stoa.data.listKeys(caller, params.ns, page);
+        const { items, next_cursor } = await stoa.data.listDocuments(caller, params.ns, page);
+        return new JsonText(`{"items":[${items.map(toDocumentJson).join(',')}],"next_cursor":${JSON.stringify(next_cursor)}}`);
+      }),
   }),
   defineRoute({
     method: 'POST',

@@ -5,6 +5,7 @@ import { StoaError } from '../../errors.js';
 import * as schemas from '../../workspaces/schemas.js';
 import { pageQuery, queryBoolean } from '../query.js';
 import { answer, authenticated, defineRoute } from '../route.js';
+import { positioned } from './positioned.js';
 
 const tags = ['projects'];
 const params = z.object({ id: schemas.projectId });
@@ -77,7 +78,7 @@ export const projectRoutes = [
     params,
     query: z.object({ status: schemas.sessionStatus.optional(), ...pageQuery }),
     answers: { 200: schemas.sessionPageSchema },
-    handler: ({ stoa, caller, params: { id }, query }) => stoa.workspaces.listSessions(caller, id, query),
+    handler: ({ stoa, caller, params: { id }, query }) => positioned(stoa, () => stoa.workspaces.listSessions(caller, id, query)),
   }),
   defineRoute({
     method: 'POST',

@@ -3,6 +3,7 @@ import { z } from 'zod';
 import * as schemas from '../../workspaces/schemas.js';
 import { pageQuery } from '../query.js';
 import { authenticated, defineRoute } from '../route.js';
+import { positioned } from './positioned.js';
 
 const tags = ['sessions'];
 const params = z.object({ id: schemas.sessionId });
@@ -51,7 +52,7 @@ export const workSessionRoutes = [
     params,
     query: z.object({ status: schemas.taskStatus.optional(), ...pageQuery }),
     answers: { 200: schemas.taskPageSchema },
-    handler: ({ stoa, caller, params: { id }, query }) => stoa.workspaces.listTasks(caller, id, query),
+    handler: ({ stoa, caller, params: { id }, query }) => positioned(stoa, () => stoa.workspaces.listTasks(caller, id, query)),
   }),
   defineRoute({
     method: 'POST',

@@ -1,0 +1,9 @@
+/** Pages that say where the change feed was when they were read, so that a watch can begin there. */
+import type { Stoa } from '../../index.js';
+import { type Answer, answer } from '../route.js';
+
+/** The position is from before the read: everything up to it is in the page, and what comes after it can be followed. */
+export async function positioned<Body>(stoa: Stoa, read: () => Promise<Body>): Promise<Answer<Body>> {
+  const { position } = stoa.changes;
+  return answer(200, await read(), { 'stoa-position': position });
+}
