@@ -3,6 +3,7 @@ import { readFile } from 'node:fs/promises';
 import { join, resolve } from 'node:path';
 import type { Readable } from 'node:stream';
 import { setTimeout as sleep } from 'node:timers/promises';
+import type { Stoa as Client } from '../client/index.js';
 import type { Config } from '../config.js';
 import { type ErrorCode, StoaError, errorKinds, messageOf } from '../errors.js';
 import type { Stoa } from '../index.js';
@@ -29,6 +30,8 @@ export interface Connection {
   download(path: string, options: CallOptions): Promise<AsyncIterable<Uint8Array>>;
   /** Reads server-sent events until the signal ends it. */
   stream(path: string, options: CallOptions, signal: AbortSignal): AsyncIterable<ServerEvent>;
+  /** The client for the same server and caller, which goes on over broken connections. */
+  client(): Promise<Client>;
   close(): Promise<void>;
 }
 
@@ -136,6 +139,10 @@ function remote(url: string, identity: Readonly<Record<string, string>>): Connec
       const answer = await send('GET', path, options);
       return answer.status >= 400 ? answerOf(answer.status, await answer.text()) : answer.body;
     },
+    client: async () => {
+      const { Stoa: Client } = await import('../client/index.js');
+      return new Client({ url: base, fetch: (input, init) => fetch(input, { ...init, headers: { ...identity, ...Object.fromEntries(new Headers(init?.headers)) } }) });
+    },
     close: async () => undefined,
   };
 }
@@ -172,6 +179,7 @@ async function local(config: Config, token: string | undefined, identity: Readon
       const url = await app.listen({ host: '127.0.0.1', port: 0 });
       return remote(url, headersOf(undefined, undefined)).download(path, options);
     },
+    client: async () => remote(await app.listen({ host: '127.0.0.1', port: 0 }), headersOf(undefined, undefined)).client(),
     close: async () => {
       await app.close();
       await stoa.close();

@@ -4,6 +4,7 @@ import type { CommandDefinition } from './definition.js';
 import { backupCommands } from './backup-tree.js';
 import { dataCommands } from './data-tree.js';
 import { messagingCommands } from './messaging-tree.js';
+import { watchCommands } from './watch-tree.js';
 import { workspaceCommands } from './workspaces-tree.js';
 
 const pageOptions = [
@@ -163,6 +164,7 @@ export const commandTree: readonly CommandDefinition[] = [
     examples: ['stoa changes --limit 20', 'stoa changes --follow --topics registry --json'],
     action: async () => (await import('./commands/changes.js')).changes,
   },
+  ...watchCommands,
   ...backupCommands,
   {
     usage: 'inspect [family]',

@@ -43,6 +43,7 @@ export function dataSource<Value>(transport: Transport, { namespace = 'default',
       const { body, position } = await transport.page<Page<DataDocument<Value>>>(path, { query: { ...query, limit: 1 }, signal });
       yield { items: body.items.filter((item) => isMeant(item.key)), position };
     },
+    ordered: true,
     stateOf: ({ key: id, version, updatedAt }) => ({ id, version, updatedAtMs: Date.parse(updatedAt) }),
     itemOf: ({ facts }) => String(facts?.['key']),
     changeOf: (item, position) => {

@@ -19,12 +19,18 @@ interface Held {
 export class WatchView {
   readonly #held = new Map<string, Held>();
   readonly #itemOf: (change: ChangeItem) => string | undefined;
+  readonly #ordered: boolean;
+  /** The last id of each page. */
+  readonly #ends: (string | undefined)[] = [];
 
-  constructor(itemOf: (change: ChangeItem) => string | undefined) {
+  /** `ordered`: the pages list ids in code-point order, so that it is known where one would have been. */
+  constructor(itemOf: (change: ChangeItem) => string | undefined, ordered: boolean) {
     this.#itemOf = itemOf;
+    this.#ordered = ordered;
   }
 
-  list(items: readonly ItemState[], page: number): void {
+  list(items: readonly ItemState[]): void {
+    const page = this.#ends.push(items.at(-1)?.id) - 1;
     for (const { id, version, updatedAtMs } of items) this.#held.set(id, { page, version, updatedAtMs });
   }
 
@@ -36,7 +42,7 @@ export class WatchView {
     const held = this.#held.get(id);
     if (held === undefined) {
       // What was neither listed nor made since was gone before its page was read.
-      if (!makes(change)) return [];
+      if (this.#pageFor(id) >= segment || !makes(change)) return [];
       this.#held.set(id, { page: -1, version: change.version ?? 0, updatedAtMs: change.at });
       return [change];
     }
@@ -44,6 +50,13 @@ export class WatchView {
     if (change.kind.endsWith('.deleted')) this.#held.delete(id);
     else this.#held.set(id, { page: -1, version: 0, updatedAtMs: 0 });
     return [change];
+  }
+
+  /** The page that would have listed it; -1 where that is not known. */
+  #pageFor(id: string): number {
+    if (!this.#ordered) return -1;
+    const page = this.#ends.findIndex((end) => end !== undefined && compareCodePoints(id, end) <= 0);
+    return page === -1 ? this.#ends.length - 1 : page;
   }
 
   /** A clear must not take what a later page listed, so that it is told as the deletions that it was for this reader. */

@@ -28,6 +28,8 @@ export interface WatchSource<Item, Change> {
   prepare?(signal: AbortSignal): Promise<void>;
   /** What is there, with the position of the feed from before each page was read. */
   pages(signal: AbortSignal): AsyncIterable<SnapshotPage<Item>>;
+  /** The pages list items in code-point order of their ids. */
+  readonly ordered?: boolean;
   stateOf(item: Item): ItemState;
   /** The item that a change is about, by the id that `stateOf` gives it; undefined for what is told in any case. */
   itemOf(change: ChangeItem): string | undefined;
@@ -49,8 +51,8 @@ export async function* watch<Item, Change>(changes: ChangesClient, source: Watch
   await source.prepare?.(signal);
   while (!signal.aborted) {
     try {
-      at ??= yield* snapshot(changes, source, signal);
-      yield* live(changes, source, at, signal);
+      const told: string | undefined = at === undefined ? yield* snapshot(changes, source, signal) : undefined;
+      yield* live(changes, source, told ?? at, told, signal);
       return;
     } catch (error) {
       if (signal.aborted) return;
@@ -63,10 +65,10 @@ export async function* watch<Item, Change>(changes: ChangesClient, source: Watch
 
 /** Answers the position up to which all has been told. */
 async function* snapshot<Item, Change>(changes: ChangesClient, source: WatchSource<Item, Change>, signal: AbortSignal): AsyncGenerator<WatchEvent<Item, Change>, string> {
-  const view = new WatchView((change) => source.itemOf(change));
+  const view = new WatchView((change) => source.itemOf(change), source.ordered === true);
   const positions: string[] = [];
   for await (const { items, position } of source.pages(signal)) {
-    view.list(items.map((item) => source.stateOf(item)), positions.length);
+    view.list(items.map((item) => source.stateOf(item)));
     positions.push(position);
     if (items.length > 0) yield { kind: 'snapshot', items };
   }
@@ -90,12 +92,13 @@ async function* snapshot<Item, Change>(changes: ChangesClient, source: WatchSour
   return at;
 }
 
-async function* live<Item, Change>(changes: ChangesClient, source: WatchSource<Item, Change>, since: string, signal: AbortSignal): AsyncGenerator<WatchEvent<Item, Change>> {
-  let at: string | undefined;
+/** `told` is the position of which the reader knows. */
+async function* live<Item, Change>(changes: ChangesClient, source: WatchSource<Item, Change>, since: string | undefined, told: string | undefined, signal: AbortSignal): AsyncGenerator<WatchEvent<Item, Change>> {
+  let at = told;
   for await (const { items, position } of changes.follow({ ...source.filter, since, positions: true, signal })) {
-    const told = items.flatMap((item) => source.changeOf(item, position) ?? []);
-    if (told.length > 0) yield { kind: 'changes', items: told, position };
-    else if (position !== at && position !== since) yield { kind: 'live', position };
+    const news = items.flatMap((item) => source.changeOf(item, position) ?? []);
+    if (news.length > 0) yield { kind: 'changes', items: news, position };
+    else if (position !== at) yield { kind: 'live', position };
     at = position;
     if (items.some((item) => source.ends?.(item) === true)) return;
   }

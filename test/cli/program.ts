@@ -26,13 +26,21 @@ export interface RunningServer {
   end(signal: NodeJS.Signals): Promise<number | null>;
 }
 
+/** A command that goes on until it is told to end. */
+export interface Following {
+  /** The lines of JSON that it has printed so far. */
+  lines<Line>(): Line[];
+  stderr(): string;
+  end(): Promise<number | null>;
+}
+
 export interface RunOptions {
   environment?: Record<string, string>;
   cwd?: string;
 }
 
 /** A directory for a suite, and the ways to run the program in it. */
-export function useProgram(): { directory(): string; path(name: string): string; stoa(args: readonly string[], options?: RunOptions): Promise<Ended>; up(data: string, args?: readonly string[], environment?: Record<string, string>): Promise<RunningServer> } {
+export function useProgram(): { directory(): string; path(name: string): string; stoa(args: readonly string[], options?: RunOptions): Promise<Ended>; follow(args: readonly string[], options?: RunOptions): Following; up(data: string, args?: readonly string[], environment?: Record<string, string>): Promise<RunningServer> } {
   let program: string;
   let directory: string;
   const running = new Set<ChildProcess>();
@@ -69,6 +77,21 @@ export function useProgram(): { directory(): string; path(name: string): string;
           return JSON.parse(stdout) as Body;
         },
         error: () => JSON.parse(stderr.trim().split('\n').at(-1) ?? '') as { code: string; detail: string; fix?: string },
+      };
+    },
+    follow: (args, options) => {
+      const child = start(args, options);
+      let [stdout, stderr] = ['', ''];
+      child.stdout?.on('data', (chunk: Buffer) => (stdout += chunk.toString()));
+      child.stderr?.on('data', (chunk: Buffer) => (stderr += chunk.toString()));
+      return {
+        lines: <Line>() => stdout.split('\n').slice(0, -1).map((line) => JSON.parse(line) as Line),
+        stderr: () => stderr,
+        end: async () => {
+          const ended = statusOf(child);
+          child.kill('SIGINT');
+          return ended;
+        },
       };
     },
     up: async (data, args = [], environment = {}) => {

@@ -114,7 +114,7 @@ test('a stream resumes after a cut without gap or repeat', async () => {
   for (let cuts = 0; got.length < 150; cuts += 1) {
     const stream = await new Stream().open('/v1/changes?topics=agent.created', running.alice, { 'last-event-id': last });
     const wanted = Math.min(150, got.length + 10 * (cuts % 3));
-    await vi.waitFor(() => expect(got.length + stream.changes.length).toBeGreaterThanOrEqual(wanted));
+    await vi.waitFor(() => expect(got.length + stream.changes.length).toBeGreaterThanOrEqual(wanted), { timeout: 10_000 });
     stream.close();
     got.push(...stream.changes.map(({ id }) => id));
     last = stream.events.findLast(({ id }) => id !== undefined)?.id ?? last;

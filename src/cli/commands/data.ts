@@ -1,13 +1,13 @@
 /** `stoa data …`: the data store from the shell. */
 import type { JsonValue, KeySummary, NamespaceSummary } from '../../datastore/model.js';
 import { defaultNamespace } from '../../datastore/model.js';
-import { defaultUser } from '../../identity/caller.js';
 import { StoaError, messageOf } from '../../errors.js';
 import { encodeSegment } from '../../path-segment.js';
 import { type Action, type Options, durationOption, numberOption, present, textOption } from '../definition.js';
 import { readText } from '../file-option.js';
 import type { Column } from '../output.js';
 import { type Page, pageQuery } from '../resource-options.js';
+import { untilInterrupted } from './watch.js';
 
 interface Document extends KeySummary {
   value: JsonValue;
@@ -90,43 +90,20 @@ export const append: Action = async ({ connect, output }, [key, ...items], optio
   output.line({ key, value, version }, JSON.stringify(value));
 };
 
-interface Change {
-  at: number;
-  kind: string;
-  user: string | null;
-  version: number | null;
-  facts?: { namespace?: string; key?: string };
-}
-
-export const watch: Action = async ({ connect, output, globals }, [prefix = ''], options) => {
-  const connection = await connect();
+/** Only what happens; `stoa watch data` begins with what is there. */
+export const watch: Action = async ({ connect, output }, [prefix], options) => {
   const namespace = namespaceOf(options);
-  const user = textOption(globals, 'user') ?? (textOption(globals, 'token') === undefined ? defaultUser : null);
-  const stop = new AbortController();
-  const end = (): void => stop.abort();
-  process.once('SIGINT', end).once('SIGTERM', end);
+  const { changes } = await (await connect()).client();
   output.say(`Watching ${namespace}; end with Ctrl-C.`);
-  try {
-    for await (const event of connection.stream('/v1/changes', { query: { topics: 'data', since: textOption(options, 'since') } }, stop.signal)) {
-      if (event.event === 'resync') throw new StoaError('resync', 'The feed no longer holds that position.', { fix: 'Read the keys anew and watch from now on, without --since.' });
-      if (event.event !== 'changes') continue;
-      // The server's own schema says what an event holds.
-      const { items, position } = JSON.parse(event.data) as { items: Change[]; position: string };
-      for (const change of items) {
-        const { facts = {} } = change;
-        if (facts.namespace !== namespace || (user !== null && change.user !== user) || (facts.key !== undefined && !facts.key.startsWith(prefix))) continue;
-        const at = new Date(change.at).toISOString();
-        const what = { at, kind: change.kind, namespace, key: facts.key ?? null, version: change.version, position };
-        output.line(what, [at, change.kind, facts.key ?? '*', change.version ?? ''].join('  '));
+  await untilInterrupted(async (signal) => {
+    for await (const { items, position } of changes.follow({ namespace, prefix, since: textOption(options, 'since'), signal })) {
+      for (const { at: atMs, kind, facts, version } of items) {
+        const at = new Date(atMs).toISOString();
+        const key = facts?.['key'] ?? null;
+        output.line({ at, kind, namespace, key, version, position }, [at, kind, key ?? '*', version ?? ''].join('  '));
       }
     }
-  } catch (error) {
-    if (!stop.signal.aborted) throw error;
-    return;
-  } finally {
-    process.off('SIGINT', end).off('SIGTERM', end);
-  }
-  if (!stop.signal.aborted) throw new StoaError('unreachable', 'The server ended the stream.', { fix: 'Run the command again.' });
+  });
 };
 
 function namespaceOf(options: Options): string {

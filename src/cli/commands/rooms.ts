@@ -38,7 +38,7 @@ export function roomPath(room: string): string {
 }
 
 /** A variable keeps the key out of the list of processes. */
-function roomKey(options: Options): string | undefined {
+export function roomKey(options: Options): string | undefined {
   return textOption(options, 'key') ?? process.env['STOA_ROOM_KEY'];
 }
 

@@ -1,0 +1,80 @@
+/** `stoa watch …`: what is there, then what happens to it, until Ctrl-C. */
+import type { ChangeItem, DataTarget, DocumentChange, RoomChange, RoomMessage, Stoa, Task, WatchEvent, WatchSettings } from '../../client/index.js';
+import type { DataDocument } from '../../datastore/model.js';
+import type { AgentAnswer } from '../../registry/schemas.js';
+import { type Action, type Options, textOption } from '../definition.js';
+import type { Output } from '../output.js';
+import { printable } from './read.js';
+import { roomKey } from './rooms.js';
+
+/** How a person reads an item and a change. */
+interface Lines<Item, Change> {
+  item(item: Item): string;
+  change(change: Change): string;
+}
+
+const documentLines: Lines<DataDocument, DocumentChange> = {
+  item: ({ key, version, value }) => `${key}  ${version}  ${JSON.stringify(value)}`,
+  change: ({ at, kind, key, version }) => [at, kind, key ?? '*', version ?? ''].join('  '),
+};
+const agentLines: Lines<AgentAnswer, ChangeItem> = {
+  item: ({ agent_id, name, status, presence }) => [agent_id, printable(name), status, presence].join('  '),
+  change: changeText,
+};
+const taskLines: Lines<Task, ChangeItem> = {
+  item: ({ id, status, claimed_by, command }) => [id, status, claimed_by ?? '-', printable(command)].join('  '),
+  change: changeText,
+};
+const roomLines: Lines<RoomMessage, RoomChange> = {
+  item: messageText,
+  change: (change) => (change.kind === 'message' ? messageText(change.message) : `deleted  ${change.id}`),
+};
+
+export const data: Action = watching((stoa, [prefix], options, settings) => stoa.watch({ data: dataTarget(prefix, options), ...settings }), documentLines);
+export const agents: Action = watching((stoa, [id], _options, settings) => stoa.watch({ agents: { id }, ...settings }), agentLines);
+export const tasks: Action = watching((stoa, [project = ''], _options, settings) => stoa.watch({ tasks: { project }, ...settings }), taskLines);
+export const room: Action = watching((stoa, [id = ''], options, settings) => stoa.watch({ room: { id, key: roomKey(options) }, ...settings }), roomLines);
+
+function dataTarget(prefix: string | undefined, options: Options): DataTarget {
+  return { namespace: textOption(options, 'namespace'), prefix, key: textOption(options, 'key') };
+}
+
+function watching<Item, Change>(open: (stoa: Stoa, args: readonly string[], options: Options, settings: WatchSettings) => AsyncGenerator<WatchEvent<Item, Change>>, lines: Lines<Item, Change>): Action {
+  return async ({ connect, output }, args, options) => {
+    const stoa = await (await connect()).client();
+    await untilInterrupted(async (signal) => {
+      for await (const event of open(stoa, args, options, { since: textOption(options, 'since'), signal })) show(output, event, lines);
+    });
+  };
+}
+
+/** Ctrl-C and a polite kill end it well. */
+export async function untilInterrupted(work: (signal: AbortSignal) => Promise<void>): Promise<void> {
+  const stop = new AbortController();
+  const end = (): void => stop.abort();
+  process.once('SIGINT', end).once('SIGTERM', end);
+  try {
+    await work(stop.signal);
+  } catch (error) {
+    if (!stop.signal.aborted) throw error;
+  } finally {
+    process.off('SIGINT', end).off('SIGTERM', end);
+  }
+}
+
+function show<Item, Change>(output: Output, event: WatchEvent<Item, Change>, lines: Lines<Item, Change>): void {
+  if (output.json) output.line(event, '');
+  else if (event.kind === 'snapshot') for (const item of event.items) output.line({}, lines.item(item));
+  else if (event.kind === 'changes') for (const change of event.items) output.line({}, lines.change(change));
+  else if (event.kind === 'resync') output.say(`Begin anew: ${event.detail}`);
+  else output.say(`Live at ${event.position}; --since goes on from there. End with Ctrl-C.`);
+}
+
+function changeText({ at, kind, id, version, facts = {} }: ChangeItem): string {
+  const told = Object.entries(facts).flatMap(([name, value]) => (name === 'project' || value === null ? [] : [`${name}=${value}`]));
+  return [new Date(at).toISOString(), kind, id, version ?? '-', ...told].join('  ');
+}
+
+function messageText({ id, from, body, ts }: RoomMessage): string {
+  return `${new Date(ts).toISOString()}  ${from.slice(0, 8)}  ${id}  ${printable(body)}`;
+}

@@ -1,0 +1,77 @@
+import { expect, test, vi } from 'vitest';
+import { Stoa } from '../../src/client/index.js';
+import { useProgram } from './program.js';
+
+const program = useProgram();
+
+interface Line {
+  kind: string;
+  items?: { key?: string; version?: number; id?: string; kind?: string; agent_id?: string; body?: string; message?: { body: string } }[];
+  position?: string;
+}
+
+const itemsOf = (lines: Line[], kind: string) => lines.filter((line) => line.kind === kind).flatMap(({ items = [] }) => items);
+
+test('watches go on where they were when the server is killed and comes back', async () => {
+  const data = program.path('killed');
+  let server = await program.up(data);
+  const { port } = new URL(server.url);
+  const stoa = new Stoa({ url: server.url, token: server.token, user: 'ada', retryDelayMs: 20, attemptsMax: 50 });
+  const workspace = await stoa.workspaces.create({ name: 'w', project_path: '/w' });
+  const project = await stoa.projects.create(workspace.id, { name: 'p' });
+  const session = await stoa.sessions.create(project.id, { status: 'active' });
+  await stoa.data('n').setMany({ a: 1, b: 2 });
+  const agent = await stoa.agents.create({ name: 'scout' });
+  const globals = ['--data', data, '--user', 'ada', '--json'];
+  const watches = {
+    data: program.follow(['watch', 'data', '-n', 'n', ...globals]),
+    key: program.follow(['watch', 'data', '-n', 'n', '--key', 'key-7', ...globals]),
+    tasks: program.follow(['watch', 'tasks', project.id, ...globals]),
+    agents: program.follow(['watch', 'agents', ...globals]),
+    room: program.follow(['watch', 'room', '00000000-0000-0000-0000-000000000001', ...globals]),
+    plain: program.follow(['data', 'watch', 'key-1', '-n', 'n', ...globals]),
+  };
+  for (const watch of Object.values(watches).slice(0, 5)) await vi.waitFor(() => expect(watch.lines<Line>().some(({ kind }) => kind === 'live'), watch.stderr()).toBe(true), { timeout: 30_000 });
+  await vi.waitFor(() => expect(watches.plain.stderr()).toContain('Watching n'), { timeout: 30_000 });
+  expect(itemsOf(watches.data.lines(), 'snapshot').map(({ key }) => key)).toEqual(['a', 'b']);
+  expect(itemsOf(watches.agents.lines(), 'snapshot').map(({ agent_id }) => agent_id)).toEqual([agent.agent_id]);
+
+  const tasks: string[] = [];
+  for (let turn = 0; turn < 30; turn += 1) {
+    // Killed in the middle of the writing, twice.
+    if (turn % 10 === 9) {
+      await server.end('SIGKILL');
+      server = await program.up(data, ['--port', port]);
+    }
+    await stoa.data('n').set(`key-${turn}`, turn);
+    tasks.push((await stoa.tasks.create(session.id, { command: `turn ${turn}` })).id);
+    await stoa.agents.update(agent.agent_id, { labels: { turn: String(turn) } });
+    if (turn % 3 === 0) await stoa.room('00000000-0000-0000-0000-000000000001').post(`turn ${turn}`);
+  }
+  const turns = Array.from({ length: 30 }, (_, turn) => turn);
+  await vi.waitFor(() => {
+    expect(itemsOf(watches.data.lines(), 'changes').map(({ key }) => key)).toEqual(turns.map((turn) => `key-${turn}`));
+    expect(itemsOf(watches.key.lines(), 'changes').map(({ key }) => key)).toEqual(['key-7']);
+    expect(itemsOf(watches.tasks.lines(), 'changes').filter(({ kind }) => kind === 'task.created').map(({ id }) => id)).toEqual(tasks);
+    expect(itemsOf(watches.agents.lines(), 'changes').map(({ version }) => version)).toEqual(turns.map((turn) => turn + 2));
+    expect(itemsOf(watches.room.lines(), 'changes').map(({ message }) => message?.body)).toEqual(turns.filter((turn) => turn % 3 === 0).map((turn) => `turn ${turn}`));
+  }, { timeout: 30_000 });
+  const plain = watches.plain.lines<{ kind: string; key: string; namespace: string; version: number; position: string }>();
+  expect(plain.map(({ kind, key, namespace, version }) => [kind, key, namespace, version])).toEqual(turns.filter((turn) => String(turn).startsWith('1')).map((turn) => ['document.set', `key-${turn}`, 'n', 1]));
+  for (const watch of Object.values(watches)) expect(await watch.end()).toBe(0);
+
+  const resumed = program.follow(['watch', 'data', '-n', 'n', '--since', plain[0]?.position ?? '', ...globals]);
+  await vi.waitFor(() => expect(itemsOf(resumed.lines(), 'changes').map(({ key }) => key)).toEqual(turns.slice(2).map((turn) => `key-${turn}`)), { timeout: 30_000 });
+  expect(resumed.lines<Line>().some(({ kind }) => kind === 'snapshot')).toBe(false);
+  await resumed.end();
+  await server.end('SIGTERM');
+}, 180_000);
+
+test('people get lines, and a directory without a server is watched too', async () => {
+  const data = program.path('alone');
+  await program.stoa(['data', 'set', 'a', '1', '--data', data]);
+  const watch = program.follow(['watch', 'data', '--data', data]);
+  await vi.waitFor(() => expect(watch.stderr()).toMatch(/Live at \d+; --since/), { timeout: 30_000 });
+  expect(await watch.end()).toBe(0);
+  expect((await program.stoa(['watch', 'tasks', 'proj_01a1e14b-12a6-7000-92db-c354f8aae8b9', '--data', data])).status).toBe(4);
+}, 60_000);

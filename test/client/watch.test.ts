@@ -1,0 +1,353 @@
+import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
+import { AgentKeys, type ChangeItem, type DocumentChange, Stoa, type WatchEvent } from '../../src/client/index.js';
+import { compareCodePoints } from '../../src/datastore/code-point-order.js';
+import { operatorCaller } from '../../src/identity/caller.js';
+import { Running } from '../server/running.js';
+import { type Gate, startGate } from '../servers/gate.js';
+
+let running: Running;
+let gate: Gate;
+beforeAll(async () => {
+  running = await Running.start({ limits: { streamHeartbeatSeconds: 0.05, agentsPerUserMax: 10_000 } });
+  gate = await startGate(running.url);
+});
+afterAll(async () => {
+  await gate.close();
+  await running.stop();
+});
+
+async function clientOf(user: string, options: { url?: string; namespaces?: string[] } = {}): Promise<Stoa> {
+  const scopes = { write: true, ...(options.namespaces !== undefined && { namespaces: options.namespaces }) };
+  const { token } = await running.stoa.identity.createToken(operatorCaller(), user, { scopes }, null);
+  return new Stoa({ url: options.url ?? running.url, token, agent: 'tester', retryDelayMs: 5 });
+}
+
+/** Everything that a watch told, while it goes on. */
+class Watched<Item, Change> {
+  readonly events: WatchEvent<Item, Change>[] = [];
+  ended = false;
+  readonly #stop = new AbortController();
+  readonly done: Promise<void>;
+
+  constructor(open: (signal: AbortSignal) => AsyncGenerator<WatchEvent<Item, Change>>) {
+    this.done = this.#read(open(this.#stop.signal));
+  }
+
+  async #read(events: AsyncGenerator<WatchEvent<Item, Change>>): Promise<void> {
+    for await (const event of events) this.events.push(event);
+    this.ended = true;
+  }
+
+  get snapshot(): Item[] {
+    return this.events.flatMap((event) => (event.kind === 'snapshot' ? event.items : []));
+  }
+
+  get changes(): Change[] {
+    return this.events.flatMap((event) => (event.kind === 'changes' ? event.items : []));
+  }
+
+  async live(): Promise<this> {
+    await vi.waitFor(() => expect(this.events.some(({ kind }) => kind === 'live')).toBe(true), { timeout: 10_000 });
+    return this;
+  }
+
+  async stop(): Promise<void> {
+    this.#stop.abort();
+    await this.done;
+  }
+}
+
+/** What a reader holds who believes everything it is told; a repeat or a gap is an error. */
+class Mirror {
+  readonly versions = new Map<string, number>();
+
+  take(event: WatchEvent<{ key: string; version: number }, DocumentChange>): void {
+    if (event.kind === 'resync') this.versions.clear();
+    else if (event.kind === 'snapshot') for (const { key, version } of event.items) this.#list(key, version);
+    else if (event.kind === 'changes') for (const change of event.items) this.#change(change);
+  }
+
+  #list(key: string, version: number): void {
+    expect([key, this.versions.get(key)]).toEqual([key, undefined]);
+    this.versions.set(key, version);
+  }
+
+  #change({ kind, key, version, after, through }: DocumentChange): void {
+    if (kind === 'set') {
+      expect([key, version]).toEqual([key, (this.versions.get(String(key)) ?? 0) + 1]);
+      this.versions.set(String(key), Number(version));
+    } else if (kind === 'deleted') {
+      expect([key, this.versions.delete(String(key))]).toEqual([key, true]);
+    } else {
+      for (const held of this.versions.keys()) {
+        if ((after === undefined || compareCodePoints(held, after) > 0) && (through === undefined || compareCodePoints(held, through) <= 0)) this.versions.delete(held);
+      }
+    }
+  }
+}
+
+function told(changes: readonly ChangeItem[]): string[][] {
+  return changes.map(({ kind, id }) => [kind, id]);
+}
+
+describe('documents', () => {
+  test('a snapshot of many pages under writes, deletions and clears goes over into changes without a gap or a repeat', async () => {
+    const ada = await clientOf('ada');
+    const data = ada.data<number>('busy');
+    const keys = Array.from({ length: 1_500 }, (_, index) => `k${String(index).padStart(4, '0')}`);
+    const fill = async () => {
+      for (let start = 0; start < keys.length; start += 500) await data.setMany(Object.fromEntries(keys.slice(start, start + 500).map((key) => [key, 0])));
+    };
+    await fill();
+    // Of the first page, which is soon listed, and of the last.
+    const busy = [...keys.slice(0, 40), ...keys.slice(-40)];
+    const random = () => busy[Math.floor(Math.random() * busy.length)] as string;
+    let written = 0;
+    let begun = 0;
+    const mirrors = Array.from({ length: 4 }, () => new Mirror());
+    const stop = new AbortController();
+    const kinds = new Set<string>();
+    const live = new Set<number>();
+    const watches = mirrors.map(async (mirror, index) => {
+      // Each begins at another moment of the writing.
+      await vi.waitFor(() => expect(written).toBeGreaterThanOrEqual(index * 60), { timeout: 60_000, interval: 1 });
+      for await (const event of ada.watch<number>({ data: { namespace: 'busy' }, signal: stop.signal })) {
+        if (event.kind === 'live' && !live.has(index)) begun = live.add(index).size;
+        kinds.add(event.kind);
+        mirror.take(event);
+      }
+    }).map((watch) => watch.finally(() => stop.abort()));
+    const writers = Array.from({ length: 4 }, async () => {
+      // Until every watch has been through its snapshot, and some more.
+      for (let more = 20; more > 0 && !stop.signal.aborted; more -= begun === mirrors.length ? 1 : 0) {
+        written += 1;
+        if (written === 30) {
+          await data.clear();
+          await fill();
+        } else if (written % 3 === 0) await data.delete(random());
+        else await data.set(random(), written);
+      }
+    });
+    await Promise.race([Promise.all(writers), Promise.all(watches)]);
+    const held = new Map<string, number>();
+    for await (const { key, version } of data.entries()) held.set(key, version);
+    await vi.waitFor(() => { for (const { versions } of mirrors) expect(versions).toEqual(held); }, { timeout: 10_000, interval: 100 });
+    stop.abort();
+    await Promise.all(watches);
+    expect([...kinds]).toEqual(expect.arrayContaining(['changes', 'live', 'snapshot']));
+  }, 120_000);
+
+  test('a key or a prefix is watched alone, and the operator without a user watches the default user', async () => {
+    const ada = await clientOf('ada');
+    const operator = new Stoa({ url: running.url, token: running.operator });
+    const [mine, defaults] = [ada.data<number>('narrow'), operator.data<number>('narrow')];
+    await mine.setMany({ a: 1, 'a/1': 1, 'a/2': 1, b: 1 });
+    const key = await new Watched((signal) => ada.watch({ data: { namespace: 'narrow', key: 'a' }, signal })).live();
+    const prefix = await new Watched((signal) => ada.watch({ data: { namespace: 'narrow', prefix: 'a/' }, signal })).live();
+    const all = await new Watched((signal) => operator.watch({ data: { namespace: 'narrow' }, signal })).live();
+    await mine.set('a', 2);
+    await mine.set('a/2', 2);
+    await mine.set('b', 2);
+    await defaults.set('d', 1);
+    await vi.waitFor(() => expect([key, prefix, all].map(({ changes }) => changes.map((change) => change.key))).toEqual([['a'], ['a/2'], ['d']]));
+    expect([key, prefix, all].map(({ snapshot }) => snapshot.map((item) => item.key))).toEqual([['a'], ['a/1', 'a/2'], []]);
+    await Promise.all([key.stop(), prefix.stop(), all.stop()]);
+    expect(() => ada.watch({ data: { key: 'a', prefix: 'a' }, signal: new AbortController().signal })).toThrow(/not of both/);
+  });
+
+  test('a position goes on without a snapshot', async () => {
+    const ada = await clientOf('ada');
+    const data = ada.data<number>('resumed');
+    await data.set('before', 1);
+    const first = await new Watched((signal) => ada.watch({ data: { namespace: 'resumed' }, signal })).live();
+    await data.set('seen', 1);
+    await vi.waitFor(() => expect(first.changes).toHaveLength(1));
+    await first.stop();
+    const last = first.events.findLast((event) => event.kind === 'changes');
+    await data.set('missed', 1);
+    const second = await new Watched((signal) => ada.watch({ data: { namespace: 'resumed' }, since: last?.position, signal })).live();
+    await vi.waitFor(() => expect(second.changes.map(({ key }) => key)).toEqual(['missed']));
+    expect(second.snapshot).toEqual([]);
+    await second.stop();
+  });
+});
+
+describe('who sees what', () => {
+  test('of documents, agents and tasks each user is told its own, whoever else is busy', async () => {
+    const users = await Promise.all(Array.from({ length: 8 }, (_, index) => clientOf(`user-${index}`)));
+    const projects = await Promise.all(users.map(async (stoa) => {
+      const workspace = await stoa.workspaces.create({ name: 'w', project_path: '/w' });
+      const project = await stoa.projects.create(workspace.id, { name: 'p' });
+      return { project, session: await stoa.sessions.create(project.id, { status: 'active' }) };
+    }));
+    const watches = await Promise.all(users.map(async (stoa, index) => ({
+      data: await new Watched((signal) => stoa.watch({ data: { namespace: 'shared-name' }, signal })).live(),
+      agents: await new Watched((signal) => stoa.watch({ agents: {}, signal })).live(),
+      tasks: await new Watched((signal) => stoa.watch({ tasks: { project: projects[index]?.project.id ?? '' }, signal })).live(),
+    })));
+    const made = await Promise.all(users.map(async (stoa, index) => {
+      await stoa.data('shared-name').set(`key-${index}`, index);
+      const agent = await stoa.agents.create({ name: `agent-${index}` });
+      const task = await stoa.tasks.create(projects[index]?.session.id ?? '', { command: 'true' });
+      return { agent: agent.agent_id, task: task.id };
+    }));
+    await vi.waitFor(() => {
+      for (const [index, { data, agents, tasks }] of watches.entries()) {
+        expect(data.changes.map(({ key }) => key)).toEqual([`key-${index}`]);
+        expect(agents.changes.map(({ kind, id }) => [kind, id])).toEqual([['agent.created', made[index]?.agent]]);
+        expect(tasks.changes.map(({ kind, id }) => [kind, id])).toContainEqual(['task.created', made[index]?.task]);
+        expect(new Set(tasks.changes.map(({ id }) => id))).toEqual(new Set([made[index]?.task]));
+      }
+    }, { timeout: 10_000 });
+    for (const { data, agents, tasks } of watches) await Promise.all([data.stop(), agents.stop(), tasks.stop()]);
+    const others = new Watched((signal) => (users[0] as Stoa).watch({ tasks: { project: projects[1]?.project.id ?? '' }, signal }));
+    await expect(others.done).rejects.toMatchObject({ code: 'not_found' });
+    // A position of one's own opens nothing of another's either.
+    const resumed = new Watched((signal) => (users[0] as Stoa).watch({ tasks: { project: projects[1]?.project.id ?? '' }, since: running.stoa.changes.position, signal }));
+    await expect(resumed.done).rejects.toMatchObject({ code: 'not_found' });
+  });
+
+  test('a token for some namespaces is told of those, and refused the snapshot of others', async () => {
+    const scoped = await clientOf('scoped', { namespaces: ['open'] });
+    const whole = await clientOf('scoped');
+    const open = await new Watched((signal) => scoped.watch({ data: { namespace: 'open' }, signal })).live();
+    await expect(new Watched((signal) => scoped.watch({ data: { namespace: 'closed' }, signal })).done).rejects.toMatchObject({ code: 'forbidden' });
+    const resumed = await new Watched((signal) => scoped.watch({ data: { namespace: 'closed' }, since: running.stoa.changes.position, signal })).live();
+    await whole.data('closed').set('k', 1);
+    await whole.data('open').set('k', 1);
+    await vi.waitFor(() => expect(open.changes).toHaveLength(1));
+    await vi.waitFor(() => expect(resumed.events.length).toBeGreaterThan(1));
+    expect(resumed.changes).toEqual([]);
+    await Promise.all([open.stop(), resumed.stop()]);
+  });
+
+  test('an agent that signs for itself is told of its own record only', async () => {
+    const alice = new Stoa({ url: running.url, token: running.alice });
+    const [own, other] = [await alice.agents.create({ name: 'own' }), await alice.agents.create({ name: 'other' })];
+    const signed = new Stoa({ url: running.url, fetch: (input, init) => fetch(input, { ...init, headers: { ...Object.fromEntries(new Headers(init?.headers)), 'x-test-agent': own.agent_id } }) });
+    const watched = await new Watched((signal) => signed.watch({ agents: {}, signal })).live();
+    expect(watched.snapshot.map(({ agent_id }) => agent_id)).toEqual([own.agent_id]);
+    await alice.agents.update(other.agent_id, { labels: { a: 'b' } });
+    await alice.agents.update(own.agent_id, { labels: { a: 'b' } });
+    await vi.waitFor(() => expect(watched.changes.map(({ id }) => id)).toEqual([own.agent_id]));
+    await watched.stop();
+  });
+
+  test('a private room is watched with its key, and not without', async () => {
+    const owner = new Stoa({ url: running.url }).agent(await AgentKeys.generate());
+    await owner.register({ name: 'owner' });
+    const { id } = await owner.createRoom('quiet', { key: 'a key of sixteen or more' });
+    const ada = await clientOf('ada');
+    await expect(new Watched((signal) => ada.watch({ room: { id }, signal })).done).rejects.toMatchObject({ code: 'forbidden' });
+    await expect(new Watched((signal) => ada.watch({ room: { id }, since: '1', signal })).done).rejects.toMatchObject({ code: 'forbidden' });
+    const watched = await new Watched((signal) => ada.watch({ room: { id, key: 'a key of sixteen or more' }, signal })).live();
+    await owner.room(id, 'a key of sixteen or more').post('psst');
+    await vi.waitFor(() => expect(watched.changes).toMatchObject([{ kind: 'message', message: { body: 'psst' } }]));
+    await watched.stop();
+  });
+});
+
+test('agents: those that are there, then what becomes of them', async () => {
+  const ada = await clientOf('registrar');
+  const there = await ada.agents.create({ name: 'there' });
+  const watched = await new Watched((signal) => ada.watch({ agents: {}, signal })).live();
+  const one = await new Watched((signal) => ada.watch({ agents: { id: there.agent_id }, signal })).live();
+  expect(watched.snapshot).toMatchObject([{ agent_id: there.agent_id, version: 1 }]);
+  expect(one.snapshot).toEqual(watched.snapshot);
+  const late = await ada.agents.create({ name: 'late' });
+  await ada.agents.update(there.agent_id, { status: 'error' });
+  await ada.agents.delete(there.agent_id);
+  const ofThere = [['agent.transitioned', there.agent_id], ['agent.deleted', there.agent_id]];
+  await vi.waitFor(() => expect([told(watched.changes), told(one.changes)]).toEqual([[['agent.created', late.agent_id], ...ofThere], ofThere]));
+  await Promise.all([watched.stop(), one.stop()]);
+});
+
+test('tasks of a project: those of every session, then what becomes of them, until the project goes', async () => {
+  const ada = await clientOf('worker');
+  const workspace = await ada.workspaces.create({ name: 'watched', project_path: '/w' });
+  const [project, elsewhere] = [await ada.projects.create(workspace.id, { name: 'p' }), await ada.projects.create(workspace.id, { name: 'q' })];
+  const [session, older, other] = [await ada.sessions.create(project.id, { status: 'active' }), await ada.sessions.create(project.id), await ada.sessions.create(elsewhere.id, { status: 'active' })];
+  const first = await ada.tasks.create(session.id, { command: 'one' });
+  await ada.tasks.create(older.id, { command: 'kept' });
+  const second = await ada.tasks.create(session.id, { command: 'two', depends_on: [first.id] });
+  const watched = await new Watched((signal) => ada.watch({ tasks: { project: project.id }, signal })).live();
+  expect(watched.snapshot.map(({ command }) => command).toSorted()).toEqual(['kept', 'one', 'two']);
+  await ada.tasks.create(other.id, { command: 'not ours' });
+  const claim = await ada.tasks.claim(project.id);
+  await claim?.complete({ output: 'done' });
+  await vi.waitFor(() => expect(watched.changes.map(({ kind, id }) => [kind, id])).toContainEqual(['task.ready', second.id]));
+  await ada.sessions.delete(older.id);
+  await ada.workspaces.delete(workspace.id);
+  await watched.done;
+  const kinds = watched.changes.map(({ kind }) => kind);
+  expect(kinds.slice(-2)).toEqual(['session.deleted', 'workspace.deleted']);
+  expect(watched.changes.filter(({ kind }) => kind.startsWith('task.')).every(({ facts }) => facts?.['project'] === project.id)).toBe(true);
+});
+
+test('a room: its newest messages, then what is said and taken back, also while the connection was gone', async () => {
+  const author = new Stoa({ url: running.url }).agent(await AgentKeys.generate());
+  await author.register({ name: 'author' });
+  const { id } = await author.createRoom('watched-room');
+  const room = author.room(id);
+  const posted = [await room.post('one'), await room.post('two')];
+  const through = await clientOf('ada', { url: gate.url });
+  const watched = await new Watched((signal) => through.watch({ room: { id }, signal })).live();
+  expect(watched.snapshot.map(({ body }) => body)).toEqual(['one', 'two']);
+  await room.post('three');
+  await vi.waitFor(() => expect(watched.changes).toMatchObject([{ kind: 'message', message: { body: 'three' } }]));
+  await gate.close();
+  await room.delete(posted[0]?.id ?? '');
+  await room.post('four');
+  await gate.open();
+  await vi.waitFor(() => expect(watched.changes).toHaveLength(3), { timeout: 10_000 });
+  expect(watched.changes.slice(1)).toEqual(expect.arrayContaining([{ kind: 'deleted', id: posted[0]?.id }, { kind: 'message', message: expect.objectContaining({ body: 'four' }) }]));
+  await room.delete(posted[1]?.id ?? '');
+  await vi.waitFor(() => expect(watched.changes.at(-1)).toEqual({ kind: 'deleted', id: posted[1]?.id }));
+  const { position } = watched.events.findLast((event) => event.kind === 'changes') ?? {};
+  await watched.stop();
+  await room.post('five');
+  const resumed = await new Watched((signal) => through.watch({ room: { id }, since: position, signal })).live();
+  await vi.waitFor(() => expect(resumed.changes).toMatchObject([{ kind: 'message', message: { body: 'five' } }]));
+  expect(resumed.snapshot).toEqual([]);
+  await resumed.stop();
+});
+
+test('a reader that comes back too late, or was too slow, is told to begin anew and gets a new snapshot', async () => {
+  const small = await Running.start({ limits: { feedBytesMax: 20_000, streamHeartbeatSeconds: 0.05, streamStallSecondsMax: 0.2 } });
+  try {
+    const stoa = new Stoa({ url: small.url, token: small.alice, retryDelayMs: 5 });
+    const data = stoa.data<number>('n');
+    await data.set('k', 1);
+    const old = small.stoa.changes.position;
+    const flood = async () => {
+      const id = 'x'.repeat(1_000);
+      for (let made = 0; made < 40; made += 1) {
+        await small.stoa.kernel.root.transact((tx) => {
+          for (let change = 0; change < 1_000; change += 1) tx.change({ domain: 'data', kind: 'document.set', id, user: 'alice', version: 1, facts: { namespace: 'n', key: 'flood' } });
+        });
+      }
+      await small.stoa.kernel.trim();
+    };
+    await flood();
+    const late = new Watched((signal) => stoa.watch({ data: { namespace: 'n' }, since: old, signal }));
+    await late.live();
+    expect(late.events.slice(0, 3)).toMatchObject([{ kind: 'resync' }, { kind: 'snapshot', items: [{ key: 'k' }] }, { kind: 'live' }]);
+    await late.stop();
+
+    // This one stops taking events; the server neither keeps them for it nor keeps its place.
+    const stop = new AbortController();
+    const slow = stoa.watch({ data: { namespace: 'n' }, signal: stop.signal });
+    const kinds: string[] = [];
+    while (kinds.at(-1) !== 'live') kinds.push(String((await slow.next()).value?.kind));
+    await data.set('k', 2);
+    expect((await slow.next()).value).toMatchObject({ kind: 'changes', items: [{ key: 'k', version: 2 }] });
+    expect(small.app.stoaServer.streams.count).toBe(1);
+    while (small.app.stoaServer.streams.count > 0) await flood();
+    while (kinds.at(-1) !== 'resync') kinds.push(String((await slow.next()).value?.kind));
+    expect((await slow.next()).value).toMatchObject({ kind: 'snapshot', items: [{ key: 'k' }] });
+    stop.abort();
+    await slow.return(undefined);
+  } finally {
+    await small.stop();
+  }
+}, 60_000);
