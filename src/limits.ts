@@ -79,6 +79,8 @@ export const limitDefinitions = {
 
   // Registry
   agentsPerUserMax: { default: 10, about: 'Agents of one user; stopped ones count.' },
+  identitiesCachedMax: { default: 1_000, about: 'Messaging identities kept in memory as they were last read.' },
+  roomsCachedMax: { default: 1_000, about: 'Rooms kept in memory as they were last read.' },
   agentsCachedMax: { default: 1_000, about: 'Agents kept in memory as they were last read.' },
   agentNameCharactersMax: { default: 100, about: 'Characters of an agent name.' },
   agentLabelsMax: { default: 32, about: 'Labels of one agent.' },

@@ -1,5 +1,5 @@
 /** Ed25519 keys and signatures: which keys count, and how one is checked. */
-import { createHash } from 'node:crypto';
+import { hash } from 'node:crypto';
 import { sodium } from './signatures-sodium.js';
 
 const keyBytes = 32;
@@ -59,10 +59,7 @@ const emptyBody = Buffer.from('{}');
 
 /** The text that the four X-AICQ headers sign: hash of the body as received, nonce, time. */
 export function aicqSignedText(body: Buffer, nonce: string, timestamp: string): string {
-  const hash = createHash('sha256')
-    .update(body.length === 0 ? emptyBody : body)
-    .digest('hex');
-  return `${hash}|${nonce}|${timestamp}`;
+  return `${hash('sha256', body.length === 0 ? emptyBody : body)}|${nonce}|${timestamp}`;
 }
 
 /** What a new key signs to show that its owner agrees to take over an identity. */

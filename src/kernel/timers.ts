@@ -4,7 +4,10 @@ import type { Timer } from './transaction.js';
 /** Time, kind, a zero byte, reference: the family is in order of time. */
 export function timerKey({ atMs, kind, reference }: Timer): Buffer {
   const key = Buffer.allocUnsafe(8 + kind.length + 1 + reference.length);
-  key.writeBigUInt64BE(BigInt(Math.max(0, Math.floor(atMs))));
+  const time = Math.max(0, Math.floor(atMs));
+  // Two halves: a BigInt would be an allocation for each timer, and every time is below 2^53.
+  key.writeUInt32BE(Math.floor(time / 0x1_0000_0000), 0);
+  key.writeUInt32BE(time >>> 0, 4);
   key.write(kind, 8, 'latin1');
   key[8 + kind.length] = 0;
   reference.copy(key, 8 + kind.length + 1);

@@ -2,15 +2,28 @@
 import { BlockList, isIP } from 'node:net';
 import { StoaError } from '../errors.js';
 
+/** Answers kept in memory; when there are more, all are forgotten. */
+const answersMax = 10_000;
+
 const mapped = /^::ffff:(\d+\.\d+\.\d+\.\d+)$/i;
 
 /** An IPv4 address inside IPv6 is that IPv4 address; a zone belongs to the machine, not to the caller. */
 export function plainAddress(address: string): string {
+  const known = plainAddresses.get(address);
+  if (known !== undefined) return known;
+  if (plainAddresses.size >= answersMax) plainAddresses.clear();
+  const plain = madePlain(address);
+  plainAddresses.set(address, plain);
+  return plain;
+}
+
+/** Asked several times for each request. */
+const plainAddresses = new Map<string, string>();
+
+function madePlain(address: string): string {
   const withoutZone = address.split('%')[0] as string;
   return mapped.exec(withoutZone)?.[1] ?? withoutZone.toLowerCase();
 }
-
-const answersMax = 10_000;
 
 /** A set of addresses and CIDR ranges. */
 export class AddressRanges {

@@ -24,6 +24,8 @@ export class Gate {
   readonly #allowed: AddressRanges;
   readonly #autoBlock: boolean;
   readonly #table: readonly RateLimit[];
+  /** Null for a route without a limit. */
+  readonly #found = new Map<string, RateLimit | null>();
 
   constructor({ port, limits, allowed, autoBlock }: GateOptions) {
     this.#port = port;
@@ -37,8 +39,14 @@ export class Gate {
     return this.#allowed.has(address);
   }
 
+  /** `path` is a route's, of which there are few: each is looked up once. */
   limitFor(method: string, path: string): RateLimit | undefined {
-    return rateLimitFor(this.#table, method, path);
+    const name = `${method} ${path}`;
+    const known = this.#found.get(name);
+    if (known !== undefined) return known ?? undefined;
+    const limit = rateLimitFor(this.#table, method, path);
+    this.#found.set(name, limit ?? null);
+    return limit;
   }
 
   /** Before anything is read or verified. A full window answers with its decision. */

@@ -9,7 +9,7 @@ const email = /^[A-Za-z0-9!#$%&'*+/=?^_`{|}~-]+(?:\.[A-Za-z0-9!#$%&'*+/=?^_`{|}~
 
 /** Half of a surrogate pair is no character; it becomes the replacement character. */
 export function wellFormed(text: string): string {
-  return Buffer.from(text).toString();
+  return text.toWellFormed();
 }
 
 /** Trimmed, without controls, at most a hundred characters; null when nothing is left. */

@@ -1,4 +1,5 @@
 /** Proofs of authorship: made small for storage, unfolded again for readers. */
+import { isUtf8 } from 'node:buffer';
 import { aicqSignedText } from '../identity/signatures.js';
 import type { Proof } from './model.js';
 
@@ -30,10 +31,11 @@ export function proofOf(checked: CheckedSignature, body: string): Proof | null {
 
 /** Most requests contain their message exactly as `JSON.stringify` writes it: then only what is around it is kept. */
 function foldRequest(raw: Buffer, body: string): Proof['request'] {
+  if (!isUtf8(raw)) return { base64: raw.toString('base64') };
   const text = raw.toString();
   const json = JSON.stringify(body);
   const at = text.indexOf(json);
-  if (at < 0 || Buffer.byteLength(text) !== raw.length || !Buffer.from(text).equals(raw)) return { base64: raw.toString('base64') };
+  if (at < 0) return { base64: raw.toString('base64') };
   return { before: text.slice(0, at), after: text.slice(at + json.length) };
 }
 

@@ -5,6 +5,9 @@ const wordRun = /[\p{L}\p{M}\p{Nd}_]+/gu;
 const cjkRun = /[\p{scx=Han}\p{scx=Hiragana}\p{scx=Katakana}\p{scx=Hangul}\p{scx=Bopomofo}]+/gu;
 const cjk = /[\p{scx=Han}\p{scx=Hiragana}\p{scx=Katakana}\p{scx=Hangul}\p{scx=Bopomofo}]/u;
 const plainWord = /^[a-z0-9_]+$/;
+/** ASCII needs no look at scripts and normal forms, and is most of what is said. */
+const plainText = /^[\0-\x7f]*$/;
+const plainRun = /[a-z0-9_]+/g;
 
 const wordCharactersMin = 3;
 const wordCharactersMax = 100;
@@ -30,6 +33,10 @@ export function queryWords(query: string): string[] {
 }
 
 function* termsOf(text: string): Generator<string[]> {
+  if (plainText.test(text)) {
+    for (const run of text.toLowerCase().match(plainRun) ?? []) if (isWord(run)) yield [run];
+    return;
+  }
   for (const [run] of text.toLowerCase().normalize('NFC').matchAll(wordRun)) {
     if (plainWord.test(run) || !cjk.test(run)) {
       if (isWord(run)) yield [run];

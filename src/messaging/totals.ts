@@ -1,23 +1,11 @@
-/** The totals that `/stats` shows, kept as they change and not counted. */
+/** What `/stats` shows: which rooms come first, and how long ago something was. */
 import type { Room } from './model.js';
 
-const topRoomsMax = 5;
+export const topRoomsMax = 5;
 
-export interface RankedRoom {
-  id: string;
-  name: string;
-  messageCount: number;
-  lastActiveAtMs: number;
-}
-
-/**
- * The busiest rooms after a post in `room`. Totals only grow and rooms do not go away, so a room can
- * enter the list by its own post alone: five entries are enough to keep it exact.
- */
-export function rankRooms(top: readonly RankedRoom[], room: Room): RankedRoom[] {
-  const { id, name, messageCount, lastActiveAtMs } = room;
-  const others = top.filter((entry) => entry.id !== id);
-  return [...others, { id, name, messageCount, lastActiveAtMs }].toSorted((a, b) => b.messageCount - a.messageCount || b.lastActiveAtMs - a.lastActiveAtMs).slice(0, topRoomsMax);
+/** The busiest room first, the more recently active one among equals. */
+export function byRank(a: Room, b: Room): number {
+  return b.messageCount - a.messageCount || b.lastActiveAtMs - a.lastActiveAtMs;
 }
 
 /** How long ago something happened, in words. */

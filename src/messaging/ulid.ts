@@ -25,10 +25,15 @@ export function ulidChance(): string {
 
 /** A new id whose time is `atMs`. */
 export function newUlid(atMs: number): string {
+  return newUlidBytes(atMs).id;
+}
+
+/** A new id with its 16 bytes. */
+export function newUlidBytes(atMs: number): { id: string; bytes: Buffer } {
   const bytes = Buffer.allocUnsafe(16);
   bytes.writeUIntBE(atMs, 0, 6);
   tenRandomBytes().copy(bytes, 6);
-  return ulidOfBytes(bytes);
+  return { id: ulidOfBytes(bytes), bytes };
 }
 
 export function ulidOfBytes(bytes: Buffer): string {

@@ -1,50 +1,90 @@
 /** Nonces in the embedded store: each accepted once, remembered over a restart, forgotten by the bucket. */
+import { prefixRange } from '../../kernel/engine.js';
+import type { Store } from '../../kernel/store.js';
 import type { Reader, Transaction } from '../../kernel/transaction.js';
 import type { Limits } from '../../limits.js';
 import { uuidBytes } from '../../messaging/uuid.js';
+import { NonceFilter } from './messaging-nonce-filter.js';
 import { expiryTimers } from './messaging-retention-timers.js';
 import { families, nothing } from './messaging-rows.js';
-import { prefixRange } from '../../kernel/engine.js';
 
 /** Nonces dropped in one step of the sweeper. */
 const noncesPerStep = 1_000;
 /** A nonce's life spans at most this many buckets beside the current one. */
 const bucketsBack = 2;
+const bucketBytes = 6;
+const agentBytes = 16;
 
 /**
- * Buckets of half a nonce's life: dropping whole buckets needs no timer for each nonce, and a
- * lookup is three reads.
+ * Buckets of half a nonce's life: dropping whole buckets needs no timer for each nonce. A filter in
+ * memory answers for nearly every new nonce that no bucket has it; only a doubt costs reads.
  */
-function bucketMs(limits: Limits): number {
-  return (limits.nonceSeconds * 1000) / bucketsBack;
-}
+export class Nonces {
+  readonly #bucketMs: number;
+  readonly #filters = new Map<number, NonceFilter>();
+  /** Buckets whose timer is on disk. */
+  readonly #timed = new Set<number>();
 
-function nonceKey(bucket: number, agentId: string, nonce: string): Buffer {
-  const prefix = bucketKey(bucket);
-  return Buffer.concat([prefix, uuidBytes(agentId), Buffer.from(nonce)]);
-}
-
-function bucketKey(bucket: number): Buffer {
-  const key = Buffer.allocUnsafe(6);
-  key.writeUIntBE(bucket, 0, 6);
-  return key;
-}
-
-export function isNonceUsed(reader: Reader, limits: Limits, agentId: string, nonce: string, nowMs: number): boolean {
-  const current = Math.floor(nowMs / bucketMs(limits));
-  for (let back = 0; back <= bucketsBack; back += 1) {
-    if (reader.get(families.nonces, nonceKey(current - back, agentId, nonce)) !== undefined) return true;
+  constructor(store: Store, limits: Limits) {
+    this.#bucketMs = (limits.nonceSeconds * 1000) / bucketsBack;
+    for (const { key } of store.range(families.nonces, {})) this.#filter(key.readUIntBE(0, bucketBytes)).add(key, bucketBytes);
   }
-  return false;
-}
 
-/** False when it was there already. */
-export function insertNonce(tx: Transaction, limits: Limits, agentId: string, nonce: string): boolean {
-  if (isNonceUsed(tx, limits, agentId, nonce, tx.nowMs)) return false;
-  const bucket = Math.floor(tx.nowMs / bucketMs(limits));
-  tx.put(families.nonces, nonceKey(bucket, agentId, nonce), nothing);
-  tx.schedule({ atMs: (bucket + bucketsBack + 1) * bucketMs(limits), kind: expiryTimers.nonces, reference: bucketKey(bucket) });
-  return true;
+  isUsed(reader: Reader, agentId: string, nonce: string, nowMs: number): boolean {
+    return this.#isIn(reader, this.#keyOf(agentId, nonce), this.#bucketAt(nowMs));
+  }
+
+  /** False when it was there already. */
+  insert(tx: Transaction, agentId: string, nonce: string): boolean {
+    const bucket = this.#bucketAt(tx.nowMs);
+    const key = this.#keyOf(agentId, nonce);
+    if (this.#isIn(tx, key, bucket)) return false;
+    key.writeUIntBE(bucket, 0, bucketBytes);
+    // Before it is on disk: whatever becomes of the commit, a filter that knows too much is only slower.
+    this.#filter(bucket).add(key, bucketBytes);
+    tx.put(families.nonces, key, nothing);
+    if (!this.#timed.has(bucket)) tx.schedule({ atMs: (bucket + bucketsBack + 1) * this.#bucketMs, kind: expiryTimers.nonces, reference: key.subarray(0, bucketBytes) });
+    return true;
+  }
+
+  /** What was inserted at that time is on disk, and the bucket's timer with it: others need not write it again. */
+  settled(nowMs: number): void {
+    const bucket = this.#bucketAt(nowMs);
+    if (this.#timed.has(bucket)) return;
+    this.#timed.add(bucket);
+    for (const old of this.#timed) if (old < bucket - bucketsBack) this.#timed.delete(old);
+    for (const old of this.#filters.keys()) if (old < bucket - bucketsBack) this.#filters.delete(old);
+  }
+
+  #isIn(reader: Reader, key: Buffer, current: number): boolean {
+    for (let bucket = current; bucket >= current - bucketsBack; bucket -= 1) {
+      if (this.#filters.get(bucket)?.mayHave(key, bucketBytes) !== true) continue;
+      key.writeUIntBE(bucket, 0, bucketBytes);
+      if (reader.get(families.nonces, key) !== undefined) return true;
+    }
+    return false;
+  }
+
+  #filter(bucket: number): NonceFilter {
+    const known = this.#filters.get(bucket);
+    if (known !== undefined) return known;
+    const filter = new NonceFilter();
+    this.#filters.set(bucket, filter);
+    return filter;
+  }
+
+  #bucketAt(nowMs: number): number {
+    return Math.floor(nowMs / this.#bucketMs);
+  }
+
+  /** Room for a bucket, then agent and nonce. */
+  #keyOf(agentId: string, nonce: string): Buffer {
+    const nonceBytes = Buffer.byteLength(nonce);
+    const key = Buffer.allocUnsafe(bucketBytes + agentBytes + nonceBytes);
+    uuidBytes(agentId).copy(key, bucketBytes);
+    key.write(nonce, bucketBytes + agentBytes);
+    return key;
+  }
 }
 
 export function dropNonces(tx: Transaction, bucket: Buffer): void {

@@ -8,12 +8,12 @@ import { type Message, type Room, isExpired } from '../../messaging/model.js';
 import type { NewMessage, NewRoom, Page, Span } from '../../messaging/port.js';
 import { refuse } from '../../messaging/refusals.js';
 import { type ByteWindow, bytesLeftIn, nextTsMs, spendBytes } from '../../messaging/room-clock.js';
-import { newUlid, ulidBytes, ulidTimeMs } from '../../messaging/ulid.js';
+import { newUlidBytes, ulidBytes, ulidTimeMs } from '../../messaging/ulid.js';
 import { uuidBytes } from '../../messaging/uuid.js';
 import { scheduleExpiry } from './messaging-retention-timers.js';
-import { type RoomRow, activityKey, decode, decodeMessage, encode, encodeMessage, endOfTimeMs, families, nothing, roomOfActivityKey, timeOfKey, timedKey } from './messaging-rows.js';
+import { HotRow, type RoomRow, activityKey, decode, decodeMessage, encode, encodeMessage, endOfTimeMs, families, nothing, roomOfActivityKey, timeOfKey, timedKey } from './messaging-rows.js';
 import { forgetMessage, indexMessage } from './messaging-words.js';
-import { countMessage, countRoom } from './messaging-totals.js';
+import { countMessage, countRoom, rankRoom } from './messaging-totals.js';
 
 export function readRoom(reader: Reader, id: Buffer): RoomRow | undefined {
   const value = reader.get(families.rooms, id);
@@ -41,20 +41,25 @@ export function publicRooms(reader: Reader, limit: number, offset: number): Room
   return reader.getMany(families.rooms, keys).flatMap((value) => (value === undefined ? [] : [decode<RoomRow>(value)]));
 }
 
+const postedRoom = new HotRow<RoomRow>();
+const spentBytes = new HotRow<ByteWindow>();
+
 export function postMessage(tx: Transaction, limits: Limits, input: NewMessage): Message {
   const roomKey = uuidBytes(input.roomId);
-  const room = readRoom(tx, roomKey);
-  if (room === undefined) throw refuse('roomUnknown');
+  const roomValue = tx.get(families.rooms, roomKey);
+  if (roomValue === undefined) throw refuse('roomUnknown');
+  const room = postedRoom.decode(roomValue);
   const parent = input.parentId === null ? undefined : findMessage(tx, limits, input.roomId, input.parentId, tx.nowMs);
   if (input.parentId !== null && parent === undefined) throw refuse('parentUnknown');
   spend(tx, limits, input.from, Buffer.byteLength(input.body));
 
   const tsMs = nextTsMs(room.lastTsMs, tx.nowMs, limits);
   const rootId = parent === undefined ? null : (parent.rootId ?? parent.id);
-  const message: Message = { ...input, id: newUlid(tsMs), rootId, tsMs };
+  const { id, bytes: idBytes } = newUlidBytes(tsMs);
+  const message: Message = { ...input, id, rootId, tsMs };
   tx.put(families.messages, timedKey(roomKey, tsMs), encodeMessage(message));
   if (rootId !== null) tx.put(families.threads, threadKey(roomKey, rootId, tsMs), nothing);
-  if (!room.isPrivate) indexMessage(tx, roomKey, idBytesOf(message), message.body);
+  if (!room.isPrivate) indexMessage(tx, roomKey, idBytes, message.body);
   moveRoom(tx, room, roomKey, tsMs);
   scheduleExpiry(tx, 'room', roomKey, tsMs + limits.messageRetentionSeconds * 1000);
   tx.change({
@@ -90,12 +95,13 @@ export function restoreRoom(tx: Transaction, room: RoomRow, keyHash: string | nu
   if (keyHash !== null && keyHash !== undefined) tx.put(families.roomKeys, roomKey, Buffer.from(keyHash));
   if (!room.isPrivate) tx.put(families.roomsByActivity, activityKey(room), nothing);
   if (before === undefined) countRoom(tx, room);
+  else rankRoom(tx, room);
 }
 
 /** The room's counters, and its place among the active ones. */
 function moveRoom(tx: Transaction, room: RoomRow, roomKey: Buffer, tsMs: number): void {
   const next: RoomRow = { ...room, messageCount: room.messageCount + 1, lastActiveAtMs: tx.nowMs, lastTsMs: tsMs };
-  tx.put(families.rooms, roomKey, encode(next));
+  tx.put(families.rooms, roomKey, postedRoom.encode(next));
   if (!room.isPrivate && room.lastActiveAtMs !== next.lastActiveAtMs) {
     tx.delete(families.roomsByActivity, activityKey(room));
     tx.put(families.roomsByActivity, activityKey(next), nothing);
@@ -106,8 +112,8 @@ function moveRoom(tx: Transaction, room: RoomRow, roomKey: Buffer, tsMs: number)
 function spend(tx: Transaction, limits: Limits, agentId: string, bytes: number): void {
   const key = uuidBytes(agentId);
   const value = tx.get(families.bytes, key);
-  const window = spendBytes(value === undefined ? undefined : decode<ByteWindow>(value), bytes, tx.nowMs, limits);
-  tx.put(families.bytes, key, encode(window));
+  const window = spendBytes(value === undefined ? undefined : spentBytes.decode(value), bytes, tx.nowMs, limits);
+  tx.put(families.bytes, key, spentBytes.encode(window));
 }
 
 export function bytesLeft(reader: Reader, limits: Limits, agentId: string, nowMs: number): number {

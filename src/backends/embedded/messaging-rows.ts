@@ -59,6 +59,25 @@ export function decode<T>(value: Buffer): T {
   return JSON.parse(value.toString()) as T;
 }
 
+/**
+ * A row that one transaction after the other writes. What the last one wrote stays decoded beside its
+ * bytes: until the group is on disk, the next one reads those very bytes.
+ */
+export class HotRow<T> {
+  #value: Buffer | undefined;
+  #row: T | undefined;
+
+  decode(value: Buffer): T {
+    return this.#row !== undefined && value === this.#value ? this.#row : decode<T>(value);
+  }
+
+  encode(row: T): Buffer {
+    this.#row = row;
+    this.#value = encode(row);
+    return this.#value;
+  }
+}
+
 export interface RoomRow extends Room {
   /** The time of the newest message ever, deleted or not. */
   lastTsMs: number;
@@ -98,8 +117,8 @@ export function roomOfActivityKey(key: Buffer): Buffer {
 
 type StoredMessage = Omit<Message, 'roomId' | 'tsMs'>;
 
-export function encodeMessage({ roomId: _room, tsMs: _time, ...stored }: Message): Buffer {
-  return encode(stored);
+export function encodeMessage({ id, from, body, parentId, rootId, proof, serverSigned }: Message): Buffer {
+  return encode({ id, from, body, parentId, rootId, proof, serverSigned } satisfies StoredMessage);
 }
 
 export function decodeMessage(key: Buffer, value: Buffer): Message {

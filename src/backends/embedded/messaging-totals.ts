@@ -1,43 +1,75 @@
-/** The one row of totals, changed in the commit of what it counts. */
+/** The totals of `/stats`, changed in the commit of what they count. */
 import type { Reader, Transaction } from '../../kernel/transaction.js';
-import type { Room } from '../../messaging/model.js';
-import { type RankedRoom, rankRooms } from '../../messaging/totals.js';
-import { decode, encode, families } from './messaging-rows.js';
+import type { Room, Totals } from '../../messaging/model.js';
+import { byRank, topRoomsMax } from '../../messaging/totals.js';
+import { uuidBytes } from '../../messaging/uuid.js';
+import { HotRow, type RoomRow, decode, encode, families } from './messaging-rows.js';
 
-export interface TotalsRow {
-  agents: number;
-  publicRooms: number;
-  messages: number;
-  lastActivityAtMs: number | null;
-  top: RankedRoom[];
+type CountsRow = Omit<Totals, 'top'>;
+
+/**
+ * The busiest rooms, without their counts: those are read when somebody asks, so that a post in one
+ * of them writes nothing here. Counts only grow and rooms do not go away: none of them ever has less
+ * than `floor`, and a room with less than that is not one of them.
+ */
+interface TopRow {
+  ids: string[];
+  floor: number;
 }
 
-const totalsKey = Buffer.from('all');
+const countsKey = Buffer.from('all');
+const topKey = Buffer.from('top');
+const hotCounts = new HotRow<CountsRow>();
 
-export function readTotals(reader: Reader): TotalsRow {
-  const value = reader.get(families.totals, totalsKey);
-  return value === undefined ? { agents: 0, publicRooms: 0, messages: 0, lastActivityAtMs: null, top: [] } : decode<TotalsRow>(value);
+export function readTotals(reader: Reader): Totals {
+  return { ...readCounts(reader), top: topRooms(reader, readTop(reader).ids).map(({ id, name, messageCount }) => ({ id, name, messageCount })) };
+}
+
+export function readCounts(reader: Reader): CountsRow {
+  const value = reader.get(families.totals, countsKey);
+  return value === undefined ? { agents: 0, publicRooms: 0, messages: 0, lastActivityAtMs: null } : hotCounts.decode(value);
 }
 
 export function countAgent(tx: Transaction): void {
-  const totals = readTotals(tx);
-  tx.put(families.totals, totalsKey, encode({ ...totals, agents: totals.agents + 1 }));
+  change(tx, ({ agents }) => ({ agents: agents + 1 }));
 }
 
 export function countRoom(tx: Transaction, room: Room): void {
-  const totals = readTotals(tx);
-  const next = room.isPrivate ? totals : { ...totals, publicRooms: totals.publicRooms + 1, top: rankRooms(totals.top, room) };
-  tx.put(families.totals, totalsKey, encode({ ...next, lastActivityAtMs: room.lastActiveAtMs }));
+  change(tx, ({ publicRooms }) => ({ publicRooms: publicRooms + (room.isPrivate ? 0 : 1), lastActivityAtMs: room.lastActiveAtMs }));
+  rankRoom(tx, room);
 }
 
 export function countMessage(tx: Transaction, room: Room): void {
-  const totals = readTotals(tx);
-  const top = room.isPrivate ? totals.top : rankRooms(totals.top, room);
-  tx.put(families.totals, totalsKey, encode({ ...totals, messages: totals.messages + 1, lastActivityAtMs: room.lastActiveAtMs, top }));
+  change(tx, ({ messages }) => ({ messages: messages + 1, lastActivityAtMs: room.lastActiveAtMs }));
+  rankRoom(tx, room);
 }
 
 /** A message that an import brought: its room has the counts of its own. */
 export function countImportedMessage(tx: Transaction): void {
-  const totals = readTotals(tx);
-  tx.put(families.totals, totalsKey, encode({ ...totals, messages: totals.messages + 1 }));
+  change(tx, ({ messages }) => ({ messages: messages + 1 }));
+}
+
+function change(tx: Transaction, next: (counts: CountsRow) => Partial<CountsRow>): void {
+  const counts = readCounts(tx);
+  tx.put(families.totals, countsKey, hotCounts.encode({ ...counts, ...next(counts) }));
+}
+
+/** After the room itself is written: makes it one of the busiest if it has become that. */
+export function rankRoom(tx: Transaction, room: Room): void {
+  if (room.isPrivate) return;
+  const { ids, floor } = readTop(tx);
+  if (ids.includes(room.id) || (ids.length === topRoomsMax && room.messageCount < floor)) return;
+  const top = topRooms(tx, [...ids, room.id]).slice(0, topRoomsMax);
+  const next: TopRow = { ids: top.map(({ id }) => id), floor: top.at(-1)?.messageCount ?? 0 };
+  tx.put(families.totals, topKey, encode(next));
+}
+
+function readTop(reader: Reader): TopRow {
+  const value = reader.get(families.totals, topKey);
+  return value === undefined ? { ids: [], floor: 0 } : decode<TopRow>(value);
+}
+
+function topRooms(reader: Reader, ids: readonly string[]): Room[] {
+  const rows = reader.getMany(families.rooms, ids.map(uuidBytes));
+  return rows.flatMap((value) => (value === undefined ? [] : [decode<RoomRow>(value)])).toSorted(byRank);
 }

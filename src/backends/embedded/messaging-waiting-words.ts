@@ -39,11 +39,16 @@ export class WaitingIndex {
   }
 
   #follow(operations: readonly WriteOperation[]): void {
+    const gone = new Set<WaitingWords>();
     for (const { family, key, value } of operations) {
       if (family !== families.waitingWords) continue;
-      this.#remove(key);
+      const name = key.toString('latin1');
+      const before = this.#waiting.get(name);
+      if (before !== undefined) gone.add(before);
+      this.#waiting.delete(name);
       if (value !== undefined) this.#add(waitingWordsOf(key, value));
     }
+    if (gone.size > 0) this.#remove(gone);
     void this.#file();
   }
 
@@ -80,17 +85,17 @@ export class WaitingIndex {
     }
   }
 
-  #remove(id: Buffer): void {
-    const name = id.toString('latin1');
-    const waiting = this.#waiting.get(name);
-    if (waiting === undefined) return;
-    this.#waiting.delete(name);
-    this.#words -= waiting.words.length;
-    for (const word of waiting.words) {
-      const list = this.#byWord.get(word);
-      if (list === undefined) continue;
-      if (list.length === 1) this.#byWord.delete(word);
-      else list.splice(list.indexOf(waiting), 1);
+  /** All that a filing took away at once: the list of a word is gone through once, not once for each message. */
+  #remove(gone: ReadonlySet<WaitingWords>): void {
+    const words = new Set<string>();
+    for (const waiting of gone) {
+      this.#words -= waiting.words.length;
+      for (const word of waiting.words) words.add(word);
+    }
+    for (const word of words) {
+      const left = this.#byWord.get(word)?.filter((waiting) => !gone.has(waiting)) ?? [];
+      if (left.length === 0) this.#byWord.delete(word);
+      else this.#byWord.set(word, left);
     }
   }
 }

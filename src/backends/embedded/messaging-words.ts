@@ -9,7 +9,7 @@
 import type { Reader, Transaction } from '../../kernel/transaction.js';
 import { isExpired } from '../../messaging/model.js';
 import { indexWords } from '../../messaging/tokenizer.js';
-import { newUlid, ulidBytes } from '../../messaging/ulid.js';
+import { newUlidBytes } from '../../messaging/ulid.js';
 import { families } from './messaging-rows.js';
 import { expiryTimers, roundedExpiryMs } from './messaging-retention-timers.js';
 
@@ -132,7 +132,7 @@ function rememberLists(tx: Transaction, upTo: Buffer, keys: readonly Buffer[], a
     length.writeUInt16BE(key.length);
     return [length, key];
   });
-  const batch = Buffer.concat([upTo, ulidBytes(newUlid(tx.nowMs)) ?? Buffer.alloc(0)]);
+  const batch = Buffer.concat([upTo, newUlidBytes(tx.nowMs).bytes]);
   tx.put(families.wordBatches, batch, Buffer.concat(parts));
   tx.schedule({ atMs, kind: expiryTimers.words, reference: batch });
 }

@@ -2,6 +2,7 @@
 import { faceOf } from '../../kernel/joint.js';
 import type { Kernel } from '../../kernel/kernel.js';
 import type { Commit } from '../../kernel/log.js';
+import { RowCache } from '../../kernel/row-cache.js';
 import { once } from '../../kernel/once.js';
 import type { Block, DirectMessage, Identity, IdentityKey, IdentityLink, Message, Room, Totals } from '../../messaging/model.js';
 import type {
@@ -25,8 +26,8 @@ import type {
   Span,
 } from '../../messaging/port.js';
 import { type RateDecision, SlidingWindows } from '../../messaging/sliding-windows.js';
-import { globalRoomAlias, globalRoomId, uuidBytes } from '../../messaging/uuid.js';
-import { insertNonce, isNonceUsed } from './messaging-guards.js';
+import { globalRoomAlias, globalRoomId, uuidBytes, uuidOfBytes } from '../../messaging/uuid.js';
+import { Nonces } from './messaging-guards.js';
 import * as identities from './messaging-identities.js';
 import * as inboxes from './messaging-inboxes.js';
 import { handleExpiry } from './messaging-retention.js';
@@ -35,7 +36,7 @@ import * as rooms from './messaging-rooms.js';
 import { type RoomRow, decode, encode, families } from './messaging-rows.js';
 import { searchMessages } from './messaging-search.js';
 import { WaitingIndex } from './messaging-waiting-words.js';
-import { readTotals } from './messaging-totals.js';
+import { readCounts, readTotals } from './messaging-totals.js';
 
 export { messagingFamilies } from './messaging-rows.js';
 
@@ -65,12 +66,18 @@ export class EmbeddedMessaging implements MessagingPort {
   readonly #blocks: Map<string, Block>;
   readonly #revisions = new Map<string, number>();
   readonly #waitingWords: WaitingIndex;
+  readonly #nonces: Nonces;
+  readonly #identities: RowCache<Identity>;
+  readonly #rooms: RowCache<Room>;
   readonly #listeners = new Set<(notice: Notice) => void>();
   readonly #stopFeed: () => void;
 
   constructor(kernel: Kernel) {
     this.#kernel = kernel;
     this.#blocks = new Map(Array.from(kernel.root.range(families.blocks, {}), ({ key, value }) => [key.toString(), decode<Block>(value)]));
+    this.#nonces = new Nonces(kernel.root, kernel.limits);
+    this.#identities = new RowCache([kernel.root], kernel.limits.identitiesCachedMax, ({ family, key }) => (family === families.agents ? uuidOfBytes(key) : undefined));
+    this.#rooms = new RowCache([kernel.root], kernel.limits.roomsCachedMax, ({ family, key }) => (family === families.rooms ? uuidOfBytes(key) : undefined));
     this.#waitingWords = new WaitingIndex(kernel.root, kernel.limits.messageRetentionSeconds);
     this.#stopFeed = kernel.root.onCommit((commits) => this.#notice(commits));
     handleExpiry(kernel, (address) => this.#blocks.delete(address));
@@ -102,7 +109,11 @@ export class EmbeddedMessaging implements MessagingPort {
   }
 
   async identity(id: string): Promise<Identity | undefined> {
-    return identities.readIdentity(this.#kernel.root, uuidBytes(id));
+    const known = this.#identities.get(id);
+    if (known !== undefined) return known;
+    const identity = identities.readIdentity(this.#kernel.root, uuidBytes(id));
+    if (identity !== undefined) this.#identities.set(id, identity);
+    return identity;
   }
 
   async identities(ids: readonly string[]): Promise<Map<string, Identity>> {
@@ -132,7 +143,11 @@ export class EmbeddedMessaging implements MessagingPort {
   }
 
   async room(id: string): Promise<Room | undefined> {
-    return rooms.readRoom(this.#kernel.root, uuidBytes(id));
+    const known = this.#rooms.get(id);
+    if (known !== undefined) return known;
+    const room = rooms.readRoom(this.#kernel.root, uuidBytes(id));
+    if (room !== undefined) this.#rooms.set(id, room);
+    return room;
   }
 
   async rooms(ids: readonly string[]): Promise<Map<string, Room>> {
@@ -145,7 +160,7 @@ export class EmbeddedMessaging implements MessagingPort {
   }
 
   async publicRooms(limit: number, offset: number): Promise<{ rooms: Room[]; total: number }> {
-    return { rooms: rooms.publicRooms(this.#kernel.root, limit, offset), total: readTotals(this.#kernel.root).publicRooms };
+    return { rooms: rooms.publicRooms(this.#kernel.root, limit, offset), total: readCounts(this.#kernel.root).publicRooms };
   }
 
   async totals(): Promise<Totals> {
@@ -231,7 +246,7 @@ export class EmbeddedMessaging implements MessagingPort {
   // Guards
 
   async nonceUsed(agentId: string, nonce: string): Promise<boolean> {
-    return isNonceUsed(this.#kernel.root, this.#kernel.limits, agentId, nonce, this.nowMs());
+    return this.#nonces.isUsed(this.#kernel.root, agentId, nonce, this.nowMs());
   }
 
   /**
@@ -240,9 +255,12 @@ export class EmbeddedMessaging implements MessagingPort {
    */
   async claimNonce(agentId: string, nonce: string): Promise<NonceClaim> {
     let fresh = false;
-    const durable = this.#kernel.root.transact((tx) => {
-      fresh = insertNonce(tx, this.#kernel.limits, agentId, nonce);
-    });
+    const durable = this.#kernel.root
+      .transact((tx) => {
+        fresh = this.#nonces.insert(tx, agentId, nonce);
+        return tx.nowMs;
+      })
+      .then((atMs) => this.#nonces.settled(atMs));
     // A refusal by the store (stopped, overloaded) comes before the body has run.
     if (!fresh) await durable;
     // Whoever answers the request waits for it; a request that is refused meanwhile does not.
@@ -314,7 +332,7 @@ export class EmbeddedMessaging implements MessagingPort {
   async health(): Promise<{ postgres: HealthCheck; redis: HealthCheck }> {
     const stopped = this.#kernel.root.stopped;
     const startedMs = performance.now();
-    readTotals(this.#kernel.root);
+    readCounts(this.#kernel.root);
     const check: HealthCheck = stopped === undefined ? { status: 'pass', latencyMs: performance.now() - startedMs } : { status: 'fail', message: stopped.message };
     return { postgres: check, redis: check };
   }

@@ -26,8 +26,12 @@ export const messagingHeaders = new SharedHeaders({ ...securityHeaders, ...corsH
 
 export const messagingErrorSchema = z.object({ error: z.string() }).meta({ id: 'MessagingError' });
 
-/** Who signed a request, once that is proven. */
-const signers = new WeakMap<FastifyRequest, Signer>();
+declare module 'fastify' {
+  interface FastifyRequest {
+    /** Who signed the request, once that is proven. */
+    signer?: Signer;
+  }
+}
 
 export function messagingOf(request: FastifyRequest): MessagingService {
   return request.server.stoaServer.stoa.messaging;
@@ -62,9 +66,9 @@ export const signatureAuthenticator: Authenticator = {
   claims: (request) => messagingOf(request).signatures.isSigned(request.headers),
   authenticate: async (request) => {
     const messaging = messagingOf(request);
-    const isMessaging = !/^\/(v1|mcp)(\/|$)/.test(request.routeOptions.url ?? '');
+    const isMessaging = !/^\/(v1|mcp)(\/|$)/.test(routePathOf(request));
     const signer = await verified(request, messaging, isMessaging);
-    signers.set(request, signer);
+    request.signer = signer;
     if (isMessaging) return principalOf(signer.identity);
     await signer.durable;
     if (signer.identity.link === null) {
@@ -108,13 +112,13 @@ export function limited<Params, Body, Answer>(handler: (context: Context<Params,
       if (decision?.allowed === false) throw tooMany(reply, decision);
     }
     const answer = await handler(context, messaging);
-    await signers.get(request)?.durable;
+    await request.signer?.durable;
     return answer;
   };
 }
 
 export function signatureOf(request: FastifyRequest): Signer['signature'] | null {
-  return signers.get(request)?.signature ?? null;
+  return request.signer?.signature ?? null;
 }
 
 function showRate(reply: FastifyReply, { limit, remaining, resetAtMs }: RateDecision): void {
@@ -139,7 +143,7 @@ async function onTooMany(error: StoaError, request: FastifyRequest, reply: Fasti
   if (decision !== undefined) showRate(reply, decision);
   const wait = decision === undefined ? (seconds ?? 1) : Math.ceil((decision.resetAtMs - port.nowMs()) / 1000);
   void reply.header('retry-after', String(Math.max(1, wait)));
-  await gate.refused(addressOf(request), `${error.message}: ${request.method} ${request.routeOptions.url ?? 'unknown path'}`);
+  await gate.refused(addressOf(request), `${error.message}: ${request.method} ${request.matchedPath ?? 'unknown path'}`);
 }
 
 function sentenceOf(error: StoaError): string {
@@ -162,5 +166,5 @@ function sentenceOf(error: StoaError): string {
 
 /** The route's own path, not the request's: that has many spellings, and each would have limits of its own. */
 function routePathOf(request: FastifyRequest): string {
-  return request.routeOptions.url ?? '';
+  return request.matchedPath ?? '';
 }

@@ -18,7 +18,7 @@ type Fields<Shape extends Record<string, keyof FieldKinds>> = { [Name in keyof S
 export function readFields<const Shape extends Record<string, keyof FieldKinds>>(request: FastifyRequest, rawBody: Buffer, shape: Shape): Fields<Shape> {
   const given = parseObject(request, rawBody);
   const fields: Record<string, unknown> = {};
-  for (const [name, kind] of Object.entries(shape)) fields[name] = readField(given.get(name), kind);
+  for (const name in shape) fields[name] = readField(fieldOf(given, name), shape[name] as keyof FieldKinds);
   // Every name of the shape was read as its kind just above.
   return fields as Fields<Shape>;
 }
@@ -28,7 +28,7 @@ export function readOptionalTexts(request: FastifyRequest, rawBody: Buffer, name
   const given = parseObject(request, rawBody);
   const fields: Record<string, string | null> = {};
   for (const name of names) {
-    const value = given.get(name);
+    const value = fieldOf(given, name);
     if (value === undefined) continue;
     if (value !== null && typeof value !== 'string') throw refuse('json');
     fields[name] = value;
@@ -36,7 +36,7 @@ export function readOptionalTexts(request: FastifyRequest, rawBody: Buffer, name
   return fields;
 }
 
-function parseObject(request: FastifyRequest, rawBody: Buffer): Map<string, unknown> {
+function parseObject(request: FastifyRequest, rawBody: Buffer): Readonly<Record<string, unknown>> {
   const mediaType = request.headers['content-type']?.split(';', 1)[0]?.trim().toLowerCase();
   if (mediaType !== 'application/json' && (rawBody.length > 0 || mediaType !== undefined)) throw refuse('contentType');
   let value: unknown;
@@ -46,10 +46,15 @@ function parseObject(request: FastifyRequest, rawBody: Buffer): Map<string, unkn
     throw refuse('json', { cause: error });
   }
   if (typeof value !== 'object' || value === null || Array.isArray(value)) throw refuse('json');
-  const fields = new Map(Object.entries(value).map(([name, held]) => [name.toLowerCase(), held as unknown]));
-  // A name in its exact spelling wins over the same name in another case.
-  for (const [name, held] of Object.entries(value)) if (name === name.toLowerCase()) fields.set(name, held);
-  return fields;
+  // An object that is no list is what it takes to be asked for fields.
+  return value as Readonly<Record<string, unknown>>;
+}
+
+/** A name in its exact spelling wins over the same name in another case; of those the last one counts. */
+function fieldOf(given: Readonly<Record<string, unknown>>, name: string): unknown {
+  if (Object.hasOwn(given, name)) return given[name];
+  const spelling = Object.keys(given).findLast((each) => each.toLowerCase() === name);
+  return spelling === undefined ? undefined : given[spelling];
 }
 
 function readField(value: unknown, kind: keyof FieldKinds): unknown {
