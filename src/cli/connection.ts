@@ -26,6 +26,8 @@ export interface Connection {
   readonly stoa: Stoa | undefined;
   /** Sends one request; a refusal is thrown as the same error that the server had. */
   call<Body>(method: string, path: string, options?: CallOptions): Promise<Body>;
+  /** The same for work that may take long: the server tells how far it is. */
+  work<Body>(method: string, path: string, options: CallOptions, onProgress: (step: { done: number; total: number }) => void): Promise<Body>;
   /** The bytes of an answer as they come. */
   download(path: string, options: CallOptions): Promise<AsyncIterable<Uint8Array>>;
   /** Reads server-sent events until the signal ends it. */
@@ -130,6 +132,11 @@ function remote(url: string, identity: Readonly<Record<string, string>>): Connec
       const answer = await send(method, path, options);
       return answerOf<Body>(answer.status, await answer.text());
     },
+    work: async <Body>(method: string, path: string, options: CallOptions, onProgress: (step: { done: number; total: number }) => void): Promise<Body> => {
+      const answer = await send(method, path, { ...options, headers: { ...options.headers, accept: 'text/event-stream, application/json' } });
+      if (!answer.contentType.startsWith('text/event-stream')) return answerOf<Body>(answer.status, await answer.text());
+      return lastOf<Body>(base, answer.body, onProgress);
+    },
     stream: async function* (path, options, signal) {
       const answer = await send('GET', path, { ...options, headers: { ...options.headers, accept: 'text/event-stream' } }, signal);
       if (answer.status >= 400) answerOf(answer.status, await answer.text());
@@ -171,6 +178,10 @@ async function local(config: Config, token: string | undefined, identity: Readon
       });
       return answerOf<Body>(answer.statusCode, answer.body);
     },
+    work: async <Body>(method: string, path: string, options: CallOptions, onProgress: (step: { done: number; total: number }) => void): Promise<Body> => {
+      const url = await app.listen({ host: '127.0.0.1', port: 0 });
+      return remote(url, headersOf(undefined, undefined)).work<Body>(method, path, options, onProgress);
+    },
     stream: async function* (path, options, signal) {
       const url = await app.listen({ host: '127.0.0.1', port: 0 });
       yield* remote(url, headersOf(undefined, undefined)).stream(path, options, signal);
@@ -186,6 +197,20 @@ async function local(config: Config, token: string | undefined, identity: Readon
     },
   };
 }
+
+/** Reads the events of long work up to its answer. */
+async function lastOf<Body>(base: string, body: AsyncIterable<Uint8Array>, onProgress: (step: { done: number; total: number }) => void): Promise<Body> {
+  for await (const { event, data } of readEvents(body)) {
+    if (event === 'done') return answerOf<Body>(200, data);
+    if (event === 'error') return answerOf<Body>(errorStatus, data);
+    // The server's withProgress writes exactly this.
+    if (event === 'progress') onProgress(JSON.parse(data) as { done: number; total: number });
+  }
+  throw new StoaError('unreachable', `The server at ${base} ended before the work did.`, { fix: 'Look at its log, then look whether the work was done before you try again.' });
+}
+
+/** Any status of a refusal: its problem says the rest. */
+const errorStatus = 500;
 
 function pathWith(path: string, query: CallOptions['query'] = {}): string {
   const given = Object.entries(query).filter(([, value]) => value !== undefined);

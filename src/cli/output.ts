@@ -1,5 +1,6 @@
 /** What a command prints: tables for people, JSON for programs; data on stdout, talk on stderr. */
 import type { StoaError } from '../errors.js';
+import { Progress } from './progress.js';
 
 /** A column of a table: its heading and what it shows of an item. */
 export type Column<Item> = readonly [heading: string, cell: (item: Item) => unknown];
@@ -66,6 +67,11 @@ export class Output {
     }
     this.say(`${this.#paint(this.#stderr, '31;1', 'error')} ${error.message} ${this.#paint(this.#stderr, '2', `(${error.code})`)}`);
     if (error.fix !== undefined) this.say(`${this.#paint(this.#stderr, '32;1', 'fix')}   ${error.fix}`);
+  }
+
+  /** A line that shows how far long work is; programs get none. */
+  progress(label: string): Progress {
+    return new Progress(label, this.json ? undefined : this.#stderr);
   }
 
   warn(sentence: string): void {

@@ -1,33 +1,52 @@
-/** A bar on stderr for long work; nothing at all where nobody looks at a terminal. */
+/** A line on a terminal for long work, drawn over and over; nothing at all where nobody looks at one. */
 
 const barWidth = 30;
 const redrawMs = 100;
 
+export type TerminalStream = NodeJS.WritableStream & { isTTY?: boolean };
+
 export class Progress {
-  readonly #stream: NodeJS.WriteStream;
+  /** Undefined where nothing is drawn. */
+  readonly #stream: TerminalStream | undefined;
   readonly #label: string;
   readonly #startedAtMs = Date.now();
   #drawnAtMs = 0;
   #drew = false;
 
-  constructor(label: string, stream: NodeJS.WriteStream = process.stderr) {
+  constructor(label: string, stream: TerminalStream | undefined) {
     this.#label = label;
-    this.#stream = stream;
+    this.#stream = stream?.isTTY === true ? stream : undefined;
   }
 
+  /** A bar, for work whose end is known. */
   update({ done, total }: { done: number; total: number }): void {
     const nowMs = Date.now();
-    if (!this.#stream.isTTY || nowMs - this.#drawnAtMs < redrawMs) return;
-    this.#drawnAtMs = nowMs;
-    this.#drew = true;
+    if (!this.#isDue(nowMs)) return;
     const share = total > 0 ? Math.min(1, done / total) : 0;
     const filled = Math.round(share * barWidth);
     const left = share > 0.02 ? ` ${Math.ceil(((nowMs - this.#startedAtMs) * (1 - share)) / share / 1000)} s left` : '';
-    this.#stream.write(`\r\u001B[K${this.#label} [${'#'.repeat(filled)}${'.'.repeat(barWidth - filled)}] ${Math.round(share * 100)}%${left}`);
+    this.#draw(nowMs, `[${'#'.repeat(filled)}${'.'.repeat(barWidth - filled)}] ${Math.round(share * 100)}%${left}`);
   }
 
-  /** Wipes the bar, so that what follows stands alone. */
+  /** How much there is so far, for work whose end nobody knows. */
+  tell(text: () => string): void {
+    const nowMs = Date.now();
+    if (this.#isDue(nowMs)) this.#draw(nowMs, text());
+  }
+
+  /** Wipes the line, so that what follows stands alone. */
   end(): void {
-    if (this.#drew) this.#stream.write('\r\u001B[K');
+    if (this.#drew) this.#stream?.write('\r\u001B[K');
+    this.#drew = false;
+  }
+
+  #isDue(nowMs: number): boolean {
+    return this.#stream !== undefined && nowMs - this.#drawnAtMs >= redrawMs;
+  }
+
+  #draw(nowMs: number, text: string): void {
+    this.#drawnAtMs = nowMs;
+    this.#drew = true;
+    this.#stream?.write(`\r\u001B[K${this.#label} ${text}`);
   }
 }

@@ -14,6 +14,7 @@ export interface RequestOptions {
 /** An answer whose body is read as it comes. */
 export interface Answer {
   status: number;
+  contentType: string;
   body: AsyncIterable<Uint8Array>;
   text(): Promise<string>;
 }
@@ -27,7 +28,7 @@ export async function sendRequest(url: string, { method, headers, body, signal }
     if (body instanceof Readable) pipeline(body, request).catch(reject);
     else request.end(body);
   });
-  return { status: answer.statusCode ?? 0, body: answer, text: () => textOf(answer) };
+  return { status: answer.statusCode ?? 0, contentType: answer.headers['content-type'] ?? '', body: answer, text: () => textOf(answer) };
 }
 
 async function textOf(answer: IncomingMessage): Promise<string> {

@@ -6,7 +6,6 @@ import { StoaError } from '../../errors.js';
 import type { BackupSummary } from '../../kernel/backup-chain.js';
 import { type Action, type Options, numberOption, present, textOption } from '../definition.js';
 import { type Column, sizeText } from '../output.js';
-import { Progress } from '../progress.js';
 import { settingFlags } from '../setting-flags.js';
 
 const columns: readonly Column<BackupSummary>[] = [
@@ -27,13 +26,20 @@ export const backup: Action = async ({ connect, output }, [given], options) => {
   if (withKey) output.warn('This backup holds the key ring: whoever reads it can read every secret in it. Keep it apart.');
   if (connection.stoa === undefined) {
     output.say(`${connection.where} makes ${kind === 'full' ? 'a full' : 'an incremental'} backup …`);
-    output.value(await connection.call<BackupSummary>('POST', '/v1/backups', { body: present({ kind, directory, with_key: withKey ? true : undefined }) }));
+    const progress = output.progress('Backing up');
+    try {
+      const made = await connection.work<BackupSummary>('POST', '/v1/backups', { body: present({ kind, directory, with_key: withKey ? true : undefined }) }, (step) => progress.update(step));
+      progress.end();
+      output.value(made);
+    } finally {
+      progress.end();
+    }
     return;
   }
   const [{ backup: makeBackup }, { summaryOf }] = await Promise.all([import('../../kernel/backup.js'), import('../../kernel/backup-chain.js')]);
   const { kernel, secrets } = connection.stoa;
   const target = directory ?? join(resolve(kernel.dataDir), 'backups');
-  const progress = new Progress('Backing up');
+  const progress = output.progress('Backing up');
   try {
     const readKey = withKey ? () => readFile(secrets.ring.fileForCopy()) : undefined;
     const description = await makeBackup(kernel, { directory: target, kind, readKey, onProgress: (step) => progress.update(step) });
@@ -57,7 +63,7 @@ export const ls: Action = async ({ connect, output, globals }, [given]) => {
 export const verify: Action = async ({ output, globals }, [given]) => {
   const directory = directoryOf(given, globals);
   const { verifyBackups } = await import('../../kernel/backup-read.js');
-  const progress = new Progress('Verifying');
+  const progress = output.progress('Verifying');
   let verdicts: Awaited<ReturnType<typeof verifyBackups>>;
   try {
     verdicts = await verifyBackups(directory, (step) => progress.update(step));

@@ -11,7 +11,6 @@ import { importedRecord, isOversized } from '../../datastore/transfer.js';
 import { limitsWith } from '../../limits.js';
 import type { Action } from '../definition.js';
 import type { Output } from '../output.js';
-import { Progress } from '../progress.js';
 import type { Page } from '../resource-options.js';
 
 /** Lines that go out in one request. */
@@ -23,6 +22,7 @@ const complaintsMax = 20;
 export const exportAll: Action = async ({ connect, output }, [file]) => {
   const connection = await connect();
   const stream = file === undefined || file === '-' ? process.stdout : createWriteStream(file);
+  const progress = output.progress('Exporting');
   let exported = 0;
   let cursor: string | undefined;
   do {
@@ -33,8 +33,10 @@ export const exportAll: Action = async ({ connect, output }, [file]) => {
       if (!stream.write(`${JSON.stringify(Object.fromEntries(fields))}\n`)) await once(stream, 'drain');
     }
     exported += page.items.length;
+    progress.tell(() => `${exported} documents`);
     cursor = page.next_cursor ?? undefined;
   } while (cursor !== undefined);
+  progress.end();
   if (stream !== process.stdout) {
     stream.end();
     await once(stream, 'finish');
@@ -61,7 +63,7 @@ export const importAll: Action = async ({ connect, output }, [file = '-'], optio
       output.done({ ...checked, imported: 0 }, `${checked.lines - checked.bad} documents could be imported${left}.`);
     } else {
       const connection = await connect();
-      const imported = await sendLines(path, checked.lines, (documents) => connection.call<{ imported: number }>('POST', '/v1/documents', { body: { documents } }));
+      const imported = await sendLines(path, checked.lines, output, (documents) => connection.call<{ imported: number }>('POST', '/v1/documents', { body: { documents } }));
       output.done({ ...checked, imported }, `Imported ${imported} documents${left}.`);
     }
     if (checked.bad > 0) process.exitCode = 1;
@@ -100,9 +102,9 @@ async function checkLines(path: string, output: Output): Promise<Checked> {
   return checked;
 }
 
-async function sendLines(path: string, total: number, send: (documents: readonly unknown[]) => Promise<{ imported: number }>): Promise<number> {
+async function sendLines(path: string, total: number, output: Output, send: (documents: readonly unknown[]) => Promise<{ imported: number }>): Promise<number> {
   const limits = limitsWith();
-  const progress = new Progress('importing');
+  const progress = output.progress('Importing');
   let batch: unknown[] = [];
   let sizeBytes = 0;
   let imported = 0;

@@ -8,7 +8,6 @@ import { StoaError, messageOf } from '../../errors.js';
 import type { Limits } from '../../limits.js';
 import { type OpenedStore, openDataStoreAt, withoutPassword } from '../../backends/open-datastore.js';
 import { type Action, textOption } from '../definition.js';
-import { Progress } from '../progress.js';
 import { settingFlags } from '../setting-flags.js';
 
 interface State {
@@ -24,7 +23,7 @@ export const move: Action = async ({ output, globals }, _args, options) => {
   const names = { from: withoutPassword(fromUrl), to: withoutPassword(toUrl) };
   const statePath = resolve(textOption(options, 'state') ?? `.stoa-move-${createHash('sha256').update(JSON.stringify([fromUrl, toUrl])).digest('hex').slice(0, 8)}.json`);
   const result = await withStores([fromUrl, toUrl], limits, async (from, to) => {
-    const progress = new Progress('moving');
+    const progress = output.progress('Moving');
     const state = await readState(statePath, names);
     if (state !== undefined) output.say(`Going on where an earlier run ended (${statePath}).`);
     try {

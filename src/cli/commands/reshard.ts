@@ -3,7 +3,6 @@ import { resolve } from 'node:path';
 import { loadConfig } from '../../config.js';
 import { StoaError } from '../../errors.js';
 import { type Action, numberOption, textOption } from '../definition.js';
-import { Progress } from '../progress.js';
 import { settingFlags } from '../setting-flags.js';
 
 export const reshard: Action = async ({ output, globals }, _args, options) => {
@@ -14,7 +13,7 @@ export const reshard: Action = async ({ output, globals }, _args, options) => {
   if (shards < 1 || shards > config.limits.shardsMax) throw new StoaError('invalid_request', `--shards must be from 1 to ${config.limits.shardsMax}, not ${shards}.`);
   const from = resolve(textOption(options, 'from') ?? config.data);
   const { reshardDirectory } = await import('../../backends/embedded/reshard.js');
-  const progress = new Progress('Re-sharding');
+  const progress = output.progress('Re-sharding');
   try {
     const report = await reshardDirectory({ from, to: resolve(to), shards, onProgress: (step) => progress.update(step) });
     progress.end();

@@ -5,7 +5,6 @@ import { StoaError } from '../../errors.js';
 import type { RestorePoint } from '../../kernel/restore.js';
 import { keyFileName } from '../../secrets/secrets.js';
 import { type Action, type Options, textOption } from '../definition.js';
-import { Progress } from '../progress.js';
 import { settingFlags } from '../setting-flags.js';
 
 export const restore: Action = async ({ output, globals }, [directory = ''], options) => {
@@ -18,7 +17,7 @@ export const restore: Action = async ({ output, globals }, [directory = ''], opt
     import('../../kernel/files.js'),
   ]);
   const data = resolve(config.data);
-  const progress = new Progress('Restoring');
+  const progress = output.progress('Restoring');
   try {
     const { hasKey, ...report } = await restoreBackup({
       directory: resolve(directory),

@@ -1,31 +1,36 @@
 /** `stoa export` and `stoa import`: everything as lines of JSON, through the server or on a closed directory. */
 import { once } from 'node:events';
 import { createReadStream, createWriteStream } from 'node:fs';
-import { mkdtemp, rename, rm } from 'node:fs/promises';
+import { mkdtemp, rename, rm, stat } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
-import { StoaError } from '../../errors.js';
+import { StoaError, messageOf } from '../../errors.js';
 import { operatorCaller } from '../../identity/caller.js';
 import { type ImportReport, type OnConflict, type TransferDomain, transferDomains } from '../../transfer/model.js';
 import type { Connection } from '../connection.js';
 import { type Action, type Options, textOption } from '../definition.js';
-import type { Output } from '../output.js';
-import { Progress } from '../progress.js';
+import { type Output, sizeText } from '../output.js';
 
 export const exportAll: Action = async ({ connect, output, globals }, [file = '-'], options) => {
   const domains = domainsOf(options);
   const withSecrets = options['withSecrets'] === true;
   if (withSecrets) output.warn('This export holds secrets as plain text. Keep it where you keep keys, and delete it when it has served.');
   const lines = await linesOf(await connect(), textOption(globals, 'user') ?? null, domains, withSecrets);
-  if (file === '-') {
-    for await (const line of lines) if (!process.stdout.write(line)) await once(process.stdout, 'drain');
-    return;
+  const progress = output.progress('Exporting');
+  const tell = (sizeBytes: number): void => progress.tell(() => sizeText(sizeBytes));
+  try {
+    if (file === '-') {
+      for await (const line of counted(lines, tell)) if (!process.stdout.write(line)) await once(process.stdout, 'drain');
+      return;
+    }
+    // Under its own name only when it is whole.
+    await pipeline(Readable.from(counted(lines, tell)), createWriteStream(`${file}.partial`, { mode: 0o600 }));
+    await rename(`${file}.partial`, file);
+  } finally {
+    progress.end();
   }
-  // Under its own name only when it is whole.
-  await pipeline(Readable.from(lines), createWriteStream(`${file}.partial`, { mode: 0o600 }));
-  await rename(`${file}.partial`, file);
   output.done({ file }, `Exported to ${file}.`);
 };
 
@@ -35,7 +40,7 @@ export const importAll: Action = async ({ connect, output }, [file = '-'], optio
     // Every line is checked before the first record is written, so standard input has to be kept.
     const path = directory === undefined ? file : join(directory, 'lines.ndjson');
     if (directory !== undefined) await pipeline(process.stdin, createWriteStream(path, { mode: 0o600 }));
-    const report = await importInto(await connect(), path, { dryRun: options['dryRun'] === true, ids: choice(options, 'ids', ['keep', 'map']), onConflict: choice(options, 'onConflict', ['fail', 'skip', 'replace']), keepGoing: options['keepGoing'] === true });
+    const report = await importInto(await connect(), output, path, { dryRun: options['dryRun'] === true, ids: choice(options, 'ids', ['keep', 'map']), onConflict: choice(options, 'onConflict', ['fail', 'skip', 'replace']), keepGoing: options['keepGoing'] === true });
     show(report, output);
     if (report.bad_total > 0 || (report.dry_run && report.conflicts_total > 0)) process.exitCode = 1;
   } finally {
@@ -50,20 +55,42 @@ interface ImportChoices {
   keepGoing: boolean;
 }
 
-async function importInto(connection: Connection, path: string, choices: ImportChoices): Promise<ImportReport> {
-  const progress = new Progress(choices.dryRun ? 'Checking' : 'Importing');
+async function importInto(connection: Connection, output: Output, path: string, choices: ImportChoices): Promise<ImportReport> {
+  const sending = output.progress('Sending');
+  const progress = output.progress(choices.dryRun ? 'Checking' : 'Importing');
   try {
     if (connection.stoa !== undefined) {
       return await connection.stoa.transfer.import(operatorCaller(), path, { ...choices, onProgress: (step) => progress.update(step) });
     }
     const { dryRun, ids, onConflict, keepGoing } = choices;
-    return await connection.call<ImportReport>('POST', '/v1/import', {
+    const totalBytes = await sizeOf(path);
+    const options = {
       query: { dry_run: dryRun, ids, on_conflict: onConflict, keep_going: keepGoing },
       headers: { 'content-type': 'application/x-ndjson' },
-      stream: createReadStream(path),
-    });
+      stream: Readable.from(counted(createReadStream(path), (sizeBytes) => sending.update({ done: sizeBytes, total: totalBytes }))),
+    };
+    return await connection.work<ImportReport>('POST', '/v1/import', options, (step) => progress.update(step));
   } finally {
+    sending.end();
     progress.end();
+  }
+}
+
+/** Passes chunks on and tells how much has gone by. */
+async function* counted<Chunk extends string | Uint8Array>(chunks: AsyncIterable<Chunk>, onSize: (sizeBytes: number) => void): AsyncGenerator<Chunk> {
+  let sizeBytes = 0;
+  for await (const chunk of chunks) {
+    sizeBytes += chunk.length;
+    onSize(sizeBytes);
+    yield chunk;
+  }
+}
+
+async function sizeOf(path: string): Promise<number> {
+  try {
+    return (await stat(path)).size;
+  } catch (error) {
+    throw new StoaError('invalid_request', `${path} cannot be read: ${messageOf(error)}.`, { cause: error });
   }
 }
 

@@ -9,6 +9,7 @@ import { backup } from '../../kernel/backup.js';
 import { familyStats } from '../../kernel/inspect.js';
 import { onceAround } from '../../kernel/once.js';
 import { version } from '../../version.js';
+import { progressAbout, withProgress } from '../progress-stream.js';
 import { defineRoute, operatorOnly } from '../route.js';
 
 const count = z.int().min(0);
@@ -98,6 +99,7 @@ export const operationRoutes = [
     method: 'POST',
     path: '/v1/backups',
     summary: 'Make a backup while the server runs',
+    description: progressAbout,
     tags: ['operations'],
     principals: operatorOnly,
     body: z
@@ -109,12 +111,15 @@ export const operationRoutes = [
       .default({ kind: 'full', with_key: false })
       .meta({ id: 'CreateBackup' }),
     creates: true,
+    streams: true,
     answers: { 201: backupSchema },
-    handler: ({ stoa, body, idempotency }) => {
+    handler: ({ stoa, body, idempotency, request, reply, streams }) => {
       const directory = directoryOf(stoa, body.directory);
       const readKey = body.with_key ? () => readFile(stoa.secrets.ring.fileForCopy()) : undefined;
-      const make = async () => summaryOf(directory, await backup(stoa.kernel, { directory, kind: body.kind, readKey }));
-      return idempotency === null ? make() : onceAround(stoa.kernel.root, idempotency, make);
+      return withProgress({ stoa, request, reply, streams }, (onProgress) => {
+        const make = async () => summaryOf(directory, await backup(stoa.kernel, { directory, kind: body.kind, readKey, onProgress }));
+        return idempotency === null ? make() : onceAround(stoa.kernel.root, idempotency, make);
+      });
     },
   }),
 ];

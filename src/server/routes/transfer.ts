@@ -8,6 +8,7 @@ import { pipeline } from 'node:stream/promises';
 import { z } from 'zod';
 import { StoaError } from '../../errors.js';
 import { transferDomains } from '../../transfer/model.js';
+import { progressAbout, withProgress } from '../progress-stream.js';
 import { defineRoute, operatorOnly, streaming } from '../route.js';
 
 const ndjson = 'application/x-ndjson';
@@ -59,11 +60,12 @@ export const transferRoutes = [
     method: 'POST',
     path: '/v1/import',
     summary: 'Lines of an export into this store',
-    description: 'Every line is checked before the first record is written. Records keep their times, versions and counters.',
+    description: 'Every line is checked before the first record is written. Records keep their times, versions and counters. ' + progressAbout,
     tags: ['operations'],
     principals: operatorOnly,
     consumes: null,
     streamsBody: true,
+    streams: true,
     query: z.object({
       dry_run: flag.meta({ description: 'Only tell what would happen.' }),
       ids: z.enum(['keep', 'map']).default('keep').meta({ description: '`map` gives records new ids, the same ones for the same file.' }),
@@ -71,13 +73,14 @@ export const transferRoutes = [
       keep_going: flag.meta({ description: 'Leave bad lines out instead of refusing the file.' }),
     }),
     answers: { 200: reportSchema },
-    handler: async ({ stoa, caller, query, request }) => {
+    handler: async ({ stoa, caller, query, request, reply, streams }) => {
       if (!(request.body instanceof Readable)) throw new StoaError('unsupported_media_type', 'An import is sent as lines of JSON.', { fix: `Send ${ndjson}.` });
       const directory = await mkdtemp(join(tmpdir(), 'stoa-import-'));
       try {
         const path = join(directory, 'lines.ndjson');
         await pipeline(request.body, createWriteStream(path, { mode: 0o600 }));
-        return await stoa.transfer.import(caller, path, { dryRun: query.dry_run, ids: query.ids, onConflict: query.on_conflict, keepGoing: query.keep_going });
+        const choices = { dryRun: query.dry_run, ids: query.ids, onConflict: query.on_conflict, keepGoing: query.keep_going };
+        return await withProgress({ stoa, request, reply, streams }, (onProgress) => stoa.transfer.import(caller, path, { ...choices, onProgress }));
       } finally {
         await rm(directory, { recursive: true, force: true });
       }

@@ -1,0 +1,55 @@
+/** Long work over HTTP: its answer, or for who asks for events its progress first and the answer as the last of them. */
+import type { FastifyReply, FastifyRequest } from 'fastify';
+import type { Stoa } from '../index.js';
+import type { EventStream, EventStreams } from './event-stream.js';
+import { problemOf, stoaErrorOf } from './problem.js';
+import { streaming } from './route.js';
+
+export interface Step {
+  done: number;
+  /** An estimate where nobody can know it. */
+  total: number;
+}
+
+interface Asked {
+  stoa: Stoa;
+  request: FastifyRequest;
+  reply: FastifyReply;
+  streams: EventStreams;
+}
+
+/** Often enough for a bar that moves. */
+const stepIntervalMs = 100;
+
+/** For the description of a route that answers so. */
+export const progressAbout =
+  'With `Accept: text/event-stream` it answers events as soon as there is progress: `progress` with `done` and `total`, at the end `done` with what would have been the answer, or `error` with a problem. The connection never idles, however long it takes.';
+
+/**
+ * The stream opens with the first step, so what is refused before has its own status. Whoever hangs
+ * up ends the events, not the work.
+ */
+export async function withProgress<Result>({ stoa, request, reply, streams }: Asked, work: (onProgress: (step: Step) => void) => Promise<Result>): Promise<Result | typeof streaming> {
+  if (request.headers.accept?.toLowerCase().includes('text/event-stream') !== true) return work(() => undefined);
+  let stream: EventStream | undefined;
+  let sentAtMs = -Infinity;
+  const onProgress = ({ done, total }: Step): void => {
+    const nowMs = performance.now();
+    if (nowMs - sentAtMs < stepIntervalMs) return;
+    sentAtMs = nowMs;
+    stream ??= streams.open(reply);
+    stream.send({ event: 'progress', data: { done, total } });
+  };
+  try {
+    const result = await work(onProgress);
+    if (stream === undefined) return result;
+    stream.send({ event: 'done', data: result });
+  } catch (thrown) {
+    if (stream === undefined) throw thrown;
+    const error = stoaErrorOf(thrown);
+    if (error.code === 'internal') stoa.onError(thrown, `${request.method} ${request.url}`);
+    stream.send({ event: 'error', data: problemOf(error, request.id) });
+  }
+  stream.end();
+  return streaming;
+}
