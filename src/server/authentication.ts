@@ -59,7 +59,7 @@ const naming = ['Stoa-User', 'Stoa-Agent', 'Stoa-Fence'] as const;
 function namedCaller(principal: ProvenPrincipal, { headers, raw }: FastifyRequest, limits: Limits): Caller {
   for (const name of naming) {
     // Node joins what is given twice with a comma, which would make a third name of two.
-    if ((raw.headersDistinct[name.toLowerCase()]?.length ?? 0) > 1) throw new StoaError('invalid_request', `${name} is given more than once.`, { fix: 'Send it once.' });
+    if (occurrences(raw.rawHeaders, name.toLowerCase()) > 1) throw new StoaError('invalid_request', `${name} is given more than once.`, { fix: 'Send it once.' });
   }
   const namedUser = text(headers['stoa-user'], 'Stoa-User', limits.userIdBytesMax);
   const namedAgent = text(headers['stoa-agent'], 'Stoa-Agent', limits.agentHeaderBytesMax);
@@ -71,6 +71,13 @@ function namedCaller(principal: ProvenPrincipal, { headers, raw }: FastifyReques
     agent: agentOf(principal, namedAgent),
     fence,
   };
+}
+
+/** Names and values stand by turns. `headersDistinct` is not there on requests that come without a connection, as the offline command sends them. */
+function occurrences(rawHeaders: readonly string[], name: string): number {
+  let found = 0;
+  for (let index = 0; index < rawHeaders.length; index += 2) if (rawHeaders[index]?.toLowerCase() === name) found += 1;
+  return found;
 }
 
 /** Most requests say nothing of themselves; the caller of a cached token is then always the same. */
