@@ -9,6 +9,7 @@ import type { Stoa } from '../index.js';
 import { type Authenticator, bearerAuthenticator } from './authentication.js';
 import { AnswerWriter, serverHeaders } from './answer-writer.js';
 import { answerClientError } from './client-error.js';
+import { allowOrigins } from './cors.js';
 import { EventStreams } from './event-stream.js';
 import type { RouteGroup } from './group.js';
 import { HostCheck } from './host-check.js';
@@ -178,6 +179,7 @@ export function createApp(stoa: Stoa, options: AppOptions = {}): FastifyInstance
     writer,
     isStopping,
   };
+  allowOrigins(app, options.allowedOrigins ?? []);
   for (const group of groups) for (const route of group.routes) addRoute(app, route, group, services);
   return app;
 }

@@ -1,0 +1,109 @@
+import { type Server, createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { fileURLToPath } from 'node:url';
+import { type Browser, type Page, chromium } from 'playwright-core';
+import { type OutputChunk, rolldown } from 'rolldown';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { Running } from '../server/running.js';
+import type { Setting } from './browser-app.js';
+
+/** Debian's browser; any other can be named. */
+const executablePath = process.env['CHROMIUM'] ?? '/usr/bin/chromium';
+const clientPath = fileURLToPath(new URL('../../src/client/index.ts', import.meta.url));
+/** Measured as 34 kB; an import that drags a server, a schema library or a second codec along is far more. */
+const stoaBytesMax = 40_000;
+
+let site: Server;
+let sitePort: number;
+let running: Running;
+let browser: Browser;
+
+beforeAll(async () => {
+  const { code } = await bundled(fileURLToPath(new URL('browser-app.ts', import.meta.url)));
+  site = createServer((request, response) => {
+    const isCode = request.url === '/app.js';
+    response.writeHead(200, { 'content-type': isCode ? 'text/javascript' : 'text/html' }).end(isCode ? code : '<!doctype html><title>App</title><script type="module" src="/app.js"></script>');
+  });
+  await new Promise<void>((resolve) => site.listen(0, '127.0.0.1', resolve));
+  sitePort = (site.address() as AddressInfo).port; // A TCP server that listens has an AddressInfo.
+  running = await Running.start({}, { allowedOrigins: [`http://127.0.0.1:${sitePort}`] });
+  browser = await chromium.launch({ executablePath, args: ['--no-sandbox', '--disable-dev-shm-usage'] });
+}, 60_000);
+afterAll(async () => {
+  await browser.close();
+  await running.stop();
+  await new Promise((resolve) => site.close(resolve));
+});
+
+/** As an app's own bundler makes it: for browsers, nothing left outside. */
+async function bundled(input: string, virtual?: string): Promise<OutputChunk> {
+  const build = await rolldown({
+    input,
+    platform: 'browser',
+    logLevel: 'silent',
+    resolve: { extensionAlias: { '.js': ['.ts', '.js'] } },
+    plugins: virtual === undefined ? [] : [{ name: 'virtual', resolveId: (id) => (id === input ? id : null), load: (id) => (id === input ? virtual : null) }],
+  });
+  const { output } = await build.generate({ format: 'esm', minify: true });
+  await build.close();
+  expect(output).toHaveLength(1);
+  return output[0];
+}
+
+async function pageAt(origin: string): Promise<Page> {
+  const page = await browser.newPage();
+  await page.goto(origin);
+  await page.waitForFunction('typeof run === "function"');
+  return page;
+}
+
+test('a page of an allowed origin uses every domain, signs and encrypts', async () => {
+  const page = await pageAt(`http://127.0.0.1:${sitePort}/`);
+  const setting: Setting = { url: running.url, token: running.alice };
+  const outcome = await page.evaluate(`run(${JSON.stringify(setting)})`);
+  expect(outcome).toMatchObject({
+    data: { seen: [[['a/b', 'one']], [['set', 'ü', 1]]], value: 'two', conflict: 'version_conflict' },
+    agents: { status: 'running', fence: 1 },
+    tasks: 'completed',
+    commit: { ok: true },
+    rooms: { bodies: ['signed in a browser'], authentic: [true], direct: [['for your eyes only', false]] },
+  });
+  await page.close();
+}, 60_000);
+
+test('a page of another origin gets nothing of /v1, and messaging as anyone does', async () => {
+  const page = await pageAt(`http://localhost:${sitePort}/`);
+  const ask = (path: string) => page.evaluate(`fetch(${JSON.stringify(running.url + path)}, { headers: { authorization: 'Bearer ${running.alice}' } }).then(({ status }) => status, (error) => error.name)`);
+  expect(await ask('/v1/data')).toBe('TypeError');
+  expect(await ask('/v1/nothing')).toBe('TypeError');
+  expect(await ask('/channels')).toBe(200);
+  await page.close();
+});
+
+test('preflights are answered for allowed origins alone, and answers say that they differ by origin', async () => {
+  const asked = (origin: string) => running.ask('OPTIONS', '/v1/data/n/k', { headers: { origin, 'access-control-request-method': 'PUT' } });
+  const allowed = await asked(`http://127.0.0.1:${sitePort}`);
+  expect([allowed.status, allowed.headers.get('access-control-allow-origin'), allowed.headers.get('vary')]).toEqual([204, `http://127.0.0.1:${sitePort}`, 'Origin']);
+  expect(allowed.headers.get('access-control-allow-credentials')).toBeNull();
+  const other = await asked('http://evil.example');
+  expect([other.status, other.headers.get('access-control-allow-origin'), other.headers.get('vary')]).toEqual([405, null, 'Origin']);
+  const refused = await running.ask('GET', '/v1/data', { headers: { origin: `http://127.0.0.1:${sitePort}` } });
+  expect([refused.status, refused.headers.get('access-control-allow-origin')]).toEqual([401, `http://127.0.0.1:${sitePort}`]);
+});
+
+test('the bundle needs nothing of Node and nothing from elsewhere', async () => {
+  const { code, imports, dynamicImports } = await bundled(clientPath);
+  expect([imports, dynamicImports]).toEqual([[], []]);
+  expect(code).not.toMatch(/\bnode:|\brequire\(|\bBuffer\b|\bprocess\.|__dirname/);
+});
+
+async function sizeOf(app: string): Promise<number> {
+  return (await bundled('virtual-app', app)).code.length;
+}
+
+test('an app carries only what it uses', async () => {
+  const whole = await sizeOf(`import * as all from '${clientPath}'; console.log(all)`);
+  const stoa = await sizeOf(`import { Stoa } from '${clientPath}'; console.log(new Stoa({ url: 'http://localhost' }))`);
+  const errors = await sizeOf(`import { StoaError } from '${clientPath}'; console.log(StoaError)`);
+  expect({ whole, stoa, errors }).toSatisfy(() => errors < stoa / 3 && stoa <= whole && stoa <= stoaBytesMax);
+});
