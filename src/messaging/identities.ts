@@ -1,6 +1,6 @@
 /** Identities: registered by key, changed and rotated only by who holds it, linked by the user they act for. */
 import { StoaError } from '../errors.js';
-import type { Caller } from '../identity/caller.js';
+import type { Caller, Scopes } from '../identity/caller.js';
 import { decodePublicKey, decodeSignature, rotationText, verifySignature } from '../identity/signatures.js';
 import type { Limits } from '../limits.js';
 import type { SignatureCheck, SignedRequest } from './authentication.js';
@@ -23,6 +23,8 @@ export interface ProfileChange {
 }
 
 export interface LinkRequest {
+  /** The owner of the agent. */
+  user: string;
   agentId: string;
   agentName: string;
   write: boolean;
@@ -94,10 +96,11 @@ export class Identities {
   /** Lets the identity's signature open its user's data: the user's decision, or the operator's. */
   async link(caller: Caller, id: string, request: LinkRequest): Promise<Identity> {
     const identity = await this.#linkable(caller, id);
-    if (identity.link !== null && identity.link.user !== caller.user && caller.kind !== 'operator') {
+    checkReach(caller.scopes, request.namespaces);
+    if (identity.link !== null && identity.link.user !== request.user && caller.kind !== 'operator') {
       throw new StoaError('conflict', 'The identity is linked to another user.', { fix: 'That user has to unlink it first.' });
     }
-    const linked = await this.#port.link(identity.id, { ...request, user: caller.user, linkedAtMs: this.#port.nowMs() });
+    const linked = await this.#port.link(identity.id, { ...request, linkedAtMs: this.#port.nowMs() });
     return linked ?? identity;
   }
 
@@ -131,4 +134,10 @@ export class Identities {
     if (!isEmail(email, this.#limits.emailBytesMax)) throw refuse('email');
     return email;
   }
+}
+
+/** A link opens no more than the credentials that make it: a narrow token could otherwise widen itself with a key of its own. */
+function checkReach({ namespaces: own }: Scopes, asked: readonly string[] | null): void {
+  if (own === null || asked?.every((namespace) => own.includes(namespace)) === true) return;
+  throw new StoaError('forbidden', 'A link reaches no more namespaces than the credentials that make it.', { fix: `Name "namespaces" among ${own.join(', ')}.` });
 }

@@ -101,6 +101,11 @@ export class RegistryService {
     return this.#answer(this.#requireAgent(caller, agentId));
   }
 
+  /** Whether a user has an agent of this id. */
+  hasAgent(user: string, agentId: string): boolean {
+    return this.#port.getAgent(user, agentId) !== undefined;
+  }
+
   /** The same answer as JSON text, at once. */
   agentText(caller: Caller, agentId: string): AgentText {
     const agent = this.#requireAgent(caller, agentId);

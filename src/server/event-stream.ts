@@ -25,7 +25,8 @@ export interface StreamOptions {
 export class EventStreams {
   readonly #limits: Limits;
   readonly #isLive: (caller: Caller) => boolean;
-  readonly #open = new Set<EventStream>();
+  /** Each with its reader; null for one without credentials. */
+  readonly #open = new Map<EventStream, Caller | null>();
   #stopping = false;
 
   /** `isLive` says whether the credentials of a caller, once proven, are still good. */
@@ -55,14 +56,19 @@ export class EventStreams {
         options.onEnd?.();
       },
     });
-    this.#open.add(stream);
+    this.#open.set(stream, caller);
     return stream;
+  }
+
+  /** Ends the streams of callers who may no longer see what they saw. */
+  endOf(isMeant: (caller: Caller) => boolean): void {
+    for (const [stream, caller] of this.#open) if (caller !== null && isMeant(caller)) stream.end();
   }
 
   /** Ends every stream; later ones are refused. */
   stop(): void {
     this.#stopping = true;
-    for (const stream of this.#open) stream.end();
+    for (const stream of this.#open.keys()) stream.end();
   }
 }
 

@@ -81,7 +81,12 @@ export const agentRoutes = [
     versioned: true,
     params,
     answers: { 204: null },
-    handler: ({ stoa, caller, params: { id }, ifVersion }) => stoa.registry.deleteAgent(caller, id, { ifVersion }).then(() => undefined),
+    handler: async ({ stoa, caller, params: { id }, ifVersion, streams }) => {
+      await stoa.registry.deleteAgent(caller, id, { ifVersion });
+      // Its signature opens nothing from now on.
+      streams.endOf(({ agentId }) => agentId === id.toLowerCase());
+      return undefined;
+    },
   }),
   ...verbNames.map((verb) =>
     defineRoute({

@@ -71,8 +71,10 @@ export const signatureAuthenticator: Authenticator = {
     request.signer = signer;
     if (isMessaging) return principalOf(signer.identity);
     await signer.durable;
-    if (signer.identity.link === null) {
-      throw new StoaError('forbidden', 'This identity is not linked to a user.', { fix: 'The user links it with PUT /v1/identities/{id}/link.' });
+    const { link } = signer.identity;
+    if (link === null) throw new StoaError('forbidden', 'This identity is not linked to a user.', { fix: 'The user links it with PUT /v1/identities/{id}/link.' });
+    if (!request.server.stoaServer.stoa.registry.hasAgent(link.user, link.agentId)) {
+      throw new StoaError('forbidden', 'The agent that this identity is linked to is gone.', { fix: 'The user links it to another with PUT /v1/identities/{id}/link.' });
     }
     return principalOf(signer.identity);
   },

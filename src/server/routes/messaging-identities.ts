@@ -3,6 +3,7 @@ import { z } from 'zod';
 import { canonicalUuid } from '../../messaging/uuid.js';
 import { shownProof } from '../../messaging/proof.js';
 import type { IdentityKey } from '../../messaging/model.js';
+import type { EventStreams } from '../event-stream.js';
 import { answer, anyone, defineRoute } from '../route.js';
 import { limited, signatureOf } from './messaging-gate.js';
 import { looseQuery, profileSchema, proofSchema, readFields, readOptionalTexts, secondsIso, shownProfile } from './messaging-wire.js';
@@ -117,12 +118,14 @@ export const identityLinkRoutes = [
       })
       .meta({ id: 'LinkIdentity' }),
     answers: { 200: linkSchema },
-    handler: async ({ stoa, caller, params, body }) => {
+    handler: async ({ stoa, caller, params, body, streams }) => {
       const agent = await stoa.registry.getAgent(caller, body.agent_id);
-      const identity = await stoa.messaging.identities.link(caller, params.id, { agentId: agent.agent_id, agentName: agent.name, write: body.write, namespaces: body.namespaces });
+      const link = { user: agent.user, agentId: agent.agent_id, agentName: agent.name, write: body.write, namespaces: body.namespaces };
+      const identity = await stoa.messaging.identities.link(caller, params.id, link);
+      endStreamsOf(streams, identity.id);
       return {
         identity: identity.id,
-        user: caller.user,
+        user: agent.user,
         agent_id: agent.agent_id,
         agent_name: agent.name,
         write: body.write,
@@ -139,10 +142,15 @@ export const identityLinkRoutes = [
     principals: ['operator', 'user'],
     params: idParams,
     answers: { 204: null },
-    handler: async ({ stoa, caller, params }) => {
-      await stoa.messaging.identities.unlink(caller, params.id);
+    handler: async ({ stoa, caller, params, streams }) => {
+      const identity = await stoa.messaging.identities.unlink(caller, params.id);
+      endStreamsOf(streams, identity.id);
       return answer(204);
     },
   }),
 ];
 
+/** What is open was opened under the link as it was; whoever connects again is judged anew. */
+function endStreamsOf(streams: EventStreams, identity: string): void {
+  streams.endOf((caller) => caller.identity === identity);
+}

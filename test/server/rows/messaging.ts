@@ -75,7 +75,7 @@ export const messagingRows: Record<string, Row> = {
     request: async (running) => {
       const { agent_id, name } = await running.stoa.registry.createAgent(operatorCaller('alice'), { name: 'linked' });
       const id = await newIdentity(running);
-      await running.stoa.messaging.identities.link(operatorCaller('alice'), id, { agentId: agent_id, agentName: name, write: true, namespaces: null });
+      await running.stoa.messaging.identities.link(operatorCaller('alice'), id, { user: 'alice', agentId: agent_id, agentName: name, write: true, namespaces: null });
       return { path: `/v1/identities/${id}/link` };
     },
     status: statuses(204, 204, 404, 403, 403, 401),
