@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
 import { type CouchDataStore, openCouchDataStore } from '../../src/backends/couchdb/datastore.js';
 import { dataStoreConformance } from '../../src/datastore/conformance/index.js';
 import { DataService } from '../../src/datastore/service.js';
@@ -15,6 +15,7 @@ beforeAll(async () => {
   await proxy.start();
 });
 afterAll(() => proxy.stop());
+afterEach(() => proxy.heal());
 
 const database = `conformance_${process.pid}`;
 const limits = limitsWith({ backendDelayMsMax: 50, backendAttemptsMax: 3 });
@@ -90,4 +91,68 @@ test('a busy server is asked again', async () => {
   expect(await data.get(caller, 'n', 'k')).toBe(2);
   proxy.intercept = () => undefined;
   await data.close();
+});
+
+/** The next write is carried out and its answer lost; `then` happens before anybody looks. */
+function loseAnswer(database: string, then: () => Promise<unknown> = async () => undefined): { times: number } {
+  const lost = { times: 0 };
+  proxy.losesAnswer = ({ target }) => {
+    if (lost.times > 0 || target !== `/${database}/_bulk_docs`) return false;
+    lost.times += 1;
+    return true;
+  };
+  proxy.before = async ({ target }) => {
+    if (lost.times === 0 || target === `/${database}/_bulk_docs`) return;
+    proxy.before = async () => undefined;
+    await then();
+  };
+  return lost;
+}
+
+test('a write whose answer was lost happens once, and is answered', async () => {
+  const data = await open('lost_answers');
+  for (let round = 1; round <= 3; round += 1) {
+    const lost = loseAnswer('lost_answers');
+    expect(await data.increment(caller, 'n', 'count')).toMatchObject({ value: round, version: round });
+    expect(lost.times).toBe(1);
+  }
+  const batch = loseAnswer('lost_answers');
+  expect(await data.setMany(caller, 'n', { a: 1, count: 7, b: 2 })).toEqual({ a: { version: 1 }, count: { version: 4 }, b: { version: 1 } });
+  expect(batch.times).toBe(1);
+  expect(await data.getMany(caller, 'n', ['a', 'b', 'count'])).toEqual({ a: 1, b: 2, count: 7 });
+  await data.close();
+});
+
+test('a deletion whose answer was lost says that the document was there', async () => {
+  const data = await open('lost_deletions');
+  await data.set(caller, 'n', 'k', 1);
+  const lost = loseAnswer('lost_deletions');
+  expect(await data.delete(caller, 'n', 'k')).toBe(true);
+  expect(lost.times).toBe(1);
+  expect(await data.delete(caller, 'n', 'k')).toBe(false);
+  for (const key of ['a', 'b', 'c']) await data.set(caller, 'n', key, 1);
+  loseAnswer('lost_deletions');
+  expect(await data.clear(caller, 'n')).toBe(3);
+  await data.close();
+});
+
+test('a write whose answer was lost is not repeated over what another wrote since', async () => {
+  const [data, other] = [await open('lost_and_written'), await open('lost_and_written')];
+  await data.increment(caller, 'n', 'count');
+  loseAnswer('lost_and_written', () => other.increment(caller, 'n', 'count', 10));
+  await expect(data.increment(caller, 'n', 'count')).rejects.toMatchObject({ code: 'backend_unavailable' });
+  expect(await data.get(caller, 'n', 'count')).toBe(12);
+  for (const service of [data, other]) await service.close();
+});
+
+test('reads count once where the answer to their count was lost, also when the document is written meanwhile', async () => {
+  const [data, other] = [await open('lost_counts'), await open('lost_counts')];
+  await data.set(caller, 'n', 'k', 1);
+  for (let read = 0; read < 3; read += 1) await data.get(caller, 'n', 'k');
+  const lost = loseAnswer('lost_counts', () => other.set(operatorCaller('user_123', 'other'), 'n', 'k', 2));
+  await data.tracker.flush();
+  expect(lost.times).toBe(1);
+  await data.tracker.flush();
+  expect(await other.getEntry(operatorCaller('user_123'), 'n', 'k')).toMatchObject({ accessCount: 3, value: 2, version: 2 });
+  for (const service of [data, other]) await service.close();
 });

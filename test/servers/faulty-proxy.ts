@@ -18,6 +18,9 @@ export class FaultyProxy {
   /** The server does what it is asked, and the answer never arrives. */
   losesAnswer: (request: { target: string; body: string }) => boolean = () => false;
 
+  /** Waited for before a request goes on to the server. */
+  before: (request: { target: string; body: string }) => Promise<void> = async () => undefined;
+
   constructor(target: string) {
     this.#target = new URL(target);
   }
@@ -37,6 +40,13 @@ export class FaultyProxy {
     this.#server = server;
   }
 
+  /** From here on everything passes as it is. */
+  heal(): void {
+    this.intercept = () => undefined;
+    this.losesAnswer = () => false;
+    this.before = async () => undefined;
+  }
+
   async stop(): Promise<void> {
     const server = this.#server;
     if (server === undefined) return;
@@ -51,6 +61,7 @@ export class FaultyProxy {
     for await (const chunk of request) chunks.push(chunk as Buffer); // A request without an encoding gives buffers.
     const body = Buffer.concat(chunks);
     const seen = { target: String(request.headers['x-amz-target'] ?? request.url), body: body.toString() };
+    await this.before(seen);
     const answer = this.intercept(seen);
     if (answer !== undefined) {
       response.writeHead(answer.status, { 'Content-Type': 'application/x-amz-json-1.0' }).end(JSON.stringify(answer.body));

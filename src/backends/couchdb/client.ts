@@ -29,6 +29,18 @@ interface Answer {
 /** Refused for the moment, and nothing was done. */
 const busyStatuses: ReadonlySet<number> = new Set([429, 502, 503]);
 
+/** There was no connection, so that nothing was done either. */
+const unconnectedCodes: ReadonlySet<unknown> = new Set(['ECONNREFUSED', 'ENOTFOUND', 'EAI_AGAIN', 'EHOSTUNREACH', 'ENETUNREACH']);
+
+function codeOf(error: unknown): unknown {
+  return error instanceof Error && 'code' in error ? error.code : undefined;
+}
+
+/** Nobody can say whether the request was carried out. */
+export function isUnanswered(error: unknown): error is StoaError {
+  return error instanceof StoaError && error.code === 'backend_unavailable' && error.details?.['untouched'] !== true;
+}
+
 export class CouchClient {
   readonly #base: string;
   readonly #headers: Readonly<Record<string, string>>;
@@ -74,6 +86,15 @@ export class CouchClient {
     if (status === 404) return undefined;
     if (status !== 200) throw refusal(status, body);
     return body as CouchDocument;
+  }
+
+  /** What a deletion left under this id, with the fields that it wrote; undefined where there is no deleted document. */
+  async tombstone(database: string, id: string): Promise<CouchDocument | undefined> {
+    const listed = await this.#expect('POST', `/${encodeURIComponent(database)}/_all_docs`, { keys: [id] }, true);
+    const [row] = listed['rows'] as readonly { value?: { rev: string; deleted?: boolean } }[];
+    if (row?.value?.deleted !== true) return undefined;
+    const { status, body } = await this.#send('GET', `/${encodeURIComponent(database)}/${encodeURIComponent(id)}?rev=${encodeURIComponent(row.value.rev)}`, undefined, true);
+    return status === 200 ? (body as CouchDocument) : undefined;
   }
 
   /** Every document in the order of the ids, design documents among them. */
@@ -133,7 +154,8 @@ export class CouchClient {
       text = await answer.text();
     } catch (error) {
       const cause = error instanceof Error && error.cause !== undefined ? error.cause : error;
-      throw new StoaError('backend_unavailable', `CouchDB does not answer: ${messageOf(cause)}.`, { fix: 'Check that the server runs and can be reached.', cause: error });
+      const untouched = unconnectedCodes.has(codeOf(cause));
+      throw new StoaError('backend_unavailable', `CouchDB does not answer: ${messageOf(cause)}.`, { fix: 'Check that the server runs and can be reached.', cause: error, ...(untouched && { details: { untouched } }) });
     }
     if (busyStatuses.has(answer.status)) throw new StoaError('backend_unavailable', `CouchDB is busy: it answered ${answer.status}.`, { details: { untouched: true } });
     return { status: answer.status, body: parsed(text, answer.status) };

@@ -2,16 +2,16 @@
 import { compareCodePoints } from '../../datastore/code-point-order.js';
 import { checkVersion, idCollision, mergeDocument, resultOf, sizeOf } from '../../datastore/merge-document.js';
 import { type DocumentRecord, type KeySummary, type NamespaceSummary, type Scope, collectionName } from '../../datastore/model.js';
-import type { AccessRead, BatchResult, ClearStep, DataCapabilities, DataStorePort, DocumentWrite, ExportPage, KeyRange, WriteBatch } from '../../datastore/port.js';
+import { type AccessRead, type BatchResult, type ClearStep, type DataCapabilities, type DataStorePort, type DocumentWrite, type ExportPage, type KeyRange, PartlyRecorded, type WriteBatch, type WriteResult } from '../../datastore/port.js';
 import { documentId } from '../../datastore/document-id.js';
 import { expiryOfMs, laterTime } from '../../datastore/times.js';
 import { StoaError } from '../../errors.js';
 import type { Limits } from '../../limits.js';
-import { chunksOf, mapInFlight } from '../in-flight.js';
 import { NamespaceAgents } from '../namespace-agents.js';
-import { backOff, contended } from '../retries.js';
-import { type BulkResult, CouchClient, type CouchDocument } from './client.js';
+import { contended } from '../retries.js';
+import { CouchClient, type CouchDocument, isUnanswered } from './client.js';
 import { couchId, fromCouch, isDocument, isLiveDocument, isOf, orderKey, scopeOf, summaryFields, summaryOf, toCouch } from './documents.js';
+import { GuardedWrites } from './guarded-writes.js';
 
 export interface CouchOptions {
   limits: Limits;
@@ -20,8 +20,6 @@ export interface CouchOptions {
 
 /** The seed's index, and ours: keys in code-point order, and documents by expiry. */
 const indexes = { seed: 'idx-user-namespace', keys: 'idx-user-namespace-key', expiry: 'idx-expires' } as const;
-const documentsPerRequest = 500;
-const requestBytesMax = 4 * 1024 * 1024;
 
 /** `couchdb://user:password@host:5984[/database]`; `couchdbs://` for TLS. */
 export async function openCouchDataStore(url: URL, options: CouchOptions): Promise<CouchDataStore> {
@@ -43,6 +41,7 @@ export class CouchDataStore implements DataStorePort {
     sharedIds: true,
   };
   readonly #client: CouchClient;
+  readonly #writes: GuardedWrites;
   readonly #database: string;
   /** Beside the documents, so that no reader of the seed's database meets anything but documents. */
   readonly #namespaces: string;
@@ -56,6 +55,7 @@ export class CouchDataStore implements DataStorePort {
 
   constructor(client: CouchClient, database: string, options: CouchOptions) {
     this.#client = client;
+    this.#writes = new GuardedWrites(client, database, options.limits);
     this.#database = database;
     this.#namespaces = `${database}_namespaces`;
     this.#limits = options.limits;
@@ -85,19 +85,19 @@ export class CouchDataStore implements DataStorePort {
   }
 
   async getMany(scope: Scope, keys: readonly string[]): Promise<(DocumentRecord | undefined)[]> {
-    const documents = await this.#look(keys.map((key) => couchId(scope, key)));
+    const documents = await this.#writes.look(keys.map((key) => couchId(scope, key)));
     return documents.map((document) => (document === undefined ? undefined : this.#visible(scope, document)));
   }
 
   async write(scope: Scope, batch: WriteBatch): Promise<BatchResult> {
     await this.#ensureIndexed(scope);
-    const sets = await this.#settle(scope, batch.sets, (write, document) => this.#merged(scope, write, document), resultOf);
-    const deletes = await this.#settle(scope, batch.deletes, ({ key, ifVersion }, document) => {
+    const sets = await this.#writes.settle(scope, batch.sets, (write, document) => this.#merged(scope, write, document));
+    const deletes = await this.#writes.settle(scope, batch.deletes, ({ key, ifVersion }, document) => {
       const current = document === undefined ? undefined : this.#visible(scope, document);
       checkVersion(key, current?.version ?? 0, ifVersion);
       return current === undefined || document === undefined ? { answer: false } : { answer: true, document: deleted(document) };
-    }, (answer) => answer);
-    await this.#agents.seen(scope, batch.sets.map(({ agent }) => agent));
+    });
+    await this.#agents.seen(scope, batch.sets.map(({ agent }, index) => (sets[index] instanceof Error ? null : agent)));
     return { sets, deletes };
   }
 
@@ -134,10 +134,10 @@ export class CouchDataStore implements DataStorePort {
     await this.#adopt(scope);
     const page = await this.#client.find(this.#database, this.#rangeQuery(scope, { prefix: '', after, limit }, ['_id', '_rev', 'userId', 'namespace', 'key', 'expiresAt']));
     const own = page.filter((document) => isOf(scope, document));
-    const removed = await this.#settle(scope, own.map((document) => ({ key: String(document['key']) })), (_item, document) => {
+    const removed = await this.#writes.settle(scope, own.map((document) => ({ key: String(document['key']) })), (_item, document) => {
       const isThere = document !== undefined && isOf(scope, document);
       return isThere ? { answer: isLiveDocument(document, this.#nowMs()), document: deleted(document) } : { answer: false };
-    }, (answer) => answer);
+    });
     for (const outcome of removed) if (outcome instanceof Error) throw outcome;
     const isLast = page.length < limit;
     if (isLast) await this.#agents.forget(scope);
@@ -146,10 +146,17 @@ export class CouchDataStore implements DataStorePort {
 
   async recordAccess(reads: readonly AccessRead[]): Promise<void> {
     const scopes = new Map(reads.map(({ scope }) => [`${scope.user}\n${scope.namespace}`, scope]));
+    let unrecorded = [...reads];
     for (const scope of scopes.values()) {
       const own = reads.filter((read) => read.scope.user === scope.user && read.scope.namespace === scope.namespace);
-      const outcomes = await this.#settle(scope, own, (read, document) => (document === undefined || !isOf(scope, document) ? { answer: false } : { answer: true, document: counted(document, read) }), (answer) => answer);
-      for (const outcome of outcomes) if (outcome instanceof Error) throw outcome;
+      try {
+        const outcomes = await this.#writes.settle(scope, own, (read, document) => (document === undefined || !isOf(scope, document) ? { answer: false } : { answer: true, document: counted(document, read) }), 'readsId');
+        const recorded = new Set(own.filter((_, index) => !(outcomes[index] instanceof Error)));
+        unrecorded = unrecorded.filter((read) => !recorded.has(read));
+        for (const outcome of outcomes) if (outcome instanceof Error) throw outcome;
+      } catch (error) {
+        throw new PartlyRecorded(unrecorded, error);
+      }
       await this.#agents.seen(scope, own.flatMap(({ agents }) => agents));
     }
   }
@@ -165,10 +172,10 @@ export class CouchDataStore implements DataStorePort {
     const scopes = new Map(documents.map((record) => [`${record.userId}\n${record.namespace}`, scopeOf(record)]));
     for (const scope of scopes.values()) {
       const own = documents.filter((record) => record.userId === scope.user && record.namespace === scope.namespace);
-      const outcomes = await this.#settle(scope, own, (record, document) => {
+      const outcomes = await this.#writes.settle(scope, own, (record, document) => {
         if (document !== undefined && !isOf(scope, document)) throw idCollision(documentId(scope.user, scope.namespace, record.key));
-        return { answer: true, document: toCouch(record, document?._rev) };
-      }, (answer) => answer);
+        return { answer: true, document: toCouch(record, document) };
+      });
       for (const outcome of outcomes) if (outcome instanceof Error) throw outcome;
       await this.#agents.seen(scope, own.flatMap(({ createdByAgent, lastAccessedByAgent }) => [createdByAgent, lastAccessedByAgent]));
     }
@@ -178,7 +185,7 @@ export class CouchDataStore implements DataStorePort {
     const selector = { expiresAt: { $gte: '', $lte: expiryOfMs(this.#nowMs()) } };
     const expired = await this.#client.find(this.#database, { selector, fields: ['_id', '_rev'], limit, use_index: indexes.expiry });
     // A document that was written meanwhile conflicts, and stays.
-    return (await this.#bulk(expired.map(deleted))).filter(({ error }) => error === undefined).length;
+    return (await this.#writes.bulk(expired.map(deleted))).filter(({ error }) => error === undefined).length;
   }
 
   async close(): Promise<void> {
@@ -186,70 +193,11 @@ export class CouchDataStore implements DataStorePort {
   }
 
   /** What a write makes of the document that is there. */
-  #merged(scope: Scope, write: DocumentWrite, document: CouchDocument | undefined): { answer: DocumentRecord; document: CouchDocument } {
+  #merged(scope: Scope, write: DocumentWrite, document: CouchDocument | undefined): { answer: WriteResult; document: CouchDocument } {
     if (document !== undefined && !isOf(scope, document)) throw idCollision(documentId(scope.user, scope.namespace, write.key));
     const current = document === undefined ? undefined : fromCouch(document);
     const record = mergeDocument(scope, current, write, this.#nowMs(), this.#limits);
-    return { answer: record, document: toCouch(record, document?._rev) };
-  }
-
-  /**
-   * Looks at the documents, decides for each what it becomes, and writes. Whatever was written by
-   * somebody else meanwhile is looked at again, until it succeeds or is refused.
-   */
-  async #settle<Item extends { readonly key: string }, Answer, Result>(
-    scope: Scope,
-    items: readonly Item[],
-    decide: (item: Item, document: CouchDocument | undefined) => { answer: Answer; document?: CouchDocument },
-    resultOfAnswer: (answer: Answer) => Result,
-  ): Promise<(Result | Error)[]> {
-    const results = Array<Result | Error | undefined>(items.length).fill(undefined);
-    let open = [...items.keys()];
-    for (let attempts = 1; open.length > 0; attempts += 1) {
-      if (attempts > this.#limits.updateAttemptsMax) throw contended(items[open[0] ?? 0]?.key ?? '', attempts - 1);
-      if (attempts > 2) await backOff(Math.min(attempts - 2, 4), this.#limits);
-      const seen = await this.#look(open.map((index) => couchId(scope, (items[index] as Item).key)));
-      const writes: { index: number; answer: Answer; document: CouchDocument }[] = [];
-      for (const [position, index] of open.entries()) {
-        try {
-          const { answer, document } = decide(items[index] as Item, seen[position]);
-          if (document === undefined) results[index] = resultOfAnswer(answer);
-          else writes.push({ index, answer, document });
-        } catch (error) {
-          if (!(error instanceof StoaError)) throw error;
-          results[index] = error;
-        }
-      }
-      const outcomes = await this.#bulk(writes.map(({ document }) => document));
-      open = [];
-      for (const [position, { index, answer }] of writes.entries()) {
-        const { error, reason } = outcomes[position] ?? {};
-        if (error === undefined) results[index] = resultOfAnswer(answer);
-        else if (error === 'conflict') open.push(index);
-        else results[index] = new StoaError(error === 'too_large' || error === 'document_too_large' ? 'too_large' : 'engine', `CouchDB refused the document: ${reason ?? error}.`);
-      }
-    }
-    return results as (Result | Error)[]; // Every index has left `open` with a result.
-  }
-
-  async #look(ids: readonly string[]): Promise<(CouchDocument | undefined)[]> {
-    const [only] = ids;
-    if (only !== undefined && ids.length === 1) return [await this.#client.get(this.#database, only)];
-    return (await mapInFlight(chunksOf(ids, documentsPerRequest), this.#limits.backendInFlightMax, (chunk) => this.#client.getAll(this.#database, chunk))).flat();
-  }
-
-  async #bulk(documents: readonly CouchDocument[]): Promise<BulkResult[]> {
-    const results: BulkResult[] = [];
-    for (let start = 0; start < documents.length; ) {
-      let [end, sizeBytes] = [start, 0];
-      while (end < documents.length && end - start < documentsPerRequest && (end === start || sizeBytes < requestBytesMax)) {
-        sizeBytes += Number(documents[end]?.['sizeBytes'] ?? 0);
-        end += 1;
-      }
-      results.push(...(await this.#client.bulk(this.#database, documents.slice(start, end))));
-      start = end;
-    }
-    return results;
+    return { answer: resultOf(record), document: toCouch(record, document) };
   }
 
   #visible(scope: Scope, document: CouchDocument): DocumentRecord | undefined {
@@ -295,7 +243,7 @@ export class CouchDataStore implements DataStorePort {
     const foreign = await this.#client.find(this.#database, { selector, limit: Number.MAX_SAFE_INTEGER, use_index: indexes.seed });
     const own = foreign.filter((document) => isOf(scope, document) && isDocument(document));
     // One that changes meanwhile is found by the next look.
-    await this.#bulk(own.map((document) => ({ ...document, keyHex: orderKey(String(document['key'])), sizeBytes: sizeOf(fromCouch(document)), indexedAt: document['updatedAt'], valueText: undefined })));
+    await this.#writes.bulk(own.map((document) => ({ ...document, keyHex: orderKey(String(document['key'])), sizeBytes: sizeOf(fromCouch(document)), indexedAt: document['updatedAt'], valueText: undefined })));
     this.#adopted.set(id, Date.now());
   }
 
@@ -349,8 +297,13 @@ export class CouchDataStore implements DataStorePort {
       const agents = change(kept);
       if (agents.length === kept.length) return;
       const next = { _id: namespaceId(scope), ...(document?._rev !== undefined && { _rev: document._rev }), userId: scope.user, namespace: scope.namespace, agents };
-      const [outcome] = await this.#client.bulk(this.#namespaces, [next]);
-      if (outcome?.error === undefined) return;
+      try {
+        const [outcome] = await this.#client.bulk(this.#namespaces, [next]);
+        if (outcome?.error === undefined) return;
+      } catch (error) {
+        // Whether it happened shows at the next look: the same change twice is the change once.
+        if (!isUnanswered(error) || attempts >= this.#limits.backendAttemptsMax) throw error;
+      }
       if (attempts >= this.#limits.updateAttemptsMax) throw contended(scope.namespace, attempts);
     }
   }

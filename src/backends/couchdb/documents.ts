@@ -21,11 +21,13 @@ export function orderKey(key: string): string {
 }
 
 /** `indexedAt` says of which write `sizeBytes` and `keyHex` are: another program may change a document and leave them. */
-export function toCouch(record: DocumentRecord, revision: string | undefined): CouchDocument {
+export function toCouch(record: DocumentRecord, before: CouchDocument | undefined): CouchDocument {
   return {
     ...toSeedFields(record),
     _id: couchId(scopeOf(record), record.key),
-    ...(revision !== undefined && { _rev: revision }),
+    ...(before?._rev !== undefined && { _rev: before._rev }),
+    // The last counted reads stay known, so that they do not count again when their answer was lost.
+    ...(before?.['readsId'] !== undefined && { readsId: before['readsId'] }),
     keyHex: orderKey(record.key),
     sizeBytes: sizeOf(record),
     indexedAt: record.updatedAt,
