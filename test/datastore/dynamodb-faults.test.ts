@@ -19,10 +19,7 @@ beforeAll(async () => {
   proxy = new FaultyProxy((await sharedServer('dynamodb')).url);
   await proxy.start();
 });
-afterEach(() => {
-  proxy.intercept = () => undefined;
-  proxy.losesAnswer = () => false;
-});
+afterEach(() => proxy.heal());
 afterAll(async () => {
   for (const store of opened) await store.close();
   await proxy.stop();
@@ -109,6 +106,20 @@ test('a write whose answer was lost happens once (emulator)', async () => {
   expect(await data.set(caller, 'lost', 'count', 9, { ifVersion: 2 })).toMatchObject({ version: 3 });
   expect(lost).toBe(2);
   expect(await data.getEntry(caller, 'lost', 'count')).toMatchObject({ value: 9, version: 3 });
+});
+
+test('a write whose answer was lost happens once, also when others have written since (emulator)', async () => {
+  const [data, other] = [await open(), await open()];
+  await data.increment(caller, 'overtaken', 'count');
+  let lost = 0;
+  proxy.losesAnswer = ({ target, body }) => operationOf(target) === 'UpdateItem' && body.includes(':seen_writeId') && (lost += 1) === 1;
+  proxy.before = async () => {
+    if (lost === 0) return;
+    proxy.before = async () => undefined;
+    for (let round = 0; round < 3; round += 1) await other.increment(caller, 'overtaken', 'count', 10);
+  };
+  expect(await data.increment(caller, 'overtaken', 'count')).toMatchObject({ value: 2, version: 2 });
+  expect(await data.getEntry(caller, 'overtaken', 'count')).toMatchObject({ value: 32, version: 5 });
 });
 
 test('reads are counted once, also when only some of them could be written (emulator)', async () => {

@@ -13,6 +13,8 @@ export class FaultyFirestore {
   #failures: { status: number; message: string; left: number } | undefined;
   /** Requests that went through to the server and whose answer is then lost, as many as this. */
   answersLost = 0;
+  /** Runs once, right after an answer was lost. */
+  afterLost: (() => Promise<void>) | undefined;
   /** Runs once, right before the next commit reaches the server. */
   beforeCommit: (() => Promise<void>) | undefined;
 
@@ -72,6 +74,9 @@ export class FaultyFirestore {
     const answer = await call();
     if (isCommit && this.answersLost > 0) {
       this.answersLost -= 1;
+      const { afterLost } = this;
+      this.afterLost = undefined;
+      await afterLost?.();
       throw grpcError(14, 'The answer was lost');
     }
     return answer;

@@ -170,6 +170,16 @@ describe('what goes wrong on the way to Firestore (emulator)', () => {
     expect(faulty.answersLost).toBe(0);
     expect(await data.getEntry(caller, 'lost', 'count')).toMatchObject({ value: 2, version: 2 });
   });
+
+  test('a commit whose answer was lost happens once, also when others have written since', async () => {
+    await data.increment(caller, 'overtaken', 'count');
+    faulty.answersLost = 1;
+    faulty.afterLost = async () => {
+      for (let round = 0; round < 3; round += 1) await data.increment(operatorCaller('user_123', 'other'), 'overtaken', 'count', 10);
+    };
+    expect(await new DataService({ port: data.port, limits: data.limits }).increment(caller, 'overtaken', 'count')).toMatchObject({ value: 2, version: 2 });
+    expect(await data.getEntry(caller, 'overtaken', 'count')).toMatchObject({ value: 32, version: 5 });
+  });
 });
 
 describe('clearing while others work (emulator)', () => {

@@ -1,10 +1,10 @@
 /** Writes on condition of the revision that was seen: each happens once, also when its answer is lost. */
-import { randomBytes } from 'node:crypto';
 import type { Scope } from '../../datastore/model.js';
 import { StoaError } from '../../errors.js';
 import type { Limits } from '../../limits.js';
 import { chunksOf, mapInFlight } from '../in-flight.js';
 import { backOff, contended } from '../retries.js';
+import { newWriteId } from '../write-ids.js';
 import { type BulkResult, type CouchClient, type CouchDocument, isUnanswered } from './client.js';
 import { couchId } from './documents.js';
 
@@ -62,7 +62,7 @@ export class GuardedWrites {
     mark: Mark = 'writeId',
   ): Promise<(Answer | Error)[]> {
     const results = Array<Answer | Error | undefined>(items.length).fill(undefined);
-    const marks = items.map(() => randomBytes(9).toString('base64url'));
+    const marks = items.map(() => newWriteId());
     let lost = new Map<number, Sent<Answer> & { fault: StoaError }>();
     let open = [...items.keys()];
     for (let attempts = 1; open.length > 0; attempts += 1) {

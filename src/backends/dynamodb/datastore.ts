@@ -1,5 +1,4 @@
 /** The data store on DynamoDB: conditional writes of single items, lists from indexes, never a scan but to export. */
-import { randomBytes } from 'node:crypto';
 import { checkVersion, idCollision, isLive, mergeDocument, resultOf } from '../../datastore/merge-document.js';
 import { type DocumentRecord, type KeySummary, type NamespaceSummary, type Scope, collectionName } from '../../datastore/model.js';
 import type { AccessRead, BatchResult, ClearStep, DataCapabilities, DataStorePort, DocumentDelete, DocumentWrite, ExportPage, KeyRange, WriteBatch, WriteResult } from '../../datastore/port.js';
@@ -10,10 +9,11 @@ import type { Limits } from '../../limits.js';
 import { chunksOf, mapInFlight, recordEach } from '../in-flight.js';
 import { NamespaceAgents } from '../namespace-agents.js';
 import { backOff, contended } from '../retries.js';
+import { hasWrite, newWriteId } from '../write-ids.js';
 import { recordAccess } from './access.js';
 import { Adoption } from './adoption.js';
 import { DynamodbClient, type Item, isReason } from './client.js';
-import { fromItem, idOf, isLiveItem, isOf, namespaceKey, scopeKeyOf, scopeOf, setExpression, toItem, toSummary, unchangedCondition, valueBytesMax } from './items.js';
+import { fromItem, idOf, isLiveItem, isOf, namespaceKey, scopeKeyOf, scopeOf, setExpression, toItem, toSummary, unchangedCondition, valueBytesMax, writeIdsOf } from './items.js';
 import { type TableNames, ensureTables } from './tables.js';
 
 export interface DynamodbOptions {
@@ -193,13 +193,13 @@ export class DynamodbDataStore implements DataStorePort {
     let merged: DocumentRecord | undefined;
     for (let attempts = 1; ; attempts += 1) {
       // An attempt whose answer was lost may have succeeded: then this is what it wrote.
-      if (merged !== undefined && current?.['writeId']?.S === writeId) return resultOf(merged);
+      if (merged !== undefined && hasWrite(writeIdsOf(current), writeId)) return resultOf(merged);
       const id = idOf(scope, write.key);
       if (current !== undefined && !isOf(scope, current)) throw idCollision(id);
       const existing = current === undefined ? undefined : fromItem(current);
       merged = mergeDocument(scope, existing, write, this.#nowMs(), this.#limits);
       const continues = existing !== undefined && isLive(existing, this.#nowMs());
-      const set = setExpression(toItem(merged, writeId), new Set(continues && current?.['accessCount'] !== undefined ? ['accessCount'] : []));
+      const set = setExpression(toItem(merged, writeId, current), new Set(continues && current?.['accessCount'] !== undefined ? ['accessCount'] : []));
       const condition = unchangedCondition(current);
       try {
         await this.#client.call('UpdateItem', {
@@ -329,11 +329,6 @@ export class DynamodbDataStore implements DataStorePort {
   async #removeAgents(scope: Scope): Promise<void> {
     await this.#client.call('DeleteItem', { TableName: this.#tables.namespaces, Key: namespaceKey(scope) });
   }
-}
-
-/** Tells a write of ours from everybody else's, also when its answer was lost on the way. */
-function newWriteId(): string {
-  return randomBytes(9).toString('base64url');
 }
 
 /** Batches are not atomic: each key has a result of its own. */

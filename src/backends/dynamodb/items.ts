@@ -4,6 +4,7 @@ import type { DocumentRecord, JsonObject, KeySummary, Scope } from '../../datast
 import { fromSeedFields } from '../../datastore/seed-document.js';
 import { msOf, normaliseTime } from '../../datastore/times.js';
 import { StoaError } from '../../errors.js';
+import { type WriteIds, earlierThan } from '../write-ids.js';
 import { isNative, itemBytes, nativeJson, toAttribute } from './attributes.js';
 import type { AttributeValue, Item } from './client.js';
 
@@ -49,7 +50,7 @@ export function isOf(scope: Scope, item: Item): boolean {
  * while `scopeKey` and `sizeBytes` are right: a program that writes the document without knowing them
  * sets a new `updatedAt`, and so takes their word back.
  */
-export function toItem(record: DocumentRecord, writeId: string): Item {
+export function toItem(record: DocumentRecord, writeId: string, before?: Item): Item {
   const { metadata, expiresAt } = record;
   const item: Item = {
     _id: { S: idOf(scopeOf(record), record.key) },
@@ -66,6 +67,7 @@ export function toItem(record: DocumentRecord, writeId: string): Item {
     jsonAt: { S: record.updatedAt },
     indexedAt: { S: record.updatedAt },
     writeId: { S: writeId },
+    earlierWriteIds: { S: earlierThan(writeIdsOf(before)) },
     ...(record.createdByAgent !== null && { createdByAgent: { S: record.createdByAgent } }),
     ...(record.lastAccessedByAgent !== null && { lastAccessedByAgent: { S: record.lastAccessedByAgent } }),
     ...(record.lastAccessedAt !== null && { lastAccessedAt: { S: record.lastAccessedAt } }),
@@ -125,6 +127,10 @@ export function setExpression(item: Item, kept: ReadonlySet<string>): { expressi
     names: Object.fromEntries([...set.map(([name]) => name), ...removed].map((name) => [`#${name}`, name])),
     values: Object.fromEntries(set.map(([name, value]) => [`:${name}`, value])),
   };
+}
+
+export function writeIdsOf(item: Item | undefined): WriteIds {
+  return { writeId: item?.['writeId']?.S, earlierWriteIds: item?.['earlierWriteIds']?.S };
 }
 
 /** Holds as long as the item is what was seen: nobody wrote it, counted reads aside. */

@@ -1,5 +1,4 @@
 /** The data store on Firestore: batches with preconditions, lists from composite indexes, increments for counted reads. */
-import { randomBytes } from 'node:crypto';
 import { afterPrefix, compareCodePoints } from '../../datastore/code-point-order.js';
 import { documentId } from '../../datastore/document-id.js';
 import { checkVersion, idCollision, isLive, mergeDocument, resultOf } from '../../datastore/merge-document.js';
@@ -11,6 +10,7 @@ import type { Limits } from '../../limits.js';
 import { chunksOf, mapInFlight, recordEach } from '../in-flight.js';
 import { NamespaceAgents } from '../namespace-agents.js';
 import { backOff, contended } from '../retries.js';
+import { hasWrite, newWriteId } from '../write-ids.js';
 import { recordAccess } from './access.js';
 import { type Batch, type Collection, type FieldValues, type Fields, type Firestore, type Query, type Snapshot, conditionOf, grpc, isStatus, loadDriver, request, terminate } from './client.js';
 import { deleteAll, deleteUnchanged } from './deletions.js';
@@ -100,7 +100,7 @@ export class FirestoreDataStore implements DataStorePort {
     for (let attempts = 1; ; attempts += 1) {
       const seen = await this.#look(scope, keys);
       // A commit whose answer was lost may have succeeded, and then as a whole.
-      if (previous !== undefined && seen.some((snapshot) => snapshot.data()?.['writeId'] === writeId)) return previous;
+      if (previous !== undefined && seen.some((snapshot) => hasWrite(snapshot.data() ?? {}, writeId))) return previous;
       const { commit, result } = this.#prepare(scope, batch, seen, writeId);
       try {
         await request(this.#limits, () => commit.commit());
@@ -218,7 +218,7 @@ export class FirestoreDataStore implements DataStorePort {
       if (current !== undefined && !isOf(scope, current)) throw idCollision(documentId(scope.user, scope.namespace, write.key));
       const existing = current === undefined ? undefined : fromFields(current);
       const merged = mergeDocument(scope, existing, write, this.#nowMs(), this.#limits);
-      const fields = toFields(merged, writeId);
+      const fields = toFields(merged, writeId, current);
       sizeBytes += documentBytes(fields);
       const reference = this.#documents.doc(nameOf(scope, write.key));
       if (current === undefined) commit.create(reference, fields);
@@ -358,9 +358,4 @@ export class FirestoreDataStore implements DataStorePort {
   async #removeAgents(scope: Scope): Promise<void> {
     await request(this.#limits, () => this.#namespace(scope).delete());
   }
-}
-
-/** Tells a write of ours from everybody else's, also when its answer was lost on the way. */
-function newWriteId(): string {
-  return randomBytes(9).toString('base64url');
 }

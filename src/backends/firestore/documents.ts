@@ -5,6 +5,7 @@ import type { DocumentRecord, JsonObject, JsonValue, KeySummary, Scope } from '.
 import { fromSeedFields } from '../../datastore/seed-document.js';
 import { msOf, normaliseTime } from '../../datastore/times.js';
 import { StoaError } from '../../errors.js';
+import { earlierThan } from '../write-ids.js';
 import type { Fields } from './client.js';
 
 /** What Firestore sets, and nobody can raise. */
@@ -57,7 +58,7 @@ export function isOurs(fields: Fields): boolean {
   return fields['jsonAt'] !== undefined && fields['jsonAt'] === fields['updatedAt'];
 }
 
-export function toFields(record: DocumentRecord, writeId: string): Fields {
+export function toFields(record: DocumentRecord, writeId: string, before: Fields = {}): Fields {
   const { valueJson, metadata, ...rest } = record;
   const present = Object.fromEntries(Object.entries(rest).filter(([, value]) => value !== null));
   const fields: Fields = {
@@ -68,6 +69,7 @@ export function toFields(record: DocumentRecord, writeId: string): Fields {
     sizeBytes: Buffer.byteLength(valueJson),
     jsonAt: record.updatedAt,
     writeId,
+    earlierWriteIds: earlierThan(before),
   };
   const sizeBytes = documentBytes(fields);
   if (sizeBytes > documentBytesMax) {
