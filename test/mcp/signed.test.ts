@@ -1,0 +1,104 @@
+import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/client';
+import { afterAll, beforeAll, expect, test, vi } from 'vitest';
+import { AgentKeys, Stoa } from '../../src/client/index.js';
+import { signedFetch } from '../../src/client/signed-fetch.js';
+import { Running } from '../server/running.js';
+import { TestClient, generations, type Generation } from './client.js';
+
+const listTools = { jsonrpc: '2.0', id: 1, method: 'tools/list' };
+
+let running: Running;
+beforeAll(async () => {
+  running = await Running.start();
+});
+afterAll(() => running.stop());
+
+interface Signer {
+  keys: AgentKeys;
+  id: string;
+  /** The record in the registry that the identity is linked to. */
+  agentId: string;
+  signed: typeof fetch;
+}
+
+/** An identity with keys of its own; linked to alice unless told otherwise. */
+async function newSigner(name: string, link: { write?: boolean; namespaces?: string[] } | null = {}): Promise<Signer> {
+  const keys = await AgentKeys.generate();
+  const id = await new Stoa({ url: running.url }).agent(keys).register({ name });
+  const { agent_id: agentId } = await new Stoa({ url: running.url, token: running.alice }).agents.create({ name });
+  if (link !== null) expect((await running.ask('PUT', `/v1/identities/${id}/link`, { as: running.alice, body: { agent_id: agentId, ...link } })).status).toBe(200);
+  return { keys, id, agentId, signed: signedFetch(() => keys, () => id, fetch) };
+}
+
+async function connect({ signed }: Signer, generation: Generation): Promise<TestClient> {
+  const client: Client = TestClient.of(generation);
+  await client.connect(new StreamableHTTPClientTransport(new URL('/mcp', running.url), { fetch: (input, init) => signed(String(input), init) }));
+  return new TestClient(client);
+}
+
+function post(signed: typeof fetch, body: unknown = listTools, headers: Record<string, string> = {}): Promise<Response> {
+  return signed(`${running.url}/mcp`, { method: 'POST', headers: { 'content-type': 'application/json', ...headers }, body: JSON.stringify(body) });
+}
+
+test.each(generations)('an agent that signs its requests remembers as itself, in its user\'s store (%s)', async (generation) => {
+  const scout = await newSigner(`scout-${generation}`);
+  const mcp = await connect(scout, generation);
+  const key = `signed-${generation}`;
+  await mcp.ok('remember', { key, value: 'proven' });
+  expect((await mcp.ok('recall', { key })).items[0]).toMatchObject({ value: 'proven', createdByAgent: `scout-${generation}` });
+  expect(await new Stoa({ url: running.url, token: running.alice }).data().get(key)).toBe('proven');
+  await mcp.ok('post', { room: `signed-${generation}`, text: 'hello' });
+  expect((await mcp.ok('agents')).agents.map(({ agent_id }: { agent_id: string }) => agent_id)).toEqual([scout.agentId]);
+  await mcp.close();
+});
+
+test('nobody claims the name of a signed agent, nor acts for another user', async () => {
+  const scout = await newSigner('named');
+  expect((await post(scout.signed, listTools, { 'stoa-agent': 'somebody-else' })).status).toBe(403);
+  expect((await post(scout.signed, listTools, { 'stoa-user': 'bob' })).status).toBe(403);
+});
+
+test('a link that only reads, or only some namespaces, holds for the tools too', async () => {
+  const reader = await connect(await newSigner('reading', { write: false }), 'modern');
+  expect((await reader.call('remember', { key: 'k', value: 1 })).value.code).toBe('forbidden');
+  const narrow = await connect(await newSigner('narrow', { namespaces: ['open'] }), 'modern');
+  await narrow.ok('remember', { key: 'k', value: 1, namespace: 'open' });
+  expect((await narrow.call('recall', { key: 'k' })).value.code).toBe('forbidden');
+  await Promise.all([reader.close(), narrow.close()]);
+});
+
+test('subscriptions of a signed agent come from the feed', async () => {
+  const scout = await newSigner('subscribed');
+  const mcp = await connect(scout, 'legacy');
+  const told: string[] = [];
+  mcp.client.setNotificationHandler('notifications/resources/updated', ({ params }) => void told.push(params.uri));
+  await mcp.client.subscribeResource({ uri: 'stoa://data/default/watched-by-signature' });
+  await new Stoa({ url: running.url, token: running.alice }).data().set('watched-by-signature', 1);
+  await vi.waitFor(() => expect(told).toEqual(['stoa://data/default/watched-by-signature']), { timeout: 5_000 });
+  await mcp.close();
+});
+
+test('what is not signed by a linked identity, for this very request, is refused', async () => {
+  const scout = await newSigner('guarded');
+  const stranger = await newSigner('stranger', null);
+  expect((await post(scout.signed)).status).toBe(200);
+  expect((await post(stranger.signed)).status).toBe(403);
+  const forged = signedFetch(() => stranger.keys, () => scout.id, fetch);
+  expect((await post(forged)).status).toBe(401);
+  // Somebody on the way: another body, another address, the same request again.
+  const tampered = signedFetch(() => scout.keys, () => scout.id, (input, init) => fetch(input, { ...init, body: JSON.stringify({ ...listTools, id: 2 }) }));
+  expect((await post(tampered)).status).toBe(401);
+  const elsewhere = signedFetch(() => scout.keys, () => scout.id, (input, init) => fetch(String(input).replace('127.0.0.1', 'localhost'), init));
+  expect((await post(elsewhere)).status).toBe(401);
+  let first: [string, RequestInit] | undefined;
+  const kept = signedFetch(() => scout.keys, () => scout.id, (input, init = {}) => {
+    first = [String(input), init];
+    return fetch(input, init);
+  });
+  expect((await post(kept)).status).toBe(200);
+  expect((await fetch(...(first as [string, RequestInit]))).status).toBe(401);
+  // The scheme of the messaging routes does not cover the address, and opens nothing here.
+  const aicq = { 'x-aicq-agent': scout.id, 'x-aicq-nonce': crypto.randomUUID(), 'x-aicq-timestamp': String(Date.now()), 'x-aicq-signature': await scout.keys.sign('anything') };
+  expect((await post(fetch, listTools, aicq)).status).toBe(401);
+  expect((await post(scout.signed, listTools, { origin: 'https://evil.example' })).status).toBe(403);
+});
