@@ -72,6 +72,11 @@ export class EventStreams {
   }
 }
 
+/** An event as it goes over the wire. */
+export function eventText({ event, id, data }: StreamEvent): string {
+  return `${event === undefined ? '' : `event: ${event}\n`}${id === undefined ? '' : `id: ${id}\n`}data: ${JSON.stringify(data)}\n\n`;
+}
+
 interface AllowedStreamOptions extends StreamOptions {
   /** False once the reader's token is revoked or has expired: the stream then ends, before it sends more. */
   isAllowed: () => boolean;
@@ -120,9 +125,8 @@ export class EventStream {
   }
 
   /** False when the reader has fallen too far behind: it was told to resync and the stream has ended. */
-  send({ event, id, data }: StreamEvent): boolean {
-    const lines = [event === undefined ? '' : `event: ${event}\n`, id === undefined ? '' : `id: ${id}\n`, `data: ${JSON.stringify(data)}\n\n`];
-    return this.#write(lines.join(''));
+  send(event: StreamEvent): boolean {
+    return this.#write(eventText(event));
   }
 
   /** Bytes that are server-sent events already; the answer means the same. */

@@ -10,7 +10,13 @@ import { Child, freePort, type TestServer } from './child.js';
 /** PostgreSQL refuses to run as root, so root hands it to `nobody`. */
 const nobody = 65_534;
 
-export async function start(): Promise<TestServer> {
+/** A server that can go away and come back with its data, at the same address. */
+export interface HaltingServer extends TestServer {
+  halt(): Promise<void>;
+  resume(): Promise<void>;
+}
+
+export async function start(): Promise<HaltingServer> {
   const native = nativeDirectory();
   await restoreSymlinks(native);
   const directory = await mkdtemp(join(tmpdir(), 'stoa-postgres-'));
@@ -34,14 +40,23 @@ export async function start(): Promise<TestServer> {
     max_connections: 300,
   };
   const flags = Object.entries(settings).flatMap(([name, value]) => ['-c', `${name}=${value}`]);
-  const server = new Child('postgres', join(native, 'bin', 'postgres'), ['-D', data, ...flags], options);
-  await server.until(async () => server.output.includes('ready to accept connections') && (await accepts(port)));
+  const run = async (): Promise<Child> => {
+    const child = new Child('postgres', join(native, 'bin', 'postgres'), ['-D', data, ...flags], options);
+    await child.until(async () => child.output.includes('ready to accept connections') && (await accepts(port)));
+    return child;
+  };
+  let server = await run();
+  // SIGINT is PostgreSQL's fast shutdown: it does not wait for clients to leave.
+  const halt = () => server.stop('SIGINT');
   return {
     url: `postgres://stoa@127.0.0.1:${port}/postgres`,
     describe: `PostgreSQL ${/PostgreSQL ([\d.]+)/.exec(server.output)?.[1] ?? 'of unknown version'} (real)`,
+    halt,
+    resume: async () => {
+      server = await run();
+    },
     stop: async () => {
-      // SIGINT is PostgreSQL's fast shutdown: it does not wait for clients to leave.
-      await server.stop('SIGINT');
+      await halt();
       await rm(directory, { recursive: true, force: true });
     },
   };

@@ -18,7 +18,8 @@ local function number(value) return string.format('%.0f', value) end`;
 const spendBytes = `
 local function spend(key, size, max)
   local used = tonumber(redis.call('GET', key) or '0')
-  if used + size > max then return redis.call('PTTL', key) end
+  -- A minute that has not begun has no time left; a negative one would mean that the bytes were taken.
+  if used + size > max then return math.max(0, redis.call('PTTL', key)) end
   redis.call('INCRBY', key, size)
   if redis.call('PTTL', key) < 0 then redis.call('PEXPIRE', key, 60000) end
   return nil

@@ -6,7 +6,7 @@ import type { DirectMessage, Message } from '../../messaging/model.js';
 import { refuse } from '../../messaging/refusals.js';
 import type { MessagingService } from '../../messaging/service.js';
 import { canonicalUuid } from '../../messaging/uuid.js';
-import { type EventStreams } from '../event-stream.js';
+import { type EventStreams, type StreamEvent, eventText } from '../event-stream.js';
 import { authenticated, defineRoute, streaming } from '../route.js';
 import { limited } from './messaging-gate.js';
 import { accessOf, pagingParameters } from './messaging-rooms.js';
@@ -51,7 +51,10 @@ async function follow({ request, reply, streams, query }: StreamRequest, messagi
     const stop = messaging.hub.follow(topic, positions.get(topic.id) ?? 0, {
       onMessage: (_topic, message) => {
         positions.set(topic.id, message.tsMs);
-        stream.send({ event: 'message', id: encodePositions(positions), data: show(topic, message) });
+        const event = () => ({ event: 'message', id: encodePositions(positions), data: show(topic, message) });
+        // In a stream of one topic an event is the same for every reader: its bytes are made once for all.
+        if (topics.length === 1) stream.pass(sharedBytes(message, isSet(query, 'verify'), event));
+        else stream.send(event());
       },
       onDeleted: (_topic, messageId) => stream.send({ event: 'deleted', data: { room_id: topic.id, id: messageId } }),
       onFailure: () => stream.end(),
@@ -60,6 +63,16 @@ async function follow({ request, reply, streams, query }: StreamRequest, messagi
   }
   if (stream.ended) stops.forEach((stop) => stop());
   return streaming;
+}
+
+/** The last event that was made, which a thousand readers may be about to get. */
+let lastShared: { message: Message | DirectMessage; verify: boolean; bytes: Buffer } | undefined;
+
+function sharedBytes(message: Message | DirectMessage, verify: boolean, make: () => StreamEvent): Buffer {
+  if (lastShared?.message === message && lastShared.verify === verify) return lastShared.bytes;
+  const bytes = Buffer.from(eventText(make()));
+  lastShared = { message, verify, bytes };
+  return bytes;
 }
 
 async function newestMs({ port }: MessagingService, { kind, id }: Topic): Promise<number> {

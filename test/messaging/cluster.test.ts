@@ -1,0 +1,27 @@
+import { afterAll, beforeAll } from 'vitest';
+import { Cluster } from 'ioredis';
+import type { TestServer } from '../servers/child.js';
+import { startCluster } from '../servers/redis.js';
+import { noteServer, sharedPostgres } from '../servers/shared.js';
+import { messagingConformance } from './conformance.js';
+import { Desk, roomy } from './kit.js';
+
+let redis: TestServer;
+
+beforeAll(async () => {
+  redis = await startCluster();
+  await noteServer(redis.describe);
+});
+afterAll(() => redis.stop());
+
+/** Each server of the suite begins on an empty pair. */
+async function open(options: Parameters<typeof Desk.open>[0] = {}): Promise<Desk> {
+  const postgres = await sharedPostgres();
+  const client = new Cluster(redis.url.split(','));
+  await client.ping();
+  await Promise.all(client.nodes('master').map((node) => node.flushall()));
+  client.disconnect();
+  return Desk.open({ limits: roomy, messaging: postgres.url, redis: redis.url, onError: () => undefined, ...options });
+}
+
+messagingConformance({ name: 'PostgreSQL and a Redis cluster of three masters', open });
