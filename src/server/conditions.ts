@@ -9,7 +9,8 @@ export interface Conditions {
 }
 
 export const unconditional: Conditions = { ifVersion: undefined, ifExists: false };
-const versionTag = /^"(\d{1,15})"$/;
+/** As `entityTag` writes it: versions count from 1, and "01" is the tag of nothing. */
+const versionTag = /^"([1-9]\d{0,14})"$/;
 
 export function entityTag(version: number): string {
   return `"${version}"`;

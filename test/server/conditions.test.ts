@@ -33,11 +33,24 @@ test('If-Match lets a write through only on the current version', async () => {
 test.each([
   ['"abc"', 412],
   ['W/"1"', 412],
+  ['"0"', 412],
+  ['"01"', 412],
   ['1', 400],
   ['"1", "2"', 400],
   ['', 400],
 ])('If-Match: %s is %i', async (tag, status) => {
   expect((await patch({ 'if-match': tag })).status).toBe(status);
+});
+
+test('If-Match: "0" makes nothing: only If-None-Match: * says that it must not exist', async () => {
+  const put = (headers: Record<string, string>) => running.ask('PUT', '/v1/data/notes/absent', { as: running.alice, body: { value: 1 }, headers });
+  expect((await put({ 'if-match': '"0"' })).json).toMatchObject({ code: 'version_conflict', status: 412 });
+  expect((await put({ 'if-none-match': '*' })).status).toBe(201);
+});
+
+test('another spelling of the current version is not it', async () => {
+  const { json } = await running.ask('GET', path, { as: running.alice });
+  expect((await patch({ 'if-match': `"0${json.version}"` })).status).toBe(412);
 });
 
 test('If-Match and If-None-Match exclude each other', async () => {
