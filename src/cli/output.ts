@@ -101,7 +101,7 @@ export class Output {
 /** Control characters in names must not reach a terminal. */
 function cellText(value: unknown, name: string): string {
   if (value === null || value === undefined) return '-';
-  if (typeof value === 'number' && /(_at|^at|^AT|UPDATED|CREATED|SEEN|EXPIRES)$/.test(name)) return new Date(value).toISOString();
+  if (typeof value === 'number' && /(_at|^at|_AT|^AT|UPDATED|CREATED|SEEN|EXPIRES)$/.test(name)) return new Date(value).toISOString();
   const text = typeof value === 'object' ? JSON.stringify(value) : String(value);
   // eslint-disable-next-line no-control-regex -- control characters are exactly what is looked for
   return text.replaceAll(/[\u0000-\u001F\u007F-\u009F]/g, (character) => `\\x${character.charCodeAt(0).toString(16).padStart(2, '0')}`);
