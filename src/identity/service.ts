@@ -7,7 +7,7 @@ import { validate } from '../validate.js';
 import { type Caller, type Scopes, defaultUser, fullScopes } from './caller.js';
 import type { IdentityPort } from './port.js';
 import { type CreateTokenInput, type CreatedToken, type Token, createTokenSchema, tokenIdPattern, tokenView } from './schemas.js';
-import { type TokenRecord, hashToken, isExpired, newToken, publicPart, publicPartOf, sameHash, sameToken, tokenIdOf } from './tokens.js';
+import { type TokenRecord, hashToken, isExpired, newToken, publicPart, publicPartOf, sameHash, sameToken, tokenIdBytes, tokenIdOf } from './tokens.js';
 import { checkUserId } from './user-key.js';
 
 /** What credentials prove, before the headers of the request add to it. */
@@ -112,7 +112,7 @@ export class IdentityService {
     const owner = checkUserId(user, this.#limits.userIdBytesMax);
     const list = JSON.stringify(['tokens', owner]);
     const limit = pageLimit(page.limit, this.#limits);
-    const found = this.#port.listTokens(owner, limit + 1, decodeCursor(list, page.cursor)?.toString('hex'));
+    const found = this.#port.listTokens(owner, limit + 1, decodeCursor(list, page.cursor, tokenIdBytes)?.toString('hex'));
     const items = found.slice(0, limit).map(({ record, lastUsedAtMs }) => tokenView(record, this.#uses.get(record.id) ?? lastUsedAtMs));
     const last = found.length > limit ? items.at(-1) : undefined;
     return { items, next_cursor: last === undefined ? null : encodeCursor(list, Buffer.from(last.token_id, 'hex')) };

@@ -43,10 +43,13 @@ export function checkEmail(email: string, limits: Limits): void {
   if (!/^[^\s@]+@[^\s@]+$/u.test(email)) throw invalid('email', 'An e-mail address is a name, "@" and a host.');
 }
 
-/** `name` or `name=value`. */
-export function parseLabelFilter(text: string): { name: string; value: string | null } {
+/** `name` or `name=value`, as a label could be. */
+export function parseLabelFilter(text: string, limits: Limits): { name: string; value: string | null } {
   const at = text.indexOf('=');
-  return at < 0 ? { name: text, value: null } : { name: text.slice(0, at), value: text.slice(at + 1) };
+  const label = at < 0 ? { name: text, value: null } : { name: text.slice(0, at), value: text.slice(at + 1) };
+  checkLine('label', label.name, 1, limits.labelCharactersMax);
+  if (label.value !== null) checkLine('label', label.value, 0, limits.labelCharactersMax);
+  return label;
 }
 
 function checkLine(field: string, text: string, charactersMin: number, charactersMax: number): void {

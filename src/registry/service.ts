@@ -121,10 +121,11 @@ export class RegistryService {
   /** Ordered by owner and id; every filter is exact, and several must all hold. */
   async listAgents(caller: Caller, input: ListAgentsInput = {}): Promise<Page<AgentAnswer>> {
     const { status, name, label, limit, cursor } = validate(listAgentsSchema, input);
-    if (caller.kind === 'agent') return this.#ownPage(caller, { status, name, label: label === undefined ? undefined : parseLabelFilter(label) });
+    if (name !== undefined) checkAgentName(name, this.#limits);
+    const filter: AgentFilter = { status, name, label: label === undefined ? undefined : parseLabelFilter(label, this.#limits) };
+    if (caller.kind === 'agent') return this.#ownPage(caller, filter);
     const scope = userScopeOf(caller);
     const list = JSON.stringify(['agents', scope, status ?? null, name ?? null, label ?? null]);
-    const filter: AgentFilter = { status, name, label: label === undefined ? undefined : parseLabelFilter(label) };
     const page = { after: decodeCursor(list, cursor, agentKeyBytes), limit: pageLimit(limit, this.#limits) };
     return this.#page(list, await this.#port.listAgents(scope, filter, page));
   }

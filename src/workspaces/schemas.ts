@@ -211,8 +211,8 @@ const page = { limit: z.int().min(1).optional(), cursor: z.string().min(1).optio
 export const workspaceListSchema = z.strictObject({
   ...page,
   status: workspaceStatus.optional(),
-  name: z.string().optional(),
-  path: z.string().optional(),
+  name: name.optional(),
+  path: text.optional(),
   deleted: z.boolean().optional().describe('Only the deleted ones'),
 });
 export const sessionListSchema = z.strictObject({ ...page, status: sessionStatus.optional() });

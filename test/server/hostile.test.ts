@@ -128,6 +128,15 @@ describe('paths', () => {
     ['/v1/agents?unknown=1', 400],
     ['/v1/agents?__proto__=1', 400],
     ['/v1/agents?status=asleep', 400],
+    ['/v1/agents?name=', 400],
+    ['/v1/agents?name=%00', 400],
+    [`/v1/agents?name=${'x'.repeat(3_000)}`, 400],
+    ['/v1/agents?label=', 400],
+    ['/v1/agents?label==x', 400],
+    ['/v1/agents?label=a%00', 400],
+    [`/v1/agents?label=a=${'x'.repeat(3_000)}`, 400],
+    ['/v1/workspaces?name=%00', 400],
+    ['/v1/workspaces?path=%00', 400],
     ['/v1/changes?since=abc', 400],
     ['/v1/changes?since=999999999', 410],
     ['/v1/changes?topics=DROP%20TABLE', 400],
@@ -139,6 +148,17 @@ describe('paths', () => {
     expect(answer.split('\r\n', 1)[0]).toContain(` ${status} `);
     expect(answer.toLowerCase()).toContain('content-type: application/problem+json');
     expect(answer.toLowerCase()).toContain('request-id: ');
+  });
+
+  test('a cursor whose key no list could have written is a 400', async () => {
+    const list = '/v1/users/alice/tokens';
+    const { json: page } = await running.ask('GET', `${list}?limit=1`, { as: running.operator });
+    const tag = Buffer.from(page.next_cursor, 'base64url').subarray(0, 4);
+    for (const length of [1, 9, 11, 3_000]) {
+      const forged = Buffer.concat([tag, Buffer.alloc(length)]).toString('base64url');
+      expect((await running.ask('GET', `${list}?cursor=${forged}`, { as: running.operator })).json).toMatchObject({ code: 'invalid_cursor', status: 400 });
+    }
+    expect((await running.ask('GET', `/v1/inspect/agents?prefix=${'00'.repeat(2_500)}`, { as: running.operator })).status).toBe(400);
   });
 
   test('a limit above the largest is clamped, not refused', async () => {

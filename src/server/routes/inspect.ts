@@ -1,6 +1,7 @@
 /** The raw families of the store, for the operator. */
 import { z } from 'zod';
 import { decodeEmbeddedEntry } from '../../backends/embedded/inspect.js';
+import { keyBytesMax } from '../../kernel/engine.js';
 import { familyNamed, familyStats, inspectFamily } from '../../kernel/inspect.js';
 import { decodeCursor, encodeCursor, pageLimit } from '../../paging.js';
 import { pathSegment } from '../path-segment.js';
@@ -31,7 +32,7 @@ export const inspectRoutes = [
     tags: ['operations'],
     principals: operatorOnly,
     params: z.object({ family: pathSegment }),
-    query: z.object({ ...pageQuery, prefix: z.string().regex(/^([0-9a-fA-F]{2})*$/, 'must be bytes in hexadecimal').optional().meta({ description: 'Only keys that begin with these bytes, in hex.' }) }),
+    query: z.object({ ...pageQuery, prefix: z.string().regex(/^([0-9a-fA-F]{2})*$/, 'must be bytes in hexadecimal').max(2 * keyBytesMax).optional().meta({ description: 'Only keys that begin with these bytes, in hex.' }) }),
     answers: {
       200: z.object({ items: z.array(z.object({ key: hex, value: hex, decoded: z.unknown() })), next_cursor: z.string().nullable() }).meta({ id: 'Entries' }),
     },
