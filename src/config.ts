@@ -135,7 +135,7 @@ function checkNames(given: readonly string[], known: readonly string[], kind: st
   for (const name of given) {
     if (set.has(name)) continue;
     throw new StoaError('invalid_config', `There is no setting "${name}", given as ${kind}.${didYouMean(name, known)}`, {
-      fix: '"stoa config" lists every setting.',
+      fix: 'Correct the name or take it away; docs/configuration.md lists every setting and limit.',
       details: { unknown: name },
     });
   }

@@ -77,6 +77,8 @@ describe('unknown names are refused with the name that was likely meant', () => 
 
   test('in the file', async () => {
     expect(refusal({ directory: await withFile({ prot: 1 }) }).message).toContain('Did you mean "port"?');
+    // "stoa config" reads the same file and would end the same way.
+    expect(refusal({ directory: await withFile({ prot: 1 }) }).fix).toContain('docs/configuration.md');
     expect(refusal({ directory: await withFile({ limits: { agentPerUserMax: 1 } }) }).message).toContain('Did you mean "agentsPerUserMax"?');
   });
 });

@@ -9,7 +9,7 @@ export function requireWrite(caller: Caller): void {
 }
 
 export function requireOperator(caller: Caller): void {
-  if (caller.kind !== 'operator') throw new StoaError('forbidden', 'Only the operator may do this.');
+  if (caller.kind !== 'operator') throw new StoaError('forbidden', 'Only the operator may do this.', { fix: 'Use the operator\'s token, in operator.token of the data directory.' });
 }
 
 /** A signed agent reaches its own record only, not its user's others. */

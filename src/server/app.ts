@@ -224,5 +224,5 @@ function unknownRoute(request: FastifyRequest, reply: FastifyReply, allowed: rea
   if (allowed.length === 0) return new StoaError('not_found', `There is nothing at ${path}.`, { fix: 'GET /openapi.json lists every route.' });
   const methods = [...new Set(allowed.includes('GET') ? [...allowed, 'HEAD'] : allowed)];
   void reply.header('allow', methods.join(', '));
-  return new StoaError('method_not_allowed', `${path} does not take ${request.method}.`, { details: { allowed: methods } });
+  return new StoaError('method_not_allowed', `${path} does not take ${request.method}.`, { fix: `It takes ${methods.join(', ')}.`, details: { allowed: methods } });
 }

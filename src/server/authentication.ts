@@ -27,7 +27,7 @@ export function bearerAuthenticator(identity: IdentityService): Authenticator {
     claims: (request) => request.headers.authorization !== undefined,
     authenticate: (request) => {
       const token = tokenOf(request.headers.authorization ?? '');
-      if (token === undefined) throw new StoaError('unauthenticated', 'The Authorization header is not "Bearer" and a token.');
+      if (token === undefined) throw new StoaError('unauthenticated', 'The Authorization header is not "Bearer" and a token.', { fix: 'Send "Authorization: Bearer TOKEN".' });
       return identity.authenticate(token);
     },
   };

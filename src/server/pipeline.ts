@@ -149,7 +149,7 @@ class RoutePipeline {
     if (caller === null) return;
     this.#services.lastSeen.saw(caller);
     if (!this.#isOpen && !principals.includes(caller.kind)) {
-      throw new StoaError('forbidden', `This is not for ${caller.kind === 'agent' ? 'agents' : `${caller.kind}s`}.`, { details: { allowed: principals } });
+      throw new StoaError('forbidden', `This is not for ${caller.kind === 'agent' ? 'agents' : `${caller.kind}s`}.`, { fix: `Use credentials of: ${principals.join(', ')}.`, details: { allowed: principals } });
     }
     if (writes && !caller.scopes.write) throw new StoaError('forbidden', 'The token can only read.', { fix: 'Use a token with the scope "write".' });
   }

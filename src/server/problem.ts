@@ -40,11 +40,11 @@ export function problemOf(error: StoaError, requestId: string): Problem {
   };
 }
 
-const fastifyCodes: Readonly<Record<string, [ErrorCode, string]>> = {
-  FST_ERR_CTP_BODY_TOO_LARGE: ['too_large', 'The body is larger than this route takes.'],
-  FST_ERR_CTP_INVALID_MEDIA_TYPE: ['unsupported_media_type', 'The Content-Type is not one that this route reads.'],
-  FST_ERR_CTP_INVALID_CONTENT_LENGTH: ['invalid_request', 'The body does not have the length that Content-Length names.'],
-  FST_ERR_BAD_URL: ['invalid_request', 'The path is not valid percent-encoded UTF-8.'],
+const fastifyCodes: Readonly<Record<string, [code: ErrorCode, detail: string, fix: string]>> = {
+  FST_ERR_CTP_BODY_TOO_LARGE: ['too_large', 'The body is larger than this route takes.', 'Send it in smaller parts; the limits are in docs/configuration.md.'],
+  FST_ERR_CTP_INVALID_MEDIA_TYPE: ['unsupported_media_type', 'The Content-Type is not one that this route reads.', 'Send application/json.'],
+  FST_ERR_CTP_INVALID_CONTENT_LENGTH: ['invalid_request', 'The body does not have the length that Content-Length names.', 'Let the HTTP client count the bytes.'],
+  FST_ERR_BAD_URL: ['invalid_request', 'The path is not valid percent-encoded UTF-8.', 'Write "%" itself as %25.'],
 };
 
 /** Anything that was thrown, as one of ours. What nobody foresaw is `internal` and says nothing of its cause. */
@@ -53,7 +53,7 @@ export function stoaErrorOf(thrown: unknown): StoaError {
   if (thrown instanceof z.ZodError) return invalidFields(fieldErrors(thrown));
   const { code, statusCode } = (typeof thrown === 'object' && thrown !== null ? thrown : {}) as { code?: unknown; statusCode?: unknown };
   const known = typeof code === 'string' ? fastifyCodes[code] : undefined;
-  if (known !== undefined) return new StoaError(known[0], known[1], { cause: thrown });
+  if (known !== undefined) return new StoaError(known[0], known[1], { cause: thrown, fix: known[2] });
   if (typeof statusCode === 'number' && statusCode >= 400 && statusCode < 500) {
     return new StoaError('invalid_request', `The request could not be read (${STATUS_CODES[statusCode] ?? statusCode}).`, { cause: thrown });
   }
