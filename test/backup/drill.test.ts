@@ -15,6 +15,7 @@ import type { EngineName } from '../../src/kernel/engine.js';
 import { kernelFamilies } from '../../src/kernel/families.js';
 import type { FeedCommit } from '../../src/kernel/changes.js';
 import { type RestorePoint, restore } from '../../src/kernel/restore.js';
+import type { DirectMessage } from '../../src/messaging/model.js';
 import { documentPath } from '../../src/path-segment.js';
 
 const isLong = process.env['DRILL'] === 'full';
@@ -37,7 +38,7 @@ class Acknowledged {
   readonly #contents = new Map<string, unknown>();
   count = 0;
 
-  add(kind: Kind, id: string, version: number, content: unknown): void {
+  add(kind: Kind, id: string, version: number | null, content: unknown): void {
     this.#contents.set(`${kind} ${id} ${version}`, content);
     this.count += 1;
   }
@@ -50,7 +51,7 @@ class Acknowledged {
         const thing = kindOf(kind);
         if (thing === undefined) continue;
         const id = thing === 'document' ? `${user} ${given}` : given;
-        if (kind === 'document.deleted') {
+        if (kind === 'document.deleted' || kind === 'message.deleted') {
           found.delete(`${thing} ${id}`);
           continue;
         }
@@ -63,11 +64,17 @@ class Acknowledged {
   }
 }
 
-type Kind = 'document' | 'agent' | 'task';
+const kinds = ['document', 'agent', 'task', 'message', 'direct'] as const;
+type Kind = (typeof kinds)[number];
 
 function kindOf(change: string): Kind | undefined {
-  const [noun] = change.split('.');
-  return noun === 'document' || noun === 'agent' || noun === 'task' ? noun : undefined;
+  return kinds.find((kind) => change.startsWith(`${kind}.`));
+}
+
+/** Where messages are: rooms by id, and the identities that have inboxes. */
+interface Places {
+  rooms: string[];
+  inboxes: string[];
 }
 
 /** Workers that write to every domain, each waiting for its acknowledgement, until they are told to pause. */
@@ -76,6 +83,7 @@ class Load {
   readonly #model: Acknowledged;
   readonly #agents: { user: string; id: string }[] = [];
   readonly #sessions = new Map<string, { project: string; session: string }>();
+  readonly places: Places = { rooms: [], inboxes: [] };
   #step = 0;
 
   constructor(stoa: Stoa, model: Acknowledged) {
@@ -90,6 +98,11 @@ class Load {
       const project = await this.#stoa.workspaces.createProject(caller, workspace.id, { name: 'drill' });
       const session = await this.#stoa.workspaces.createSession(caller, project.id, { status: 'active' });
       this.#sessions.set(user, { project: project.id, session: session.id });
+      this.places.inboxes.push(await this.#stoa.messaging.direct.readerOf(caller));
+    }
+    for (const is_private of [false, true]) {
+      const room = await this.#stoa.messaging.rooms.create(operatorCaller('ada'), { name: is_private ? 'vault' : 'square', is_private, key: is_private ? 'a key of sixteen characters' : '' }, null);
+      this.places.rooms.push(room.id);
     }
   }
 
@@ -107,7 +120,7 @@ class Load {
 
   async #one(step: number): Promise<void> {
     const user = users[step % users.length] as string;
-    const verbs = [this.#set, this.#set, this.#remove, this.#createAgent, this.#label, this.#createTask, this.#work];
+    const verbs = [this.#set, this.#set, this.#remove, this.#createAgent, this.#label, this.#createTask, this.#work, this.#post, this.#unsay, this.#send, this.#acknowledge];
     await (verbs[(step * 31) % verbs.length] as (user: string, step: number) => Promise<void>).call(this, user, step);
   }
 
@@ -152,6 +165,38 @@ class Load {
     const done = await this.#stoa.workspaces.completeTask(caller, claim.task.id, { fence: claim.lease.fence, output: `done ${step}` });
     this.#model.add('task', done.id, done.version, done);
   }
+
+  async #post(user: string, step: number): Promise<void> {
+    const { rooms } = this.#stoa.messaging;
+    const room = await rooms.find(this.places.rooms[step % this.places.rooms.length] as string);
+    const message = await rooms.post(operatorCaller(user), room, { body: `said ${step}`, pid: '' }, null);
+    this.#model.add('message', `${room.id}/${message.id}`, null, message);
+  }
+
+  async #unsay(user: string, step: number): Promise<void> {
+    const { rooms } = this.#stoa.messaging;
+    const room = await rooms.find(this.places.rooms[0] as string);
+    const message = await rooms.post(operatorCaller(user), room, { body: `unsaid ${step}`, pid: '' }, null);
+    this.#model.add('message', `${room.id}/${message.id}`, null, message);
+    await rooms.remove(operatorCaller(user), room, message.id);
+  }
+
+  async #send(user: string, step: number): Promise<void> {
+    const to = this.places.inboxes[(step * 7) % this.places.inboxes.length] as string;
+    const message = await this.#stoa.messaging.direct.send(operatorCaller(user), to, { body: `whispered ${step}` }, null);
+    this.#model.add('direct', message.id, null, contentOf(message));
+  }
+
+  async #acknowledge(user: string): Promise<void> {
+    const { direct } = this.#stoa.messaging;
+    const { items } = await direct.pending(await direct.readerOf(operatorCaller(user)), 0, 5, 0, AbortSignal.timeout(60_000));
+    if (items.length > 0) await direct.acknowledge(operatorCaller(user), items.map(({ id }) => id));
+  }
+}
+
+/** The feed does not tell of acknowledgements; the comparison of all bytes sees them. */
+function contentOf({ acknowledged: _acknowledged, ...content }: DirectMessage): Omit<DirectMessage, 'acknowledged'> {
+  return content;
 }
 
 /** The path of a document in the feed does not say whose it is. */
@@ -160,7 +205,7 @@ function documentName(user: string, key: string): string {
 }
 
 /** What a store answers for everything in it. */
-async function answers(stoa: Stoa): Promise<Map<string, unknown>> {
+async function answers(stoa: Stoa, places: Places): Promise<Map<string, unknown>> {
   const found = new Map<string, unknown>();
   for (const user of users) {
     const caller = operatorCaller(user);
@@ -174,7 +219,25 @@ async function answers(stoa: Stoa): Promise<Map<string, unknown>> {
       }
     }
   }
+  const { port } = stoa.messaging;
+  for (const room of places.rooms) {
+    for await (const message of back((beforeMs) => port.messages(room, { beforeMs, limit: 100 }))) found.set(`message ${room}/${message.id}`, message);
+  }
+  for (const inbox of places.inboxes) {
+    for await (const message of back((beforeMs) => port.inbox(inbox, { beforeMs, limit: 100 }))) found.set(`direct ${message.id}`, contentOf(message));
+  }
   return found;
+}
+
+/** From the newest message to the oldest. */
+async function* back<Item extends { tsMs: number }>(read: (beforeMs: number | null) => Promise<{ items: Item[]; hasMore: boolean }>): AsyncGenerator<Item> {
+  for (let beforeMs: number | null = null; ; ) {
+    const page: { items: Item[]; hasMore: boolean } = await read(beforeMs);
+    yield* page.items;
+    const last = page.items.at(-1);
+    if (!page.hasMore || last === undefined) return;
+    beforeMs = last.tsMs;
+  }
 }
 
 async function* pages<Item>(read: (cursor: string | undefined) => Promise<{ items: Item[]; next_cursor: string | null }>): AsyncGenerator<Item> {
@@ -238,11 +301,11 @@ describe.each(['lmdb', 'rocksdb'] as const)('the drill on %s', (engine: EngineNa
 
     expect((await verifyBackups(backups)).every(({ ok }) => ok)).toBe(true);
     // Before the end of the first full backup there is nothing to replay from.
-    for (const [index, mark] of marks.slice(2).entries()) await compare(engine, backups, `restored-${index}`, mark, feed, model);
+    for (const [index, mark] of marks.slice(2).entries()) await compare(engine, backups, `restored-${index}`, mark, { feed, model, places: load.places });
   });
 });
 
-async function compare(engine: EngineName, backups: string, name: string, mark: Mark, feed: readonly FeedCommit[], model: Acknowledged): Promise<void> {
+async function compare(engine: EngineName, backups: string, name: string, mark: Mark, { feed, model, places }: { feed: readonly FeedCommit[]; model: Acknowledged; places: Places }): Promise<void> {
   const target = join(directory, name);
   await restore({ directory: backups, target, to: mark.to, families: embeddedFamilies });
   const stoa = await openStoa({ data: target, engine, sweepIntervalMs: 3_600_000, limits: { agentsPerUserMax: 100_000 } });
@@ -251,7 +314,7 @@ async function compare(engine: EngineName, backups: string, name: string, mark: 
     const expected = feed.filter(({ seq, atMs }) => ('position' in to ? seq <= Number(to.position) : atMs <= to.timeMs));
     expect(wholeFeed(stoa)).toEqual(expected);
     expect(expected.flatMap(({ changes }) => changes).filter(({ kind }) => kindOf(kind) !== undefined).length).toBeGreaterThanOrEqual(mark.acknowledged);
-    expect(await answers(stoa)).toEqual(model.after(expected));
+    expect(await answers(stoa, places)).toEqual(model.after(expected));
     if (mark.bytes !== null) expect(bytes(stoa)).toEqual(mark.bytes);
     for await (const finding of examineAll(stoa.kernel.stores, embeddedChecks(stoa.kernel), { repair: false })) throw new Error(`The doctor found: ${finding.problem}`);
     await stoa.data.set(operatorCaller('ada'), namespace, 'after', name);
