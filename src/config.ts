@@ -2,7 +2,7 @@
 import { readFileSync } from 'node:fs';
 import { isIP } from 'node:net';
 import { resolve } from 'node:path';
-import { StoaError, messageOf } from './errors.js';
+import { StoaError, jsonFaultOf, messageOf } from './errors.js';
 import { type LimitName, type Limits, limitDefinitions, limitsWith } from './limits.js';
 import { didYouMean } from './nearest.js';
 import { type SettingName, type SettingType, type SettingValues, flagOf, keyOf, limitVariableOf, settingNames, settings, variableOf, wholeNumber } from './settings.js';
@@ -183,7 +183,7 @@ function parseObject(content: string, path: string): Record<string, unknown> {
   try {
     parsed = JSON.parse(content);
   } catch (error) {
-    throw new StoaError('invalid_config', `${path} is not JSON: ${messageOf(error)}.`, { cause: error });
+    throw new StoaError('invalid_config', `${path} is not JSON: ${jsonFaultOf(error)}.`, { cause: error });
   }
   if (typeof parsed === 'object' && parsed !== null && !Array.isArray(parsed)) return { ...parsed };
   throw new StoaError('invalid_config', `${path} must hold one JSON object.`);

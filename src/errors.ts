@@ -138,3 +138,8 @@ export class StoaError extends Error {
 export function messageOf(thrown: unknown): string {
   return thrown instanceof Error ? thrown.message : String(thrown);
 }
+
+/** What `JSON.parse` complains of, without the piece of the text that it quotes: a secret may stand there. */
+export function jsonFaultOf(thrown: unknown): string {
+  return messageOf(thrown).replace(/(^|, )(\.\.\.)?".*$/s, '');
+}

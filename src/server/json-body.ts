@@ -1,6 +1,6 @@
 /** Bytes of a request to a JSON value: strict about what the bytes are, silent about what they mean. */
 import { isUtf8 } from 'node:buffer';
-import { StoaError, messageOf } from '../errors.js';
+import { StoaError, jsonFaultOf } from '../errors.js';
 
 const quote = 0x22;
 const backslash = 0x5c;
@@ -17,7 +17,7 @@ export function parseJsonBody(bytes: Buffer, depthMax: number): unknown {
   try {
     value = JSON.parse(text);
   } catch (error) {
-    throw new StoaError('invalid_request', `The body is not JSON: ${messageOf(error).slice(0, 200)}.`, { cause: error });
+    throw new StoaError('invalid_request', `The body is not JSON: ${jsonFaultOf(error)}.`);
   }
   if (text.includes('__proto__') || text.includes('\\u005f') || text.includes('\\u005F')) refusePrototypeKeys(value);
   return value;

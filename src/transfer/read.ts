@@ -2,7 +2,7 @@
 import { createHash } from 'node:crypto';
 import { createReadStream } from 'node:fs';
 import { open } from 'node:fs/promises';
-import { StoaError, messageOf } from '../errors.js';
+import { StoaError, jsonFaultOf, messageOf } from '../errors.js';
 import { fieldErrors } from '../validate.js';
 import { type RecordKind, recordKinds } from './kinds.js';
 import { type Header, type Trailer, type TransferRecord, formatName, formatVersion } from './model.js';
@@ -92,7 +92,7 @@ function parse(bytes: Buffer): unknown {
   try {
     return JSON.parse(bytes.toString());
   } catch (error) {
-    return new StoaError('invalid_request', `it is not JSON: ${messageOf(error).slice(0, 120)}`);
+    return new StoaError('invalid_request', `it is not JSON: ${jsonFaultOf(error)}`);
   }
 }
 
