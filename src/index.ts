@@ -9,11 +9,11 @@ import { openMessagingBackend } from './backends/open-messaging.js';
 import { EmbeddedMessaging } from './backends/embedded/messaging.js';
 import { EmbeddedRegistry } from './backends/embedded/registry.js';
 import { messagingRecords } from './backends/embedded/transfer-messaging.js';
-import { erased } from './backends/embedded/transfer-records.js';
 import { registryRecords } from './backends/embedded/transfer-registry.js';
 import { workspacesRecords } from './backends/embedded/transfer-workspaces.js';
 import { UserVerbs } from './backends/embedded/registry-users.js';
 import { EmbeddedWorkspaces, openEmbeddedWorkspaces } from './backends/embedded/workspaces.js';
+import type { PostgresMessaging } from './backends/postgres/messaging.js';
 import type { PostgresWorkspaces } from './backends/postgres/workspaces.js';
 import type { CommitService } from './commit/service.js';
 import { ChangesService } from './changes/service.js';
@@ -36,6 +36,7 @@ import { MessagingService, type MessagingSettings } from './messaging/service.js
 import { RegistryService } from './registry/service.js';
 import { type Secrets, openSecrets } from './secrets/secrets.js';
 import { DocumentRecords } from './transfer/documents.js';
+import { erased } from './transfer/judging.js';
 import { TransferService } from './transfer/service.js';
 import { WorkspacesService } from './workspaces/service.js';
 
@@ -261,15 +262,18 @@ async function openData(kernel: Kernel, url: string, announce: Announce, onCall:
   return new DataService({ port: timedPort(await openDataBackend(url, { limits, nowMs }), 'data', backendName(url), onCall), limits, nowMs, feed, onError, announce, once });
 }
 
-/** Every kind of record that lies in this directory, and documents wherever they are. */
+/** Every kind of record, wherever it is kept. */
 function openTransfer(kernel: Kernel, registry: EmbeddedRegistry, data: DataService, workspaces: WorkspacesService, messaging: MessagingService, { sealer }: Secrets): TransferService {
   const { users } = registry.verbs;
   const { limits } = kernel;
-  const stores = new Map([...registryRecords(kernel, registry), ['data.document', erased(new DocumentRecords(data, limits))] as const]);
-  if (workspaces.port instanceof EmbeddedWorkspaces) {
-    const { waiters } = workspaces.port;
-    for (const [type, store] of workspacesRecords(kernel, { sealer, waiters, onOwner: (tx, user) => void users.ensure(tx, user) })) stores.set(type, store);
-  }
-  if (messaging.port instanceof EmbeddedMessaging) for (const [type, store] of messagingRecords(kernel)) stores.set(type, store);
+  const stores = new Map([
+    ...registryRecords(kernel, registry),
+    ['data.document', erased(new DocumentRecords(data, limits))] as const,
+    ...(workspaces.port instanceof EmbeddedWorkspaces
+      ? workspacesRecords(kernel, { sealer, waiters: workspaces.port.waiters, onOwner: (tx, user) => void users.ensure(tx, user) })
+      : // The other port that workspaces are opened with.
+        (workspaces.port as PostgresWorkspaces).records()),
+    ...(messaging.port instanceof EmbeddedMessaging ? messagingRecords(kernel) : (messaging.port as PostgresMessaging).records()),
+  ]);
   return new TransferService({ stores, storeId: kernel.manifest.id, limits, nowMs: () => kernel.nowMs(), flush: () => data.tracker.flush() });
 }

@@ -5,7 +5,7 @@ import { recordKinds } from './kinds.js';
 import { type Header, type Trailer, type TransferDomain, type TransferRecord, formatName, formatVersion, transferDomains } from './model.js';
 import type { RecordStore } from './port.js';
 
-/** The store of each type; a type that is missing is kept where this cannot reach it. */
+/** The store of each type of record. */
 export type RecordStores = ReadonlyMap<string, RecordStore>;
 
 export interface ExportOptions {
@@ -25,8 +25,6 @@ export async function* exportLines({ stores, storeId, nowMs, pageItems }: Export
   const scope = { user: options.user ?? null, withSecrets: options.withSecrets ?? false };
   const domains = domainsOf(options, scope.user);
   const kinds = recordKinds.filter(({ domain }) => domains.includes(domain));
-  const unreachable = kinds.find(({ type }) => !stores.has(type));
-  if (unreachable !== undefined) throw keptElsewhere(unreachable.domain);
   const hash = createHash('sha256');
   const counts: Record<string, number> = {};
   const lineOf = (record: TransferRecord): string => {
@@ -66,10 +64,4 @@ function domainsOf({ domains }: ExportOptions, user: string | null): TransferDom
   }
   const wanted = domains ?? transferDomains;
   return transferDomains.filter((domain) => wanted.includes(domain) && (user === null || domain !== 'messaging'));
-}
-
-export function keptElsewhere(domain: TransferDomain): StoaError {
-  return new StoaError('unsupported', `The records of ${domain} are kept in another database, which exports and imports do not reach.`, {
-    fix: `Leave it out with --domains, and use that database's own tools for ${domain}.`,
-  });
 }

@@ -2,7 +2,7 @@
 import { stat } from 'node:fs/promises';
 import { StoaError } from '../errors.js';
 import type { Limits } from '../limits.js';
-import { type RecordStores, keptElsewhere } from './export.js';
+import type { RecordStores } from './export.js';
 import { mapIds } from './id-map.js';
 import type { MapId, RecordKind, UserLine } from './kinds.js';
 import type { ImportReport, LineConflict, OnConflict, TransferRecord } from './model.js';
@@ -84,7 +84,6 @@ class Import {
       return;
     }
     const { kind, value } = record;
-    if (!this.#stores.has(kind.type)) throw keptElsewhere(kind.domain);
     const name = `${kind.type} ${kind.idOf(value)}`;
     if (this.#defined.has(name)) this.#addBad(number, `${name} comes a second time`);
     else {

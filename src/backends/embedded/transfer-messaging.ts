@@ -5,13 +5,14 @@ import type { Reader, Transaction } from '../../kernel/transaction.js';
 import type { DirectMessage, Message } from '../../messaging/model.js';
 import { globalRoomId, uuidBytes, uuidOfBytes } from '../../messaging/uuid.js';
 import type { DirectLine, IdentityLine, MessageLine, RoomLine } from '../../transfer/kinds.js';
+import { erased, orphan } from '../../transfer/judging.js';
 import type { RecordStore } from '../../transfer/port.js';
 import { readIdentity } from './messaging-identities.js';
 import { scheduleExpiry } from './messaging-retention-timers.js';
 import { readRoom, removeMessage, restoreMessage, restoreRoom } from './messaging-rooms.js';
 import { type IdentityKeyRow, decode, decodeDirect, decodeMessage, encode, encodeDirect, families, nothing, timeOfKey, timedKey } from './messaging-rows.js';
 import { countAgent, countImportedMessage } from './messaging-totals.js';
-import { FamilyRecords, erased, orphan } from './transfer-records.js';
+import { FamilyRecords } from './transfer-records.js';
 
 const everybody = (): null => null;
 

@@ -1,11 +1,10 @@
 /** Records of one family, paged out over all shards and written back in one transaction a shard. */
-import { isDeepStrictEqual } from 'node:util';
-import { StoaError } from '../../errors.js';
 import { userKey } from '../../identity/user-key.js';
 import type { Entry } from '../../kernel/engine.js';
 import type { Kernel } from '../../kernel/kernel.js';
 import type { Store } from '../../kernel/store.js';
 import type { Reader, Transaction } from '../../kernel/transaction.js';
+import { type Verdict, isSame, outcomeOf, verdictOf } from '../../transfer/judging.js';
 import type { Conflict, OnConflict, Outcome, TransferRecord } from '../../transfer/model.js';
 import type { Coming, ExportScope, RecordPage, RecordStore } from '../../transfer/port.js';
 
@@ -58,7 +57,7 @@ export class FamilyRecords<Kind extends TransferRecord> implements RecordStore<K
     return { records, after: shard + 1 < this.#kernel.stores.length ? `${shard + 1}:` : null };
   }
 
-  async judge(record: Kind, coming: Coming): Promise<'new' | 'same' | Conflict> {
+  async judge(record: Kind, coming: Coming): Promise<Verdict> {
     return this.#judge(this.#storeOf(record), record, coming);
   }
 
@@ -79,25 +78,15 @@ export class FamilyRecords<Kind extends TransferRecord> implements RecordStore<K
   }
 
   #put(tx: Transaction, record: Kind, onConflict: OnConflict): Outcome {
-    const verdict = this.#judge(tx, record, undefined);
-    if (verdict === 'same') return 'same';
-    if (verdict === 'new') {
-      this.#kind.put(tx, record);
-      return 'written';
-    }
-    if (onConflict === 'fail') throw new StoaError('conflict', verdict.detail);
-    if (onConflict === 'skip' || verdict.kind !== 'exists') return 'skipped';
-    this.#kind.put(tx, record);
-    return 'replaced';
+    const outcome = outcomeOf(this.#judge(tx, record, undefined), onConflict);
+    if (outcome === 'written' || outcome === 'replaced') this.#kind.put(tx, record);
+    return outcome;
   }
 
-  #judge(reader: Reader, record: Kind, coming: Coming | undefined): 'new' | 'same' | Conflict {
-    const { essence = (one: Kind) => one } = this.#kind;
+  #judge(reader: Reader, record: Kind, coming: Coming | undefined): Verdict {
     const stored = this.#kind.stored(reader, record);
-    if (stored !== undefined && isDeepStrictEqual(plain(essence(stored)), plain(essence(record)))) return 'same';
-    const obstacle = this.#kind.obstacle?.(reader, record, coming) ?? null;
-    if (obstacle !== null) return obstacle;
-    return stored === undefined ? 'new' : { kind: 'exists', detail: `There is another ${record.type} under the same id.` };
+    if (stored !== undefined && isSame(stored, record, this.#kind.essence)) return 'same';
+    return this.#kind.obstacle?.(reader, record, coming) ?? verdictOf(record, stored);
   }
 
   async #enter(record: Kind): Promise<void> {
@@ -110,20 +99,6 @@ export class FamilyRecords<Kind extends TransferRecord> implements RecordStore<K
     const user = this.#kind.userOf(record);
     return user === null ? this.#kernel.root : this.#kernel.storeOf(userKey(user));
   }
-}
-
-/** A store takes only records of its own type; the import sorts them by type. */
-export function erased<Kind extends { type: string }>(store: RecordStore<Kind>): RecordStore {
-  return store as unknown as RecordStore;
-}
-
-export function orphan(what: string): Conflict {
-  return { kind: 'orphan', detail: `${what} is not there, or is another user's.` };
-}
-
-/** As JSON has it: members without a value do not count. */
-function plain(value: unknown): unknown {
-  return JSON.parse(JSON.stringify(value)) as unknown;
 }
 
 function splitPosition(after: string): [shard: number, key: string] {

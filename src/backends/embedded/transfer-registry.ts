@@ -7,12 +7,13 @@ import { idBytes, sessionBytes } from '../../registry/ids.js';
 import { agentCountKey, linkByIdentityKey, linkKinds } from '../../registry/keys.js';
 import { type SessionRecord, type SessionStatus, type StoredAgent, agentStateBytes, sessionStatusBytes, sessionStatusOf, stateOf } from '../../registry/model.js';
 import type { AgentLine, AgentSessionLine, LinkLine, UserLine } from '../../transfer/kinds.js';
+import { erased, orphan } from '../../transfer/judging.js';
 import type { RecordStore } from '../../transfer/port.js';
 import type { EmbeddedRegistry } from './registry.js';
 import { registryFamilies as families } from './registry-families.js';
 import { linkDirectoryId, linkIdentity } from './registry-links.js';
 import { findAgent, readAgent, readCount, readSession, writeMeta, writeSession } from './registry-rows.js';
-import { FamilyRecords, erased, orphan } from './transfer-records.js';
+import { FamilyRecords } from './transfer-records.js';
 
 export function registryRecords(kernel: Kernel, { verbs }: EmbeddedRegistry): [type: string, store: RecordStore][] {
   const { users, agents } = verbs;

@@ -3,9 +3,10 @@ import type { Kernel } from '../../kernel/kernel.js';
 import type { Reader, Transaction } from '../../kernel/transaction.js';
 import type { Sealer } from '../../secrets/sealer.js';
 import type { ProjectLine, TaskLine, WorkSessionLine, WorkspaceLine } from '../../transfer/kinds.js';
+import { erased, orphan } from '../../transfer/judging.js';
 import type { RecordStore } from '../../transfer/port.js';
-import { openConfig, sealConfig, withStoredSecrets, withoutSecrets } from '../../workspaces/config-secrets.js';
-import { type Project, type Task, type TaskLease, type WorkSession, type Workspace, holdsSlot, isOpen } from '../../workspaces/model.js';
+import { projectEssence, projectLine, projectOf, sessionLine, taskLine, workspaceLine, workspaceOf } from '../../transfer/workspace-lines.js';
+import { type Project, type Task, type WorkSession, holdsSlot, isOpen } from '../../workspaces/model.js';
 import type { ReadyWaiters } from '../../workspaces/ready-waiters.js';
 import { holderOfName } from './workspaces-holders.js';
 import { buckets } from './workspaces-keys.js';
@@ -14,7 +15,7 @@ import { activeSession, scheduleDeadline } from './workspaces-sessions.js';
 import { addTask, removeTask, storeLease } from './workspaces-task-rows.js';
 import { countActiveTasks, countOpenTasks, sessionPath } from './workspaces-tree.js';
 import { openTasks } from './workspaces-rows.js';
-import { FamilyRecords, erased, orphan } from './transfer-records.js';
+import { FamilyRecords } from './transfer-records.js';
 
 export interface WorkspacesRecordsOptions {
   sealer: Sealer;
@@ -42,10 +43,8 @@ export function workspacesRecords(kernel: Kernel, { sealer, waiters, onOwner }: 
           put: (tx, line) => {
             onOwner(tx, line.user);
             const before = readRecord(tx, 'workspace', line.id);
-            const { type: _type, user, claude_key, ...fields } = line;
-            const key = claude_key === undefined ? (before?.claude_key ?? null) : claude_key === null ? null : sealer.seal(claude_key, line.id);
-            const after = writeWorkspace(tx, before, { ...fields, owner_id: user, claude_key: key, active_tasks: before?.active_tasks ?? 0 });
-            announce(tx, 'workspace', after, user);
+            const after = writeWorkspace(tx, before, workspaceOf(line, before, sealer));
+            announce(tx, 'workspace', after, line.user);
           },
           directoryIds: ({ id }) => [id],
         }),
@@ -56,11 +55,10 @@ export function workspacesRecords(kernel: Kernel, { sealer, waiters, onOwner }: 
       erased(
         new FamilyRecords<ProjectLine>(kernel, {
           family: buckets.projects,
-          read: (reader, { value }, withSecrets) => projectLine(reader, decodeRecord('project', value), withSecrets ? sealer : null),
+          read: (reader, { value }, withSecrets) => ownedProject(reader, decodeRecord('project', value), withSecrets ? sealer : null),
           userOf: ({ user }) => user,
-          stored: (reader, { id }) => withLine(readRecord(reader, 'project', id), (project) => projectLine(reader, project, null)),
-          // Secrets are sealed anew each time, and left out without --with-secrets: what is around them counts.
-          essence: (line) => ({ ...line, config: withoutSecrets(sealConfig(line.config, line.id, sealer)) }),
+          stored: (reader, { id }) => withLine(readRecord(reader, 'project', id), (project) => ownedProject(reader, project, null)),
+          essence: (line) => projectEssence(line, sealer),
           obstacle: (reader, { user, id, workspace_id, name, deleted_at }, coming) => {
             if (coming?.references !== true && readRecord(reader, 'workspace', workspace_id)?.owner_id !== user) return orphan(`The workspace ${workspace_id}`);
             return nameObstacle(reader, 'project', workspace_id, name, id, deleted_at);
@@ -75,9 +73,9 @@ export function workspacesRecords(kernel: Kernel, { sealer, waiters, onOwner }: 
       erased(
         new FamilyRecords<WorkSessionLine>(kernel, {
           family: buckets.sessions,
-          read: (reader, { value }) => sessionLine(reader, decodeRecord('session', value)),
+          read: (reader, { value }) => ownedSession(reader, decodeRecord('session', value)),
           userOf: ({ user }) => user,
-          stored: (reader, { id }) => withLine(readRecord(reader, 'session', id), (session) => sessionLine(reader, session)),
+          stored: (reader, { id }) => withLine(readRecord(reader, 'session', id), (session) => ownedSession(reader, session)),
           obstacle: (reader, { user, id, project_id, status }, coming) => {
             if (coming?.references !== true && ownerOfProject(reader, project_id) !== user) return orphan(`The project ${project_id}`);
             const holder = holdsSlot(status) ? activeSession(reader, project_id) : undefined;
@@ -97,9 +95,9 @@ export function workspacesRecords(kernel: Kernel, { sealer, waiters, onOwner }: 
       erased(
         new FamilyRecords<TaskLine>(kernel, {
           family: buckets.tasks,
-          read: (reader, { value }) => taskLine(reader, decodeRecord('task', value)),
+          read: (reader, { value }) => ownedTask(reader, decodeRecord('task', value)),
           userOf: ({ user }) => user,
-          stored: (reader, { id }) => withLine(readRecord(reader, 'task', id), (task) => taskLine(reader, task)),
+          stored: (reader, { id }) => withLine(readRecord(reader, 'task', id), (task) => ownedTask(reader, task)),
           essence: ({ lease: _lease, ...rest }) => rest,
           obstacle: (reader, { user, session_id }, coming) => (coming?.references === true || sessionPath(reader, session_id)?.workspace.owner_id === user ? null : orphan(`The session ${session_id}`)),
           put: (tx, line) => putTask(tx, line, waiters),
@@ -110,15 +108,14 @@ export function workspacesRecords(kernel: Kernel, { sealer, waiters, onOwner }: 
   ];
 }
 
-function putProject(tx: Transaction, { type: _type, user, ...fields }: ProjectLine, sealer: Sealer): void {
-  const before = readRecord(tx, 'project', fields.id);
-  const sealed = sealConfig(fields.config, fields.id, sealer);
-  const after = writeProject(tx, before, { ...fields, config: before === undefined ? sealed : withStoredSecrets(sealed, before.config) });
+function putProject(tx: Transaction, line: ProjectLine, sealer: Sealer): void {
+  const before = readRecord(tx, 'project', line.id);
+  const after = writeProject(tx, before, projectOf(line, before, sealer));
   // Open tasks count in the workspace of a live project only.
-  const open = openTasks(tx, 'project', fields.id);
+  const open = openTasks(tx, 'project', line.id);
   if (before !== undefined && before.deleted_at === null) countActiveTasks(tx, before.workspace_id, -open);
   if (after.deleted_at === null) countActiveTasks(tx, after.workspace_id, open);
-  announce(tx, 'project', after, user);
+  announce(tx, 'project', after, line.user);
 }
 
 function putTask(tx: Transaction, { type: _type, user, lease, ...task }: TaskLine, waiters: ReadyWaiters): void {
@@ -160,31 +157,18 @@ function withLine<Stored, Line>(stored: Stored | undefined, lineOf: (stored: Sto
   return stored === undefined ? undefined : lineOf(stored);
 }
 
-function workspaceLine(workspace: Workspace, sealer: Sealer | null): WorkspaceLine {
-  const { owner_id: user, claude_key, active_tasks: _active_tasks, ...fields } = workspace;
-  const secret = sealer === null ? {} : { claude_key: claude_key === null ? null : sealer.open(claude_key, workspace.id) };
-  return { type: 'workspaces.workspace', user, ...fields, ...secret };
-}
-
 /** What is being purged has lost what stands above it, and is not exported. */
-function projectLine(reader: Reader, project: Project, sealer: Sealer | null): ProjectLine | undefined {
+function ownedProject(reader: Reader, project: Project, sealer: Sealer | null): ProjectLine | undefined {
   const user = readRecord(reader, 'workspace', project.workspace_id)?.owner_id;
-  if (user === undefined) return undefined;
-  return { type: 'workspaces.project', user, ...project, config: sealer === null ? withoutSecrets(project.config) : openConfig(project.config, project.id, sealer) };
+  return user === undefined ? undefined : projectLine(project, user, sealer);
 }
 
-function sessionLine(reader: Reader, session: WorkSession): WorkSessionLine | undefined {
+function ownedSession(reader: Reader, session: WorkSession): WorkSessionLine | undefined {
   const user = ownerOfProject(reader, session.project_id);
-  return user === undefined ? undefined : { type: 'workspaces.session', user, ...session };
+  return user === undefined ? undefined : sessionLine(session, user);
 }
 
-function taskLine(reader: Reader, task: Task): TaskLine | undefined {
+function ownedTask(reader: Reader, task: Task): TaskLine | undefined {
   const user = sessionPath(reader, task.session_id)?.workspace.owner_id;
-  return user === undefined ? undefined : { type: 'workspaces.task', user, ...task, lease: leaseOf(readLease(reader, task.id)) };
-}
-
-function leaseOf(stored: TaskLease | undefined): TaskLease | null {
-  if (stored === undefined) return null;
-  const { holder, fence, leaseSeconds, renewedAtMs, expiresAtMs, resultDigest } = stored;
-  return { holder, fence, leaseSeconds, renewedAtMs, expiresAtMs, resultDigest };
+  return user === undefined ? undefined : taskLine(task, user, readLease(reader, task.id));
 }

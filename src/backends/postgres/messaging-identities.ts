@@ -19,7 +19,7 @@ interface IdentityRow {
 const selected = `
   SELECT a.id, a.public_key, a.name, a.email,
     (extract(epoch FROM a.created_at) * 1000)::bigint AS created_ms, (extract(epoch FROM a.updated_at) * 1000)::bigint AS updated_ms,
-    f.proven, f.link, k.agent_id IS NOT NULL AS kept
+    f.proven, f.link, (k.agent_id IS NOT NULL OR coalesce(f.server_kept, FALSE)) AS kept
   FROM agents a LEFT JOIN agent_facts f ON f.agent_id = a.id LEFT JOIN kept_agents k ON k.agent_id = a.id`;
 
 function identityOf(row: IdentityRow): Identity {

@@ -51,7 +51,7 @@ export class RedisMessages {
     const words = room.isPrivate ? [] : indexWords(input.body).map((word) => keys.word(word));
     const bytes = Buffer.byteLength(input.body);
     if (isCluster) await this.#spend(input.from, bytes, bytesMax);
-    const [before, after] = aroundTime({ room_id: input.roomId, ...shared(input), ...(input.parentId !== null && { pid: input.parentId }) }, { ...(rootId !== null && { root: rootId }), ...ours(input) });
+    const [before, after] = messageParts(input, rootId);
     const messages = keys.messages(input.roomId);
     const scriptKeys = [messages, keys.roomClock(input.roomId), keys.roomCount(input.roomId), keys.thread(input.roomId, rootId ?? 'none'), isCluster ? messages : keys.bytes(input.from), delivery === null ? messages : keys.roomDelivery(input.roomId, delivery), ...(isCluster ? [] : words)];
     const answer = await runScript(commands, 'stoaPost', [
@@ -141,6 +141,19 @@ export class RedisMessages {
     return found.filter((message) => message !== undefined);
   }
 
+  /** The message at a time, of which a room has one at most. */
+  async at(roomId: string, tsMs: number): Promise<Message | undefined> {
+    const { redis, keys } = this.#options;
+    const [member] = await withRedis(() => redis.commands.zrangebyscore(keys.messages(roomId), tsMs, tsMs));
+    return member === undefined ? undefined : messageOf(member);
+  }
+
+  async directAt(agentId: string, tsMs: number): Promise<DirectMessage | undefined> {
+    const { redis, keys } = this.#options;
+    const [member] = await withRedis(() => redis.commands.zrangebyscore(keys.inbox(agentId), tsMs, tsMs));
+    return member === undefined ? undefined : (await this.#withAcknowledged(agentId, [directOf(member)]))[0];
+  }
+
   async thread(roomId: string, rootId: string, afterMs: number, limit: number): Promise<Page<Message>> {
     const root = afterMs < (ulidTimeMs(rootId) ?? 0) ? await this.find(roomId, rootId) : undefined;
     const ids = await this.#span(this.#options.keys.thread(roomId, rootId), { afterMs, limit: limit - (root === undefined ? 0 : 1) }, this.#options.limits.messageRetentionSeconds);
@@ -165,7 +178,7 @@ export class RedisMessages {
 
   async send(input: NewDirectMessage, delivery: string | null = null): Promise<DirectMessage> {
     const { redis, keys, limits, nowMs, channel, origin } = this.#options;
-    const [before, after] = aroundTime({ from: input.from, to: input.to, body: input.body }, { ...(input.proof !== null && { sig: input.proof.signature }), ...ours(input) });
+    const [before, after] = directParts(input);
     const answer = await runScript(redis.commands, 'stoaSend', [
       keys.inbox(input.to),
       keys.inboxClock(input.to),
@@ -239,6 +252,27 @@ function deliveryMs(limits: Limits): number {
 
 function pageOf<T>(items: T[], limit: number): Page<T> {
   return { items: items.slice(0, limit), hasMore: items.length > limit };
+}
+
+/** A message as the scripts write it. */
+export function messageMember(message: Message): string {
+  return memberOf(message, messageParts(message, message.rootId));
+}
+
+export function directMember(message: DirectMessage): string {
+  return memberOf(message, directParts(message));
+}
+
+function memberOf({ id, tsMs }: Delivered, [before, after]: readonly [string, string]): string {
+  return `{"id":"${id}",${before},"ts":${tsMs}${after}}`;
+}
+
+function messageParts(input: NewMessage, rootId: string | null): [string, string] {
+  return aroundTime({ room_id: input.roomId, ...shared(input), ...(input.parentId !== null && { pid: input.parentId }) }, { ...(rootId !== null && { root: rootId }), ...ours(input) });
+}
+
+function directParts(input: NewDirectMessage): [string, string] {
+  return aroundTime({ from: input.from, to: input.to, body: input.body }, { ...(input.proof !== null && { sig: input.proof.signature }), ...ours(input) });
 }
 
 /** The signature takes the seed's reserved place. */

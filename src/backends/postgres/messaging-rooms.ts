@@ -2,7 +2,7 @@
 import { StoaError } from '../../errors.js';
 import type { Room, Totals } from '../../messaging/model.js';
 import type { NewRoom } from '../../messaging/port.js';
-import { type PostgresSql, query } from './connection.js';
+import { type PostgresSql, type Queryable, query } from './connection.js';
 
 interface RoomRow {
   id: string;
@@ -54,17 +54,17 @@ export class PostgresRooms {
     return roomOf(row as RoomRow);
   }
 
-  async get(id: string): Promise<Room | undefined> {
-    return (await this.#find(id))?.room;
+  async get(id: string, on: Queryable = this.#sql): Promise<Room | undefined> {
+    return (await this.#find(id, on))?.room;
   }
 
   async keyHash(id: string): Promise<string | null> {
     return (await this.#find(id))?.keyHash ?? null;
   }
 
-  async #find(id: string): Promise<{ room: Room; keyHash: string | null } | undefined> {
+  async #find(id: string, on: Queryable = this.#sql): Promise<{ room: Room; keyHash: string | null } | undefined> {
     try {
-      const [row] = await query<RoomRow & { key_hash: string | null }>(this.#sql, `SELECT ${columns}, key_hash FROM rooms WHERE id = $1`, [id]);
+      const [row] = await query<RoomRow & { key_hash: string | null }>(on, `SELECT ${columns}, key_hash FROM rooms WHERE id = $1`, [id]);
       if (row === undefined) return undefined;
       const found = { room: roomOf(row), keyHash: row.key_hash };
       this.#remember(id, found);

@@ -57,9 +57,20 @@ const identityTables = `
 
 const dropIdentityTables = 'DROP TABLE IF EXISTS kept_agents; DROP TABLE IF EXISTS agent_facts; DROP TABLE IF EXISTS agent_keys';
 
+/** What an export knows and the seed's tables do not: an identity whose key another server keeps, and how far a room's time had come. */
+const importedTables = `
+  ALTER TABLE agent_facts ADD COLUMN server_kept BOOLEAN NOT NULL DEFAULT FALSE;
+  CREATE TABLE room_facts (
+    room_id UUID PRIMARY KEY REFERENCES rooms(id) ON DELETE CASCADE,
+    last_ts_ms BIGINT NOT NULL
+  )`;
+
+const dropImportedTables = 'DROP TABLE IF EXISTS room_facts; ALTER TABLE IF EXISTS agent_facts DROP COLUMN IF EXISTS server_kept';
+
 const steps = [
   { up: seedTables, down: dropSeedTables },
   { up: identityTables, down: dropIdentityTables },
+  { up: importedTables, down: dropImportedTables },
 ];
 
 /** Makes the schema and brings its tables to the newest step. */

@@ -33,6 +33,12 @@ local function deliveredBefore(key)
   return nil
 end`;
 
+/** A key lives at least so long, and never shorter than it would have. */
+const keepFor = `
+local function keepFor(key, life)
+  if redis.call('PTTL', key) < life then redis.call('PEXPIRE', key, string.format('%.0f', life)) end
+end`;
+
 export const scripts = {
   /**
    * Keys: messages, clock, count, thread, bytes, delivery, words…
@@ -120,6 +126,44 @@ for index = 2, #ARGV, 2 do
 end
 if count > 0 then redis.call('PEXPIRE', KEYS[2], ARGV[1]) end
 return count`,
+  },
+
+  /**
+   * Writes a message as an export had it, over one of the same time. Keys: messages or inbox, clock, thread or acknowledged.
+   * Arguments: now, retention, time, the message, what goes into the third key or nothing. Answers 0 when its life is over.
+   */
+  stoaRestore: {
+    keys: 3,
+    lua: `${keepFor}
+local now, retention, ts = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3])
+local life = ts + retention - now
+if life <= 0 then return 0 end
+redis.call('ZREMRANGEBYSCORE', KEYS[1], ARGV[3], ARGV[3])
+redis.call('ZADD', KEYS[1], ARGV[3], ARGV[4])
+keepFor(KEYS[1], life)
+if ARGV[5] ~= '' then
+  redis.call('ZADD', KEYS[3], ARGV[3], ARGV[5])
+  keepFor(KEYS[3], life)
+end
+if tonumber(redis.call('GET', KEYS[2]) or '0') < ts then redis.call('SET', KEYS[2], ARGV[3], 'PX', life) end
+return 1`,
+  },
+
+  /** Keys: word. Arguments: life, time, room and message. */
+  stoaRestoreWord: {
+    keys: 1,
+    lua: `${keepFor}
+redis.call('ZADD', KEYS[1], ARGV[2], ARGV[3])
+keepFor(KEYS[1], tonumber(ARGV[1]))
+return 1`,
+  },
+
+  /** Raises a number that only grows. Keys: the number. Arguments: the least that it must be, its life. */
+  stoaRaise: {
+    keys: 1,
+    lua: `
+if tonumber(redis.call('GET', KEYS[1]) or '0') < tonumber(ARGV[1]) then redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2]) end
+return 1`,
   },
 
   /** A sliding window. Arguments: now, window in ms, limit, a name for this request. Answers allowed, used, oldest. */

@@ -26,6 +26,7 @@ import type {
 import { messageOf } from '../../errors.js';
 import { refuse } from '../../messaging/refusals.js';
 import type { RateDecision } from '../../messaging/sliding-windows.js';
+import type { RecordStore } from '../../transfer/port.js';
 import { type PostgresSql, openPostgres, query } from './connection.js';
 import { RedisGuards } from './messaging-guards.js';
 import { PostgresIdentities } from './messaging-identities.js';
@@ -35,6 +36,7 @@ import { type RedisConnection, RedisKeys, openRedis, withRedis } from './messagi
 import { PostgresRooms, RoomCounters } from './messaging-rooms.js';
 import { messagingSchema, migrateMessagingUp } from './messaging-schema.js';
 import { searchRedis } from './messaging-search.js';
+import { messagingRecords } from './transfer-messaging.js';
 
 export interface PostgresMessagingOptions {
   postgres: string;
@@ -266,6 +268,19 @@ export class PostgresMessaging implements MessagingPort {
 
   bytesLeft(agentId: string): Promise<number> {
     return this.#messages.bytesLeft(agentId);
+  }
+
+  /** Every kind of record for exports and imports. */
+  records(): [type: string, store: RecordStore][] {
+    const { limits, nowMs, announce } = this.#options;
+    return messagingRecords({
+      sql: this.#sql,
+      restore: { redis: this.#redis, keys: this.#keys, limits, nowMs },
+      identities: this.#identities,
+      rooms: this.#rooms,
+      messages: this.#messages,
+      announce,
+    });
   }
 
   // Guards

@@ -5,12 +5,14 @@ import type { Idempotency } from '../../kernel/once.js';
 import type { Change } from '../../kernel/transaction.js';
 import type { Limits } from '../../limits.js';
 import type { Sealer } from '../../secrets/sealer.js';
+import type { RecordStore } from '../../transfer/port.js';
 import type { Claim, Project, SessionStatus, Task, TaskLease, TaskStatus, WorkSession, Workspace } from '../../workspaces/model.js';
 import type { ClaimOptions, ListRequest, Listed, NamedListRequest, Owner, WorkspacesPort } from '../../workspaces/port.js';
 import { ReadyWaiters } from '../../workspaces/ready-waiters.js';
 import type { CompleteRequest, FailRequest, NewProject, NewSession, NewTask, NewWorkspace, ProjectPatch, SessionPatch, TaskPatch, WorkspacePatch } from '../../workspaces/schemas.js';
 import { type PostgresSql, openPostgres, query, transaction } from './connection.js';
 import { migrate } from './migrate.js';
+import { workspacesRecords } from './transfer-workspaces.js';
 import { bulkStep, resealStep } from './workspaces-bulk.js';
 import * as holders from './workspaces-holders.js';
 import * as lists from './workspaces-lists.js';
@@ -287,6 +289,11 @@ export class PostgresWorkspaces implements WorkspacesPort {
     await this.#background;
     await this.#announcing;
     await this.#sql.end({ timeout: 5 });
+  }
+
+  /** Every kind of record for exports and imports. */
+  records(): [type: string, store: RecordStore][] {
+    return workspacesRecords({ sql: this.#sql, sealer: this.#options.sealer, transact: (body) => this.#transact(body) });
   }
 
   /** The same verbs inside a transaction that is open already. */

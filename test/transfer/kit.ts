@@ -1,0 +1,61 @@
+/** A store with something of every kind in it, and its export in a shape that can be compared. */
+import { randomBytes } from 'node:crypto';
+import { operatorCaller } from '../../src/identity/caller.js';
+import type { Stoa } from '../../src/index.js';
+import { globalRoomId } from '../../src/messaging/uuid.js';
+import type { TransferDomain } from '../../src/transfer/model.js';
+
+export const secret = 'sk-ant-in-the-clear';
+export const configSecret = 'config-in-the-clear';
+export const ada = operatorCaller('ada');
+export const bob = operatorCaller('bob');
+
+export async function linesOf(stoa: Stoa, options: { user?: string; domains?: TransferDomain[]; withSecrets?: boolean } = {}): Promise<string[]> {
+  const lines: string[] = [];
+  for await (const line of stoa.transfer.export(operatorCaller(), options)) lines.push(line);
+  return lines;
+}
+
+/** Records without header and last line, in an order of their own, and without what time and use change. */
+export function comparable(lines: readonly string[]): unknown[] {
+  return lines
+    .slice(1, -1)
+    .map((line) => JSON.parse(line) as Record<string, unknown>)
+    .filter(({ type, id }) => !(type === 'messaging.room' && id === globalRoomId))
+    .map(({ last_seen_at: _seen, ...rest }) => rest)
+    .map((record) => Object.fromEntries(Object.entries(record).toSorted(([a], [b]) => (a < b ? -1 : 1))))
+    .toSorted((a, b) => (JSON.stringify(a) < JSON.stringify(b) ? -1 : 1));
+}
+
+export async function fill(stoa: Stoa): Promise<void> {
+  await stoa.registry.putUser(operatorCaller(), 'ada', { email: 'ada@example.org', agents_max: 50 });
+  const agent = await stoa.registry.createAgent(ada, { name: 'scout', labels: { team: 'blue' } });
+  await stoa.registry.updateAgent(ada, agent.agent_id, { status: 'running' });
+  await stoa.registry.heartbeat(ada, agent.agent_id, { holder: 'host' });
+  await stoa.registry.openSession(ada, agent.agent_id);
+  await stoa.registry.createAgent(bob, { name: 'other' });
+  await stoa.data.set(ada, 'notes', 'ключ/é', { n: [1, null, 'x'] }, { metadata: { a: 1 } });
+  await stoa.data.set(ada, 'notes', 'twice', 1);
+  await stoa.data.set(ada, 'notes', 'twice', 2);
+  await stoa.data.set(bob, 'default', 'k', null);
+  const workspace = await stoa.workspaces.createWorkspace(ada, { name: 'site', project_path: '/srv/site', claude_key: secret });
+  const project = await stoa.workspaces.createProject(ada, workspace.id, { name: 'web', config: { model: 'm', api_key: configSecret } });
+  const session = await stoa.workspaces.createSession(ada, project.id, { status: 'active' });
+  const first = await stoa.workspaces.createTask(ada, session.id, { command: 'first' });
+  await stoa.workspaces.createTask(ada, session.id, { command: 'second', depends_on: [first.id] });
+  await stoa.workspaces.createTask(ada, session.id, { command: 'third', priority: 5 });
+  const claim = await stoa.workspaces.claimTask(operatorCaller('ada', 'worker'), project.id);
+  await stoa.workspaces.completeTask(operatorCaller('ada', 'worker'), claim?.task.id as string, { fence: claim?.lease.fence as number, output: 'done' });
+  await stoa.workspaces.claimTask(operatorCaller('ada', 'worker'), project.id);
+  const gone = await stoa.workspaces.createWorkspace(ada, { name: 'gone' });
+  await stoa.workspaces.deleteWorkspace(ada, gone.id);
+  const { port } = stoa.messaging;
+  const writer = (await port.register({ publicKey: randomBytes(32).toString('base64'), name: 'writer', email: null, proven: true })).identity;
+  const reader = (await port.register({ publicKey: randomBytes(32).toString('base64'), name: 'reader', email: null, proven: true })).identity;
+  await stoa.registry.linkIdentity(ada, agent.agent_id, writer.id);
+  const room = await port.createRoom({ name: 'closed', isPrivate: true, keyHash: '$2b$10$hash', createdBy: writer.id });
+  const root = await port.post({ roomId: globalRoomId, from: writer.id, body: 'hello everybody', parentId: null, proof: null, serverSigned: false });
+  await port.post({ roomId: globalRoomId, from: reader.id, body: 'an answer', parentId: root.id, proof: null, serverSigned: false });
+  await port.post({ roomId: room.id, from: writer.id, body: 'hidden', parentId: null, proof: null, serverSigned: false });
+  await port.send({ from: writer.id, to: reader.id, body: 'between us', proof: null, serverSigned: false });
+}
