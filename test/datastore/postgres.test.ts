@@ -1,5 +1,8 @@
 import postgres from 'postgres';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { openPostgres } from '../../src/backends/postgres/connection.js';
+import { dataMigrations } from '../../src/backends/postgres/datastore-sql.js';
+import { migrate } from '../../src/backends/postgres/migrate.js';
 import { openPostgresDataStore } from '../../src/backends/postgres/datastore.js';
 import { dataStoreConformance } from '../../src/datastore/conformance/index.js';
 import { DataService } from '../../src/datastore/service.js';
@@ -85,6 +88,65 @@ test('quotas hold against writers in parallel', async () => {
   const outcomes = await Promise.allSettled(attempts);
   expect(outcomes.filter(({ status }) => status === 'fulfilled')).toHaveLength(5);
   expect((await one.listKeys(user, 'n')).items).toHaveLength(5);
+});
+
+test('what is kept about namespaces is exact while many write, delete and list, also for rows of another program', async () => {
+  const [one, two] = [await open(), await open()];
+  const user = operatorCaller('counted', 'agent');
+  await Promise.all(
+    Array.from({ length: 8 }, async (_, writer) => {
+      const data = writer % 2 === 0 ? one : two;
+      for (let round = 0; round < 25; round += 1) {
+        const key = `k${(writer * 7 + round * 3) % 20}`;
+        await data.set(user, `n${round % 3}`, key, 'x'.repeat(round), round % 5 === 0 ? { metadata: { round } } : {});
+        if (round % 4 === 3) await data.delete(user, `n${(round + 1) % 3}`, key);
+        if (round % 6 === 5) await Promise.all([data.listNamespaces(user), data.port.sweepExpired?.(10)]);
+        await data.get(user, `n${round % 3}`, key);
+      }
+    }),
+  );
+  await Promise.all([one.tracker.flush(), two.tracker.flush()]);
+  await sql`UPDATE agent_data_store SET value = '[1, 2, 3]' WHERE "userId" = 'counted' AND namespace = 'n1'`;
+  await sql`DELETE FROM agent_data_store WHERE "userId" = 'counted' AND key < 'k13'`;
+  await sql`UPDATE agent_data_store SET namespace = 'moved' WHERE "userId" = 'counted' AND namespace = 'n2'`;
+  const truth = await sql`SELECT namespace, count(*)::int AS count, sum("sizeBytes")::int AS "sizeBytes" FROM agent_data_store WHERE "userId" = 'counted' GROUP BY namespace ORDER BY namespace`;
+  const shown = async () => (await one.listNamespaces(user)).items.map(({ namespace, count, sizeBytes }) => ({ namespace, count, sizeBytes }));
+  expect(truth.length).toBe(3);
+  expect(await shown()).toEqual([...truth]);
+  await one.port.sweepExpired?.(1);
+  expect(await shown()).toEqual([...truth]);
+  expect(await sql`SELECT namespace FROM agent_data_store_counts WHERE "userId" = 'counted'`).toHaveLength(3);
+  await sql`DELETE FROM agent_data_store WHERE "userId" = 'counted'`;
+  expect(await shown()).toEqual([]);
+  await one.port.sweepExpired?.(1);
+  expect(await sql`SELECT namespace FROM agent_data_store_counts WHERE "userId" = 'counted'`).toHaveLength(0);
+});
+
+test('documents that have expired and are not swept yet count nowhere', async () => {
+  let nowMs = Date.now();
+  const options = { limits: limitsWith(), nowMs: () => nowMs };
+  const data = new DataService({ ...options, port: await openPostgresDataStore(new URL(gate.url), options) });
+  services.push(data);
+  const user = operatorCaller('expiring');
+  await data.set(user, 'gone', 'k', 1, { ttl: 60 });
+  await data.setMany(user, 'half', { a: 'xx' });
+  await data.set(user, 'half', 'b', 'yyyy', { ttl: 60 });
+  nowMs += 61_000;
+  const before = (await data.listNamespaces(user)).items;
+  expect(before).toMatchObject([{ namespace: 'half', count: 1, sizeBytes: 4 }]);
+  await data.port.sweepExpired?.(100);
+  expect((await data.listNamespaces(user)).items).toEqual(before);
+});
+
+test('a table from before the counts were kept is counted once, at the first start', async () => {
+  await sql`CREATE SCHEMA before_counts`;
+  const old = await openPostgres(new URL(`${gate.url}?schema=before_counts`));
+  await migrate(old, 'datastore', dataMigrations.slice(0, 1));
+  await old.unsafe(`INSERT INTO agent_data_store (_id, "userId", namespace, key, value) SELECT 'u:n:' || i, 'u', 'n' || i % 2, i::text, '"x"' FROM generate_series(1, 5) i`);
+  await old.end();
+  const data = new DataService({ port: await openPostgresDataStore(new URL(`${gate.url}?schema=before_counts`), { limits: limitsWith(), nowMs: Date.now }), limits: limitsWith() });
+  services.push(data);
+  expect((await data.listNamespaces(operatorCaller('u'))).items).toMatchObject([{ namespace: 'n0', count: 2, sizeBytes: 6 }, { namespace: 'n1', count: 3, sizeBytes: 9 }]);
 });
 
 test('a batch with a refusal writes nothing', async () => {

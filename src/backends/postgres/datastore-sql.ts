@@ -3,6 +3,7 @@ import { documentId } from '../../datastore/document-id.js';
 import type { DocumentRecord, JsonObject } from '../../datastore/model.js';
 import { expiryOfMs, msOf, normaliseTime } from '../../datastore/times.js';
 import type { Parameter } from './connection.js';
+import { countsMigration } from './datastore-counts.js';
 
 /**
  * `json` keeps the text as it was written; `jsonb` would refuse \\u0000 and reorder keys. Collation
@@ -34,6 +35,7 @@ export const dataMigrations: readonly string[] = [
     agent text COLLATE "C" NOT NULL,
     PRIMARY KEY ("userId", namespace, agent)
   )`,
+  countsMigration,
 ];
 
 export interface DocumentRow {

@@ -7,6 +7,7 @@ import type { BatchResult, Decide, WriteBatch } from '../../datastore/port.js';
 import { checkQuota, hasQuota, type Usage } from '../../datastore/quota.js';
 import type { Limits } from '../../limits.js';
 import { type PostgresSql, TryAgain, query, transaction } from './connection.js';
+import { usageByNamespace } from './datastore-counts.js';
 import { type DocumentRow, columnsRead, columnsWritten, documentParameters, recordOf, replaceAll, valuesList } from './datastore-sql.js';
 
 /** A batch, or one document and what to make of it. */
@@ -90,20 +91,16 @@ async function noteAgents(tx: TransactionSql, scope: Scope, agents: readonly str
 
 /** The advisory lock of the user makes the sum hold until the transaction ends. */
 async function checkUserQuota(tx: TransactionSql, scope: Scope, locked: ReadonlyMap<string, Locked>, records: readonly DocumentRecord[], removed: readonly string[], limits: Limits): Promise<void> {
-  const rows = await query<{ namespace: string; documents: string; sizeBytes: string }>(
-    tx,
-    'SELECT namespace, count(*) AS documents, sum("sizeBytes") AS "sizeBytes" FROM agent_data_store WHERE "userId" = $1 GROUP BY namespace',
-    [scope.user],
-  );
+  const kept = await usageByNamespace(tx, scope.user);
   const before: Usage = {
-    documents: rows.reduce((sum, row) => sum + Number(row.documents), 0),
-    sizeBytes: rows.reduce((sum, row) => sum + Number(row.sizeBytes), 0),
-    namespaces: rows.length,
+    documents: kept.reduce((sum, { documents }) => sum + documents, 0),
+    sizeBytes: kept.reduce((sum, { sizeBytes }) => sum + sizeBytes, 0),
+    namespaces: kept.length,
   };
   const storedBytes = (key: string): number => sizeOf(locked.get(key)?.record ?? { valueJson: '' });
   const gone = removed.filter((key) => locked.has(key));
   const documents = records.filter(({ key }) => !locked.has(key)).length - gone.length;
-  const inNamespace = Number(rows.find(({ namespace }) => namespace === scope.namespace)?.documents ?? 0);
+  const inNamespace = kept.find(({ namespace }) => namespace === scope.namespace)?.documents ?? 0;
   const after: Usage = {
     documents: before.documents + documents,
     sizeBytes: before.sizeBytes + records.reduce((sum, record) => sum + sizeOf(record) - storedBytes(record.key), 0) - gone.reduce((sum, key) => sum + storedBytes(key), 0),

@@ -12,6 +12,7 @@ import { faceOf } from '../../kernel/joint.js';
 import type { Limits } from '../../limits.js';
 import { Grouping } from '../grouping.js';
 import { type Parameter, type PostgresSql, isConcurrency, openPostgres, query } from './connection.js';
+import { countedNamespaces, foldCounts } from './datastore-counts.js';
 import { type DocumentRow, columnsRead, columnsWritten, dataMigrations, documentParameters, recordOf, replaceAll, valuesList } from './datastore-sql.js';
 import { type TransactionWork, writeDocuments, writeInTransaction } from './datastore-transaction.js';
 import { migrate } from './migrate.js';
@@ -33,6 +34,8 @@ interface PendingWrite extends PendingRead {
 /** Rows in one statement: each number of rows is a prepared statement of its own on each connection. */
 const groupItemsMax = 64;
 const restoreRowsMax = 500;
+/** Rows of counts in one namespace that a list puts together instead of leaving them to the next sweep. */
+const countRowsMax = 100;
 
 /** Opens the database and makes the tables where they are missing. */
 export async function openPostgresDataStore(url: URL, options: PostgresDataStoreOptions): Promise<PostgresDataStore> {
@@ -123,13 +126,9 @@ export class PostgresDataStore implements DataStorePort {
   }
 
   async listNamespaces(user: string, after: string | null, limit: number): Promise<NamespaceSummary[]> {
-    const rows = await query<{ namespace: string; count: string; sizeBytes: string; updatedAt: string }>(
-      this.#sql,
-      `SELECT namespace, count(*) AS count, sum("sizeBytes") AS "sizeBytes", max("updatedAt") AS "updatedAt" FROM agent_data_store
-        WHERE "userId" = $1 AND namespace > $2 AND ("expiresAt" IS NULL OR "expiresAt" > $3) GROUP BY namespace ORDER BY namespace LIMIT $4`,
-      [user, after ?? '', this.#now(), limit],
-    );
+    const rows = await countedNamespaces(this.#sql, user, after ?? '', limit, this.#now());
     if (rows.length === 0) return [];
+    if (rows.some((row) => row.rows > countRowsMax)) await foldCounts(this.#sql, user);
     const agents = await query<{ namespace: string; agent: string }>(
       this.#sql,
       'SELECT namespace, agent FROM agent_data_store_agents WHERE "userId" = $1 AND namespace BETWEEN $2 AND $3 ORDER BY namespace, agent',
@@ -137,10 +136,10 @@ export class PostgresDataStore implements DataStorePort {
     );
     return rows.map(({ namespace, count, sizeBytes, updatedAt }) => ({
       namespace,
-      count: Number(count),
-      sizeBytes: Number(sizeBytes),
+      count,
+      sizeBytes,
       agents: agents.filter((row) => row.namespace === namespace).map(({ agent }) => agent),
-      updatedAt: normaliseTime(updatedAt),
+      updatedAt,
     }));
   }
 
@@ -216,6 +215,7 @@ export class PostgresDataStore implements DataStorePort {
       'DELETE FROM agent_data_store WHERE ctid IN (SELECT ctid FROM agent_data_store WHERE "expiresAt" <= $1 LIMIT $2 FOR UPDATE SKIP LOCKED) RETURNING key',
       [this.#now(), limit],
     );
+    await foldCounts(this.#sql, null);
     return rows.length;
   }
 
