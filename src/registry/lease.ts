@@ -1,12 +1,17 @@
 /** The rules of leases: who holds one, until when, and which writes come too late. */
 import { StoaError } from '../errors.js';
 import { type Outage, extendedByOutages } from '../kernel/outages.js';
+import type { Limits } from '../limits.js';
 import type { Lease } from './model.js';
 
 export interface LeaseTimes {
   ttlMs: number;
   graceMs: number;
   outages: readonly Outage[];
+}
+
+export function leaseTimesOf({ leaseSeconds, leaseGraceSeconds }: Limits, outages: readonly Outage[]): LeaseTimes {
+  return { ttlMs: leaseSeconds * 1_000, graceMs: leaseGraceSeconds * 1_000, outages };
 }
 
 /** Whether an agent is there: `none` when nobody holds its lease and nobody was lost. */

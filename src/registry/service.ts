@@ -9,7 +9,7 @@ import { requireOperator, requireUserWide, requireWrite, scopeOf, userOf, userSc
 import { agentAnswer, leaseAnswer } from './answers.js';
 import { parseAgentId } from './ids.js';
 import { agentKeyBytes } from './keys.js';
-import { nextPresenceAtMs } from './lease.js';
+import { checkFence, nextPresenceAtMs } from './lease.js';
 import type { AgentState, StoredAgent } from './model.js';
 import type { AgentFilter, KeyedPage, RegistryPort, WriteGuard } from './port.js';
 import { checkAgentName, checkErrorMessage, checkHolder, checkLabels, checkSpec, parseLabelFilter } from './rules.js';
@@ -199,6 +199,13 @@ export class RegistryService {
     const lease = await this.#port.heartbeat(scopeOf(caller, id), id, holder, guardOf(caller));
     // A lease that was just renewed has a holder.
     return { lease: leaseAnswer(lease, this.#port.leaseTimes()) as LeaseAnswer };
+  }
+
+  /** Refuses a signed agent whose fencing number is below that of its own lease. */
+  checkFence(caller: Caller): void {
+    if (caller.agentId === null) return;
+    const agent = this.#port.getAgent(userOf(caller), caller.agentId);
+    checkFence(agent?.lease ?? null, caller.fence, this.#port.leaseTimes(), this.#port.nowMs());
   }
 
   /** Gives the lease back before its time; without a holder, whoever holds it. Giving back what nobody holds is no error. */

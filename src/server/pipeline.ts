@@ -9,6 +9,7 @@ import { type Authenticator, callerOf, missingCredentials } from './authenticati
 import { conditionsOf, entityTag, isNotModified, unconditional } from './conditions.js';
 import { type AnswerWriter, type SharedHeaders, serverHeaders } from './answer-writer.js';
 import type { EventStreams } from './event-stream.js';
+import { checkFence } from './fence.js';
 import type { RouteGroup } from './group.js';
 import type { HostCheck } from './host-check.js';
 import { idempotencyOf } from './idempotency.js';
@@ -152,6 +153,7 @@ class RoutePipeline {
       throw new StoaError('forbidden', `This is not for ${caller.kind === 'agent' ? 'agents' : `${caller.kind}s`}.`, { fix: `Use credentials of: ${principals.join(', ')}.`, details: { allowed: principals } });
     }
     if (writes && !caller.scopes.write) throw new StoaError('forbidden', 'The token can only read.', { fix: 'Use a token with the scope "write".' });
+    if (caller.fence !== null) checkFence(this.#route, caller, this.#services.stoa.registry);
   }
 
   #answer(request: FastifyRequest, reply: FastifyReply): unknown {

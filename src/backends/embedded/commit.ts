@@ -10,6 +10,7 @@ import { type Joint, OperationRefused } from '../../kernel/joint.js';
 import { type Idempotency, keepAnswer, once } from '../../kernel/once.js';
 import type { Transaction } from '../../kernel/transaction.js';
 import { parseAgentId } from '../../registry/ids.js';
+import { type LeaseTimes, leaseTimesOf, settled } from '../../registry/lease.js';
 import { dataFamilies, documentKey, isLiveRow, versionOfRow } from './datastore-rows.js';
 import { findAgent } from './registry-rows.js';
 import { readLease as readTaskLease } from './workspaces-rows.js';
@@ -34,12 +35,13 @@ export class EmbeddedCommit implements CommitPort {
   }
 
   async commit(caller: Caller, checks: readonly Check[], operations: readonly Operation[], idempotency: Idempotency | null): Promise<unknown[]> {
+    const { limits, outages } = this.#joint.kernel;
     const steps = operations.map((operation) => () => runOperation(this.#services, caller, operation));
     try {
       const results = await this.#joint.commit(steps, (tx) => {
         const before = madeBefore(tx, idempotency);
         if (before !== undefined) throw new AnsweredBefore(before);
-        checkAll(tx, caller, checks);
+        checkAll(tx, caller, checks, leaseTimesOf(limits, outages));
       });
       if (idempotency !== null) await this.#joint.kernel.storeOf(userKey(caller.user)).transact((tx) => keepAnswer(tx, idempotency, results));
       return results;
@@ -62,14 +64,14 @@ function madeBefore(tx: Transaction, idempotency: Idempotency | null): unknown[]
   return isFirst ? undefined : answers;
 }
 
-function checkAll(tx: Transaction, caller: Caller, checks: readonly Check[]): void {
+function checkAll(tx: Transaction, caller: Caller, checks: readonly Check[], times: LeaseTimes): void {
   for (const [index, check] of checks.entries()) {
-    const failure = failureOf(tx, caller, check);
+    const failure = failureOf(tx, caller, check, times);
     if (failure !== undefined) throw new CheckFailed(index, failure);
   }
 }
 
-function failureOf(tx: Transaction, caller: Caller, check: Check): StoaError | undefined {
+function failureOf(tx: Transaction, caller: Caller, check: Check, times: LeaseTimes): StoaError | undefined {
   switch (check.check) {
     case 'data': {
       const row = tx.get(dataFamilies.documents, documentKey({ user: caller.user, namespace: check.namespace }, check.key));
@@ -90,8 +92,9 @@ function failureOf(tx: Transaction, caller: Caller, check: Check): StoaError | u
       return new StoaError('fenced', `Fence ${check.fence} does not hold the task ${check.task_id}.`);
     }
     case 'lease': {
-      const agent = agentOf(tx, caller, check.agent_id);
-      const current = agent?.lease?.fence ?? 0;
+      const lease = agentOf(tx, caller, check.agent_id)?.lease ?? null;
+      // As it is by now: the sweeper may be on its way to a lease that is over.
+      const current = lease === null ? 0 : settled(lease, times, tx.nowMs).fence;
       if (current === check.fence) return undefined;
       return new StoaError('fenced', `The lease of the agent ${check.agent_id} has the number ${current}, not ${check.fence}.`);
     }

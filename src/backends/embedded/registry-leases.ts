@@ -5,7 +5,7 @@ import type { Transaction } from '../../kernel/transaction.js';
 import type { Limits } from '../../limits.js';
 import { encodeAgent } from '../../registry/codec.js';
 import { idBytes } from '../../registry/ids.js';
-import { type LeaseTimes, beat, checkFence, lostAtMs, presenceOf, vacated } from '../../registry/lease.js';
+import { type LeaseTimes, beat, checkFence, leaseTimesOf, lostAtMs, presenceOf, vacated } from '../../registry/lease.js';
 import type { Lease, StoredAgent } from '../../registry/model.js';
 import type { WriteGuard } from '../../registry/port.js';
 import { registryFamilies as families } from './registry-families.js';
@@ -28,7 +28,7 @@ export class LeaseVerbs {
   }
 
   times(): LeaseTimes {
-    return { ttlMs: this.#limits.leaseSeconds * 1_000, graceMs: this.#limits.leaseGraceSeconds * 1_000, outages: this.#outages() };
+    return leaseTimesOf(this.#limits, this.#outages());
   }
 
   /** Refuses a writer whose fencing number is below the lease's. */
