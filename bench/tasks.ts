@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import type { EngineName } from '../src/kernel/engine.js';
 import type { Transaction } from '../src/kernel/transaction.js';
 import { newId } from '../src/workspaces/ids.js';
-import { type Bench, type Row, byTurns, rateInFlight } from './frame.js';
+import { type Bench, type Row, byTurns, median, rateInFlight } from './frame.js';
 import { claimsOverHttp } from './tasks-http.js';
 import { type TaskSet, close, openFilled, owner } from './tasks-set.js';
 
@@ -16,31 +16,48 @@ const turns = 21;
 export const tasksBench: Bench = {
   name: 'tasks',
   run: async (directory) => [
-    await claimRow(directory, 'lmdb'),
-    await claimRow(directory, 'rocksdb'),
+    ...(await claimRows(directory, 'lmdb')),
+    ...(await claimRows(directory, 'rocksdb')),
     await createRow(directory),
     ...(await claimsOverHttp(inFlight)),
   ],
 };
 
-async function claimRow(directory: string, engine: EngineName): Promise<Row> {
+/** By processor time, and by the clock, which also sees the disk and the neighbours on the machine. */
+async function claimRows(directory: string, engine: EngineName): Promise<Row[]> {
   const small = await openFilled(join(directory, `${engine}-${few}`), engine, few);
   const large = await openFilled(join(directory, `${engine}-${many}`), engine, many);
-  const costs = await byTurns(turns, () => claimCost(large), () => claimCost(small));
+  const measured: { ours: Cost; reference: Cost }[] = [];
+  // The first turn warms up and counts for nothing.
+  for (let turn = 0; turn <= turns; turn += 1) {
+    const both = { reference: await claimCost(small), ours: await claimCost(large) };
+    if (turn > 0) measured.push(both);
+  }
   await close(small);
   await close(large);
-  return { what: `${engine}: claim, ${inFlight} in flight, 1M tasks waiting / 1k`, ...costs, unit: 'µs', target: { atMost: 1.3 } };
+  return (['processor time', 'the clock'] as const).map((by) => ({
+    what: `${engine}: claim, ${inFlight} in flight, 1M tasks waiting / 1k, by ${by}`,
+    ours: median(measured.map(({ ours }) => ours[by])),
+    reference: median(measured.map(({ reference }) => reference[by])),
+    unit: 'µs',
+    target: { atMost: 1.3 },
+  }));
 }
 
-/** Microseconds a claim; what was claimed goes back before the next turn. */
-async function claimCost({ kernel, port, projectId }: TaskSet): Promise<number> {
+/** Microseconds a claim. */
+type Cost = Record<'processor time' | 'the clock', number>;
+
+/** What was claimed goes back before the next turn. */
+async function claimCost({ kernel, port, projectId }: TaskSet): Promise<Cost> {
   const startedMs = performance.now();
+  const startedCpu = process.cpuUsage();
   for (let done = 0; done < claimsEach; done += inFlight) {
     await Promise.all(Array.from({ length: inFlight }, () => port.claimTask(owner, projectId, { holder: owner, leaseSeconds: 3_600, waitMs: 0 })));
   }
   const passedMs = performance.now() - startedMs;
+  const { user, system } = process.cpuUsage(startedCpu);
   await kernel.root.transact((tx) => port.tasks.releaseClaims(tx, owner, [owner]));
-  return (passedMs * 1_000) / claimsEach;
+  return { 'the clock': (passedMs * 1_000) / claimsEach, 'processor time': (user + system) / claimsEach };
 }
 
 /** The reference writes as many bytes under as many keys, and announces one change. */

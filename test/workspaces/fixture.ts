@@ -23,7 +23,7 @@ export interface Bench {
   service: WorkspacesService;
   port: WorkspacesPort;
   sealer: Sealer;
-  rekey(): Promise<RekeyReport>;
+  rekey(onProgress?: () => void): Promise<RekeyReport>;
   /** Moves the clock. */
   pass(seconds: number): void;
   /** Does what is due by the clock. */
@@ -56,7 +56,7 @@ export async function openEmbedded(engine: EngineName, limits: Partial<Limits> =
     port,
     sealer,
     service: new WorkspacesService({ port, limits: allLimits, sealer }),
-    rekey: () => secrets.rekey(),
+    rekey: (onProgress) => secrets.rekey(onProgress),
     pass: (seconds) => {
       offsetMs += seconds * 1_000;
     },

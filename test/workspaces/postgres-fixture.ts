@@ -37,7 +37,7 @@ export async function openPostgresBench(limits: Partial<Limits> = {}, existing?:
     port,
     sealer,
     service: new WorkspacesService({ port, limits: allLimits, sealer }),
-    rekey: () => secrets.rekey(),
+    rekey: (onProgress) => secrets.rekey(onProgress),
     pass: (seconds) => {
       offsetMs += seconds * 1_000;
     },

@@ -6,7 +6,7 @@ import { describeHolders } from './conformance-holders.js';
 import { describeSecrets } from './conformance-secrets.js';
 import { describeSessions } from './conformance-sessions.js';
 import { describeTasks } from './conformance-tasks.js';
-import { makePlace, makeTasks, userCaller } from './fixture.js';
+import { makePlace, userCaller } from './fixture.js';
 import { type PostgresBench, openPostgresBench } from './postgres-fixture.js';
 
 describeHolders('PostgreSQL', openPostgresBench);
@@ -21,30 +21,15 @@ describe('workspaces of several servers on one PostgreSQL', () => {
 
   beforeAll(async () => {
     const bench = await openPostgresBench();
-    benches = [bench, ...(await Promise.all(Array.from({ length: 7 }, () => openPostgresBench({}, bench.url))))];
+    benches = [bench, await openPostgresBench({}, bench.url)];
     first = bench.service;
   });
   afterAll(() => Promise.all(benches.map((bench) => bench.close())));
 
-  it('no task is claimed twice by the claimers of eight servers, and none is lost', async () => {
-    const { projectId, sessionId, workspaceId } = await makePlace(first, ada);
-    const made = await makeTasks(first, ada, sessionId, 400);
-    const claimed: string[] = [];
-    const work = async (service: WorkspacesService, name: string): Promise<void> => {
-      for (let claim = await service.claimTask(ada, projectId, { agent_id: name }); claim !== null; claim = await service.claimTask(ada, projectId, { agent_id: name })) {
-        claimed.push(claim.task.id);
-        await service.completeTask(ada, claim.task.id, { fence: claim.lease.fence });
-      }
-    };
-    await Promise.all(benches.flatMap(({ service }, server) => [0, 1, 2].map((worker) => work(service, `${server}-${worker}`))));
-    expect(claimed.toSorted()).toEqual(made.map(({ id }) => id).toSorted());
-    expect((await first.getWorkspace(ada, workspaceId)).active_tasks).toBe(0);
-  });
-
   it('a claim that waits at one server is woken by a task that is made at another', async () => {
     const { projectId, sessionId } = await makePlace(first, ada);
-    const waiting = benches[5]!.service.claimTask(ada, projectId, { wait: 30 });
-    const task = await benches[2]!.service.createTask(ada, sessionId, { command: 'x' });
+    const waiting = benches[0]!.service.claimTask(ada, projectId, { wait: 30 });
+    const task = await benches[1]!.service.createTask(ada, sessionId, { command: 'x' });
     expect((await waiting)?.task.id).toBe(task.id);
   });
 
@@ -58,6 +43,38 @@ describe('workspaces of several servers on one PostgreSQL', () => {
       ]);
     } finally {
       await sql.end();
+    }
+  });
+});
+
+describe('a re-keying on PostgreSQL that is cut off', () => {
+  it('leaves every secret readable, and another run puts all under one key', async () => {
+    const bench = await openPostgresBench({ workspaceStepRowsMax: 10 });
+    try {
+      const { service, sealer } = bench;
+      const ada = userCaller('ada');
+      const workspaces = await Promise.all(Array.from({ length: 35 }, (_, index) => service.createWorkspace(ada, { name: `w${index}`, claude_key: `sk-${index}` })));
+      const project = await service.createProject(ada, workspaces[0]!.id, { name: 'p', config: { token: 'sk-config' } });
+      const allReadable = async (): Promise<void> => {
+        for (const [index, { id }] of workspaces.entries()) expect(await service.revealWorkspaceKey(ada, id)).toBe(`sk-${index}`);
+        expect(await service.revealProjectConfig(ada, project.id)).toEqual({ token: 'sk-config' });
+      };
+      const keysInUse = async (): Promise<Set<string>> => new Set([...(await bench.dump()).matchAll(/enc:v1:(\w+):/g)].map(([, key]) => key as string));
+      const cut = new Error('the server was stopped');
+      let steps = 0;
+      await expect(
+        bench.rekey(() => {
+          steps += 1;
+          if (steps === 2) throw cut;
+        }),
+      ).rejects.toBe(cut);
+      expect((await keysInUse()).size).toBe(2);
+      await allReadable();
+      await bench.rekey();
+      expect([...(await keysInUse())]).toEqual([sealer.ring.currentId]);
+      await allReadable();
+    } finally {
+      await bench.close();
     }
   });
 });
