@@ -79,6 +79,7 @@ export const limitDefinitions = {
 
   // Registry
   agentsPerUserMax: { default: 10, about: 'Agents of one user; stopped ones count.' },
+  rateWindowsKeptMax: { default: 10_000, about: 'Rate windows of messaging that outlive a restart of the embedded store.' },
   identitiesCachedMax: { default: 1_000, about: 'Messaging identities kept in memory as they were last read.' },
   roomsCachedMax: { default: 1_000, about: 'Rooms kept in memory as they were last read.' },
   agentsCachedMax: { default: 1_000, about: 'Agents kept in memory as they were last read.' },

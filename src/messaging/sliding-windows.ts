@@ -8,6 +8,13 @@ export interface RateDecision {
   resetAtMs: number;
 }
 
+/** A window as it is kept while the server is down. */
+export interface KeptWindow {
+  key: string;
+  windowMs: number;
+  times: readonly number[];
+}
+
 interface Window {
   /** Times of the requests that count, oldest first. */
   times: number[];
@@ -40,6 +47,18 @@ export class SlidingWindows {
   /** How often it happened within the window, without counting. */
   count(key: string, windowMs: number, nowMs: number): number {
     return this.#windows.get(key)?.times.filter((time) => time > nowMs - windowMs).length ?? 0;
+  }
+
+  /** Every window that still counts something, as `restore` takes it. */
+  *entries(nowMs: number): Generator<KeptWindow> {
+    for (const [key, { times, windowMs }] of this.#windows) {
+      const counting = times.filter((time) => time > nowMs - windowMs);
+      if (counting.length > 0) yield { key, windowMs, times: counting };
+    }
+  }
+
+  restore({ key, windowMs, times }: KeptWindow): void {
+    this.#windows.set(key, { times: [...times], windowMs });
   }
 
   drop(key: string): void {

@@ -16,7 +16,7 @@ function start(): Promise<Desk> {
   return Desk.open({ data, engine: 'lmdb', limits: { ...roomy, messageBytesPerMinuteMax: 100, channelReadsPerMinuteMax: 1 }, messagingSettings: { trustedProxies: ['127.0.0.1'] } });
 }
 
-it('what was said, who said it, used nonces, spent bytes and blocks outlive the server', async () => {
+it('what was said, who said it, used nonces, spent bytes, rate windows and blocks outlive the server', async () => {
   let desk = await start();
   const ann = await desk.agent('Ann');
   const room = await desk.room(ann, 'den', 'a key of sixteen or more');
@@ -28,6 +28,8 @@ it('what was said, who said it, used nonces, spent bytes and blocks outlive the 
   expect((await desk.ask('GET', '/room/global', from)).status).toBe(403);
   const operator = { authorization: `Bearer ${desk.stoa.operatorToken}` };
   expect((await desk.ask('POST', `/room/${room}`, { body: { body: 'kept' }, headers: operator })).status).toBe(201);
+  const busy = { headers: { 'x-forwarded-for': '203.0.113.8' } };
+  expect((await desk.ask('GET', '/channels', busy)).status).toBe(200);
   await desk.close();
 
   desk = await start();
@@ -38,6 +40,7 @@ it('what was said, who said it, used nonces, spent bytes and blocks outlive the 
     again.id = ann.id;
     expect((await again.ask('POST', '/room/global', { body: { body: 'x'.repeat(11) } })).json).toEqual({ error: 'message byte rate limit exceeded (32KB/min)' });
     expect((await desk.ask('GET', '/room/global', from)).json).toEqual({ error: 'temporarily blocked' });
+    expect((await desk.ask('GET', '/channels', busy)).json).toEqual({ error: 'rate limit exceeded' });
     const key = { headers: { 'x-aicq-room-key': 'a key of sixteen or more' } };
     expect((await desk.ask('GET', `/room/${room}`, key)).json.messages[0].body).toBe('kept');
     expect((await desk.ask('POST', `/room/${room}`, { body: { body: 'again' }, headers: operator })).status).toBe(201);

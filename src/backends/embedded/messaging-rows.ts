@@ -39,6 +39,8 @@ export const families = {
   nonces: 'messaging/nonces',
   /** Agent id → the bytes it posted in the current minute. */
   bytes: 'messaging/bytes',
+  /** Kind → the rate windows as they were when the server stopped. */
+  rateWindows: 'messaging/rate_windows',
   /** Address → block. */
   blocks: 'messaging/blocks',
 } as const;

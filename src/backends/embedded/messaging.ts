@@ -30,6 +30,7 @@ import { globalRoomAlias, globalRoomId, uuidBytes, uuidOfBytes } from '../../mes
 import { Nonces } from './messaging-guards.js';
 import * as identities from './messaging-identities.js';
 import * as inboxes from './messaging-inboxes.js';
+import { keepWindows, takeUpWindows } from './messaging-kept-windows.js';
 import { handleExpiry } from './messaging-retention.js';
 import { expiryTimers } from './messaging-retention-timers.js';
 import * as rooms from './messaging-rooms.js';
@@ -48,7 +49,9 @@ export async function openEmbeddedMessaging(kernel: Kernel): Promise<EmbeddedMes
     if (rooms.readRoom(tx, uuidBytes(globalRoomId)) !== undefined) return;
     rooms.createRoom(tx, { name: globalRoomAlias, isPrivate: false, keyHash: null, createdBy: null }, globalRoomId);
   });
-  return new EmbeddedMessaging(kernel);
+  const messaging = new EmbeddedMessaging(kernel);
+  await messaging.takeUp();
+  return messaging;
 }
 
 export class EmbeddedMessaging implements MessagingPort {
@@ -57,7 +60,7 @@ export class EmbeddedMessaging implements MessagingPort {
     durable: true,
     joinsCommits: true,
     sharedStore: false,
-    about: 'Message, index, counters and change are one commit on disk. Rate windows live in memory and begin anew with the server.',
+    about: 'Message, index, counters and change are one commit on disk. Rate windows live in memory and outlive an orderly restart.',
   };
   readonly #kernel: Kernel;
   readonly #windows = new SlidingWindows();
@@ -81,6 +84,12 @@ export class EmbeddedMessaging implements MessagingPort {
     this.#waitingWords = new WaitingIndex(kernel.root, kernel.limits.messageRetentionSeconds);
     this.#stopFeed = kernel.root.onCommit((commits) => this.#notice(commits));
     handleExpiry(kernel, (address) => this.#blocks.delete(address));
+  }
+
+  /** Goes on with the rate windows of the last time. */
+  async takeUp(): Promise<void> {
+    await takeUpWindows(this.#kernel, this.#windows, 'rates');
+    await takeUpWindows(this.#kernel, this.#violations, 'violations');
   }
 
   nowMs(): number {
@@ -340,6 +349,8 @@ export class EmbeddedMessaging implements MessagingPort {
   async close(): Promise<void> {
     this.#stopFeed();
     this.#waitingWords.close();
+    await keepWindows(this.#kernel, this.#windows, 'rates');
+    await keepWindows(this.#kernel, this.#violations, 'violations');
     this.#listeners.clear();
   }
 }
