@@ -3,7 +3,7 @@ import { type BackendCall, backendName, timedPort } from './backends/timed.js';
 import { openDataBackend } from './backends/open-datastore.js';
 import { EmbeddedDataStore } from './backends/embedded/datastore.js';
 import { EmbeddedIdentity } from './backends/embedded/identity.js';
-import { embeddedFamilies } from './backends/embedded/families.js';
+import { embeddedFamilies, embeddedScatteredFamilies } from './backends/embedded/families.js';
 import { openCommit } from './backends/open-commit.js';
 import { openMessagingBackend } from './backends/open-messaging.js';
 import { EmbeddedMessaging } from './backends/embedded/messaging.js';
@@ -118,6 +118,7 @@ export async function openStoa(options: StoaOptions): Promise<Stoa> {
     engine: options.engine,
     shards: options.shards,
     families: embeddedFamilies,
+    scatteredFamilies: embeddedScatteredFamilies,
     limits,
     onError,
     onGroup: (group) => {

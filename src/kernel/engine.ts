@@ -19,6 +19,15 @@ export const storeConfigDefaults: StoreConfig = {
   block_cache_bytes: 128 * 1024 * 1024,
 };
 
+/** The same with what the program itself knows of its families. */
+export interface EngineConfig extends StoreConfig {
+  /**
+   * Families of which one row at a time is read, any of them: a block that was read is hardly ever
+   * read again soon, so that a cache of the engine's own only costs.
+   */
+  scattered_families?: readonly string[] | undefined;
+}
+
 export interface Entry {
   readonly key: Buffer;
   readonly value: Buffer;
@@ -93,7 +102,7 @@ export const engineNames: readonly EngineName[] = ['lmdb', 'rocksdb', 'memory'];
 export const keyBytesMax = 1978;
 
 /** Opens one database. Families are created when missing; families on disk that are not named stay as they are. */
-export type OpenEngine = (config: StoreConfig, families: readonly string[]) => Promise<Engine>;
+export type OpenEngine = (config: EngineConfig, families: readonly string[]) => Promise<Engine>;
 
 /** The bounds that hold exactly the keys beginning with `prefix`. */
 export function prefixRange(prefix: Buffer): RangeOptions {

@@ -24,6 +24,8 @@ export interface KernelOptions {
   /** Fixed at creation; undefined takes what is there, or one. */
   shards?: number | undefined;
   families: readonly string[];
+  /** Those of them of which one row at a time is read, at random. */
+  scatteredFamilies?: readonly string[];
   limits: Limits;
   storeConfig?: Partial<Omit<StoreConfig, 'data_dir'>>;
   clock?: () => number;
@@ -74,7 +76,7 @@ async function openShards(options: KernelOptions, manifest: Manifest, lock: Dire
   const stores: Store[] = [];
   try {
     for (let shard = 0; shard < manifest.shards; shard += 1) {
-      const config = { ...storeConfigDefaults, ...options.storeConfig, data_dir: shardDirectory(options.dataDir, shard) };
+      const config = { ...storeConfigDefaults, ...options.storeConfig, data_dir: shardDirectory(options.dataDir, shard), scattered_families: options.scatteredFamilies };
       // The seed gives the cache for the store as a whole; the shards divide it.
       config.block_cache_bytes = Math.floor(config.block_cache_bytes / manifest.shards);
       const opened = await openEngine(manifest.engine, config, families);

@@ -5,4 +5,7 @@ import { messagingFamilies } from './messaging-rows.js';
 import { registryFamilies } from './registry-families.js';
 import { workspacesFamilies } from './workspaces-keys.js';
 
+/** Read at random, an agent at a time: its ids are hashes. */
+export const embeddedScatteredFamilies: readonly string[] = [registryFamilies.agents, registryFamilies.agentMeta, registryFamilies.agentsById];
+
 export const embeddedFamilies: readonly string[] = [...identityFamilies, ...Object.values(dataFamilies), ...messagingFamilies, ...Object.values(registryFamilies), ...workspacesFamilies];

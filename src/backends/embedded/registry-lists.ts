@@ -16,6 +16,8 @@ interface AgentIndex {
 export interface ListKey {
   key: Buffer;
   isMatch: boolean;
+  /** The record itself, where the list goes over the records and not over an index of them. */
+  value?: Buffer;
 }
 
 /** The keys (user and agent) of the agents that pass every filter, in order, after a key and of one user or all. */
@@ -24,11 +26,15 @@ export function matchingAgents(reader: Reader, filter: AgentFilter, user: Buffer
   if (filter.label !== undefined) indexes.push({ family: families.agentsByLabel, prefix: labelPrefix(filter.label.name, filter.label.value) });
   if (filter.name !== undefined) indexes.push({ family: families.agentsByName, prefix: namePrefix(filter.name) });
   if (filter.status !== undefined) indexes.push({ family: families.agentsByStatus, prefix: statusPrefix(filter.status) });
-  const first = indexes[0] ?? { family: families.agents, prefix: Buffer.alloc(0) };
   let from = after === null ? Buffer.alloc(0) : justAfter(after);
   // A forged cursor must not reach below the user's own keys.
   if (user !== null && Buffer.compare(from, user) < 0) from = user;
-  return indexes.length <= 1 ? matches(keysFrom(reader, first, user, from)) : intersection(reader, indexes, user, from, seeksMax);
+  if (indexes.length === 0) return records(reader, user, from);
+  return indexes.length === 1 ? matches(keysFrom(reader, indexes[0] as AgentIndex, user, from)) : intersection(reader, indexes, user, from, seeksMax);
+}
+
+function* records(reader: Reader, user: Buffer | null, from: Buffer): Generator<ListKey> {
+  for (const { key, value } of reader.range(families.agents, boundsFrom(Buffer.alloc(0), user, from))) yield { key, value, isMatch: true };
 }
 
 /** Keys that are all matches. */
@@ -65,11 +71,11 @@ export function mergedPage<T>(stores: readonly Store[], keysOf: (store: Store) =
 }
 
 /** Reads the rows under several keys of one store. */
-export type ReadMany<T> = (store: Store, keys: readonly Buffer[]) => (T | undefined)[];
+export type ReadMany<T> = (store: Store, found: readonly ListKey[]) => (T | undefined)[];
 
 /** One key after the other. */
 export function each<T>(read: (store: Store, key: Buffer) => T | undefined): ReadMany<T> {
-  return (store, keys) => keys.map((key) => read(store, key));
+  return (store, found) => found.map(({ key }) => read(store, key));
 }
 
 type FoundKey = ListKey & { store: Store };
@@ -79,18 +85,21 @@ function readAll<T>(found: readonly FoundKey[], read: ReadMany<T>): { key: Buffe
   const answers = found.map(({ key }) => ({ key, item: undefined as T | undefined }));
   for (const store of new Set(found.map((one) => one.store))) {
     const places = found.flatMap((one, index) => (one.store === store ? [index] : []));
-    const items = read(store, places.map((index) => (found[index] as FoundKey).key));
+    const items = read(store, places.map((index) => found[index] as FoundKey));
     for (const [at, index] of places.entries()) (answers[index] as { item: T | undefined }).item = items[at];
   }
   return answers;
 }
 
 function* keysFrom(reader: Reader, { family, prefix }: AgentIndex, user: Buffer | null, from: Buffer): Generator<Buffer> {
+  for (const { key } of reader.range(family, boundsFrom(prefix, user, from))) yield key.subarray(prefix.length);
+}
+
+function boundsFrom(prefix: Buffer, user: Buffer | null, from: Buffer): RangeOptions {
   const lt = keyAfterPrefix(user === null ? prefix : Buffer.concat([prefix, user]));
   const gte = Buffer.concat([prefix, from]);
   // Engines take no empty key, also not as a bound.
-  const bounds: RangeOptions = { ...(gte.length > 0 && { gte }), ...(lt !== undefined && { lt }) };
-  for (const { key } of reader.range(family, bounds)) yield key.subarray(prefix.length);
+  return { ...(gte.length > 0 && { gte }), ...(lt !== undefined && { lt }) };
 }
 
 /** Each index in turn is asked for the next key at or after the candidate; a key that all of them have is a match. */

@@ -41,9 +41,11 @@ export function readAgent(reader: Reader, key: Buffer): StoredAgent | undefined 
   return stored === undefined ? undefined : agentOfRows(key, stored, reader.get(families.agentMeta, key), reader.get(families.leases, key));
 }
 
-/** Many at once: the rows of neighbours lie together in each family. */
-export function readAgents(reader: Reader, keys: readonly Buffer[]): (StoredAgent | undefined)[] {
-  const stored = reader.getMany(families.agents, keys);
+/** Many at once, with their records where those are known: the rows of neighbours lie together in each family. */
+export function readAgents(reader: Reader, found: readonly { key: Buffer; value?: Buffer }[]): (StoredAgent | undefined)[] {
+  const keys = found.map(({ key }) => key);
+  const areKnown = found.every(({ value }) => value !== undefined);
+  const stored = areKnown ? found.map(({ value }) => value) : reader.getMany(families.agents, keys);
   const metas = reader.getMany(families.agentMeta, keys);
   const leases = reader.getMany(families.leases, keys);
   return keys.map((key, index) => {

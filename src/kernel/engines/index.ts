@@ -1,8 +1,8 @@
 /** Which engine a name means. Each is loaded only when it is chosen. */
 import { StoaError } from '../../errors.js';
-import type { Engine, EngineName, StoreConfig } from '../engine.js';
+import type { Engine, EngineConfig, EngineName } from '../engine.js';
 
-export async function openEngine(name: EngineName, config: StoreConfig, families: readonly string[]): Promise<Engine> {
+export async function openEngine(name: EngineName, config: EngineConfig, families: readonly string[]): Promise<Engine> {
   switch (name) {
     case 'lmdb':
       return (await import('./lmdb.js')).openLmdb(config, families);
