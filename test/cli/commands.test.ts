@@ -124,6 +124,18 @@ describe('the store', () => {
     expect(Buffer.from(entry?.value ?? '', 'hex').toString('latin1')).toContain('seen');
   });
 
+  test('shows the rows of the data store as documents, large values apart', async () => {
+    await json('data', 'set', 'small', '{"a":[1]}', '--user', 'ins', '--namespace', 'looked-at');
+    await json('data', 'set', 'large', JSON.stringify('x'.repeat(10_000)), '--user', 'ins', '--namespace', 'looked-at');
+    const decoded = async (family: string) => (await json<{ items: { decoded: { namespace: string; key: string } }[] }>('inspect', family)).items.map((item) => item.decoded).filter(({ namespace }) => namespace === 'looked-at');
+    const [large, small] = await decoded('agent_data_store');
+    expect(small).toMatchObject({ _id: 'ins:looked-at:c21hbGw=', userId: 'ins', key: 'small', value: { a: [1] }, version: 1 });
+    expect(large).toMatchObject({ key: 'large', version: 1 });
+    expect(large).not.toHaveProperty('value');
+    expect(await decoded('data/values')).toMatchObject([{ key: 'large', sizeBytes: 10_002 }]);
+    expect(await decoded('data/namespaces')).toMatchObject([{ count: 2, sizeBytes: 10_011 }]);
+  });
+
   test('pages entries without losing or repeating one', async () => {
     const whole = await json<{ items: { key: string }[] }>('inspect', 'agents');
     const paged: string[] = [];

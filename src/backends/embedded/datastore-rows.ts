@@ -244,24 +244,3 @@ function threeNumbers(a: number, b: number, c: number): Buffer {
   row.writeDoubleBE(c, 16);
   return row;
 }
-
-/** What a row says, for whoever looks into the store; undefined for a family of another domain. */
-export function decodeDataEntry(family: string, key: Buffer, value: Buffer): unknown {
-  const user = key.toString('hex', 0, 32);
-  switch (family) {
-    case dataFamilies.documents:
-      return isApart(value) ? { ...decodeDocument(key, value, ''), valueJson: undefined } : decodeDocument(key, value, inlineValue(value));
-    case dataFamilies.values:
-      return { user, ...namesOf(key), sizeBytes: value.length };
-    case dataFamilies.access:
-      return { user, ...namesOf(key), ...decodeAccess(value) };
-    case dataFamilies.namespaces:
-      return { user, namespace: key.toString('utf8', 32), ...decodeNamespace(value) };
-    case dataFamilies.agents:
-      return { user, namespace: namesOf(key).namespace, agent: namesOf(key).key };
-    case dataFamilies.usage:
-      return { user, ...decodeUsage(value) };
-    default:
-      return undefined;
-  }
-}
