@@ -4,7 +4,7 @@ import { blake3 } from './blake3.js';
 import { kernelFamilies } from './families.js';
 import type { Store } from './store.js';
 import type { TimerHandler } from './sweeper.js';
-import type { Transaction } from './transaction.js';
+import type { Reader, Transaction } from './transaction.js';
 
 export interface Idempotency {
   /** Whose key it is: two callers may use the same one. */
@@ -42,6 +42,14 @@ export function once<T>(tx: Transaction, idempotency: Idempotency | null, body: 
   tx.put(kernelFamilies.idempotency, key, Buffer.from(JSON.stringify(value)));
   tx.schedule({ atMs: expiresAtMs, kind: idempotencyTimer, reference: key });
   return result;
+}
+
+/** What was answered under the key before; undefined where the key is new, which it stays. */
+export function answeredBefore<T>(reader: Reader, idempotency: Idempotency | null, nowMs: number): T | undefined {
+  if (idempotency === null) return undefined;
+  const stored = reader.get(kernelFamilies.idempotency, rowKey(idempotency));
+  const kept = stored === undefined ? undefined : (JSON.parse(stored.toString()) as Kept);
+  return kept !== undefined && kept.expiresAtMs > nowMs ? answerAgain<T>(kept, idempotency) : undefined;
 }
 
 /** Keeps the answer to a request that `once` let through without one. */

@@ -224,6 +224,34 @@ describe.each(places)('a commit in PostgreSQL, with messages in $messages', ({ m
     expect((await saidIn(stoa)).map(Number).toSorted((a, b) => a - b)).toEqual(Array.from({ length: 40 }, (_, index) => index));
   });
 
+  it('lives beside single writes of the same documents, and nothing is lost', async () => {
+    const work = Array.from({ length: 20 }, (_, index) => [
+      commit({ operations: [{ op: 'data.increment', key: 'x' }, { op: 'data.increment', key: 'y' }, { op: 'data.set', key: 'b', value: index }, { op: 'data.set', key: 'a', value: index }] }),
+      stoa.data.increment(ada, 'default', 'y'),
+      stoa.data.increment(ada, 'default', 'x'),
+      stoa.data.setMany(ada, 'default', { a: index, b: index }),
+      commit({ operations: [{ op: 'data.increment', key: 'y' }, { op: 'data.delete', key: 'a' }, { op: 'data.increment', key: 'x' }] }),
+    ]);
+    await Promise.all(work.flat());
+    expect([await stoa.data.get(ada, 'default', 'x'), await stoa.data.get(ada, 'default', 'y')]).toEqual([60, 60]);
+  });
+
+  it('holds quotas, which count over all of its operations', async () => {
+    const strict = await open({ datastore: url, workspaces: url, limits: { dataDocumentsPerUserMax: 3 } });
+    const sets = (prefix: string, length: number) => Array.from({ length }, (_, index) => ({ op: 'data.set' as const, key: `${prefix}${index}`, value: index }));
+    expect(await strict.commit.commit(ada, { operations: sets('a', 4) })).toMatchObject({ ok: false, failed: { operation: 3, code: 'quota_exceeded' } });
+    const race = await Promise.all(['b', 'c', 'd', 'e'].map((prefix) => strict.commit.commit(ada, { operations: sets(prefix, 2) })));
+    expect(race.filter(({ ok }) => ok)).toHaveLength(1);
+    expect((await strict.data.listKeys(ada, 'default')).items).toHaveLength(2);
+  });
+
+  it('that fails leaves the counts of reads as they are', async () => {
+    await stoa.data.set(ada, 'default', 'read', 1);
+    await stoa.data.get(ada, 'default', 'read');
+    expect(await commit({ operations: [{ op: 'data.delete', key: 'read' }, { op: 'data.set', key: 'read', value: 2, if_version: 5 }] })).toMatchObject({ ok: false });
+    expect(await stoa.data.getEntry(ada, 'default', 'read')).toMatchObject({ value: 1, accessCount: 1 });
+  });
+
   it('a repeat under the same key changes nothing and answers the same', async () => {
     const idempotency = { scope: 'ada', key: 'k', fingerprint: 'f', seconds: 60 };
     const input: CommitInput = { operations: [{ op: 'data.increment', key: 'n' }, { op: 'room.post', room: 'global', body: 'once' }] };

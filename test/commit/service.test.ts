@@ -92,6 +92,25 @@ describe('a commit', () => {
     expect(await stoa.data.get(ada, 'default', 'n')).toBe(1);
   });
 
+  it('a claim whose lease has lapsed does not hold, swept or not', async () => {
+    let nowMs = Date.now();
+    const slow = await openStoa({ data: 'unused', engine: 'memory', clock: () => nowMs, sweepIntervalMs: 3_600_000 });
+    try {
+      const workspace = await slow.workspaces.createWorkspace(ada, { name: 'w' });
+      const project = await slow.workspaces.createProject(ada, workspace.id, { name: 'p' });
+      const session = await slow.workspaces.createSession(ada, project.id, { status: 'active' });
+      const task = await slow.workspaces.createTask(ada, session.id, { command: 'c' });
+      await slow.workspaces.claimTask(ada, project.id, { lease_seconds: 10 });
+      const attempt = () => slow.commit.commit(ada, { checks: [{ check: 'claim', task_id: task.id, fence: 1 }], operations: [{ op: 'data.increment', key: 'n' }] });
+      expect((await attempt()).ok).toBe(true);
+      nowMs += 11_000;
+      expect(await attempt()).toMatchObject({ ok: false, failed: { check: 0, code: 'fenced' } });
+      expect(await slow.data.get(ada, 'default', 'n')).toBe(1);
+    } finally {
+      await slow.close();
+    }
+  });
+
   it('a repeat under the same key changes nothing and answers the same', async () => {
     const idempotency = { scope: 'ada', key: 'k', fingerprint: 'f', seconds: 60 };
     const operations = [{ op: 'data.increment' as const, key: 'n' }];
@@ -160,6 +179,12 @@ describe('a commit', () => {
     expect((await stoa.commit.commit(ada, { operations: [operation] })).ok).toBe(true);
     expect((await roomOf('global')).messages).toMatchObject([{ from: identity.id, serverSigned: false }]);
     await expect(stoa.commit.commit(ada, { operations: [operation] })).rejects.toThrow('nonce already used');
+    // Unless it is the repeat of a request whose answer was lost.
+    const [idempotency, fresh] = [{ scope: 'ada', key: 'k', fingerprint: 'f', seconds: 60 }, 'm'.repeat(24)];
+    const resigned = sign(secretKey, aicqSignedText(Buffer.from(request), fresh, timestamp)).toString('base64');
+    const again = { operations: [{ ...operation, signed: { ...operation.signed, nonce: fresh, signature: resigned } }] };
+    const first = await stoa.commit.commit(ada, again, idempotency);
+    expect(await stoa.commit.commit(ada, again, idempotency)).toEqual(first);
     await expect(stoa.commit.commit(ada, { operations: [{ ...operation, body: 'something else' }] })).rejects.toMatchObject({ code: 'invalid_request' });
   });
 });

@@ -1,5 +1,5 @@
 /** Commits on the kernel: the operations' transactions joined into one. */
-import { versionFailure } from '../../commit/checks.js';
+import { claimFailure, versionFailure } from '../../commit/checks.js';
 import { CheckFailed, type CommitPort, OperationFailed } from '../../commit/port.js';
 import { type CommitServices, runOperation } from '../../commit/operations.js';
 import type { Check, Operation } from '../../commit/schemas.js';
@@ -7,13 +7,16 @@ import { StoaError } from '../../errors.js';
 import type { Caller } from '../../identity/caller.js';
 import { userKey } from '../../identity/user-key.js';
 import { type Joint, OperationRefused } from '../../kernel/joint.js';
-import { type Idempotency, keepAnswer, once } from '../../kernel/once.js';
+import { type Idempotency, answeredBefore, keepAnswer, once } from '../../kernel/once.js';
+import { extendedByOutages } from '../../kernel/outages.js';
 import type { Transaction } from '../../kernel/transaction.js';
 import { parseAgentId } from '../../registry/ids.js';
 import { type LeaseTimes, leaseTimesOf, settled } from '../../registry/lease.js';
+import type { Task } from '../../workspaces/model.js';
+import type { LeaseEnd } from '../../workspaces/tasks.js';
 import { dataFamilies, documentKey, isLiveRow, versionOfRow } from './datastore-rows.js';
 import { findAgent } from './registry-rows.js';
-import { readLease as readTaskLease } from './workspaces-rows.js';
+import { readHeld } from './workspaces-task-rows.js';
 import { findTask } from './workspaces-tree.js';
 
 /** A repeat under the same key: what was answered the first time. */
@@ -35,15 +38,19 @@ export class EmbeddedCommit implements CommitPort {
   }
 
   async commit(caller: Caller, checks: readonly Check[], operations: readonly Operation[], idempotency: Idempotency | null): Promise<unknown[]> {
-    const { limits, outages } = this.#joint.kernel;
+    const { kernel } = this.#joint;
+    const own = kernel.storeOf(userKey(caller.user));
+    // Before anything else: a repeat must not use up the nonce of a signed message again.
+    const before = answeredBefore<unknown[]>(own, idempotency, kernel.nowMs());
+    if (before !== undefined) return before;
     const steps = operations.map((operation) => () => runOperation(this.#services, caller, operation));
     try {
       const results = await this.#joint.commit(steps, (tx) => {
-        const before = madeBefore(tx, idempotency);
-        if (before !== undefined) throw new AnsweredBefore(before);
-        checkAll(tx, caller, checks, leaseTimesOf(limits, outages));
+        const meanwhile = madeBefore(tx, idempotency);
+        if (meanwhile !== undefined) throw new AnsweredBefore(meanwhile);
+        checkAll(tx, caller, checks, leaseTimesOf(kernel.limits, kernel.outages));
       });
-      if (idempotency !== null) await this.#joint.kernel.storeOf(userKey(caller.user)).transact((tx) => keepAnswer(tx, idempotency, results));
+      if (idempotency !== null) await own.transact((tx) => keepAnswer(tx, idempotency, results));
       return results;
     } catch (error) {
       if (error instanceof AnsweredBefore) return error.results;
@@ -83,13 +90,13 @@ function failureOf(tx: Transaction, caller: Caller, check: Check, times: LeaseTi
       return current === check.version ? undefined : versionFailure(`The agent ${check.agent_id}`, current, check.version);
     }
     case 'task': {
-      const current = taskVersion(tx, caller, check.task_id);
+      const current = taskOf(tx, caller, check.task_id)?.version ?? 0;
       return current === check.version ? undefined : versionFailure(`The task ${check.task_id}`, current, check.version);
     }
     case 'claim': {
-      const lease = taskVersion(tx, caller, check.task_id) === 0 ? undefined : readTaskLease(tx, check.task_id);
-      if (lease !== undefined && lease.holder !== null && lease.fence === check.fence) return undefined;
-      return new StoaError('fenced', `Fence ${check.fence} does not hold the task ${check.task_id}.`);
+      const task = taskOf(tx, caller, check.task_id);
+      const endOf: LeaseEnd = ({ renewedAtMs, expiresAtMs }) => extendedByOutages(renewedAtMs, expiresAtMs, times.outages);
+      return claimFailure(check.task_id, task && readHeld(tx, task), check.fence, tx.nowMs, endOf);
     }
     case 'lease': {
       const lease = agentOf(tx, caller, check.agent_id)?.lease ?? null;
@@ -105,12 +112,12 @@ function agentOf(tx: Transaction, caller: Caller, agentId: string): ReturnType<t
   return findAgent(tx, caller.everyUser ? null : userKey(caller.user), parseAgentId(agentId));
 }
 
-/** Zero for a task that is not there, or not the caller's. */
-function taskVersion(tx: Transaction, caller: Caller, id: string): number {
+/** Undefined for a task that is not there, or not the caller's. */
+function taskOf(tx: Transaction, caller: Caller, id: string): Task | undefined {
   try {
-    return findTask(tx, caller.everyUser ? null : caller.user, id).task.version;
+    return findTask(tx, caller.everyUser ? null : caller.user, id).task;
   } catch (error) {
-    if (error instanceof StoaError && error.code === 'not_found') return 0;
+    if (error instanceof StoaError && error.code === 'not_found') return undefined;
     throw error;
   }
 }

@@ -1,7 +1,7 @@
 /** What a commit in PostgreSQL holds still while it runs, and whether its checks hold. */
 import { createHash } from 'node:crypto';
 import type { TransactionSql } from 'postgres';
-import { versionFailure } from '../../commit/checks.js';
+import { claimFailure, versionFailure } from '../../commit/checks.js';
 import { CheckFailed } from '../../commit/port.js';
 import type { Check, Operation } from '../../commit/schemas.js';
 import { compareCodePoints } from '../../datastore/code-point-order.js';
@@ -10,7 +10,6 @@ import { hasQuota } from '../../datastore/quota.js';
 import { StoaError } from '../../errors.js';
 import type { Caller } from '../../identity/caller.js';
 import type { Limits } from '../../limits.js';
-import { renewLease } from '../../workspaces/tasks.js';
 import { query } from './connection.js';
 import { type DocumentRow, columnsRead, recordOf } from './datastore-sql.js';
 import { type TaskPath, endOf, findTask } from './workspaces-tasks.js';
@@ -90,11 +89,8 @@ async function failureOf(context: CheckContext, versions: ReadonlyMap<string, nu
       const current = (await taskOf(context, check.task_id))?.held.task.version ?? 0;
       return current === check.version ? undefined : versionFailure(`The task ${check.task_id}`, current, check.version);
     }
-    case 'claim': {
-      const path = await taskOf(context, check.task_id);
-      if (path === undefined) return new StoaError('fenced', `Fence ${check.fence} does not hold the task ${check.task_id}.`);
-      return fencingOf(() => renewLease(path.held, check.fence, context.leaseNowMs, endOf));
-    }
+    case 'claim':
+      return claimFailure(check.task_id, (await taskOf(context, check.task_id))?.held, check.fence, context.leaseNowMs, endOf);
     case 'agent':
     case 'lease':
       throw new StoaError('internal', 'The registry is not kept in PostgreSQL.');
@@ -107,16 +103,6 @@ async function taskOf({ tx, caller }: CheckContext, id: string): Promise<TaskPat
     return await findTask(tx, caller.everyUser ? null : caller.user, id);
   } catch (error) {
     if (error instanceof StoaError && error.code === 'not_found') return undefined;
-    throw error;
-  }
-}
-
-function fencingOf(rule: () => unknown): StoaError | undefined {
-  try {
-    rule();
-    return undefined;
-  } catch (error) {
-    if (error instanceof StoaError && error.code === 'fenced') return error;
     throw error;
   }
 }
