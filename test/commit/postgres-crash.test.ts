@@ -11,7 +11,7 @@ const program = useProgram();
 const rounds = 3;
 const writersPerServer = 6;
 const enough = 60;
-const tasksMax = 2_000;
+const tasksMax = 1_000;
 const ada = operatorCaller('ada');
 const roomy = '1000000000';
 
@@ -63,48 +63,81 @@ async function bodiesIn(stoa: Stoa): Promise<number[]> {
   }
 }
 
-it('servers that are killed leave every acknowledged commit whole, no part of any, and every message once', async () => {
+/** A project with tasks for everybody. */
+async function makeProject(stoa: Stoa): Promise<{ workspaceId: string; projectId: string; sessionId: string }> {
+  const { id: workspaceId } = await stoa.workspaces.createWorkspace(ada, { name: 'w' });
+  const { id: projectId } = await stoa.workspaces.createProject(ada, workspaceId, { name: 'p' });
+  const { id: sessionId } = await stoa.workspaces.createSession(ada, projectId, { status: 'active' });
+  for (let made = 0; made < tasksMax; made += 500) {
+    await stoa.commit.commit(ada, { operations: Array.from({ length: 500 }, (_, index) => ({ op: 'task.create' as const, session_id: sessionId, command: `task ${made + index}` })) });
+  }
+  return { workspaceId, projectId, sessionId };
+}
+
+/** Lets the servers work until enough was acknowledged, and kills them in the middle of it. */
+async function workAndKill(servers: readonly RunningServer[], story: Story): Promise<void> {
+  const writing = servers.flatMap((server) => Array.from({ length: writersPerServer }, () => write(server, story)));
+  const wanted = story.acknowledged.size + enough;
+  while (story.acknowledged.size < wanted) await new Promise((resolve) => setTimeout(resolve, 5));
+  await Promise.all(servers.map((server) => server.end('SIGKILL')));
+  await Promise.all(writing);
+}
+
+/** Documents, count, claims and messages all tell of the same commits, and of every acknowledged one. */
+async function expectWhole(stoa: Stoa, { workspaceId, sessionId }: { workspaceId: string; sessionId: string }, acknowledged: ReadonlySet<number>): Promise<void> {
+  while ((await stoa.commit.outbox()).waiting > 0) await new Promise((resolve) => setTimeout(resolve, 20));
+  const documents: number[] = [];
+  for await (const { value } of stoa.data.getAll(ada, 'results')) documents.push(Number(value));
+  documents.sort((a, b) => a - b);
+  expect([...acknowledged].filter((number) => !documents.includes(number))).toEqual([]);
+  expect((await bodiesIn(stoa)).toSorted((a, b) => a - b)).toEqual(documents);
+  expect(await stoa.data.get(ada, 'default', 'count')).toBe(documents.length);
+  expect((await stoa.workspaces.getWorkspace(ada, workspaceId)).active_tasks).toBe(tasksMax);
+  const holders: string[] = [];
+  for (let cursor: string | undefined; ; ) {
+    const page = await stoa.workspaces.listTasks(ada, sessionId, { status: 'running', limit: 100, ...(cursor !== undefined && { cursor }) });
+    holders.push(...page.items.map(({ claimed_by }) => claimed_by ?? ''));
+    if (page.next_cursor === null) break;
+    cursor = page.next_cursor;
+  }
+  expect(holders.toSorted()).toEqual(documents.map((number) => `worker ${number}`).toSorted());
+  expect(await stoa.commit.outbox()).toMatchObject({ waiting: 0, undeliverable: 0 });
+}
+
+function newStory(projectId: string): Story {
+  let last = 0;
+  return { projectId, next: () => (last += 1), acknowledged: new Set() };
+}
+
+it('two servers that are killed leave every acknowledged commit whole, no part of any, and every message once', async () => {
   const { url } = await sharedPostgres();
   const secretKeys = 'cd'.repeat(32);
   const places = ['--datastore', url, '--workspaces', url, '--messaging', url, '--redis', redis.url];
   const environment = { STOA_SECRET_KEYS: secretKeys, STOA_LIMIT_MESSAGE_BYTES_PER_MINUTE_MAX: roomy };
   /** A third server, which commits nothing: it keeps the promises of the others. */
   const stoa = await openStoa({ data: '', engine: 'memory', datastore: url, workspaces: url, messaging: url, redis: redis.url, secretKeys, onError: () => undefined });
-  const workspace = await stoa.workspaces.createWorkspace(ada, { name: 'w' });
-  const { id: projectId } = await stoa.workspaces.createProject(ada, workspace.id, { name: 'p' });
-  const { id: sessionId } = await stoa.workspaces.createSession(ada, projectId, { status: 'active' });
-  for (let made = 0; made < tasksMax; made += 500) {
-    await stoa.commit.commit(ada, { operations: Array.from({ length: 500 }, (_, index) => ({ op: 'task.create' as const, session_id: sessionId, command: `task ${made + index}` })) });
-  }
-  let last = 0;
-  const story: Story = { projectId, next: () => (last += 1), acknowledged: new Set() };
-
+  const made = await makeProject(stoa);
+  const story = newStory(made.projectId);
   for (let round = 0; round < rounds; round += 1) {
     const servers = await Promise.all(['one', 'two'].map((name) => program.up(program.path(`${name}-${round}`), places, environment)));
-    const writing = servers.flatMap((server) => Array.from({ length: writersPerServer }, () => write(server, story)));
-    const wanted = story.acknowledged.size + enough;
-    while (story.acknowledged.size < wanted) await new Promise((resolve) => setTimeout(resolve, 5));
-    await Promise.all(servers.map((server) => server.end('SIGKILL')));
-    await Promise.all(writing);
-
-    while ((await stoa.commit.outbox()).waiting > 0) await new Promise((resolve) => setTimeout(resolve, 20));
-    const documents: number[] = [];
-    for await (const { value } of stoa.data.getAll(ada, 'results')) documents.push(Number(value));
-    documents.sort((a, b) => a - b);
-    expect([...story.acknowledged].filter((number) => !documents.includes(number))).toEqual([]);
-    expect((await bodiesIn(stoa)).toSorted((a, b) => a - b)).toEqual(documents);
-    expect(await stoa.data.get(ada, 'default', 'count')).toBe(documents.length);
-    const { active_tasks } = await stoa.workspaces.getWorkspace(ada, workspace.id);
-    expect(active_tasks).toBe(tasksMax);
-    const holders: string[] = [];
-    for (let cursor: string | undefined; ; ) {
-      const page = await stoa.workspaces.listTasks(ada, sessionId, { status: 'running', limit: 100, ...(cursor !== undefined && { cursor }) });
-      holders.push(...page.items.map(({ claimed_by }) => claimed_by ?? ''));
-      if (page.next_cursor === null) break;
-      cursor = page.next_cursor;
-    }
-    expect(holders.toSorted()).toEqual(documents.map((number) => `worker ${number}`).toSorted());
-    expect(await stoa.commit.outbox()).toMatchObject({ waiting: 0, undeliverable: 0 });
+    await workAndKill(servers, story);
+    await expectWhole(stoa, made, story.acknowledged);
   }
   await stoa.close();
+}, 300_000);
+
+it('a killed server with messages in its own directory finds there, started again, every one once', async () => {
+  const { url } = await sharedPostgres();
+  const data = program.path('own');
+  const open = (): Promise<Stoa> => openStoa({ data, datastore: url, workspaces: url, onError: () => undefined });
+  const first = await open();
+  const made = await makeProject(first);
+  await first.close();
+  const story = newStory(made.projectId);
+  for (let round = 0; round < rounds; round += 1) {
+    await workAndKill([await program.up(data, ['--datastore', url, '--workspaces', url], { STOA_LIMIT_MESSAGE_BYTES_PER_MINUTE_MAX: roomy })], story);
+    const stoa = await open();
+    await expectWhole(stoa, made, story.acknowledged);
+    await stoa.close();
+  }
 }, 300_000);

@@ -62,6 +62,10 @@ async function project(stoa: Stoa, caller: Caller = ada, tasks = 1): Promise<{ p
   return { projectId, sessionId, taskIds };
 }
 
+function sets(prefix: string, length: number): CommitInput['operations'] {
+  return Array.from({ length }, (_, index) => ({ op: 'data.set', key: `${prefix}${index}`, value: index }));
+}
+
 /** Where messages are kept beside the data and the tasks in PostgreSQL. */
 const places = [
   { messages: 'the data directory', more: () => ({}) },
@@ -238,7 +242,6 @@ describe.each(places)('a commit in PostgreSQL, with messages in $messages', ({ m
 
   it('holds quotas, which count over all of its operations', async () => {
     const strict = await open({ datastore: url, workspaces: url, limits: { dataDocumentsPerUserMax: 3 } });
-    const sets = (prefix: string, length: number) => Array.from({ length }, (_, index) => ({ op: 'data.set' as const, key: `${prefix}${index}`, value: index }));
     expect(await strict.commit.commit(ada, { operations: sets('a', 4) })).toMatchObject({ ok: false, failed: { operation: 3, code: 'quota_exceeded' } });
     const race = await Promise.all(['b', 'c', 'd', 'e'].map((prefix) => strict.commit.commit(ada, { operations: sets(prefix, 2) })));
     expect(race.filter(({ ok }) => ok)).toHaveLength(1);
