@@ -4,12 +4,13 @@ import type { Store } from '../../kernel/store.js';
 import { families } from './messaging-rows.js';
 import { type WaitingWords, fileWords, readWaiting, waitingWordsOf } from './messaging-words.js';
 
-/** When so much waits, a part of it is filed. The rest stays: what comes late still finds its place among it. */
+/** When so much waits, the older part of it is filed. */
 const messagesWaitingMax = 512;
 const wordsWaitingMax = 8_192;
-/** Filed in one transaction, which nobody else can write beside. */
-const messagesPerFiling = 256;
-const wordsPerFiling = 4_096;
+/** The newest stay: what comes a little late still finds its place among them. */
+const messagesLeft = 256;
+/** Filed in one transaction, which nobody else can write beside; posts by the thousand are not filed more slowly than they come. */
+const wordsPerFiling = 32_768;
 
 export class WaitingIndex {
   readonly #store: Store;
@@ -53,11 +54,13 @@ export class WaitingIndex {
   }
 
   async #file(): Promise<void> {
-    if (this.#filing || (this.#waiting.size < messagesWaitingMax && this.#words < wordsWaitingMax)) return;
+    if (this.#filing) return;
     this.#filing = true;
     try {
-      const oldest = this.#oldest();
-      await this.#store.transact((tx) => fileWords(tx, oldest, this.#retentionSeconds));
+      while (this.#waiting.size >= messagesWaitingMax || this.#words >= wordsWaitingMax) {
+        const oldest = this.#oldest();
+        await this.#store.transact((tx) => fileWords(tx, oldest, this.#retentionSeconds));
+      }
     } catch {
       // The store refuses writes or is full, and whoever writes hears of it. What waits is found
       // all the same; the next message tries again.
@@ -68,11 +71,14 @@ export class WaitingIndex {
 
   #oldest(): WaitingWords[] {
     const inOrder = [...this.#waiting.values()].toSorted((a, b) => Buffer.compare(a.id, b.id));
-    let words = 0;
-    return inOrder.slice(0, messagesPerFiling).filter((waiting, index) => {
-      words += waiting.words.length;
-      return index === 0 || words <= wordsPerFiling;
-    });
+    // Few messages of very many words: half of them.
+    const wanted = Math.max(this.#waiting.size - messagesLeft, this.#waiting.size >> 1, 1);
+    let count = 0;
+    for (let words = 0; count < wanted; count += 1) {
+      words += (inOrder[count] as WaitingWords).words.length;
+      if (count > 0 && words > wordsPerFiling) break;
+    }
+    return inOrder.slice(0, count);
   }
 
   #add(waiting: WaitingWords): void {

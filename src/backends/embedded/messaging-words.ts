@@ -17,8 +17,8 @@ export const idBytes = 16;
 const roomBytes = 16;
 /** A list is made of such entries: a message's id, then its room; oldest first. */
 export const entryBytes = idBytes + roomBytes;
-/** A list that late messages made longer than this is cut in two. */
-const entriesPerListMax = 512;
+/** A list of so many entries is read at once; late messages may make it twice as long. */
+const entriesPerList = 256;
 
 /** The words of a message that are not filed yet. */
 export interface WaitingWords {
@@ -82,7 +82,10 @@ export function fileWords(tx: Transaction, waiting: readonly WaitingWords[], ret
     }
     tx.delete(families.waitingWords, id);
   }
-  for (const [word, entries] of byWord) putList(tx, wordPrefix(word), Buffer.concat(entries), made);
+  for (const [word, entries] of byWord) {
+    const prefix = wordPrefix(word);
+    for (let at = 0; at < entries.length; at += entriesPerList) putList(tx, prefix, Buffer.concat(entries.slice(at, at + entriesPerList)), made);
+  }
   const last = waiting.at(-1)?.id;
   if (last === undefined || made.length === 0) return;
   const upTo = newest !== undefined && Buffer.compare(newest, last) > 0 ? newest : last;
@@ -104,7 +107,7 @@ function fileLate(tx: Transaction, word: string, entry: Buffer, made: Buffer[]):
   if (entries.compare(id, 0, idBytes, at * entryBytes, at * entryBytes + idBytes) === 0) return;
   const cut = (at + 1) * entryBytes;
   const joined = Buffer.concat([entries.subarray(0, cut), entry, entries.subarray(cut)]);
-  if (count < entriesPerListMax) {
+  if (count < 2 * entriesPerList) {
     tx.put(families.wordLists, key, joined);
     return;
   }
