@@ -138,7 +138,7 @@ export async function openStoa(options: StoaOptions): Promise<Stoa> {
     const workspaces = await openWorkspaces(kernel, options.workspaces ?? 'embedded', registryPort, secrets, onCall, onError);
     const urls = { data: options.datastore ?? 'embedded', workspaces: options.workspaces ?? 'embedded', messaging: options.messaging ?? 'embedded' };
     const announceData = announceFor(kernel);
-    const data = await openData(kernel, urls.data, announceData, onCall, onError);
+    const data = await openData(kernel, urls.data, identity, announceData, onCall, onError);
     const messaging = new MessagingService({
       port: await openMessaging(kernel, options, onCall, onError),
       limits,
@@ -251,12 +251,12 @@ function announceFor(kernel: Kernel): Announce {
 }
 
 /** The data store on its backend. What another database holds is announced in this directory's feed, right after each write. */
-async function openData(kernel: Kernel, url: string, announce: Announce, onCall: OnCall, onError: (error: unknown, about: string) => void): Promise<DataService> {
+async function openData(kernel: Kernel, url: string, identity: IdentityService, announce: Announce, onCall: OnCall, onError: (error: unknown, about: string) => void): Promise<DataService> {
   const { limits, feed } = kernel;
   const nowMs = (): number => kernel.nowMs();
   const users = new UserVerbs(limits);
   if (url === 'embedded') {
-    const port = new EmbeddedDataStore({ kernel, ensureUser: (tx, user) => void users.ensure(tx, user) });
+    const port = new EmbeddedDataStore({ kernel, ensureUser: (tx, user) => void users.ensure(tx, user), checkUser: (user) => identity.checkUser(user) });
     return new DataService({ port, limits, nowMs, feed, onError });
   }
   const once: DataServiceOptions['once'] = (user, idempotency, work) => onceAround(kernel.storeOf(userKey(user)), idempotency, work);

@@ -106,6 +106,24 @@ describe.each([
     expect((await registry.getAgent(operator, agent_id)).user).toBe('alice');
   });
 
+  it('are not reached by the hash of their owner\'s id, which is a second spelling of it', async () => {
+    const { registry } = await open(options);
+    const { agent_id } = await registry.createAgent(alice, { name: 'scout' });
+    await registry.getAgent(alice, agent_id);
+    const disguised = userCaller(userKey('alice').toString('hex'));
+    const refused = { code: 'conflict', status: 409 };
+    await expect(registry.getAgent(disguised, agent_id)).rejects.toMatchObject(refused);
+    await expect(registry.listAgents(disguised)).rejects.toMatchObject(refused);
+    await expect(registry.countAgents(disguised)).rejects.toMatchObject(refused);
+    await expect(registry.createAgent(disguised, { name: 'spy' })).rejects.toMatchObject(refused);
+    await expect(registry.putAgent(disguised, { agent_id, name: 'spy' })).rejects.toMatchObject(refused);
+    await expect(registry.updateAgent(disguised, agent_id, { name: 'spy' })).rejects.toMatchObject(refused);
+    await expect(registry.heartbeat(disguised, agent_id)).rejects.toMatchObject(refused);
+    await expect(registry.openSession(disguised, agent_id)).rejects.toMatchObject(refused);
+    await expect(registry.listSessions(disguised, agent_id)).rejects.toMatchObject(refused);
+    await expect(registry.deleteAgent(disguised, agent_id)).rejects.toMatchObject(refused);
+  });
+
   it('are removed with sessions, lease, links and every index entry, and only from stopped or error', async () => {
     const { registry, kernel } = await open(options);
     for (const status of agentStates) {

@@ -16,6 +16,8 @@ export { dataFamilies } from './datastore-rows.js';
 
 export interface EmbeddedDataStoreOptions extends Partial<Pick<DataVerbsOptions, 'ensureUser'>> {
   kernel: Kernel;
+  /** Refuses a second spelling of a known user, which would stand for the same rows; asked before any row of the user is looked at. */
+  checkUser?: (user: string) => void;
 }
 
 export class EmbeddedDataStore implements DataStorePort {
@@ -31,9 +33,11 @@ export class EmbeddedDataStore implements DataStorePort {
   };
   readonly verbs: DataVerbs;
   readonly #kernel: Kernel;
+  readonly #checkUser: (user: string) => void;
 
   constructor(options: EmbeddedDataStoreOptions) {
     this.#kernel = options.kernel;
+    this.#checkUser = options.checkUser ?? (() => undefined);
     checkKeyLimits(options.kernel.limits);
     this.verbs = new DataVerbs({ limits: options.kernel.limits, ensureUser: options.ensureUser ?? (() => undefined) });
     this.#kernel.handleTimer(expiryTimer, (tx, reference) => this.verbs.expire(tx, reference));
@@ -77,7 +81,7 @@ export class EmbeddedDataStore implements DataStorePort {
   }
 
   listNamespaces(user: string, after: string | null, limit: number): NamespaceSummary[] {
-    const store = this.#kernel.storeOf(cachedUserKey(user));
+    const store = this.#storeOf({ user });
     const bounds = prefixRange(cachedUserKey(user));
     const start = after === null ? bounds : { gt: namespaceKey({ user, namespace: after }), ...(bounds.lt !== undefined && { lt: bounds.lt }) };
     return Array.from(store.range(families.namespaces, { ...start, limit }), ({ key, value }) => {
@@ -134,8 +138,9 @@ export class EmbeddedDataStore implements DataStorePort {
     for (const store of this.#kernel.stores) await store.flush();
   }
 
-  #storeOf(scope: Scope): Store {
-    return this.#kernel.storeOf(cachedUserKey(scope.user));
+  #storeOf({ user }: Pick<Scope, 'user'>): Store {
+    this.#checkUser(user);
+    return this.#kernel.storeOf(cachedUserKey(user));
   }
 
   #rows(scope: Scope, { prefix, after, limit }: KeyRange): Entry[] {
