@@ -40,8 +40,10 @@ export interface MoveResult {
   copied: number;
   from: Side;
   to: Side;
-  /** Both sides hold the same documents with the same content. */
+  /** Both sides hold the documents of the source with the same content. */
   verified: boolean;
+  /** Documents on the target that the source does not have: they were there before, or came meanwhile. */
+  others: number;
   /** Documents over the value limit: moved, but worth knowing. */
   oversized: string[];
   /** Documents that the target refused, with the reason. */
@@ -55,7 +57,7 @@ const namedMax = 100;
 
 export async function moveDocuments(options: MoveOptions): Promise<MoveResult> {
   const { from, to, limits, onStep } = options;
-  const result: MoveResult = { documents: 0, copied: 0, from: noSide, to: noSide, verified: false, oversized: [], refused: [], different: [] };
+  const result: MoveResult = { documents: 0, copied: 0, from: noSide, to: noSide, verified: false, others: 0, oversized: [], refused: [], different: [] };
   for await (const { documents } of pagesOf(from, null)) {
     result.documents += documents.length;
     result.oversized.push(...documents.filter((record) => isOversized(record, limits)).map(idOf));
@@ -86,7 +88,14 @@ async function verify({ from, to, onStep, nowMs = Date.now }: MoveOptions, resul
     await onStep?.({ phase: 'verifying', done: source.count, total: result.documents, after: null });
   }
   const sides = { from: source.side(), to: target.side() };
-  return { ...result, ...sides, verified: sides.from.hash === sides.to.hash && sides.from.documents === sides.to.documents && result.different.length === 0 };
+  const others = Math.max(0, (await countOf(to)) - sides.to.documents);
+  return { ...result, ...sides, others, verified: sides.from.hash === sides.to.hash && sides.from.documents === sides.to.documents && result.different.length === 0 };
+}
+
+async function countOf(port: DataStorePort): Promise<number> {
+  let count = 0;
+  for await (const { documents } of pagesOf(port, null)) count += documents.length;
+  return count;
 }
 
 async function* pagesOf(port: DataStorePort, start: string | null): AsyncGenerator<{ documents: DocumentRecord[]; after: string | null }> {

@@ -110,7 +110,12 @@ test('a move that ended early goes on where it was, and an unknown backend is re
   const inspected = (await stoa(['inspect', 'data/agent_data_store', '--data', from, '--limit', '100', '--json'])).json<{ items: { key: string }[] }>();
   await writeFile(path('resume.json'), JSON.stringify({ from, to, after: `0.${inspected.items[99]?.key}` }));
   const resumed = await stoa(['move', '--from', from, '--to', to, '--state', path('resume.json'), '--json']);
-  expect(resumed.json()).toMatchObject({ documents: 230, copied: 130, verified: true });
+  expect(resumed.json()).toMatchObject({ documents: 230, copied: 130, verified: true, others: 0 });
+  await stoa(['data', 'set', 'kept', '1', '--data', to]);
+  const again = await stoa(['move', '--from', from, '--to', to]);
+  expect(again.stderr).toMatch(/both hold 230 documents .* holds 1 more/);
+  await writeFile(path('broken.json'), '{');
+  expect((await stoa(['move', '--from', from, '--to', to, '--state', path('broken.json')])).stderr).toContain('is not the state of a move');
   expect((await stoa(['move', '--from', from, '--to', 'mongodb://localhost/x'])).stderr).toContain('names no backend');
   expect((await stoa(['move', '--from', path('nowhere'), '--to', to])).status).toBe(4);
 });

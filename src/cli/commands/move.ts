@@ -48,7 +48,8 @@ export const move: Action = async ({ output, globals }, _args, options) => {
   }
   await rm(statePath, { force: true });
   report(result, names, output.say.bind(output));
-  output.done({ ...names, ...result }, result.verified ? `Verified: both hold ${result.to.documents} documents with the hash ${result.to.hash.slice(0, 16)}….` : 'NOT verified.');
+  const others = result.others === 0 ? '' : ` ${names.to} holds ${result.others} more, which are not of this move.`;
+  output.done({ ...names, ...result }, result.verified ? `Verified: both hold ${result.to.documents} documents with the hash ${result.to.hash.slice(0, 16)}….${others}` : 'NOT verified.');
   if (!result.verified) {
     throw new StoaError('conflict', `The two sides differ: ${result.from.documents} documents in ${names.from}, ${result.to.documents} of them in ${names.to}.`, {
       fix: 'Stop what writes to the source and run the command again.',
@@ -86,9 +87,17 @@ async function readState(path: string, names: { from: string; to: string }): Pro
     if ((error as NodeJS.ErrnoException).code === 'ENOENT') return undefined;
     throw new StoaError('invalid_request', `${path} cannot be read: ${messageOf(error)}.`, { cause: error });
   }
-  const state = JSON.parse(text) as State;
+  const state = parsedState(path, text);
   if (state.from === names.from && state.to === names.to) return state;
   throw new StoaError('conflict', `${path} belongs to a move from ${state.from} to ${state.to}.`, { fix: 'Delete it, or name another with --state.' });
+}
+
+function parsedState(path: string, text: string): State {
+  try {
+    return JSON.parse(text) as State; // Written by `writeState`; another move's is told by its names.
+  } catch (error) {
+    throw new StoaError('invalid_request', `${path} is not the state of a move: ${messageOf(error)}.`, { fix: 'Delete it to begin again, or name another with --state.', cause: error });
+  }
 }
 
 /** The old state stays whole until the new one is. */
