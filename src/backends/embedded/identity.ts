@@ -9,7 +9,7 @@ import { type Idempotency, once } from '../../kernel/once.js';
 import type { Reader, Transaction } from '../../kernel/transaction.js';
 import { isKnownUser } from './registry-users.js';
 
-const families = {
+export const tokenFamilies = {
   /** Token id (10 bytes) → record as JSON. */
   tokens: 'identity/tokens',
   /** User (32 bytes) ‖ token id → nothing. */
@@ -18,9 +18,13 @@ const families = {
   tokenUses: 'identity/token_uses',
 } as const;
 
-export const identityFamilies: readonly string[] = Object.values(families);
+export const identityFamilies: readonly string[] = Object.values(tokenFamilies);
 
-const expiryTimer = 'identity.token';
+export const expiryTimer = 'identity.token';
+
+export function tokenOfUserKey(user: string, id: Buffer): Buffer {
+  return Buffer.concat([userKey(user), id]);
+}
 
 export class EmbeddedIdentity implements IdentityPort {
   readonly #kernel: Kernel;
@@ -53,7 +57,7 @@ export class EmbeddedIdentity implements IdentityPort {
     const { root } = this.#kernel;
     return tokenIds(root, user, limit, afterId).flatMap((id) => {
       const record = readToken(root, id);
-      const use = root.get(families.tokenUses, id);
+      const use = root.get(tokenFamilies.tokenUses, id);
       return record === undefined ? [] : [{ record, lastUsedAtMs: use === undefined ? undefined : Number(use.toString()) }];
     });
   }
@@ -75,7 +79,7 @@ export class EmbeddedIdentity implements IdentityPort {
       for (const [id, atMs] of uses) {
         const key = Buffer.from(id, 'hex');
         // A token that was revoked meanwhile leaves nothing behind.
-        if (tx.get(families.tokens, key) !== undefined) tx.put(families.tokenUses, key, Buffer.from(String(atMs)));
+        if (tx.get(tokenFamilies.tokens, key) !== undefined) tx.put(tokenFamilies.tokenUses, key, Buffer.from(String(atMs)));
       }
     });
   }
@@ -86,8 +90,8 @@ function createToken(tx: Transaction, record: TokenRecord, perUserMax: number): 
     throw new StoaError('quota_exceeded', `The user has ${perUserMax} tokens, which is the limit.`, { fix: 'Revoke one that is no longer used.' });
   }
   const id = Buffer.from(record.id, 'hex');
-  tx.put(families.tokens, id, Buffer.from(JSON.stringify(record)));
-  tx.put(families.tokensByUser, Buffer.concat([userKey(record.user), id]), Buffer.alloc(0));
+  tx.put(tokenFamilies.tokens, id, Buffer.from(JSON.stringify(record)));
+  tx.put(tokenFamilies.tokensByUser, tokenOfUserKey(record.user, id), Buffer.alloc(0));
   if (record.expiresAtMs !== null) tx.schedule({ atMs: record.expiresAtMs, kind: expiryTimer, reference: id });
   announce(tx, record, 'token.created');
   return record;
@@ -95,9 +99,9 @@ function createToken(tx: Transaction, record: TokenRecord, perUserMax: number): 
 
 function removeToken(tx: Transaction, record: TokenRecord, kind: string): void {
   const id = Buffer.from(record.id, 'hex');
-  tx.delete(families.tokens, id);
-  tx.delete(families.tokenUses, id);
-  tx.delete(families.tokensByUser, Buffer.concat([userKey(record.user), id]));
+  tx.delete(tokenFamilies.tokens, id);
+  tx.delete(tokenFamilies.tokenUses, id);
+  tx.delete(tokenFamilies.tokensByUser, tokenOfUserKey(record.user, id));
   if (record.expiresAtMs !== null) tx.unschedule({ atMs: record.expiresAtMs, kind: expiryTimer, reference: id });
   announce(tx, record, kind);
 }
@@ -107,7 +111,7 @@ function announce(tx: Transaction, record: TokenRecord, kind: string): void {
 }
 
 function readToken(reader: Reader, id: Buffer): TokenRecord | undefined {
-  const stored = reader.get(families.tokens, id);
+  const stored = reader.get(tokenFamilies.tokens, id);
   // The family holds nothing else.
   return stored === undefined ? undefined : (JSON.parse(stored.toString()) as TokenRecord);
 }
@@ -117,5 +121,5 @@ function tokenIds(reader: Reader, user: string, limit: number, afterId: string |
   const { gte, ...end } = prefixRange(prefix);
   const start = afterId === undefined ? { ...(gte && { gte }) } : { gt: Buffer.concat([prefix, Buffer.from(afterId, 'hex')]) };
   const bounds = Number.isFinite(limit) ? { ...start, ...end, limit } : { ...start, ...end };
-  return Array.from(reader.range(families.tokensByUser, bounds), ({ key }) => key.subarray(prefix.length));
+  return Array.from(reader.range(tokenFamilies.tokensByUser, bounds), ({ key }) => key.subarray(prefix.length));
 }

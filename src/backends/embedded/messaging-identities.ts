@@ -111,7 +111,7 @@ export function identitiesOf(reader: Reader, ids: readonly string[]): Map<string
   return found;
 }
 
-function keyBytes(publicKey: string): Buffer {
+export function keyBytes(publicKey: string): Buffer {
   return Buffer.from(publicKey, 'base64');
 }
 
