@@ -31,7 +31,7 @@ export interface Measured {
   cpuUs(): Promise<number>;
 }
 
-interface Rates {
+export interface Rates {
   answered: number;
   byCpu: number;
   byClock: number;
@@ -53,12 +53,12 @@ export async function compare<Server extends Measured>(load: Load<Server>, stoa:
 }
 
 /** By requests, not by time: on a busy machine a second is too short for the code to be compiled. */
-async function warmUp<Server extends Measured>(load: Load<Server>, server: Server): Promise<void> {
+export async function warmUp<Server extends Measured>(load: Pick<Load<Server>, 'request' | 'connections'>, server: Server): Promise<void> {
   for (let answered = 0; answered < warmUpRequests; ) answered += (await rates(load, server)).answered;
 }
 
 /** Keeps every connection busy with one request at a time. */
-async function rates<Server extends Measured>({ request, connections }: Load<Server>, server: Server): Promise<Rates> {
+export async function rates<Server extends Measured>({ request, connections }: Pick<Load<Server>, 'request' | 'connections'>, server: Server): Promise<Rates> {
   const { port } = new URL(server.url);
   const state = { answered: 0, running: true };
   const next = () => request(server, state.answered);

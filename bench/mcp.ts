@@ -1,43 +1,11 @@
 /** A tool call over MCP against the HTTP route that does the same; one server in a process of its own, asked by turns. */
-import { type ChildProcess, fork } from 'node:child_process';
-import { once } from 'node:events';
-import { mkdtemp, rm } from 'node:fs/promises';
-import { type Socket, createConnection } from 'node:net';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
-import { fileURLToPath } from 'node:url';
-import { type Bench, type Row, byTurns } from './frame.js';
+import { type Bench, type Row, median } from './frame.js';
+import { type Measured, type Rates, rates, requestBytes, warmUp } from './http-load.js';
+import { type Served, withStore } from './store-server.js';
 
-const roundMs = 1_000;
-const turns = 7;
+const turns = 9;
 const connections = 16;
-
-interface Server {
-  port: number;
-  token: string;
-}
-
-export const mcpBench: Bench = {
-  name: 'mcp',
-  run: async () => {
-    const data = await mkdtemp(join(tmpdir(), 'stoa-bench-'));
-    const child = fork(fileURLToPath(import.meta.url), ['--serve', data]);
-    try {
-      const [server] = (await once(child, 'message')) as [Server];
-      const session = await openSession(server);
-      const route = await byTurns(turns, () => rate(server, call(server, { 'mcp-session-id': session, 'mcp-protocol-version': '2025-06-18' }, {})), () => rate(server, read(server)));
-      const modern = await byTurns(turns, () => rate(server, call(server, modernHeaders, { _meta: modernMeta })), () => rate(server, read(server)));
-      return [row('MCP recall in a session / GET of the same document', route), row('MCP recall of 2026-07-28 / GET of the same document', modern)];
-    } finally {
-      await end(child);
-      await rm(data, { recursive: true, force: true });
-    }
-  },
-};
-
-function row(what: string, measured: { ours: number; reference: number }): Row {
-  return { what, ...measured, unit: 'calls/s', target: { atLeast: 0.15 } };
-}
+const document = { name: 'bench', steps: ['read', 'write', 'report'], done: false };
 
 const modernVersion = '2026-07-28';
 const modernHeaders = { 'mcp-protocol-version': modernVersion, 'mcp-method': 'tools/call', 'mcp-name': 'recall' };
@@ -46,82 +14,68 @@ const modernMeta = {
   'io.modelcontextprotocol/clientInfo': { name: 'bench', version: '1' },
   'io.modelcontextprotocol/clientCapabilities': {},
 };
+const accepted = { accept: 'application/json, text/event-stream' };
+const callOf = (params: object) => JSON.stringify({ jsonrpc: '2.0', id: 1, method: 'tools/call', params: { name: 'recall', arguments: { key: 'bench' }, ...params } });
 
-function head({ port, token }: Server, first: string, headers: Record<string, string>): string {
-  const given = { host: `127.0.0.1:${port}`, authorization: `Bearer ${token}`, 'stoa-agent': 'bench', ...headers };
-  return `${first} HTTP/1.1\r\n${Object.entries(given).map(([name, value]) => `${name}: ${value}\r\n`).join('')}\r\n`;
+interface Asking {
+  line: string;
+  headers: Readonly<Record<string, string>>;
+  body?: string;
 }
 
-function read(server: Server): Buffer {
-  return Buffer.from(head(server, 'GET /v1/data/default/bench', {}));
-}
+export const mcpBench: Bench = {
+  name: 'mcp',
+  run: () => withStore(async (server) => {
+    await answerOf(server, { line: 'PUT /v1/data/default/bench', headers: {}, body: JSON.stringify({ value: document }) });
+    const session = await openSession(server);
+    const read: Asking = { line: 'GET /v1/data/default/bench', headers: {} };
+    const inSession: Asking = { line: 'POST /mcp', headers: { ...accepted, 'mcp-session-id': session, 'mcp-protocol-version': '2025-06-18' }, body: callOf({}) };
+    const modern: Asking = { line: 'POST /mcp', headers: { ...accepted, ...modernHeaders }, body: callOf({ _meta: modernMeta }) };
+    return [
+      ...(await compared('MCP recall in a session / GET of the same document', server, inSession, read)),
+      ...(await compared('MCP recall of 2026-07-28 / GET of the same document', server, modern, read)),
+    ];
+  }),
+};
 
-function call(server: Server, headers: Record<string, string>, params: object): Buffer {
-  return post(server, headers, { jsonrpc: '2.0', id: 1, method: 'tools/call', params: { name: 'recall', arguments: { key: 'bench' }, ...params } });
-}
-
-function post(server: Server, headers: Record<string, string>, message: object): Buffer {
-  const body = JSON.stringify(message);
-  return Buffer.from(head(server, 'POST /mcp', { 'content-type': 'application/json', accept: 'application/json, text/event-stream', 'content-length': String(Buffer.byteLength(body)), ...headers }) + body);
-}
-
-async function openSession({ port, token }: Server): Promise<string> {
-  const answer = await fetch(`http://127.0.0.1:${port}/mcp`, {
-    method: 'POST',
-    headers: { authorization: `Bearer ${token}`, 'content-type': 'application/json', accept: 'application/json, text/event-stream' },
-    body: JSON.stringify({ jsonrpc: '2.0', id: 0, method: 'initialize', params: { protocolVersion: '2025-06-18', capabilities: {}, clientInfo: { name: 'bench', version: '1' } } }),
+async function compared(what: string, server: Served & Measured, ours: Asking, reference: Asking): Promise<Row[]> {
+  const [oursLoad, referenceLoad] = [ours, reference].map((asking) => ({ connections, request: () => bytesOf(server, asking) })) as [Load, Load]; // map forgets how many there are.
+  for (const asking of [ours, reference]) {
+    const { text } = await answerOf(server, asking);
+    if (text.includes('isError') || !text.includes('report')) throw new Error(`Not the expected answer: ${text.slice(0, 400)}`);
+  }
+  for (const load of [oursLoad, referenceLoad]) await warmUp(load, server);
+  const measured: { ours: Rates; reference: Rates }[] = [];
+  for (let turn = 0; turn < turns; turn += 1) measured.push({ ours: await rates(oursLoad, server), reference: await rates(referenceLoad, server) });
+  const row = (by: 'byCpu' | 'byClock', about: string): Row => ({
+    what: `${what}, ${about}`,
+    ours: median(measured.map((turn) => turn.ours[by])),
+    reference: median(measured.map((turn) => turn.reference[by])),
+    unit: 'calls/s',
+    target: { atLeast: 0.3 },
   });
-  await answer.text();
-  return answer.headers.get('mcp-session-id') ?? '';
+  return [row('byCpu', 'by processor time'), row('byClock', 'by the clock')];
 }
 
-/** Each connection has one request at a time under way. Answers a second. */
-async function rate({ port }: Server, request: Buffer): Promise<number> {
-  const startedMs = performance.now();
-  const counts = await Promise.all(Array.from({ length: connections }, () => ask(createConnection(port, '127.0.0.1'), request, startedMs + roundMs)));
-  return (counts.reduce((sum, count) => sum + count, 0) / (performance.now() - startedMs)) * 1_000;
+interface Load {
+  connections: number;
+  request: () => string;
 }
 
-function ask(socket: Socket, request: Buffer, untilMs: number): Promise<number> {
-  return new Promise((resolve, reject) => {
-    let count = 0;
-    let received = '';
-    socket.setNoDelay(true).setEncoding('latin1');
-    socket.on('error', reject);
-    socket.on('connect', () => socket.write(request));
-    socket.on('data', (chunk) => {
-      received += String(chunk);
-      const bodyAt = received.indexOf('\r\n\r\n');
-      const length = Number(/content-length: (\d+)/i.exec(received)?.[1] ?? Number.NaN);
-      if (bodyAt === -1 || received.length < bodyAt + 4 + length) return;
-      if (!received.startsWith('HTTP/1.1 200') || received.includes('isError') || !received.includes('bench')) {
-        socket.destroy();
-        reject(new Error(`Not the expected answer: ${received.slice(0, 400)}`));
-        return;
-      }
-      received = '';
-      count += 1;
-      if (performance.now() < untilMs) socket.write(request);
-      else socket.end(() => resolve(count));
-    });
-  });
+function bytesOf(server: Served, { line, headers, body }: Asking): string {
+  const given = Object.entries({ 'stoa-agent': 'bench', ...headers }).map(([name, value]) => `${name}: ${value}\r\n`);
+  return requestBytes(line, server, body).replace('\r\n', `\r\n${given.join('')}`);
 }
 
-async function end(child: ChildProcess): Promise<void> {
-  const ended = once(child, 'exit');
-  child.kill();
-  await ended;
+async function answerOf({ url, token }: Served, { line, headers, body }: Asking): Promise<{ text: string; session: string | null }> {
+  const [method = '', path = ''] = line.split(' ');
+  const answer = await fetch(url + path, { method, headers: { authorization: `Bearer ${token}`, 'content-type': 'application/json', ...headers }, ...(body !== undefined && { body }) });
+  return { text: await answer.text(), session: answer.headers.get('mcp-session-id') };
 }
 
-async function serve(data: string): Promise<void> {
-  const { openStoa } = await import('../src/index.js');
-  const { createApp } = await import('../src/server/app.js');
-  const { operatorCaller } = await import('../src/identity/caller.js');
-  const stoa = await openStoa({ data });
-  await stoa.data.set(operatorCaller('alice'), 'default', 'bench', { name: 'bench', steps: ['read', 'write', 'report'], done: false });
-  const { token } = await stoa.identity.createToken(operatorCaller(), 'alice', {}, null);
-  const url = await createApp(stoa).listen({ port: 0, host: '127.0.0.1' });
-  process.send?.({ port: Number(new URL(url).port), token });
+async function openSession(server: Served): Promise<string> {
+  const body = JSON.stringify({ jsonrpc: '2.0', id: 0, method: 'initialize', params: { protocolVersion: '2025-06-18', capabilities: {}, clientInfo: { name: 'bench', version: '1' } } });
+  const { session } = await answerOf(server, { line: 'POST /mcp', headers: accepted, body });
+  if (session === null) throw new Error('The server opened no session.');
+  return session;
 }
-
-if (process.argv[2] === '--serve') await serve(process.argv[3] as string);

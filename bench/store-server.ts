@@ -1,0 +1,33 @@
+/** The server of `commit.ts` and `feed.ts` in a process of its own: an empty store on LMDB and a user. */
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import type { ChildProcess } from 'node:child_process';
+import { operatorCaller } from '../src/identity/caller.js';
+import { openStoa } from '../src/index.js';
+import { createApp } from '../src/server/app.js';
+import { type Measured, serve, startServer } from './http-load.js';
+
+export interface Served {
+  url: string;
+  token: string;
+}
+
+/** Starts it on a directory of its own, which goes with it. */
+export async function withStore<Result>(work: (server: Served & Measured) => Promise<Result>): Promise<Result> {
+  const data = await mkdtemp(join(tmpdir(), 'stoa-bench-'));
+  const children: ChildProcess[] = [];
+  try {
+    return await work(await startServer<Served>(children, 'store-server.js', 'store', data));
+  } finally {
+    for (const child of children) child.kill();
+    await rm(data, { recursive: true, force: true });
+  }
+}
+
+const [, , kind, argument = ''] = process.argv;
+if (kind === 'store') {
+  const stoa = await openStoa({ data: argument });
+  const { token } = await stoa.identity.createToken(operatorCaller(), 'alice', {}, null);
+  serve({ url: await createApp(stoa).listen({ port: 0, host: '127.0.0.1' }), token } satisfies Served);
+}
