@@ -14,8 +14,10 @@ const modernMeta = {
   'io.modelcontextprotocol/clientInfo': { name: 'bench', version: '1' },
   'io.modelcontextprotocol/clientCapabilities': {},
 };
+/** Stands for the number of the request: a client never uses one twice in a session. */
+const idMark = 'request-number';
 const accepted = { accept: 'application/json, text/event-stream' };
-const callOf = (params: object) => JSON.stringify({ jsonrpc: '2.0', id: 1, method: 'tools/call', params: { name: 'recall', arguments: { key: 'bench' }, ...params } });
+const callOf = (params: object) => JSON.stringify({ jsonrpc: '2.0', id: idMark, method: 'tools/call', params: { name: 'recall', arguments: { key: 'bench' }, ...params } });
 
 interface Asking {
   line: string;
@@ -62,9 +64,13 @@ interface Load {
   request: () => string;
 }
 
+let requests = 0;
+
 function bytesOf(server: Served, { line, headers, body }: Asking): string {
+  requests += 1;
+  const numbered = body?.replace(idMark, String(requests));
   const given = Object.entries({ 'stoa-agent': 'bench', ...headers }).map(([name, value]) => `${name}: ${value}\r\n`);
-  return requestBytes(line, server, body).replace('\r\n', `\r\n${given.join('')}`);
+  return requestBytes(line, server, numbered).replace('\r\n', `\r\n${given.join('')}`);
 }
 
 async function answerOf({ url, token }: Served, { line, headers, body }: Asking): Promise<{ text: string; session: string | null }> {

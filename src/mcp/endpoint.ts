@@ -4,6 +4,7 @@ import { z } from 'zod';
 import type { Caller } from '../identity/caller.js';
 import type { Stoa } from '../index.js';
 import { authInfoOf } from './callers.js';
+import { type DirectAnswer, answerModern } from './direct.js';
 import { type Exchange, refusal } from './exchange.js';
 import { targetOf } from './resources.js';
 import { createMcpServer } from './server.js';
@@ -34,11 +35,13 @@ export class McpEndpoint {
     this.#modern = this.#handler();
   }
 
-  async handle(exchange: Exchange): Promise<Response> {
+  async handle(exchange: Exchange): Promise<Response | DirectAnswer> {
     const { request, body, caller } = exchange;
     const session = request.headers.get('mcp-session-id');
     if (session !== null) return this.#sessions.handle(session, exchange);
     if (request.method !== 'POST') return refusal(405, -32_000, 'Method not allowed: open a session with initialize first.', { allow: 'POST' });
+    const direct = await answerModern(this.#stoa, exchange);
+    if (direct !== undefined) return direct;
     if (!(await isLegacyRequest(request, body))) return this.#handleModern(exchange);
     if (initializeSchema.safeParse(body).success) return this.#sessions.open(exchange);
     return this.#handleOnce(request, body, caller);

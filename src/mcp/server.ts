@@ -1,16 +1,12 @@
 /** The MCP server for one client: what it answers to tools and resources. Who calls comes with each request. */
 import { ProtocolError, ProtocolErrorCode, ResourceNotFoundError, Server, type ServerContext } from '@modelcontextprotocol/server';
-import { StoaError, messageOf } from '../errors.js';
 import type { Caller } from '../identity/caller.js';
 import type { Stoa } from '../index.js';
-import { validate } from '../validate.js';
-import { version } from '../version.js';
+import { answerCall, failureOf, serverInfo } from './call-tool.js';
 import { callerOf } from './callers.js';
 import { listResources, readResource, resourceTemplates, targetOf } from './resources.js';
 import { ResourceWatch } from './subscriptions.js';
-import { toolList, tools } from './tools/index.js';
-
-const serverInfo = { name: 'stoa', title: 'Stoa', version };
+import { toolList } from './tools/index.js';
 
 const instructions =
   'Stoa is the memory that you share with other agents. At the start of a task: list and recall what is known, read the room. ' +
@@ -41,17 +37,10 @@ export function createMcpServer({ stoa, isLasting }: McpServerOptions): Server {
   return server;
 }
 
-/** A failed call is an answer that a model can read and act on; only a tool that is not there is an error of the protocol. */
 async function callTool(stoa: Stoa, caller: Caller, name: string, input: unknown, signal: AbortSignal) {
-  const tool = tools.get(name);
-  if (tool === undefined) throw new ProtocolError(ProtocolErrorCode.InvalidParams, `Unknown tool: ${name.slice(0, 100)}`);
-  try {
-    // Every output schema is an object.
-    const structuredContent = (await tool.run({ stoa, caller, signal }, validate(tool.input, input))) as Record<string, unknown>;
-    return { content: [{ type: 'text' as const, text: JSON.stringify(structuredContent) }], structuredContent };
-  } catch (thrown) {
-    return { isError: true, content: [{ type: 'text' as const, text: JSON.stringify({ error: failureOf(stoa, thrown) }) }] };
-  }
+  const { isError, text, structured } = await answerCall(stoa, caller, name, input, signal);
+  const content = [{ type: 'text' as const, text }];
+  return isError ? { isError, content } : { content, ...(structured !== undefined && { structuredContent: structured }) };
 }
 
 async function read(stoa: Stoa, caller: Caller, uri: string) {
@@ -98,21 +87,4 @@ async function refusing<T>(stoa: Stoa, body: () => T | Promise<T>): Promise<T> {
     const failure = failureOf(stoa, thrown);
     throw new ProtocolError(failure.code === 'internal' ? ProtocolErrorCode.InternalError : ProtocolErrorCode.InvalidParams, failure.detail, failure);
   }
-}
-
-interface Failure {
-  code: string;
-  detail: string;
-  fix?: string;
-  details?: Record<string, unknown>;
-}
-
-/** The same words as over HTTP. What nobody foresaw is reported, and says nothing of its cause. */
-function failureOf(stoa: Stoa, thrown: unknown): Failure {
-  if (!(thrown instanceof StoaError)) {
-    stoa.onError(thrown, `an MCP call: ${messageOf(thrown)}`);
-    return { code: 'internal', detail: 'Something went wrong inside the server; its log has the details.' };
-  }
-  const { code, message, fix, details } = thrown;
-  return { code, detail: message, ...(fix !== undefined && { fix }), ...(details !== undefined && { details }) };
 }

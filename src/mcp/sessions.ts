@@ -4,6 +4,7 @@ import { type Server, WebStandardStreamableHTTPServerTransport } from '@modelcon
 import type { Caller } from '../identity/caller.js';
 import type { Stoa } from '../index.js';
 import { authInfoOf } from './callers.js';
+import { type DirectAnswer, answerInSession } from './direct.js';
 import { type Exchange, refusal } from './exchange.js';
 import { createMcpServer } from './server.js';
 
@@ -57,7 +58,8 @@ export class McpSessions {
     return response;
   }
 
-  async handle(id: string, { request, body, caller }: Exchange): Promise<Response> {
+  async handle(id: string, exchange: Exchange): Promise<Response | DirectAnswer> {
+    const { request, body, caller } = exchange;
     const session = this.#sessions.get(id);
     // The client then opens another one.
     if (session === undefined || session.owner !== ownerOf(caller)) return refusal(404, -32_001, 'Session not found.');
@@ -68,6 +70,11 @@ export class McpSessions {
       session.lastUsedMs = performance.now();
     };
     try {
+      const direct = await answerInSession(this.#stoa, exchange, session.server.getClientVersion()?.name);
+      if (direct !== undefined) {
+        done();
+        return direct;
+      }
       const response = await session.transport.handleRequest(request, { authInfo: authInfoOf(caller), ...(body !== undefined && { parsedBody: body }) });
       if (request.method === 'GET' && response.ok) request.signal.addEventListener('abort', done, { once: true });
       else done();

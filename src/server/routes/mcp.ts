@@ -45,9 +45,13 @@ export const mcpRoutes = (['POST', 'GET', 'DELETE'] as const).map((method) =>
       const body = bodyOf(method, rawBody, stoa);
       if (body instanceof StoaError) return answer(body.status, rpcError(-32_700, body.message));
       const gone = new AbortController();
-      reply.raw.once('close', () => gone.abort());
+      // An abort makes an error with a trace, which is dear for a caller who has got its answer.
+      reply.raw.once('close', () => {
+        if (!reply.raw.writableFinished) gone.abort();
+      });
       const endpoint = await endpointOf(stoa, request);
-      return written(await endpoint.handle({ request: webRequest(method, request, gone.signal), body, caller }), reply, streams, gone);
+      const handled = await endpoint.handle({ request: webRequest(method, request, gone.signal), body, caller });
+      return handled instanceof Response ? written(handled, reply, streams, gone) : new JsonText(handled.text);
     },
   }),
 );
@@ -97,7 +101,10 @@ function webRequest(method: Method, { headers }: FastifyRequest, signal: AbortSi
 }
 
 async function written(response: Response, reply: FastifyReply, streams: EventStreams, gone: AbortController): Promise<Answer<JsonText> | Answer<undefined> | typeof streaming> {
-  const headers = Object.fromEntries([...response.headers].filter(([name]) => name === 'mcp-session-id' || name === 'allow'));
+  const headers = Object.fromEntries(['mcp-session-id', 'allow'].flatMap((name): [string, string][] => {
+    const value = response.headers.get(name);
+    return value === null ? [] : [[name, value]];
+  }));
   const isStream = response.headers.get('content-type')?.startsWith('text/event-stream') === true;
   if (!isStream || response.body === null) {
     const text = await response.text();

@@ -1,0 +1,47 @@
+/** One call of a tool, and what it answers. */
+import { ProtocolError, ProtocolErrorCode } from '@modelcontextprotocol/server';
+import { StoaError, messageOf } from '../errors.js';
+import type { Caller } from '../identity/caller.js';
+import type { Stoa } from '../index.js';
+import { validate } from '../validate.js';
+import { version } from '../version.js';
+import { tools } from './tools/index.js';
+
+export const serverInfo = { name: 'stoa', title: 'Stoa', version };
+
+export interface CallAnswer {
+  isError: boolean;
+  /** What the tool answers as JSON; of a failed call the error. */
+  text: string;
+  structured: Record<string, unknown> | undefined;
+}
+
+/** A failed call is an answer that a model can read and act on; only a tool that is not there is an error of the protocol. */
+export async function answerCall(stoa: Stoa, caller: Caller, name: string, input: unknown, signal: AbortSignal): Promise<CallAnswer> {
+  const tool = tools.get(name);
+  if (tool === undefined) throw new ProtocolError(ProtocolErrorCode.InvalidParams, `Unknown tool: ${name.slice(0, 100)}`);
+  try {
+    // Every output schema is an object.
+    const structured = (await tool.run({ stoa, caller, signal }, validate(tool.input, input))) as Record<string, unknown>;
+    return { isError: false, text: JSON.stringify(structured), structured };
+  } catch (thrown) {
+    return { isError: true, text: JSON.stringify({ error: failureOf(stoa, thrown) }), structured: undefined };
+  }
+}
+
+export interface Failure {
+  code: string;
+  detail: string;
+  fix?: string;
+  details?: Record<string, unknown>;
+}
+
+/** The same words as over HTTP. What nobody foresaw is reported, and says nothing of its cause. */
+export function failureOf(stoa: Stoa, thrown: unknown): Failure {
+  if (!(thrown instanceof StoaError)) {
+    stoa.onError(thrown, `an MCP call: ${messageOf(thrown)}`);
+    return { code: 'internal', detail: 'Something went wrong inside the server; its log has the details.' };
+  }
+  const { code, message, fix, details } = thrown;
+  return { code, detail: message, ...(fix !== undefined && { fix }), ...(details !== undefined && { details }) };
+}
