@@ -8,13 +8,13 @@ import { Child, freePort, type TestServer } from './child.js';
 /** The bus of a cluster listens 10,000 above the port. */
 const clusterPortMax = 55_535;
 const slots = 16_384;
+const startsMax = 5;
 
 /** One server that syncs every write, as the server asks for at its start. */
 export async function start(extra: readonly string[] = []): Promise<TestServer> {
   const version = installedVersion();
   const directory = await mkdtemp(join(tmpdir(), 'stoa-redis-'));
-  const port = await freePort();
-  const server = await startNode(directory, port, ['--appendonly', 'yes', '--appendfsync', 'always', ...extra]);
+  const { port, child: server } = await startNode(directory, undefined, ['--appendonly', 'yes', '--appendfsync', 'always', ...extra]);
   return {
     url: `redis://127.0.0.1:${port}`,
     describe: `Redis ${version} (real)`,
@@ -31,8 +31,7 @@ export async function startCluster(): Promise<TestServer> {
   const nodes = await Promise.all(
     [0, 1, 2].map(async () => {
       const directory = await mkdtemp(join(tmpdir(), 'stoa-redis-'));
-      const port = await freePort(clusterPortMax);
-      const child = await startNode(directory, port, ['--cluster-enabled', 'yes', '--cluster-node-timeout', '5000', '--appendonly', 'yes']);
+      const { port, child } = await startNode(directory, clusterPortMax, ['--cluster-enabled', 'yes', '--cluster-node-timeout', '5000', '--appendonly', 'yes']);
       return { directory, port, child };
     }),
   );
@@ -67,12 +66,20 @@ export async function startCluster(): Promise<TestServer> {
   };
 }
 
-async function startNode(directory: string, port: number, args: readonly string[]): Promise<Child> {
-  const child = new Child('redis-server', 'redis-server', [
-    '--port', String(port), '--bind', '127.0.0.1', '--dir', directory, '--save', '', '--daemonize', 'no', ...args,
-  ]);
-  await child.until(async () => child.output.includes('Ready to accept connections'));
-  return child;
+/** Tried again when a port was taken since it was looked for; that of a cluster's bus is not looked for at all. */
+async function startNode(directory: string, portMax: number | undefined, args: readonly string[]): Promise<{ port: number; child: Child }> {
+  for (let attempt = 1; ; attempt += 1) {
+    const port = await freePort(portMax);
+    const child = new Child('redis-server', 'redis-server', [
+      '--port', String(port), '--bind', '127.0.0.1', '--dir', directory, '--save', '', '--daemonize', 'no', ...args,
+    ]);
+    try {
+      await child.until(async () => child.output.includes('Ready to accept connections'));
+      return { port, child };
+    } catch (error) {
+      if (attempt === startsMax || !/in use|bind|listen/i.test(child.output)) throw error;
+    }
+  }
 }
 
 function command(port: number, ...words: string[]): string {

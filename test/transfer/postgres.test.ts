@@ -8,7 +8,7 @@ import { operatorCaller } from '../../src/identity/caller.js';
 import { type Stoa, openStoa } from '../../src/index.js';
 import { globalRoomId } from '../../src/messaging/uuid.js';
 import type { TestServer } from '../servers/child.js';
-import { start as startRedis } from '../servers/redis.js';
+import { start as startRedis, startCluster } from '../servers/redis.js';
 import { noteServer, sharedPostgres } from '../servers/shared.js';
 import { ada, comparable, configSecret, fill, linesOf, secret } from './kit.js';
 
@@ -73,6 +73,21 @@ describe('an import into PostgreSQL and Redis', () => {
     const text = (await linesOf(target)).join('');
     for (const hidden of [secret, configSecret, '$2b$10$hash', 'enc:v1']) expect(text).not.toContain(hidden);
   });
+
+  it('on a Redis cluster exports the same lines again', async () => {
+    const cluster = await startCluster();
+    try {
+      await noteServer(cluster.describe);
+      const { url } = await sharedPostgres();
+      const stoa = await openStoa({ data: '', engine: 'memory', workspaces: url, messaging: url, redis: cluster.url, onError: () => undefined });
+      await run(stoa, whole);
+      expect(comparable(await linesOf(stoa, { withSecrets: true }))).toEqual(comparable(await linesOf(source, { withSecrets: true })));
+      expect((await stoa.messaging.port.search({ words: ['everybody'], roomId: null, afterMs: 0, beforeMs: null, limit: 10 })).messages).toHaveLength(1);
+      await stoa.close();
+    } finally {
+      await cluster.stop();
+    }
+  }, 60_000);
 
   it('brings what works: secrets, counters, leases, dependencies, threads, search, inboxes', async () => {
     await run(target, whole);

@@ -230,12 +230,14 @@ export class CommitOutbox {
   }
 }
 
+/** What is delivered stays here only as a fact: its text lives and ends with its room. */
 async function noteOutcomes(tx: TransactionSql, outcomes: readonly Outcome[]): Promise<void> {
   if (outcomes.length === 0) return;
   await query(
     tx,
     `UPDATE commit_outbox o SET state = v.state, reason = v.reason, message_id = v.message_id, ts_ms = v.ts_ms, attempts = o.attempts + 1,
         done_at = CASE WHEN v.state = 'waiting' THEN NULL ELSE clock_timestamp() END,
+        message = CASE WHEN v.state = 'delivered' THEN '{}'::json ELSE o.message END,
         next_attempt_at = clock_timestamp() + least(${retrySecondsMax}, 0.25 * power(2, least(o.attempts, 20))) * interval '1 second'
       FROM (VALUES ${valuesList(outcomes.length, ['bigint', 'text', 'text', 'text', 'bigint'])}) AS v (seq, state, reason, message_id, ts_ms) WHERE o.seq = v.seq`,
     outcomes.flatMap(({ seq, state, reason, at }): Parameter[] => [seq, state, reason, at?.id ?? null, at?.tsMs ?? null]),
