@@ -34,11 +34,16 @@ export function decodeCursor(list: string, cursor: string | undefined, keyBytes?
   const bytes = Buffer.from(cursor, 'base64url');
   const isWhole = keyBytes === undefined ? bytes.length > tagBytes : bytes.length === tagBytes + keyBytes;
   if (!isWhole || bytes.toString('base64url') !== cursor || !bytes.subarray(0, tagBytes).equals(tagOf(list))) {
-    throw new StoaError('invalid_cursor', 'The cursor does not belong to this list.', {
-      fix: 'Pass next_cursor as it was answered, with the same filters, or begin without one.',
-    });
+    throw invalidCursor();
   }
   return bytes.subarray(tagBytes);
+}
+
+export function invalidCursor(cause?: unknown): StoaError {
+  return new StoaError('invalid_cursor', 'The cursor does not belong to this list.', {
+    fix: 'Pass next_cursor as it was answered, with the same filters, or begin without one.',
+    cause,
+  });
 }
 
 function tagOf(list: string): Buffer {

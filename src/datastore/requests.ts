@@ -3,7 +3,7 @@ import { StoaError } from '../errors.js';
 import type { Limits } from '../limits.js';
 import { checkAgent, checkKey } from './names.js';
 import type { DocumentWrite, ExpectedVersion } from './port.js';
-import { expiryOfMs, msOf } from './times.js';
+import { expiryOfMs, latestMs, msOf } from './times.js';
 import { checkMetadata, valueJson } from './value.js';
 
 export interface SetOptions {
@@ -70,14 +70,11 @@ function expiryOf({ ttl, expiresAt }: SetOptions, nowMs: number): string | null 
   }
   const atMs = typeof ttl === 'number' ? nowMs + ttl * 1000 : typeof expiresAt === 'string' ? expiryMs(expiresAt) : null;
   if (atMs === null) return null;
-  if (!Number.isFinite(atMs) || atMs <= nowMs || atMs > latestExpiryMs) {
+  if (!Number.isFinite(atMs) || atMs <= nowMs || atMs > latestMs) {
     throw new StoaError('invalid_request', 'A document expires in the future, before the year 10000.', { details: { field: typeof ttl === 'number' ? 'ttl' : 'expiresAt' } });
   }
   return expiryOfMs(atMs);
 }
-
-/** The last millisecond that ISO 8601 writes with four digits for the year. */
-const latestExpiryMs = Date.UTC(9999, 11, 31, 23, 59, 59, 999);
 
 function expiryMs(text: string): number {
   try {

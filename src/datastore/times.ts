@@ -38,13 +38,17 @@ export function laterTime(a: string | null, b: string | null): string | null {
   return microsOf(a) >= microsOf(b) ? a : b;
 }
 
+/** The moments that a year of four digits can spell. With an offset a time may lie outside, and nothing could read it back. */
+const earliestMs = Date.parse('0000-01-01T00:00:00Z');
+export const latestMs = Date.parse('9999-12-31T23:59:59.999Z');
+
 function microsOf(text: string): bigint {
   const match = pattern.exec(text);
   if (match !== null) {
     const [, day, clock = '', fraction = '', zone = 'Z'] = match;
     const offset = /^[+-]\d{2}$/.test(zone) ? `${zone}:00` : zone.toUpperCase();
     const ms = Date.parse(`${day}T${clock.length === 5 ? `${clock}:00` : clock}${offset}`);
-    if (!Number.isNaN(ms)) return BigInt(ms) * 1000n + BigInt(fraction.slice(0, 6).padEnd(6, '0'));
+    if (ms >= earliestMs && ms <= latestMs) return BigInt(ms) * 1000n + BigInt(fraction.slice(0, 6).padEnd(6, '0'));
   }
   throw new StoaError('invalid_data', `"${text}" is not an ISO 8601 time.`);
 }

@@ -4,12 +4,12 @@ import { StoaError, messageOf } from '../errors.js';
 import { type Caller } from '../identity/caller.js';
 import { checkUserId } from '../identity/user-key.js';
 import type { Limits } from '../limits.js';
-import { type Page, type PageRequest, decodeCursor, encodeCursor, pageLimit } from '../paging.js';
+import { type Page, type PageRequest, decodeCursor, encodeCursor, invalidCursor, pageLimit } from '../paging.js';
 import { documentSet } from './changes.js';
 import { documentId } from './document-id.js';
 import { sizeOf } from './merge-document.js';
 import type { DocumentRecord, JsonValue } from './model.js';
-import { checkKey, checkNamespace } from './names.js';
+import { checkAgent, checkKey, checkNamespace } from './names.js';
 import type { Announce, DataStorePort } from './port.js';
 import { fromSeedFields } from './seed-document.js';
 import type { AccessTracker } from './tracking.js';
@@ -17,6 +17,9 @@ import { valueJson } from './value.js';
 
 /** Documents that are read at a time, so that a page of large ones stays small. */
 const exportStepMax = 50;
+
+/** Room to count on from there. */
+const importedCountMax = 1e12;
 
 /**
  * A record from a document in the seed's shape, or a refusal. Values may be larger than the limit:
@@ -34,6 +37,9 @@ export function importedRecord(fields: unknown, limits: Limits): DocumentRecord 
   checkUserId(record.userId, limits.userIdBytesMax);
   checkNamespace(record.namespace, limits);
   checkKey(record.key, limits);
+  for (const agent of [record.createdByAgent, record.lastAccessedByAgent]) if (agent !== null) checkAgent(agent, limits);
+  // Version 0 stands for no document, and a count past the last safe number would stay where it is.
+  if (record.version < 1 || Math.max(record.version, record.accessCount) > importedCountMax) throw refused(`version and accessCount are at most ${importedCountMax}, a version is at least 1`);
   valueJson(document['value'], { ...limits, valueBytesMax: Infinity });
   valueJson(record.metadata, { ...limits, valueBytesMax: Infinity });
   const id = documentId(record.userId, record.namespace, record.key);
@@ -116,7 +122,7 @@ export class DataTransfer {
   /** One namespace after the other; the position is a namespace and the last key in it. */
   async #exportUser(user: string, after: string | null, limit: number): Promise<{ documents: DocumentRecord[]; after: string | null }> {
     const { port } = this.#options;
-    const [namespace, key] = after === null ? [null, null] : (JSON.parse(after) as [string | null, string | null]);
+    const [namespace, key] = after === null ? [null, null] : placeIn(after);
     if (namespace !== null && key !== null) {
       const documents = await port.listDocuments({ user, namespace }, { prefix: '', after: key, limit });
       if (documents.length === limit) return { documents, after: JSON.stringify([namespace, documents.at(-1)?.key ?? null]) };
@@ -127,6 +133,17 @@ export class DataTransfer {
     const documents = await port.listDocuments({ user, namespace: next.namespace }, { prefix: '', after: null, limit });
     return { documents, after: JSON.stringify([next.namespace, documents.length === limit ? (documents.at(-1)?.key ?? null) : null]) };
   }
+}
+
+/** A cursor can be forged, so what it holds is checked like any other input. */
+function placeIn(after: string): readonly [namespace: string, key: string | null] {
+  try {
+    const place: unknown = JSON.parse(after);
+    if (Array.isArray(place) && typeof place[0] === 'string' && (place[1] === null || typeof place[1] === 'string')) return [place[0], place[1]];
+  } catch (error) {
+    throw invalidCursor(error);
+  }
+  throw invalidCursor();
 }
 
 function refused(reason: string, cause?: unknown): StoaError {

@@ -1,3 +1,4 @@
+import { createHash } from 'node:crypto';
 import { request as httpRequest } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
@@ -166,4 +167,35 @@ test('users do not see each other, and a read-only token does not write', async 
   expect((await call('GET', '/v1/data/own/k', undefined, { 'stoa-user': 'bob' })).status).toBe(404);
   expect((await call('GET', '/v1/data', undefined, { 'stoa-user': 'bob' })).body).toEqual({ items: [], next_cursor: null });
   expect((await call('GET', '/v1/data/own/k', undefined, { authorization: 'Bearer wrong' })).status).toBe(401);
+});
+
+describe('an import', () => {
+  const stock = { userId: 'importer', namespace: 'imported', key: 'k', value: 1, createdAt: '2026-02-05T10:00:00Z' };
+  const asUser = { 'stoa-user': 'importer', 'stoa-agent': 'reader' };
+
+  test.each([
+    ['a time that four digits for the year cannot spell', { lastAccessedAt: '9999-12-31T23:59:59-05:00' }],
+    ['the version that stands for no document', { version: 0 }],
+    ['a version that could not grow', { version: Number.MAX_SAFE_INTEGER }],
+    ['a count that could not grow', { accessCount: Number.MAX_SAFE_INTEGER }],
+    ["a lone surrogate in an agent's name", { createdByAgent: '\ud800' }],
+    ["control characters in an agent's name", { lastAccessedByAgent: 'a\nb' }],
+    ["an agent's name that is too long", { createdByAgent: 'a'.repeat(257) }],
+  ])('refuses %s, and nothing is stored', async (_about, fields) => {
+    const good = { ...stock, key: 'good' };
+    expect(await call('POST', '/v1/documents', { documents: [good, { ...stock, ...fields }] }, asUser)).toMatchObject({ status: 400, body: { code: 'invalid_request', details: { index: 1 } } });
+    expect((await call('GET', '/v1/data', undefined, asUser)).body).toEqual({ items: [], next_cursor: null });
+    expect((await call('GET', '/v1/documents')).status).toBe(200);
+  });
+
+  test('takes a document that expired long ago, which nobody reads', async () => {
+    expect((await call('POST', '/v1/documents', { documents: [{ ...stock, expiresAt: '1970-01-01T00:00:00Z' }] }, asUser)).status).toBe(200);
+    expect((await call('GET', '/v1/data/imported/k', undefined, asUser)).status).toBe(404);
+  });
+});
+
+test.each(['{', '{"a":1}', '[1,2]', 'null', '["n",7]'])('an export with the forged cursor %s is refused as such', async (place) => {
+  const tag = createHash('sha256').update(JSON.stringify(['data', 'export', 'forger'])).digest().subarray(0, 4);
+  const cursor = Buffer.concat([tag, Buffer.from(place)]).toString('base64url');
+  expect(await call('GET', `/v1/documents?cursor=${cursor}`, undefined, { 'stoa-user': 'forger' })).toMatchObject({ status: 400, body: { code: 'invalid_cursor' } });
 });

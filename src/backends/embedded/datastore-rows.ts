@@ -119,7 +119,8 @@ export function encodeDocument(record: DocumentRecord): { row: Buffer; apart: Bu
   const row = Buffer.allocUnsafe(prefixBytes + headBytes + (isInline ? sizeBytes : 0));
   row[0] = format;
   row[1] = isInline ? 0 : apartFlag;
-  row.writeDoubleBE(record.expiresAt === null ? 0 : msOf(record.expiresAt), 2);
+  // 0 stands for never, so what expired by 1970 expires a millisecond after.
+  row.writeDoubleBE(record.expiresAt === null ? 0 : Math.max(1, msOf(record.expiresAt)), 2);
   row.writeUInt32BE(headBytes, 10);
   row.write(text, prefixBytes);
   // As many bytes as characters: it is ASCII, which need not be translated.
