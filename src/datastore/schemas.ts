@@ -12,10 +12,11 @@ export const setDocumentSchema = z.strictObject({ value: json, metadata: metadat
 
 /** `increment` or `append`; a merge patch has a content type of its own. */
 export const changeDocumentSchema = z
-  .union([
-    z.strictObject({ increment: z.number().describe('Added to the number that is there, or to 0') }),
-    z.strictObject({ append: z.array(json).describe('Added at the end of the list that is there, or of an empty one') }),
-  ])
+  .strictObject({
+    increment: z.number().optional().describe('Added to the number that is there, or to 0'),
+    append: z.array(json).optional().describe('Added at the end of the list that is there, or of an empty one'),
+  })
+  .refine(({ increment, append }) => (increment === undefined) !== (append === undefined), { message: 'Give increment or append, one of them' })
   .meta({ id: 'ChangeDocument' });
 
 export const batchSchema = z
@@ -25,6 +26,7 @@ export const batchSchema = z
     delete: z.array(z.string()).optional(),
     metadata: metadata.optional().describe('Merged into the metadata of every key in `set`'),
     ttl,
+    expiresAt,
   })
   .meta({ id: 'DataBatch' });
 

@@ -45,6 +45,7 @@ export interface BatchRequest {
   delete?: readonly string[] | undefined;
   metadata?: Readonly<Record<string, unknown>> | undefined;
   ttl?: number | null | undefined;
+  expiresAt?: string | null | undefined;
 }
 
 /** What became of one key of a batch. */
@@ -139,7 +140,7 @@ export class DataService {
 
   /** All or nothing where the backend can; otherwise each key has a result of its own. */
   async setMany(caller: Caller, namespace: string, items: Readonly<Record<string, unknown>>, options: Omit<SetOptions, 'ifVersion'> = {}): Promise<Record<string, KeyResult>> {
-    const { set } = await this.batch(caller, namespace, { set: items, metadata: options.metadata, ttl: options.ttl });
+    const { set } = await this.batch(caller, namespace, { ...options, set: items });
     return set;
   }
 
@@ -158,6 +159,8 @@ export class DataService {
   }
 
   async #batch(caller: Caller, namespace: string, request: BatchRequest, idempotency: Idempotency | null): Promise<BatchAnswer> {
+    // Also where there is nothing to do: who may not read here is told so.
+    this.#reads(caller, namespace);
     const sets = Object.entries(request.set ?? {});
     const deletes = distinctKeys(this.limits, request.delete ?? []);
     const gets = distinctKeys(this.limits, request.get ?? []);

@@ -87,6 +87,16 @@ test('numbers are incremented, lists appended to, and objects merged only by the
   expect((await call('PATCH', '/v1/data/patch/o', { increment: 1 }, { 'content-type': 'text/plain' })).status).toBe(415);
 });
 
+test.each([
+  ['{"incremnt":1}', /incremnt: is not known here/],
+  ['{"increment":"1"}', /increment: .*expected number/],
+  ['{"append":1}', /append: .*expected array/],
+  ['{"increment":1,"append":[1]}', /increment or append, one of them/],
+  ['{}', /increment or append, one of them/],
+])('the refusal of the change %s names what is wrong', async (body, detail) => {
+  expect(await call('PATCH', '/v1/data/patch/wrong', body)).toMatchObject({ status: 400, body: { code: 'invalid_request', detail: expect.stringMatching(detail) as string } });
+});
+
 test('a batch answers what became of each key, and a repeat with the same Idempotency-Key answers the same', async () => {
   const body = { set: { a: 1, b: { c: null } }, delete: ['missing'], get: ['b', 'missing'], metadata: { m: 1 } };
   const first = await call('POST', '/v1/data/batch', body, { 'idempotency-key': 'once' });
@@ -167,6 +177,14 @@ test('users do not see each other, and a read-only token does not write', async 
   expect((await call('GET', '/v1/data/own/k', undefined, { 'stoa-user': 'bob' })).status).toBe(404);
   expect((await call('GET', '/v1/data', undefined, { 'stoa-user': 'bob' })).body).toEqual({ items: [], next_cursor: null });
   expect((await call('GET', '/v1/data/own/k', undefined, { authorization: 'Bearer wrong' })).status).toBe(401);
+});
+
+test('a token for some namespaces is refused in others, also with nothing to do there', async () => {
+  const { token } = (await call('POST', '/v1/users/alice/tokens', { name: 'narrow', scopes: { write: true, namespaces: ['mine'] } })).body;
+  const narrow = { authorization: `Bearer ${String(token)}` };
+  expect((await call('POST', '/v1/data/mine', {}, narrow)).status).toBe(200);
+  expect((await call('POST', '/v1/data/own', {}, narrow)).status).toBe(403);
+  expect((await call('POST', '/v1/data/own', { get: ['k'] }, narrow)).status).toBe(403);
 });
 
 describe('an import', () => {

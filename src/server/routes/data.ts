@@ -119,9 +119,9 @@ export const dataRoutes = [
       if (request.headers['content-type']?.toLowerCase().startsWith(mergePatchType) === true) {
         return written(await stoa.data.mergePatch(caller, params.ns, params.key, body, options));
       }
-      const change = validate(changeDocumentSchema, body);
-      if ('increment' in change) return written(await stoa.data.increment(caller, params.ns, params.key, change.increment, options));
-      return written(await stoa.data.append(caller, params.ns, params.key, change.append, options));
+      const { increment, append = [] } = validate(changeDocumentSchema, body);
+      if (increment !== undefined) return written(await stoa.data.increment(caller, params.ns, params.key, increment, options));
+      return written(await stoa.data.append(caller, params.ns, params.key, append, options));
     },
   }),
   defineRoute({
