@@ -3,9 +3,17 @@
  * rewrite or a router would split (`..`, `/`, a leading `~`) is `~` and the base64url of its bytes.
  * Free of Node built-ins: the client uses it in browsers.
  */
+import { StoaError } from './errors.js';
 
 export function encodeSegment(text: string): string {
-  return needsBase64(text) ? `~${base64Url(new TextEncoder().encode(text))}` : encodeURIComponent(text);
+  const encoded = percentEncoded(text);
+  return needsBase64(text) ? `~${base64Url(new TextEncoder().encode(text))}` : encoded;
+}
+
+/** Text for a path, a query or a header. Bytes cannot hold a lone surrogate: it would become U+FFFD, and two names would become one. */
+export function percentEncoded(text: string): string {
+  if (!text.isWellFormed()) throw new StoaError('invalid_request', `"${text.toWellFormed()}" has a lone surrogate, which no name has.`);
+  return encodeURIComponent(text);
 }
 
 /** The text of a segment that is percent-decoded already, or undefined where it stands for none. */

@@ -1,6 +1,7 @@
 /** The data store through a server: the same verbs as in the library. */
 import { type DataDocument, type JsonValue, type KeySummary, type NamespaceSummary, defaultNamespace } from '../datastore/model.js';
 import type { DocumentChange } from '../datastore/watch.js';
+import { checkIsJson } from '../datastore/json.js';
 import { StoaError } from '../errors.js';
 import { encodeSegment } from '../path-segment.js';
 import type { Transport } from './transport.js';
@@ -22,6 +23,8 @@ export interface SetSettings extends WriteSettings {
   metadata?: Readonly<Record<string, unknown>> | undefined;
   /** Seconds until the document expires. */
   ttl?: number | null | undefined;
+  /** The moment at which it expires, ISO 8601, instead of `ttl`. */
+  expiresAt?: string | null | undefined;
 }
 
 export interface ListSettings extends CallSettings {
@@ -103,7 +106,8 @@ export class DataClient<Value = JsonValue> {
     }
   }
 
-  set(key: string, value: Value, settings: SetSettings = {}): Promise<KeySummary> {
+  async set(key: string, value: Value, settings: SetSettings = {}): Promise<KeySummary> {
+    checkIsJson(value, 'value');
     const { signal, ifVersion, ...options } = settings;
     // A second unconditional write of the same value leaves the same value.
     return this.#transport.call('PUT', this.#path(key), { body: { value, ...options }, headers: conditions(ifVersion), signal, repeatable: ifVersion === undefined });
@@ -131,7 +135,8 @@ export class DataClient<Value = JsonValue> {
   }
 
   /** Sets and deletes in one step, then reads; at most 1,000 keys. `ttl` and `metadata` go with every key in `set`. */
-  batch({ signal, ...request }: BatchSettings<Value>): Promise<BatchAnswer<Value>> {
+  async batch({ signal, ...request }: BatchSettings<Value>): Promise<BatchAnswer<Value>> {
+    checkIsJson(request.set ?? {}, 'set');
     return this.#batch(request, { signal });
   }
 
@@ -177,6 +182,7 @@ export class DataClient<Value = JsonValue> {
     for (let attempt = 1; ; attempt += 1) {
       const entry = await this.getEntry(key, settings);
       const value = await change(entry?.value);
+      checkIsJson(value, 'value');
       try {
         const expiresAt = entry?.expiresAt ?? null;
         const body = { value, ...(expiresAt !== null && { expiresAt }) };
@@ -195,11 +201,13 @@ export class DataClient<Value = JsonValue> {
 
   /** Adds items at the end of a list in one step; a missing one counts as empty. */
   async append(key: string, items: readonly unknown[], settings: WriteSettings = {}): Promise<JsonValue[]> {
+    checkIsJson(items, 'items');
     return (await this.#change<{ value: JsonValue[] }>(key, { append: items }, settings)).value;
   }
 
   /** A JSON merge patch of the value: null removes a member, objects go on inside. */
   async mergePatch(key: string, patch: unknown, settings: WriteSettings = {}): Promise<Value> {
+    checkIsJson(patch, 'patch');
     return (await this.#change<{ value: Value }>(key, patch, settings, 'application/merge-patch+json')).value;
   }
 

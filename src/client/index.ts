@@ -4,6 +4,7 @@ import { AgentClient } from './agent.js';
 import type { CommitAnswer, CommitInput } from '../commit/schemas.js';
 import { AdminClient } from './admin.js';
 import type { AgentAnswer } from '../registry/schemas.js';
+import { checkIsJson } from '../datastore/json.js';
 import type { DataDocument } from '../datastore/model.js';
 import type { DocumentChange } from '../datastore/watch.js';
 import type { Task } from '../workspaces/model.js';
@@ -85,7 +86,11 @@ export class Stoa {
    *   operations: [{ op: 'data.set', key: 'leader', value: 'me' }],
    * });
    */
-  commit(input: CommitInput, { idempotencyKey, signal }: { idempotencyKey?: string; signal?: AbortSignal } = {}): Promise<CommitAnswer> {
+  async commit(input: CommitInput, { idempotencyKey, signal }: { idempotencyKey?: string; signal?: AbortSignal } = {}): Promise<CommitAnswer> {
+    for (const [index, operation] of input.operations.entries()) {
+      if (operation.op === 'data.set') checkIsJson(operation.value, `operations[${index}].value`);
+      if (operation.op === 'data.append') checkIsJson(operation.items, `operations[${index}].items`);
+    }
     const headers: Record<string, string> = idempotencyKey === undefined ? {} : { 'idempotency-key': idempotencyKey };
     return this.#transport.call('POST', '/v1/commit', { body: input, headers, signal, repeatable: idempotencyKey !== undefined });
   }

@@ -1,5 +1,6 @@
 /** Requests to a Stoa server: who calls, what is tried again, and errors as the server meant them. No Node built-ins. */
 import { type ErrorCode, StoaError, errorKinds, messageOf } from '../errors.js';
+import { percentEncoded } from '../path-segment.js';
 
 export interface TransportOptions {
   /** Where the server is: `http://127.0.0.1:7862`. */
@@ -56,8 +57,8 @@ export class Transport {
     this.#fetch = options.fetch ?? globalThis.fetch.bind(globalThis);
     this.#headers = {
       ...(options.token !== undefined && { authorization: `Bearer ${options.token}` }),
-      ...(options.user !== undefined && { 'stoa-user': encodeURIComponent(options.user) }),
-      ...(options.agent !== undefined && { 'stoa-agent': encodeURIComponent(options.agent) }),
+      ...(options.user !== undefined && { 'stoa-user': percentEncoded(options.user) }),
+      ...(options.agent !== undefined && { 'stoa-agent': percentEncoded(options.agent) }),
     };
   }
 
@@ -105,6 +106,9 @@ export class Transport {
 
   /** The signal goes on to matter while the body is read; `release` lets go of it. */
   async #send(method: string, path: string, options: CallOptions): Promise<{ answer: Response; release: () => void }> {
+    const { body, contentType = 'application/json' } = options;
+    const url = this.#base + path + queryText(options.query);
+    const text = body === undefined ? undefined : jsonOf(body);
     const stop = new AbortController();
     const abort = (): void => stop.abort(options.signal?.reason);
     options.signal?.throwIfAborted();
@@ -112,12 +116,11 @@ export class Transport {
     const timeoutMs = this.#options.timeoutMs ?? 30_000;
     const timeout = timeoutMs === 0 ? undefined : setTimeout(() => stop.abort(new Error(`no answer within ${timeoutMs} ms`)), timeoutMs);
     const release = (): void => options.signal?.removeEventListener('abort', abort);
-    const { body, contentType = 'application/json' } = options;
     try {
-      const answer = await this.#fetch(this.#base + path + queryText(options.query), {
+      const answer = await this.#fetch(url, {
         method,
-        headers: { ...this.#headers, ...(body !== undefined && { 'content-type': contentType }), ...options.headers },
-        ...(body !== undefined && { body: JSON.stringify(body) }),
+        headers: { ...this.#headers, ...(text !== undefined && { 'content-type': contentType }), ...options.headers },
+        ...(text !== undefined && { body: text }),
         signal: stop.signal,
       });
       return { answer, release };
@@ -160,7 +163,15 @@ function pause(milliseconds: number, signal: AbortSignal | undefined): Promise<v
 
 function queryText(query: CallOptions['query'] = {}): string {
   const given = Object.entries(query).filter(([, value]) => value !== undefined);
-  return given.length === 0 ? '' : `?${given.map(([name, value]) => `${name}=${encodeURIComponent(String(value))}`).join('&')}`;
+  return given.length === 0 ? '' : `?${given.map(([name, value]) => `${name}=${percentEncoded(String(value))}`).join('&')}`;
+}
+
+function jsonOf(body: unknown): string {
+  try {
+    return JSON.stringify(body);
+  } catch (error) {
+    throw new StoaError('invalid_request', `The request is not JSON: ${messageOf(error).split('\n', 1)[0]}.`, { cause: error });
+  }
 }
 
 function refusalOf(answer: Response, text: string): StoaError {

@@ -4,7 +4,7 @@ import { dirname, join, resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { Stoa } from '../../src/client/index.js';
-import { type Stoa as OpenedStoa, openStoa } from '../../src/index.js';
+import { type Stoa as OpenedStoa, openStoa, operatorCaller } from '../../src/index.js';
 import { createApp, stopApp } from '../../src/server/app.js';
 import { type Gate, startGate } from '../servers/gate.js';
 
@@ -55,6 +55,52 @@ test('every verb does through the server what it does in the library', async () 
   expect(await data.delete('x')).toBe(false);
   expect(await data.clear()).toBe(3);
   expect(client().data().namespace).toBe('default');
+});
+
+describe('what the server could not tell from JSON is refused before it is sent:', () => {
+  const circle: Record<string, unknown> = {};
+  circle['again'] = circle;
+
+  test.each([
+    ['NaN', { deep: [NaN] }, 'deep[0] is NaN'],
+    ['undefined', { gone: undefined }, 'gone is undefined'],
+    ['a function', () => 1, 'is a function'],
+    ['a BigInt', { big: 5n }, 'big is a bigint'],
+    ['a date', { at: new Date() }, 'at is an instance of Date'],
+    ['a map', new Map([[1, 2]]), 'is an instance of Map'],
+    ['binary', new Uint8Array(3), 'is binary'],
+    ['a circle', circle, 'again is a circular reference'],
+  ])('%s', async (_about, value, reason) => {
+    const data = client().data<unknown>('refused');
+    const refusal = { code: 'invalid_request', message: expect.stringContaining(reason) as string };
+    await expect(data.set('k', value)).rejects.toMatchObject(refusal);
+    await expect(data.setMany({ k: value })).rejects.toMatchObject(refusal);
+    await expect(data.update('k', () => value)).rejects.toMatchObject(refusal);
+    await expect(data.append('k', [value])).rejects.toMatchObject(refusal);
+    await expect(data.mergePatch('k', value)).rejects.toMatchObject(refusal);
+    await expect(client().commit({ operations: [{ op: 'data.set', namespace: 'refused', key: 'k', value }] })).rejects.toMatchObject(refusal);
+    await expect(client().commit({ operations: [{ op: 'data.append', namespace: 'refused', key: 'k', items: [value] }] })).rejects.toMatchObject(refusal);
+    expect((await data.listKeys()).items).toEqual([]);
+  });
+
+  test('names with lone surrogates, which would meet under one name', async () => {
+    const data = client().data('refused');
+    const refusal = { code: 'invalid_request', message: expect.stringContaining('lone surrogate') as string };
+    for (const key of ['\ud800', '\ud800/x']) await expect(data.set(key, 1)).rejects.toMatchObject(refusal);
+    await expect(client().data('\udfff/n').get('k')).rejects.toMatchObject(refusal);
+    await expect(data.listKeys({ prefix: '\ud800' })).rejects.toMatchObject(refusal);
+    expect(() => client({ user: '\ud800' })).toThrow('lone surrogate');
+    expect((await data.listKeys()).items).toEqual([]);
+  });
+});
+
+test('documents expire at a moment, alone and many at once, as in the library', async () => {
+  const data = client().data<number>('moments');
+  const expiresAt = '2999-01-01T00:00:00Z';
+  await data.set('one', 1, { expiresAt });
+  await data.setMany({ two: 2 }, { expiresAt });
+  await opened.data.open(operatorCaller('ada'), 'moments').setMany({ three: 3 }, { expiresAt });
+  for (const key of ['one', 'two', 'three']) expect((await data.getEntry(key))?.expiresAt).toBe('2999-01-01T00:00:00.000Z');
 });
 
 test('refusals carry the code and the fix of the server', async () => {
