@@ -12,9 +12,14 @@ afterAll(() => running.stop());
 interface Event {
   event: string;
   id: string | undefined;
-  // Events of all kinds; what a test expects is what it asserts.
-  // oxlint-disable-next-line typescript/no-explicit-any
-  data: any;
+  data: { items: AnnouncedChange[]; position: string; code?: string };
+}
+
+interface AnnouncedChange {
+  seq: number;
+  kind: string;
+  id: string;
+  user: string | null;
 }
 
 /** A stream of events, read until it is closed. */
