@@ -43,7 +43,7 @@ interface RocksDatabase {
 export async function openRawRocksdb(path: string, family: string): Promise<RawEngine> {
   await mkdir(path, { recursive: true });
   const families = ['default', ...Object.values(kernelFamilies), family];
-  // Every family on disk must be named, and each has a cache of its own, as in the engine.
+  // Every family on disk must be named; each has a cache of its own and no compression, as in the engine.
   const cacheSize = Math.floor(storeConfigDefaults.block_cache_bytes / families.length);
   // Named by a variable because the package is untyped.
   const name: string = '@nxtedition/rocksdb';
@@ -53,7 +53,7 @@ export async function openRawRocksdb(path: string, family: string): Promise<RawE
     keyEncoding: 'buffer',
     valueEncoding: 'buffer',
     walCompression: false,
-    columns: Object.fromEntries(families.map((name) => [name, { cacheSize }])),
+    columns: Object.fromEntries(families.map((name) => [name, { compression: false, cacheSize }])),
   });
   const column = database.columns[family];
   return {
