@@ -6,6 +6,7 @@ import { expiryOfMs, msOf } from '../../datastore/times.js';
 import { userKey } from '../../identity/user-key.js';
 import type { LimitName, Limits } from '../../limits.js';
 import { keyBytesMax } from '../../kernel/engine.js';
+import type { Reader } from '../../kernel/transaction.js';
 
 export const dataFamilies = {
   /** Document → its fields, and its value unless that is large. */
@@ -153,6 +154,14 @@ export function isApart(row: Buffer): boolean {
 /** The JSON text of a value that stands in the row itself. */
 export function inlineValue(row: Buffer): string {
   return row.toString('utf8', prefixBytes + row.readUInt32BE(10));
+}
+
+/** The JSON text of a document's value, wherever it stands. One that is lost is damage, not a null that somebody could take for it. */
+export function valueJsonOf(reader: Reader, rowKey: Buffer, row: Buffer): string {
+  if (!isApart(row)) return inlineValue(row);
+  const value = reader.get(dataFamilies.values, rowKey);
+  if (value !== undefined) return value.toString();
+  throw new StoaError('invalid_data', `The value of the document "${namesOf(rowKey).key}" is lost.`, { fix: 'Restore a backup into a new directory, or delete the document.' });
 }
 
 export function versionOfRow(row: Buffer): number {

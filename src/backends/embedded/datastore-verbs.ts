@@ -10,7 +10,7 @@ import type { Reader, Transaction } from '../../kernel/transaction.js';
 import type { Limits } from '../../limits.js';
 import {
   cachedUserKey, dataFamilies as families, decodeAccess, decodeDocument, decodeHead, decodeNamespace, decodeUsage, documentKey, encodeAccess, encodeDocument, encodeNamespace, encodeUsage,
-  expiresAtMsOf, expiryTimer, inlineValue, isApart, isLiveRow, namespaceKey, namesOf, noUsage, sizeOfRow, versionOfRow,
+  expiresAtMsOf, expiryTimer, isApart, isLiveRow, namespaceKey, namesOf, noUsage, sizeOfRow, valueJsonOf, versionOfRow,
 } from './datastore-rows.js';
 
 export interface DataVerbsOptions {
@@ -189,8 +189,7 @@ export class DataVerbs {
 
 /** The document in a row, with its counted reads. */
 export function readDocument(reader: Reader, rowKey: Buffer, row: Buffer, names?: { namespace: string; key: string }): DocumentRecord {
-  const value = isApart(row) ? (reader.get(families.values, rowKey)?.toString() ?? 'null') : inlineValue(row);
-  return withReads(reader, rowKey, decodeDocument(rowKey, row, value, names));
+  return withReads(reader, rowKey, decodeDocument(rowKey, row, valueJsonOf(reader, rowKey, row), names));
 }
 
 /** The document with the reads that were counted since it was written here. */

@@ -8,7 +8,7 @@ import type { Kernel } from '../../kernel/kernel.js';
 import { type Idempotency, once } from '../../kernel/once.js';
 import type { Store } from '../../kernel/store.js';
 import {
-  cachedUserKey, checkKeyLimits, dataFamilies as families, decodeNamespace, documentKey, expiryTimer, inlineValue, isApart, isLiveRow, namesOf, namespaceKey, summaryOf,
+  cachedUserKey, checkKeyLimits, dataFamilies as families, decodeNamespace, documentKey, expiryTimer, isLiveRow, namesOf, namespaceKey, summaryOf, valueJsonOf,
 } from './datastore-rows.js';
 import { DataVerbs, type DataVerbsOptions, readDocument } from './datastore-verbs.js';
 
@@ -56,7 +56,7 @@ export class EmbeddedDataStore implements DataStorePort {
     const rowKey = documentKey(scope, key);
     const row = store.get(families.documents, rowKey);
     if (row === undefined || !isLiveRow(row, store.nowMs())) return undefined;
-    return { valueJson: isApart(row) ? (store.get(families.values, rowKey)?.toString() ?? 'null') : inlineValue(row), accessCount: 0 };
+    return { valueJson: valueJsonOf(store, rowKey, row), accessCount: 0 };
   }
 
   getMany(scope: Scope, keys: readonly string[]): (DocumentRecord | undefined)[] {

@@ -126,6 +126,8 @@ it('what only a backup brings back is told and left alone', async () => {
     tx.delete(dataFamilies.values, value);
     tx.put(tokenFamilies.tokens, token, Buffer.from('{'));
   });
+  await expect(stoa.data.get(ada, 'notes', 'b')).rejects.toMatchObject({ code: 'invalid_data' });
+  await expect(stoa.data.getEntry(ada, 'notes', 'b')).rejects.toMatchObject({ code: 'invalid_data' });
   const found = await findings(true);
   expect(found.map(({ family, kind, repair, repaired }) => [family, kind, repair, repaired])).toEqual([
     [dataFamilies.values, 'missing', null, false],
