@@ -162,11 +162,13 @@ export class DataVerbs {
   #account(tx: Transaction, scope: Scope, difference: Difference): void {
     const namespaceRowKey = namespaceKey(scope);
     const storedNamespace = tx.get(families.namespaces, namespaceRowKey);
-    const namespace = storedNamespace === undefined ? { count: 0, sizeBytes: 0 } : decodeNamespace(storedNamespace);
+    const namespace = storedNamespace === undefined ? { count: 0, sizeBytes: 0, updatedAtMs: 0 } : decodeNamespace(storedNamespace);
     const count = namespace.count + difference.documents;
-    const row = { count, sizeBytes: namespace.sizeBytes + difference.sizeBytes, updatedAtMs: tx.nowMs };
+    // Writes over values of the same size change no count, and those of one millisecond not even the time.
+    const isResized = difference.documents !== 0 || difference.sizeBytes !== 0;
     if (count === 0) tx.delete(families.namespaces, namespaceRowKey);
-    else tx.put(families.namespaces, namespaceRowKey, encodeNamespace(row));
+    else if (isResized || namespace.updatedAtMs !== tx.nowMs) tx.put(families.namespaces, namespaceRowKey, encodeNamespace({ count, sizeBytes: namespace.sizeBytes + difference.sizeBytes, updatedAtMs: tx.nowMs }));
+    if (!isResized) return;
 
     const userRowKey = cachedUserKey(scope.user);
     const storedUsage = tx.get(families.usage, userRowKey);
