@@ -19,8 +19,8 @@ export interface DataCapabilities {
   readonly valueBytesMax: number | null;
   /** Within this time a counted read reaches the database. */
   readonly accessFlushMs: number;
-  /** Recorded reads become visible exactly when `recordAccess` resolves, not some time before. */
-  readonly accessVisibleOnResolve: boolean;
+  /** `recordAccess` says at the very moment when recorded reads become visible; elsewhere that is some time before it resolves. */
+  readonly tellsAccessVisible: boolean;
   /** True where `_id` is the primary key, so that two owners could meet under one. */
   readonly sharedIds: boolean;
   /** True where lists come from an index that follows the writes a moment later; reads by key never do. */
@@ -142,9 +142,10 @@ export interface DataStorePort {
   clearStep(scope: Scope, after: string | null, limit: number): Promise<ClearStep>;
   /**
    * Adds up counted reads. It never changes anything else, and skips documents that are gone. It
-   * fails as a whole, or with `PartlyRecorded` where the others were added.
+   * fails as a whole, or with `PartlyRecorded` where the others were added. A backend that can tell
+   * calls `onVisible` before any reader could see what it added.
    */
-  recordAccess(reads: readonly AccessRead[]): Promise<void>;
+  recordAccess(reads: readonly AccessRead[], onVisible?: (reads: readonly AccessRead[]) => void): Promise<void>;
   /** Every document of every user, expired ones left out, in an order that allows to go on later. */
   exportPage(after: string | null, limit: number): Promise<ExportPage>;
   /** Writes documents exactly as they are, over what is there. */

@@ -43,7 +43,7 @@ export class AccessTracker {
 
   constructor(options: AccessTrackerOptions) {
     this.#options = options;
-    this.#exact = options.port.capabilities.accessVisibleOnResolve;
+    this.#exact = options.port.capabilities.tellsAccessVisible;
   }
 
   /** Counts one read. It costs a look-up in a map, and nothing that could fail. */
@@ -145,8 +145,11 @@ export class AccessTracker {
         .slice(start, start + batchMax)
         .filter(([id]) => batch.has(id))
         .map(([id, tally]) => ({ id, tally, read: accessRead(tally) }));
+      const ids = new Map(step.map(({ id, read }) => [read, id]));
       try {
-        await this.#options.port.recordAccess(step.map(({ read }) => read));
+        await this.#options.port.recordAccess([...ids.keys()], (visible) => {
+          if (this.#exact) for (const read of visible) batch.delete(ids.get(read) ?? '');
+        });
       } catch (error) {
         const failure = error instanceof PartlyRecorded ? error : new PartlyRecorded(step.map(({ read }) => read), error);
         for (const { id, tally, read } of step) if (failure.unrecorded.includes(read)) this.#takeBack(id, tally, batch);
@@ -154,7 +157,6 @@ export class AccessTracker {
         this.#options.onError(failure.cause);
         return;
       }
-      if (this.#exact) for (const { id } of step) batch.delete(id);
     }
   }
 

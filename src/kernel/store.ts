@@ -136,6 +136,7 @@ export class Store implements Reader {
    * Runs `body` at once and alone: it sees every earlier transaction and its own writes. Resolves
    * with its result when all it wrote is on disk; when it throws, nothing of it is kept. `body`
    * must not await: the order of calls is the order of transactions, without locks or retries.
+   * `onDurable` is called once its writes are on disk, before anybody who waited for the same group goes on.
    *
    * @example
    * const count = await store.transact((tx) => {
@@ -144,7 +145,7 @@ export class Store implements Reader {
    *   return next;
    * });
    */
-  transact<T>(body: (tx: Transaction) => T): Promise<T> {
+  transact<T>(body: (tx: Transaction) => T, onDurable?: () => void): Promise<T> {
     // Thrown at once, so that the outer transaction fails with it and nothing of either is kept.
     if (this.#inside) throw new StoaError('internal', 'A transaction was started inside another.');
     const refusal = this.#refusal();
@@ -164,7 +165,10 @@ export class Store implements Reader {
       this.#inside = false;
       tx.close();
     }
-    return this.#afterPending(() => result);
+    return this.#afterPending(() => {
+      onDurable?.();
+      return result;
+    });
   }
 
   /** Refuses every write from here on, for a reason that lies outside the store. Only what the engine has already begun still ends. */

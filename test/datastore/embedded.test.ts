@@ -91,6 +91,20 @@ test('a batch with one refusal writes nothing', async () => {
   await data.set(caller, 'n', 'c', 5);
 });
 
+test('a document read right after a commit shows each read once, also those that were written in it', async () => {
+  const kernel = await openKernel({ dataDir: 'unused', engine: 'memory', families: Object.values(dataFamilies), limits: limitsWith() });
+  const data = new DataService({ port: new EmbeddedDataStore({ kernel }), limits: limitsWith() });
+  const reader = operatorCaller('u', 'reader');
+  await data.set(reader, 'n', 'k', 1);
+  for (let reads = 0; reads < 50; reads += 1) {
+    void data.tracker.flush();
+    await kernel.root.transact((tx) => tx.put(dataFamilies.usage, Buffer.from('other'), Buffer.alloc(24)));
+    expect((await data.getEntry(reader, 'n', 'k'))?.accessCount).toBe(reads);
+  }
+  await data.close();
+  await kernel.close();
+});
+
 test('quotas of bytes and namespaces are kept exactly, and shrinking is always allowed', async () => {
   const kernel = await open('memory', { limits: { dataBytesPerUserMax: 10, dataNamespacesPerUserMax: 2 } });
   const data = await service(kernel);

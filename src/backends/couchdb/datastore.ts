@@ -37,7 +37,7 @@ export class CouchDataStore implements DataStorePort {
     quotas: false,
     valueBytesMax: null,
     accessFlushMs: 10_000,
-    accessVisibleOnResolve: false,
+    tellsAccessVisible: false,
     sharedIds: true,
   };
   readonly #client: CouchClient;

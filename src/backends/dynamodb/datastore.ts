@@ -52,7 +52,7 @@ export class DynamodbDataStore implements DataStorePort {
     quotas: false,
     valueBytesMax,
     accessFlushMs: 10_000,
-    accessVisibleOnResolve: false,
+    tellsAccessVisible: false,
     sharedIds: true,
     listsLag: true,
   };

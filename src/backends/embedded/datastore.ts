@@ -7,6 +7,7 @@ import { keyAfterPrefix, prefixRange } from '../../kernel/engine.js';
 import type { Kernel } from '../../kernel/kernel.js';
 import { type Idempotency, once } from '../../kernel/once.js';
 import type { Store } from '../../kernel/store.js';
+import type { Transaction } from '../../kernel/transaction.js';
 import {
   cachedUserKey, checkKeyLimits, dataFamilies as families, decodeNamespace, documentKey, expiryTimer, isLiveRow, namesOf, namespaceKey, summaryOf, valueJsonOf,
 } from './datastore-rows.js';
@@ -28,7 +29,7 @@ export class EmbeddedDataStore implements DataStorePort {
     quotas: true,
     valueBytesMax: null,
     accessFlushMs: 1_000,
-    accessVisibleOnResolve: true,
+    tellsAccessVisible: true,
     sharedIds: false,
   };
   readonly verbs: DataVerbs;
@@ -96,12 +97,14 @@ export class EmbeddedDataStore implements DataStorePort {
     return this.#storeOf(scope).transact((tx) => this.verbs.clearStep(tx, scope, after, limit));
   }
 
-  async recordAccess(reads: readonly AccessRead[]): Promise<void> {
+  async recordAccess(reads: readonly AccessRead[], onVisible?: (reads: readonly AccessRead[]) => void): Promise<void> {
     for (const store of this.#kernel.stores) {
       const ofStore = reads.filter(({ scope }) => this.#storeOf(scope) === store);
-      await store.transact((tx) => {
+      if (ofStore.length === 0) continue;
+      const record = (tx: Transaction): void => {
         for (const read of ofStore) this.verbs.recordAccess(tx, read);
-      });
+      };
+      await store.transact(record, () => onVisible?.(ofStore));
     }
   }
 

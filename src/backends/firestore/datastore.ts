@@ -49,7 +49,7 @@ export class FirestoreDataStore implements DataStorePort {
     quotas: false,
     valueBytesMax,
     accessFlushMs: 10_000,
-    accessVisibleOnResolve: false,
+    tellsAccessVisible: false,
     sharedIds: true,
   };
   readonly #firestore: Firestore;

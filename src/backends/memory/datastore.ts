@@ -25,7 +25,7 @@ export class MemoryDataStore implements DataStorePort {
     quotas: false,
     valueBytesMax: null,
     accessFlushMs: 100,
-    accessVisibleOnResolve: false,
+    tellsAccessVisible: false,
     sharedIds: false,
   };
   readonly #namespaces = new Map<string, Namespace>();

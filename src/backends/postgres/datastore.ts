@@ -57,7 +57,7 @@ export class PostgresDataStore implements DataStorePort {
     quotas: true,
     valueBytesMax: null,
     accessFlushMs: 1_000,
-    accessVisibleOnResolve: false,
+    tellsAccessVisible: false,
     sharedIds: false,
   };
   readonly #sql: PostgresSql;
