@@ -2,10 +2,10 @@
 import { StoaError, messageOf } from '../errors.js';
 
 /** The file with `section.name` set to `entry`. Refuses a file that it cannot read whole rather than lose a part of it. */
-export function mergeJson(text: string, section: string, name: string, entry: object): string {
-  const settings = text.trim() === '' ? {} : parse(text);
+export function mergeJson(text: string, section: string, name: string, entry: object, file = 'The file'): string {
+  const settings = text.trim() === '' ? {} : parse(text, file);
   const servers = settings[section] ?? {};
-  if (!isObject(servers)) throw unreadable(`"${section}" is not an object`);
+  if (!isObject(servers)) throw unreadable(file, `"${section}" is not an object`);
   const merged = { ...settings, [section]: { ...servers, [name]: entry } };
   return `${JSON.stringify(merged, null, indentOf(text))}\n`;
 }
@@ -37,19 +37,19 @@ export function mergeMarked(text: string, [begin, end]: readonly [string, string
   return `${text.slice(0, start)}${block}${text.slice(stop + end.length).replace(/^\n/, '')}`;
 }
 
-function parse(text: string): Record<string, unknown> {
+function parse(text: string, file: string): Record<string, unknown> {
   let settings: unknown;
   try {
     settings = JSON.parse(text.replace(/^\uFEFF/, ''));
   } catch (error) {
-    throw unreadable(messageOf(error), error);
+    throw unreadable(file, messageOf(error), error);
   }
-  if (!isObject(settings)) throw unreadable('it is not an object');
+  if (!isObject(settings)) throw unreadable(file, 'it is not an object');
   return settings;
 }
 
-function unreadable(why: string, cause?: unknown): StoaError {
-  return new StoaError('invalid_request', `The file is not plain JSON (${why}), and was left as it is.`, { cause, fix: 'Run the command without --write and paste what it prints.' });
+function unreadable(file: string, why: string, cause?: unknown): StoaError {
+  return new StoaError('invalid_request', `${file} is not plain JSON (${why}), and was left as it is.`, { cause, fix: 'Run the command without --write and paste what it prints.' });
 }
 
 function isObject(value: unknown): value is Record<string, unknown> {

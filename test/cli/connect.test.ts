@@ -45,6 +45,7 @@ test('leaves a file alone that it cannot read whole', async () => {
   await writeFile(join(cwd, '.vscode/mcp.json'), before);
   const { status, stderr } = await program.stoa(['connect', 'vscode', '--write'], options);
   expect(status).toBe(2);
+  expect(stderr).toContain(join(cwd, '.vscode/mcp.json'));
   expect(stderr).toContain('without --write');
   expect(await readFile(join(cwd, '.vscode/mcp.json'), 'utf8')).toBe(before);
 });

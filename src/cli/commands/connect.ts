@@ -30,7 +30,7 @@ export const connect: Action = async (context, [target = ''], options) => {
   await deliver(context, options, {
     path,
     text: isToml ? tomlTable(editor.section, serverName, entry) : `${JSON.stringify({ [editor.section]: { [serverName]: entry } }, null, 2)}\n`,
-    merged: (before) => (isToml ? mergeToml : mergeJson)(before, editor.section, serverName, entry),
+    merged: (before, file) => (isToml ? mergeToml(before, editor.section, serverName, entry) : mergeJson(before, editor.section, serverName, entry, file)),
   });
 };
 
@@ -38,7 +38,7 @@ interface Delivery {
   path: string;
   /** What to paste into a file that has nothing of it yet. */
   text: string;
-  merged(before: string): string;
+  merged(before: string, file: string): string;
 }
 
 async function deliver({ output }: Context, options: Options, { path, text, merged }: Delivery): Promise<void> {
@@ -52,7 +52,7 @@ async function deliver({ output }: Context, options: Options, { path, text, merg
     return;
   }
   const before = await readIfThere(file);
-  const after = merged(before ?? '');
+  const after = merged(before ?? '', file);
   if (after === before) {
     output.done({ file, changed: false, backup: null }, `${file} has it already.`);
     return;

@@ -43,7 +43,12 @@ function watching<Item, Change>(open: (stoa: Stoa, args: readonly string[], opti
   return async ({ connect, output }, args, options) => {
     const stoa = await (await connect()).client();
     await untilInterrupted(async (signal) => {
-      for await (const event of open(stoa, args, options, { since: textOption(options, 'since'), signal })) show(output, event, lines);
+      let isLive = false;
+      for await (const event of open(stoa, args, options, { since: textOption(options, 'since'), signal })) {
+        // People need not read where a quiet feed is by now.
+        if (output.json || event.kind !== 'live' || !isLive) show(output, event, lines);
+        isLive = event.kind === 'live' || (isLive && event.kind !== 'resync');
+      }
     });
   };
 }

@@ -1,0 +1,104 @@
+/** Follows the page for newcomers: runs its commands as they stand there, and compares the answers with those it shows. */
+import { execFile } from 'node:child_process';
+import { chmod, mkdir, readFile, readdir, writeFile } from 'node:fs/promises';
+import { dirname, join, resolve } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { promisify } from 'node:util';
+import { expect, test } from 'vitest';
+import { useProgram } from '../cli/program.js';
+import { builtProgram } from '../servers/shared.js';
+
+const root = resolve(dirname(fileURLToPath(import.meta.url)), '../..');
+const program = useProgram();
+
+interface Block {
+  kind: 'sh' | 'json';
+  text: string;
+}
+
+async function blocksOf(page: string): Promise<Block[]> {
+  const text = await readFile(join(root, page), 'utf8');
+  return Array.from(text.matchAll(/^```(sh|json)\n([\s\S]*?)^```$/gm), ([, kind, block = '']) => ({ kind: kind === 'sh' ? 'sh' : 'json', text: block }));
+}
+
+/** The names and kinds of everything in a value; ids, times and places differ from run to run. */
+function shapeOf(value: unknown): unknown {
+  if (Array.isArray(value)) return value.map(shapeOf);
+  if (typeof value !== 'object' || value === null) return value === null ? null : typeof value;
+  return Object.fromEntries(Object.entries(value).map(([name, member]) => [name, shapeOf(member)]).toSorted(([a], [b]) => (String(a) < String(b) ? -1 : 1)));
+}
+
+/** Values one after the other, each on as many lines as it likes. */
+function valuesIn(text: string): unknown[] {
+  const found: unknown[] = [];
+  let rest = '';
+  for (const line of text.split('\n')) {
+    rest += line;
+    try {
+      found.push(JSON.parse(rest));
+      rest = '';
+    } catch {
+      // The value goes on in the next line.
+    }
+  }
+  expect(rest).toBe('');
+  return found;
+}
+
+test('every command of the five minutes works, and answers what the page shows', async () => {
+  const blocks = await blocksOf('docs/five-minutes.md');
+  const [home, project, bin] = ['home', 'project', 'bin'].map((name) => program.path(name)) as [string, string, string]; // map forgets how many there are.
+  for (const directory of [home, project, bin]) await mkdir(directory, { recursive: true });
+  await writeFile(join(bin, 'stoa'), `#!/bin/sh\nexec "${process.execPath}" "${await builtProgram()}" "$@"\n`);
+  await chmod(join(bin, 'stoa'), 0o755);
+  const server = await program.up(join(home, 'stoa'));
+  const inherited = Object.fromEntries(Object.entries(process.env).filter(([name]) => !name.startsWith('STOA_')));
+  const run = async (script: string) => promisify(execFile)('bash', ['-euo', 'pipefail', '-c', script], { cwd: project, env: { ...inherited, HOME: home, PATH: `${bin}:${process.env['PATH'] ?? ''}` } });
+
+  // Installing is what the test of `npm start` does; the server is up already, on a port of its own.
+  const commands = blocks.flatMap(({ kind, text }, index) => (kind === 'sh' && !text.includes('npm link') ? [{ index, text: text.replace(/^stoa up .*\n/m, '').replaceAll('http://127.0.0.1:7862', server.url) }] : []));
+  let before = '';
+  for (const { index, text } of commands) {
+    if (text.includes('call()')) {
+      before += text;
+      continue;
+    }
+    const lines = text.split('\n').filter((line) => line !== '');
+    const answers: unknown[] = [];
+    for (const line of lines) {
+      const { stdout } = await run(`${before}\n${line}`);
+      if (!line.startsWith('call ')) continue;
+      const { result } = JSON.parse(stdout) as { result: { isError?: boolean; structuredContent: unknown } };
+      expect([line, result.isError]).toEqual([line, undefined]);
+      answers.push(result.structuredContent);
+    }
+    const shown = blocks[index + 1];
+    if (answers.length === 0 || shown?.kind !== 'json') continue;
+    const values = valuesIn(shown.text);
+    expect(shapeOf(answers.slice(-values.length))).toEqual(shapeOf(values));
+  }
+  expect(commands.length).toBe(5);
+
+  const written = JSON.parse(await readFile(join(project, '.mcp.json'), 'utf8')) as { mcpServers: { stoa: { type: string; command: string; args: string[] } } };
+  const printed = valuesIn(blocks.find(({ kind }) => kind === 'json')?.text ?? '')[0] as typeof written;
+  expect(Object.keys(written.mcpServers.stoa)).toEqual(Object.keys(printed.mcpServers.stoa));
+  expect(written.mcpServers.stoa.args.slice(1)).toEqual(['mcp', '--data', join(home, 'stoa')]);
+  expect(await readFile(join(project, 'AGENTS.md'), 'utf8')).toContain('## Shared memory and work: Stoa');
+
+  // What was written starts a server that speaks: the editor does just this.
+  await server.end('SIGTERM');
+  const initialize = { jsonrpc: '2.0', id: 0, method: 'initialize', params: { protocolVersion: '2025-06-18', capabilities: {}, clientInfo: { name: 'editor', version: '1' } } };
+  const recall = { jsonrpc: '2.0', id: 1, method: 'tools/call', params: { name: 'recall', arguments: { key: 'decision/database' } } };
+  const { command, args } = written.mcpServers.stoa;
+  const again = await program.up(join(home, 'stoa'));
+  const { stdout } = await run(`printf '%s\\n' '${JSON.stringify(initialize)}' '${JSON.stringify({ jsonrpc: '2.0', method: 'notifications/initialized' })}' '${JSON.stringify(recall)}' | "${command}" ${args.map((argument) => `"${argument}"`).join(' ')}`);
+  expect(stdout).toContain('PostgreSQL 16');
+  await again.end('SIGTERM');
+}, 180_000);
+
+test('llms.txt leads to every page of the documentation, and every link of it leads somewhere', async () => {
+  const text = await readFile(join(root, 'llms.txt'), 'utf8');
+  const links = Array.from(text.matchAll(/\]\(([^):#]+\.md)\)/g), ([, link]) => String(link));
+  const pages = (await readdir(join(root, 'docs'), { recursive: true })).filter((name) => name.endsWith('.md')).map((name) => `docs/${name}`);
+  expect(links.toSorted()).toEqual(pages.toSorted());
+});
