@@ -23,9 +23,10 @@ export function readRoom(reader: Reader, id: Buffer): RoomRow | undefined {
 export function createRoom(tx: Transaction, input: Omit<NewRoom, 'createdBy'> & { createdBy: string | null }, id: string = randomUUID()): Room {
   const { name, isPrivate, createdBy, keyHash } = input;
   const room: RoomRow = { id, name, isPrivate, createdBy, createdAtMs: tx.nowMs, lastActiveAtMs: tx.nowMs, messageCount: 0, lastTsMs: 0 };
-  tx.put(families.rooms, uuidBytes(id), encode(room));
-  if (keyHash !== null) tx.put(families.roomKeys, uuidBytes(id), Buffer.from(keyHash));
-  if (!isPrivate) tx.put(families.roomsByActivity, activityKey(room), nothing);
+  const roomKey = uuidBytes(id);
+  tx.put(families.rooms, roomKey, encode(room));
+  if (keyHash !== null) tx.put(families.roomKeys, roomKey, Buffer.from(keyHash));
+  if (!isPrivate) tx.put(families.roomsByActivity, activityKey(room, roomKey), nothing);
   countRoom(tx, room);
   tx.change({ domain: 'messaging', kind: 'room.created', id, user: null, version: null, audience: isPrivate ? 'operator' : 'public' });
   return room;
@@ -89,11 +90,11 @@ export function restoreMessage(tx: Transaction, limits: Limits, room: RoomRow, m
 export function restoreRoom(tx: Transaction, room: RoomRow, keyHash: string | null | undefined): void {
   const roomKey = uuidBytes(room.id);
   const before = readRoom(tx, roomKey);
-  if (before !== undefined && !before.isPrivate) tx.delete(families.roomsByActivity, activityKey(before));
+  if (before !== undefined && !before.isPrivate) tx.delete(families.roomsByActivity, activityKey(before, roomKey));
   const lastTsMs = Math.max(room.lastTsMs, before?.lastTsMs ?? 0);
   tx.put(families.rooms, roomKey, encode({ ...room, lastTsMs } satisfies RoomRow));
   if (keyHash !== null && keyHash !== undefined) tx.put(families.roomKeys, roomKey, Buffer.from(keyHash));
-  if (!room.isPrivate) tx.put(families.roomsByActivity, activityKey(room), nothing);
+  if (!room.isPrivate) tx.put(families.roomsByActivity, activityKey(room, roomKey), nothing);
   if (before === undefined) countRoom(tx, room);
   else rankRoom(tx, room);
 }
@@ -103,8 +104,8 @@ function moveRoom(tx: Transaction, room: RoomRow, roomKey: Buffer, tsMs: number)
   const next: RoomRow = { ...room, messageCount: room.messageCount + 1, lastActiveAtMs: tx.nowMs, lastTsMs: tsMs };
   tx.put(families.rooms, roomKey, postedRoom.encode(next));
   if (!room.isPrivate && room.lastActiveAtMs !== next.lastActiveAtMs) {
-    tx.delete(families.roomsByActivity, activityKey(room));
-    tx.put(families.roomsByActivity, activityKey(next), nothing);
+    tx.delete(families.roomsByActivity, activityKey(room, roomKey));
+    tx.put(families.roomsByActivity, activityKey(next, roomKey), nothing);
   }
   countMessage(tx, next);
 }

@@ -1,6 +1,6 @@
 /** The families of messaging in the embedded store, and the bytes of their keys and values. */
 import type { DirectMessage, Identity, IdentityKey, Message, Room } from '../../messaging/model.js';
-import { uuidBytes, uuidOfBytes } from '../../messaging/uuid.js';
+import { uuidOfBytes } from '../../messaging/uuid.js';
 
 export const families = {
   /** Agent id → identity. The seed's `agents`, by another name because the registry has that one. */
@@ -106,10 +106,10 @@ export function timeOfKey(key: Buffer): number {
   return key.readUIntBE(key.length - timeBytes, timeBytes);
 }
 
-export function activityKey(room: Room): Buffer {
-  const key = Buffer.allocUnsafe(timeBytes + 16);
-  key.writeUIntBE(room.lastActiveAtMs, 0, timeBytes);
-  uuidBytes(room.id).copy(key, timeBytes);
+export function activityKey({ lastActiveAtMs }: Room, roomKey: Buffer): Buffer {
+  const key = Buffer.allocUnsafe(timeBytes + roomKey.length);
+  key.writeUIntBE(lastActiveAtMs, 0, timeBytes);
+  roomKey.copy(key, timeBytes);
   return key;
 }
 
