@@ -73,7 +73,7 @@ function* inspectRoom(reader: Reader, { key, value }: Entry): Generator<Damage> 
     yield beyondRepair(families.rooms, key, 'unreadable', room);
     return;
   }
-  const active = activityKey(room);
+  const active = activityKey(room, key);
   if (room.isPrivate || reader.get(families.roomsByActivity, active) !== undefined) return;
   yield missingRow(families.roomsByActivity, active, `The room ${room.id} is not in the list of rooms.`, (tx) => tx.put(families.roomsByActivity, active, nothing));
 }
@@ -86,7 +86,7 @@ function* inspectActivity(reader: Reader, { key }: Entry): Generator<Damage> {
   const room = readRoom(reader, roomOfActivityKey(key));
   if (room === undefined) yield surplusRow(families.roomsByActivity, key, 'dangling', 'The room is not there.');
   else if (room.isPrivate) yield surplusRow(families.roomsByActivity, key, 'wrong', `The private room ${room.id} is in the list of public ones.`);
-  else if (!activityKey(room).equals(key)) yield surplusRow(families.roomsByActivity, key, 'duplicate', `The room ${room.id} was last active at another time.`);
+  else if (!activityKey(room, roomOfActivityKey(key)).equals(key)) yield surplusRow(families.roomsByActivity, key, 'duplicate', `The room ${room.id} was last active at another time.`);
 }
 
 /** What a row says, or why it cannot be read. */
