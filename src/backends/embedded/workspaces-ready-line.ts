@@ -28,7 +28,7 @@ interface Front {
 const trustedMs = 1_000;
 const projectsMax = 10_000;
 /** Entries read at a time, and about as many as one front holds. */
-export const frontEntriesMax = 128;
+export const frontEntriesMax = 256;
 
 export class ReadyLines {
   readonly #fronts = new Map<string, Front>();
