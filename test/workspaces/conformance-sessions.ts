@@ -105,6 +105,22 @@ export function describeSessions(backend: string, open: OpenBench): void {
       expect((await service.getSession(ada, session.id)).status).toBe('ended');
     });
 
+    it('takeover, idleness and old age end a session in the feed too, step by step, with the reason', async () => {
+      const { projectId, sessionId } = await makePlace(service, ada);
+      await service.updateSession(ada, sessionId, { status: 'active' });
+      const idle = await service.createSession(ada, projectId, { status: 'active', takeover: true, max_idle_time: 10, max_lifetime: 0 });
+      bench.pass(11);
+      await bench.sweep();
+      const old = await service.createSession(ada, projectId, { status: 'active', max_idle_time: 0, max_lifetime: 10 });
+      bench.pass(11);
+      await bench.sweep();
+      const seen = (await bench.changes()).filter(({ kind }) => kind === 'session.status_changed');
+      const endOf = (id: string): unknown[] => seen.filter((change) => change.id === id && change.facts['to'] !== 'active').map(({ facts }) => [facts['from'], facts['to'], facts['reason']]);
+      for (const [id, reason] of [[sessionId, 'takeover'], [idle.id, 'idle'], [old.id, 'lifetime']] as const) {
+        expect(endOf(id)).toEqual([['active', 'ending', reason], ['ending', 'ended', reason]]);
+      }
+    });
+
     it('a claim wakes an idle session', async () => {
       const { projectId, sessionId } = await makePlace(service, ada);
       await makeTasks(service, ada, sessionId, 1);

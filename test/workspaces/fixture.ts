@@ -17,6 +17,7 @@ export interface ChangeSeen {
   kind: string;
   id: string;
   user: string | null;
+  facts: Readonly<Record<string, unknown>>;
 }
 
 export interface Bench {
@@ -64,7 +65,7 @@ export async function openEmbedded(engine: EngineName, limits: Partial<Limits> =
       await kernel.sweep();
       await port.bulk.finish();
     },
-    changes: async () => kernel.feed.read().commits.flatMap(({ changes }) => changes.map(({ kind, id, user }) => ({ kind, id, user }))),
+    changes: async () => kernel.feed.read().commits.flatMap(({ changes }) => changes.map(({ kind, id, user, facts = {} }) => ({ kind, id, user, facts }))),
     dump: async () => kernel.stores.flatMap((store) => workspacesFamilies.flatMap((family) => Array.from(store.range(family, {}), ({ key, value }) => `${family} ${key.toString()} ${value.toString()}`))).join('\n'),
     close: async () => {
       await port.close();

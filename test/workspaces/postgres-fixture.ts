@@ -27,7 +27,7 @@ export async function openPostgresBench(limits: Partial<Limits> = {}, existing?:
     clock: () => Date.now() + offsetMs,
     sweepIntervalMs: 3_600_000,
     announce: async (announced) => {
-      changes.push(...announced.map(({ kind, id, user }) => ({ kind, id, user })));
+      changes.push(...announced.map(({ kind, id, user, facts = {} }) => ({ kind, id, user, facts })));
     },
   });
   secrets.addHolder({ name: 'workspaces', reseal: (onProgress) => port.reseal(onProgress) });
