@@ -12,7 +12,7 @@ import { acquireLock, type DirectoryLock } from './lock.js';
 import { backedUpLsn, putBackupMark } from './backup-marks.js';
 import { type Manifest, newManifest, readManifest, shardDirectory, shardOf, storeIdKey, writeManifest } from './manifest.js';
 import { forgetAnswer, idempotencyTimer } from './once.js';
-import { type Outage, lastAliveMs, outagesWith, readOutages } from './outages.js';
+import { type Outage, closedMark, lastAliveMs, outagesWith, readOutages } from './outages.js';
 import { type GroupFacts, Store } from './store.js';
 import { Sweeper, type TimerHandler } from './sweeper.js';
 import { trimLogs } from './trim.js';
@@ -244,7 +244,10 @@ export class Kernel {
   async #noteClosing(): Promise<void> {
     if (this.root.stopped !== undefined) return;
     try {
-      await this.root.transact((tx) => tx.put(kernelFamilies.meta, Buffer.from('closed_at_ms'), Buffer.from(String(tx.nowMs))));
+      await this.root.transact((tx) => {
+        const { family, key, value } = closedMark(tx.nowMs);
+        tx.put(family, key, value);
+      });
     } catch (error) {
       this.#onError(error, 'noting the time of closing');
     }

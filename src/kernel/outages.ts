@@ -1,4 +1,5 @@
 /** When no server ran: the time that leases must not count against their holders. */
+import type { WriteOperation } from './engine.js';
 import { kernelFamilies } from './families.js';
 import { decodeRedo } from './log.js';
 import type { Store } from './store.js';
@@ -14,16 +15,23 @@ const outagesKept = 64;
 /** A restart quicker than this takes nothing from anybody. */
 const shortestMs = 100;
 
+const closedAtKey = Buffer.from('closed_at_ms');
+
+/** Notes until when the store was in use. */
+export function closedMark(atMs: number): WriteOperation & { value: Buffer } {
+  return { family: kernelFamilies.meta, key: closedAtKey, value: Buffer.from(String(atMs)) };
+}
+
 export function readOutages(store: Reader): readonly Outage[] {
   const value = store.get(kernelFamilies.meta, Buffer.from('outages'));
   return value === undefined ? [] : (JSON.parse(value.toString()) as Outage[]);
 }
 
-/** The last sign of life: a clean close, the newest transaction, or the lock that the owner touched. Zero for a new directory. */
+/** The last sign of life: a clean close, the moment that a restore reached, the newest transaction, or the lock that the owner touched. Zero for a new directory. */
 export function lastAliveMs(stores: readonly Store[], lockTouchedMs: number): number {
   let latest = lockTouchedMs;
   for (const store of stores) {
-    const closed = store.get(kernelFamilies.meta, Buffer.from('closed_at_ms'));
+    const closed = store.get(kernelFamilies.meta, closedAtKey);
     if (closed !== undefined) latest = Math.max(latest, Number(closed));
     for (const { value } of store.range(kernelFamilies.redo, { reverse: true, limit: 1 })) {
       latest = Math.max(latest, decodeRedo(value).items.at(-1)?.atMs ?? 0);

@@ -10,6 +10,7 @@ import { openEngine } from './engines/index.js';
 import { kernelFamilies } from './families.js';
 import { type RedoTransaction, decodeFeed, encodeFeed, encodeRedo, positionKey } from './log.js';
 import { type Manifest, newManifest, shardDirectory, storeMark, writeManifest } from './manifest.js';
+import { closedMark } from './outages.js';
 import { beginPartial } from './partial-directory.js';
 
 /** Where to stop: a position of the change feed, or a time. Inclusive. */
@@ -113,8 +114,8 @@ async function restoreShard(job: ShardJob): Promise<{ entries: number; transacti
       for (const { key, value } of entries) await loader.add({ family, key, value });
     }
     await loader.flush();
-    const replayed = await replay(job, engine, increments, full.part);
-    await engine.commit([storeMark(job.manifest)]);
+    const { aliveAtMs, ...replayed } = await replay(job, engine, increments, full.part);
+    await engine.commit([storeMark(job.manifest), closedMark(aliveAtMs)]);
     return { entries: loader.count, ...replayed };
   } finally {
     await engine.close();
@@ -130,8 +131,9 @@ async function familiesIn(job: ShardJob, backup: BackupDescription, part: ShardB
   return families;
 }
 
-async function replay(job: ShardJob, engine: Engine, increments: readonly { backup: BackupDescription; part: ShardBackup }[], full: ShardBackup): Promise<{ transactions: number; seq: number }> {
-  let { seq, lsn } = full;
+/** Answers, beside the counts, the last moment that the store has seen. */
+async function replay(job: ShardJob, engine: Engine, increments: readonly { backup: BackupDescription; part: ShardBackup }[], full: ShardBackup): Promise<{ transactions: number; seq: number; aliveAtMs: number }> {
+  let { seq, lsn, atMs: aliveAtMs } = full;
   let transactions = 0;
   let feedBytes = feedBytesOf(engine);
   for (const { backup, part } of increments) {
@@ -146,12 +148,14 @@ async function replay(job: ShardJob, engine: Engine, increments: readonly { back
         seq = commit.seq;
       }
       lsn = wanted.at(-1)?.lsn ?? lsn;
+      aliveAtMs = wanted.at(-1)?.atMs ?? aliveAtMs;
       if (operations.length > 0) await engine.commit(operations);
       transactions += wanted.length;
-      if (wanted.length < items.length) return { transactions, seq: await beginRedo(engine, lsn, seq) };
+      if (wanted.length < items.length) return { transactions, seq: await beginRedo(engine, lsn, seq), aliveAtMs };
     }
+    aliveAtMs = Math.max(aliveAtMs, part.atMs);
   }
-  return { transactions, seq: await beginRedo(engine, lsn, seq) };
+  return { transactions, seq: await beginRedo(engine, lsn, seq), aliveAtMs };
 }
 
 /** An empty record keeps the numbering of the redo log going where the chain ended. */

