@@ -32,6 +32,11 @@ describe('stoa data against a running server', () => {
     await writeFile(path('value.json'), '[1, null, "é"]');
     await data('set', 'from/file', '--file', path('value.json'));
     expect((await data('get', 'from/file', '--json')).json<Document>().value).toEqual([1, null, 'é']);
+    const piped = await stoa(['data', 'set', 'from/stdin', '--file', '-', '--data', path('served')], { input: '{"lines": ["a", "😀"]}' });
+    expect(piped.status).toBe(0);
+    expect((await data('get', 'from/stdin')).json()).toEqual({ lines: ['a', '😀'] });
+    expect((await stoa(['data', 'set', 'from/stdin', '--file', '-', '--text', '--data', path('served')], { input: '{' })).status).toBe(0);
+    expect((await data('get', 'from/stdin', '--raw')).stdout).toBe('{\n');
   });
 
   test('versions, missing keys and mistakes have their exit statuses', async () => {
@@ -56,6 +61,15 @@ describe('stoa data against a running server', () => {
   });
 });
 
+test('reads are counted to the last one when the server is told to stop', async () => {
+  const server = await up(path('counted'));
+  await stoa(['data', 'set', 'k', '1', '--data', path('counted')]);
+  const headers = { authorization: `Bearer ${server.token}`, 'stoa-agent': 'reader' };
+  await Promise.all(Array.from({ length: 40 }, async () => (await fetch(`${server.url}/v1/data/default/k`, { headers })).json()));
+  expect(await server.end('SIGTERM')).toBe(0);
+  expect((await stoa(['data', 'get', 'k', '--data', path('counted'), '--json'])).json<Document>()).toMatchObject({ accessCount: 40, lastAccessedByAgent: 'reader', version: 1 });
+});
+
 test('an export comes in again exactly, and bad lines keep everything out', async () => {
   const [one, two] = [path('export-one'), path('export-two')];
   await stoa(['data', 'set', 'k', '{"a": null}', '--data', one, '--user', 'ada', '--agent', 'x']);
@@ -76,6 +90,10 @@ test('an export comes in again exactly, and bad lines keep everything out', asyn
   const kept = await stoa(['data', 'import', path('bad.ndjson'), '--keep-going', '--data', two, '--json']);
   expect([kept.status, kept.json()]).toEqual([1, { imported: 2, lines: 4, bad: 2, firstBad: 3, skipped: 2 }]);
   expect((await stoa(['data', 'export', '--data', two])).stdout.split('\n').toSorted()).toEqual(text.split('\n').toSorted());
+
+  const piped = await stoa(['data', 'import', '-', '--data', path('export-three'), '--json'], { input: text });
+  expect([piped.status, piped.json()]).toMatchObject([0, { imported: 2 }]);
+  expect((await stoa(['data', 'export', '--data', path('export-three')])).stdout.split('\n').toSorted()).toEqual(text.split('\n').toSorted());
 });
 
 test('a move copies everything, says that it verified it, and goes on after a break', async () => {

@@ -37,6 +37,8 @@ export interface Following {
 export interface RunOptions {
   environment?: Record<string, string>;
   cwd?: string;
+  /** What it reads on stdin; nothing unless given. */
+  input?: string;
 }
 
 /** A directory for a suite, and the ways to run the program in it. */
@@ -54,9 +56,10 @@ export function useProgram(): { directory(): string; path(name: string): string;
     await rm(directory, { recursive: true, force: true });
   });
 
-  const start = (args: readonly string[], { environment = {}, cwd = directory }: RunOptions = {}): ChildProcess => {
+  const start = (args: readonly string[], { environment = {}, cwd = directory, input }: RunOptions = {}): ChildProcess => {
     const inherited = Object.entries(process.env).filter(([name]) => !name.startsWith('STOA_'));
-    const child = spawn(process.execPath, [program, ...args], { cwd, env: { ...Object.fromEntries(inherited), ...environment }, stdio: ['ignore', 'pipe', 'pipe'] });
+    const child = spawn(process.execPath, [program, ...args], { cwd, env: { ...Object.fromEntries(inherited), ...environment }, stdio: [input === undefined ? 'ignore' : 'pipe', 'pipe', 'pipe'] });
+    child.stdin?.end(input);
     running.add(child);
     child.once('exit', () => running.delete(child));
     return child;
