@@ -5,7 +5,7 @@ import { documentId } from './document-id.js';
 import { isLive } from './merge-document.js';
 import type { DocumentRecord, Scope } from './model.js';
 import type { DataStorePort } from './port.js';
-import { contentHash, isOversized } from './transfer.js';
+import { contentHash, isOversized, unheld } from './transfer.js';
 
 export interface MoveOptions {
   from: DataStorePort;
@@ -61,9 +61,13 @@ export async function moveDocuments(options: MoveOptions): Promise<MoveResult> {
   for await (const { documents } of pagesOf(from, null)) {
     result.documents += documents.length;
     result.oversized.push(...documents.filter((record) => isOversized(record, limits)).map(idOf));
+    for (const record of options.dryRun === true ? documents : []) {
+      const reason = unheld(record, to.capabilities);
+      if (reason !== undefined) result.refused.push({ id: idOf(record), reason });
+    }
     await onStep?.({ phase: 'counting', done: result.documents, total: null, after: null });
   }
-  if (options.dryRun === true) return { ...result, refused: foreseeable(result.oversized, to) };
+  if (options.dryRun === true) return result;
   for await (const { documents, after } of pagesOf(from, options.after ?? null)) {
     result.copied += await restoreEach(to, documents, result.refused);
     await onStep?.({ phase: 'copying', done: result.copied, total: result.documents, after });
@@ -142,12 +146,6 @@ async function sameDocuments(to: DataStorePort, documents: readonly DocumentReco
     for (const [position, index] of indexes.entries()) found[index] = copies[position];
   }
   return found;
-}
-
-function foreseeable(oversized: readonly string[], to: DataStorePort): MoveResult['refused'] {
-  const { valueBytesMax, backend } = to.capabilities;
-  if (valueBytesMax === null) return [];
-  return oversized.map((id) => ({ id, reason: `It is larger than the value limit; ${backend} holds at most ${valueBytesMax} bytes.` }));
 }
 
 function isUnavailable(error: unknown): boolean {

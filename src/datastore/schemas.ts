@@ -78,7 +78,10 @@ export const batchAnswerSchema = z
 export const clearedSchema = z.object({ deleted: z.int() }).meta({ id: 'Cleared' });
 
 export const importSchema = z
-  .strictObject({ documents: z.array(z.record(z.string(), z.unknown())).min(1).max(1_000).describe("In the seed's shape: `userId`, `namespace`, `key`, `value`, `createdAt`, and the rest where there is any") })
+  .strictObject({
+    documents: z.array(z.record(z.string(), z.unknown())).min(1).max(1_000).describe("In the seed's shape: `userId`, `namespace`, `key`, `value`, `createdAt`, and the rest where there is any"),
+    dry_run: z.boolean().optional().describe('Only check them'),
+  })
   .meta({ id: 'ImportDocuments' });
 
 export const importAnswerSchema = z

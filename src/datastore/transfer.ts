@@ -10,7 +10,7 @@ import { documentId } from './document-id.js';
 import { sizeOf } from './merge-document.js';
 import type { DocumentRecord, JsonValue } from './model.js';
 import { checkAgent, checkKey, checkNamespace } from './names.js';
-import type { Announce, DataStorePort } from './port.js';
+import type { Announce, DataCapabilities, DataStorePort } from './port.js';
 import { fromSeedFields } from './seed-document.js';
 import type { AccessTracker } from './tracking.js';
 import { valueJson } from './value.js';
@@ -49,6 +49,12 @@ export function importedRecord(fields: unknown, limits: Limits): DocumentRecord 
 
 export function isOversized(record: DocumentRecord, limits: Limits): boolean {
   return sizeOf(record) > limits.valueBytesMax;
+}
+
+/** Why a database cannot hold a document, as far as its size tells. */
+export function unheld(record: DocumentRecord, { valueBytesMax, backend }: DataCapabilities): string | undefined {
+  const sizeBytes = sizeOf(record);
+  return valueBytesMax === null || sizeBytes <= valueBytesMax ? undefined : `its value has ${sizeBytes} bytes; ${backend} holds at most ${valueBytesMax}`;
 }
 
 /** A hash of everything in a document that a move must keep, whatever the order of its members. */
@@ -96,26 +102,30 @@ export class DataTransfer {
     return { items, next_cursor: after === null ? null : encodeCursor(list, Buffer.from(after)) };
   }
 
-  /** Writes documents as they are, over what is there. Nothing is written unless all are good. */
-  async import(caller: Caller, documents: readonly unknown[]): Promise<{ imported: number; oversized: string[] }> {
+  /** Writes documents as they are, over what is there. Nothing is written unless all are good, and nothing at all by a dry run. */
+  async import(caller: Caller, documents: readonly unknown[], { dryRun = false } = {}): Promise<{ imported: number; oversized: string[] }> {
     const { port, limits, tracker, announce } = this.#options;
     if (!caller.scopes.write || caller.scopes.namespaces !== null) throw new StoaError('forbidden', 'An import needs credentials that may write in every namespace.');
     const records = documents.map((fields, index) => {
       try {
-        return importedRecord(fields, limits);
+        const record = importedRecord(fields, limits);
+        const tooLarge = unheld(record, port.capabilities);
+        if (tooLarge !== undefined) throw refused(tooLarge);
+        return record;
       } catch (error) {
         throw new StoaError('invalid_request', `Document ${index + 1}: ${messageOf(error)}`, { cause: error, details: { index } });
       }
     });
     const foreign = caller.everyUser ? undefined : records.find(({ userId }) => userId !== caller.user);
     if (foreign !== undefined) throw new StoaError('forbidden', `A document of the user "${foreign.userId}" cannot be imported for "${caller.user}".`);
+    const oversized = records.filter((record) => isOversized(record, limits)).map((record) => documentId(record.userId, record.namespace, record.key));
+    if (dryRun) return { imported: 0, oversized };
     await port.restore(records);
     for (const record of records) tracker.forget({ user: record.userId, namespace: record.namespace }, record.key);
     for (const user of announce === null ? [] : new Set(records.map(({ userId }) => userId))) {
       const own = records.filter(({ userId }) => userId === user);
       await announce?.(own.map((record) => documentSet({ user, namespace: record.namespace }, record.key, record.version)));
     }
-    const oversized = records.filter((record) => isOversized(record, limits)).map((record) => documentId(record.userId, record.namespace, record.key));
     return { imported: records.length, oversized };
   }
 

@@ -2,6 +2,7 @@
 import { FieldValue } from '@google-cloud/firestore';
 import { expect, test } from 'vitest';
 import { openDynamodbDataStore } from '../../src/backends/dynamodb/datastore.js';
+import { MemoryDataStore } from '../../src/backends/memory/datastore.js';
 import { FirestoreDataStore } from '../../src/backends/firestore/datastore.js';
 import { documentId } from '../../src/datastore/document-id.js';
 import { collectionName } from '../../src/datastore/model.js';
@@ -13,6 +14,24 @@ import { start as startFirestore } from '../servers/firestore.js';
 import { noteServer, sharedServer } from '../servers/shared.js';
 import { dynamodb, putNative } from './dynamodb-table.js';
 import { FaultyFirestore } from './faulty-firestore.js';
+
+test('a dry run names the documents that the target cannot hold, and the move and an import refuse the same ones (emulator)', async () => {
+  const options = { limits: limitsWith(), nowMs: Date.now };
+  const { url } = await sharedServer('dynamodb');
+  const [from, to] = [new MemoryDataStore(options), await openDynamodbDataStore(new URL(dynamodb(url, `small_${process.pid}`)), options)];
+  try {
+    const source = new DataService({ port: from, limits: options.limits });
+    await source.setMany(operatorCaller('u'), 'n', { large: 'x'.repeat(500_000), small: 1 });
+    const refused = [{ id: documentId('u', 'n', 'large'), reason: expect.stringContaining('dynamodb') as string }];
+    expect(await moveDocuments({ from, to, limits: options.limits, dryRun: true })).toMatchObject({ documents: 2, copied: 0, oversized: [], refused });
+    expect(await moveDocuments({ from, to, limits: options.limits })).toMatchObject({ copied: 1, verified: false, refused: [{ id: refused[0]?.id }] });
+    const target = new DataService({ port: to, limits: options.limits });
+    const documents = [{ userId: 'u', namespace: 'n', key: 'large', value: 'x'.repeat(500_000), createdAt: '2026-02-05T10:00:00Z' }];
+    await expect(target.transfer.import(operatorCaller('u'), documents, { dryRun: true })).rejects.toMatchObject({ code: 'invalid_request', message: expect.stringContaining('500002 bytes; dynamodb') as string });
+  } finally {
+    for (const store of [from, to]) await store.close();
+  }
+});
 
 test('documents of ours and of other programs move from DynamoDB to Firestore and back unchanged (emulators)', async () => {
   const options = { limits: limitsWith(), nowMs: Date.now };

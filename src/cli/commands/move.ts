@@ -43,7 +43,8 @@ export const move: Action = async ({ output, globals }, _args, options) => {
     }
   });
   if (options['dryRun'] === true) {
-    output.done({ dry_run: true, ...names, ...result }, `${result.documents} documents would go from ${names.from} to ${names.to}; ${result.oversized.length} are over the value limit.`);
+    for (const { id, reason } of result.refused) output.say(`Would be refused: ${id}: ${reason}.`);
+    output.done({ dry_run: true, ...names, ...result }, `${result.documents - result.refused.length} documents would go from ${names.from} to ${names.to}; ${result.oversized.length} are over the value limit.`);
     return;
   }
   await rm(statePath, { force: true });

@@ -29,6 +29,6 @@ export const documentRoutes = [
     principals: authenticated,
     body: importSchema,
     answers: { 200: importAnswerSchema },
-    handler: ({ stoa, caller, body }) => stoa.data.transfer.import(caller, body.documents),
+    handler: ({ stoa, caller, body }) => stoa.data.transfer.import(caller, body.documents, { dryRun: body.dry_run === true }),
   }),
 ];
