@@ -96,6 +96,23 @@ test('an export comes in again exactly, and bad lines keep everything out', asyn
   expect((await stoa(['data', 'export', '--data', path('export-three')])).stdout.split('\n').toSorted()).toEqual(text.split('\n').toSorted());
 });
 
+test('a line that only the server refuses keeps the lines before it out too', async () => {
+  const target = path('refused-there');
+  // The first 500 go in a request of their own. Bodies with this name are not taken, and ada does not write for bob.
+  const lines = Array.from(
+    { length: 601 },
+    (_, index) => `{"userId":"${index < 600 ? 'ada' : 'bob'}","namespace":"n","key":"k${index}","createdAt":"2026-02-05T10:00:00Z","value":${index === 550 ? '{"__proto__":1}' : '1'}}`,
+  );
+  await writeFile(path('late.ndjson'), lines.join('\n'));
+  const refused = await stoa(['data', 'import', path('late.ndjson'), '--data', target, '--user', 'ada']);
+  expect([refused.status, refused.stderr]).toEqual([2, expect.stringMatching(/Line 551: .*__proto__[\s\S]*Line 601: .*"bob"[\s\S]*2 of 601 lines cannot be imported \(the first is line 551\); nothing was written/)]);
+  expect((await stoa(['data', 'export', '--data', target])).stdout).toBe('');
+  const checked = await stoa(['data', 'import', path('late.ndjson'), '--dry-run', '--keep-going', '--data', target, '--user', 'ada', '--json']);
+  expect(checked.json()).toEqual({ imported: 0, lines: 601, bad: 2, firstBad: 551, skipped: 0 });
+  const kept = await stoa(['data', 'import', path('late.ndjson'), '--keep-going', '--data', target, '--user', 'ada', '--json']);
+  expect([kept.status, kept.json()]).toEqual([1, { imported: 599, lines: 601, bad: 2, firstBad: 551, skipped: 0 }]);
+});
+
 test('a move copies everything, says that it verified it, and goes on after a break', async () => {
   const [from, back] = [path('move-from'), path('move-back')];
   const { url } = await sharedPostgres();

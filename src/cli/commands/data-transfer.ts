@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { once } from 'node:events';
 import { pipeline } from 'node:stream/promises';
-import { StoaError, messageOf } from '../../errors.js';
+import { type ErrorCode, StoaError, messageOf } from '../../errors.js';
 import { importedRecord, isOversized } from '../../datastore/transfer.js';
 import { limitsWith } from '../../limits.js';
 import type { Action } from '../definition.js';
@@ -50,94 +50,153 @@ export const importAll: Action = async ({ connect, output }, [file = '-'], optio
     // Every line is checked before the first is written, so standard input has to be kept.
     const path = directory === undefined ? file : join(directory, 'documents.ndjson');
     if (directory !== undefined) await pipeline(process.stdin, createWriteStream(path, { mode: 0o600 }));
-    const checked = await checkLines(path, output);
-    const keepsGoing = options['keepGoing'] === true;
-    if (checked.bad > 0 && !keepsGoing) {
-      throw new StoaError('invalid_request', `${checked.bad} of ${checked.lines} lines cannot be imported (the first is line ${checked.firstBad}); nothing was written.`, {
-        fix: 'Mend the lines, or leave them out with --keep-going.',
-        details: { bad: checked.bad, first: checked.firstBad },
-      });
-    }
-    const left = checked.bad > 0 ? `; ${checked.bad} bad lines were left out` : '';
+    const lines = new CheckedLines(output, options['keepGoing'] === true);
+    await checkHere(path, lines, output);
+    lines.refuseBad();
+    const connection = await connect();
+    const send = (documents: readonly unknown[], dryRun: boolean) => connection.call<{ imported: number }>('POST', '/v1/documents', { body: { documents, ...(dryRun && { dry_run: true }) } });
+    await checkThere(path, lines, output, (documents) => send(documents, true));
+    lines.refuseBad();
+    const left = lines.bad.size > 0 ? `; ${lines.bad.size} bad lines were left out` : '';
     if (options['dryRun'] === true) {
-      output.done({ ...checked, imported: 0 }, `${checked.lines - checked.bad} documents could be imported${left}.`);
+      output.done({ ...lines.summary(), imported: 0 }, `${lines.count - lines.bad.size} documents could be imported${left}.`);
     } else {
-      const connection = await connect();
-      const imported = await sendLines(path, checked.lines, output, (documents) => connection.call<{ imported: number }>('POST', '/v1/documents', { body: { documents } }));
-      output.done({ ...checked, imported }, `Imported ${imported} documents${left}.`);
+      const imported = await sendLines(path, lines, output, (documents) => send(documents, false));
+      output.done({ ...lines.summary(), imported }, `Imported ${imported} documents${left}.`);
     }
-    if (checked.bad > 0) process.exitCode = 1;
+    if (lines.bad.size > 0) process.exitCode = 1;
   } finally {
     if (directory !== undefined) await rm(directory, { recursive: true, force: true });
   }
 };
 
-interface Checked {
-  lines: number;
-  bad: number;
-  firstBad: number | undefined;
+/** What is known of the lines of a file: how many there are, and which cannot be imported. */
+class CheckedLines {
+  count = 0;
   /** Empty lines and CouchDB's own design documents. */
-  skipped: number;
+  skipped = 0;
+  /** The numbers of lines that cannot be imported. */
+  readonly bad = new Set<number>();
+  #firstBad: number | undefined;
+  readonly #output: Output;
+  readonly #keepsGoing: boolean;
+
+  constructor(output: Output, keepsGoing: boolean) {
+    this.#output = output;
+    this.#keepsGoing = keepsGoing;
+  }
+
+  complain(number: number, error: unknown): void {
+    this.bad.add(number);
+    this.#firstBad = Math.min(this.#firstBad ?? number, number);
+    if (this.bad.size <= complaintsMax) this.#output.say(`Line ${number}: ${messageOf(error)}`);
+  }
+
+  refuseBad(): void {
+    if (this.bad.size === 0 || this.#keepsGoing) return;
+    const { bad, firstBad } = this.summary();
+    throw new StoaError('invalid_request', `${bad} of ${this.count} lines cannot be imported (the first is line ${firstBad}); nothing was written.`, {
+      fix: 'Mend the lines, or leave them out with --keep-going.',
+      details: { bad, first: firstBad },
+    });
+  }
+
+  summary(): { lines: number; bad: number; firstBad: number | undefined; skipped: number } {
+    return { lines: this.count, bad: this.bad.size, firstBad: this.#firstBad, skipped: this.skipped };
+  }
 }
 
-async function checkLines(path: string, output: Output): Promise<Checked> {
+/** What can be told without the server: each line by itself. */
+async function checkHere(path: string, lines: CheckedLines, output: Output): Promise<void> {
   const limits = limitsWith();
-  const checked: Checked = { lines: 0, bad: 0, firstBad: undefined, skipped: 0 };
   for await (const { number, text } of linesOf(path)) {
     const outcome = readLine(text);
     if (outcome === undefined) {
-      checked.skipped += 1;
+      lines.skipped += 1;
       continue;
     }
-    checked.lines += 1;
+    lines.count += 1;
     try {
       if (outcome instanceof Error) throw outcome;
       if (isOversized(importedRecord(outcome, limits), limits)) output.say(`Line ${number}: the value is over the limit of ${limits.valueBytesMax} bytes; it is imported all the same.`);
     } catch (error) {
-      checked.bad += 1;
-      checked.firstBad ??= number;
-      if (checked.bad <= complaintsMax) output.say(`Line ${number}: ${messageOf(error)}`);
+      lines.complain(number, error);
     }
   }
-  return checked;
 }
 
-async function sendLines(path: string, total: number, output: Output, send: (documents: readonly unknown[]) => Promise<{ imported: number }>): Promise<number> {
-  const limits = limitsWith();
-  const progress = output.progress('Importing');
-  let batch: unknown[] = [];
-  let sizeBytes = 0;
-  let imported = 0;
-  const flush = async (): Promise<void> => {
-    if (batch.length > 0) imported += (await send(batch)).imported;
-    batch = [];
-    sizeBytes = 0;
-    progress.update({ done: imported, total });
-  };
+type SendDocuments = (documents: readonly unknown[]) => Promise<{ imported: number }>;
+
+/** The server has limits, a backend and rights of its own, and its refusal of a later line must not find the earlier ones written. */
+async function checkThere(path: string, lines: CheckedLines, output: Output, check: SendDocuments): Promise<void> {
+  const progress = output.progress('Checking');
+  let checked = 0;
   try {
-    for await (const { text } of linesOf(path)) {
-      const fields = readLine(text);
-      if (fields === undefined || fields instanceof Error || !isGood(fields, limits)) continue;
-      if (batch.length === batchDocumentsMax || sizeBytes + text.length > batchBytesMax) await flush();
-      // `_rev` and other fields of a database's own mean nothing here.
-      batch.push(fields);
-      sizeBytes += text.length;
+    for await (const batch of batchesOf(path, lines)) {
+      const refusal = await refusalOf(check(batch.map(({ fields }) => fields)));
+      if (refusal !== undefined && batch.length === 1) lines.complain((batch[0] as GoodLine).number, refusal);
+      else if (refusal !== undefined) {
+        for (const { number, fields } of batch) {
+          const own = await refusalOf(check([fields]));
+          if (own !== undefined) lines.complain(number, own);
+        }
+      }
+      checked += batch.length;
+      progress.update({ done: checked, total: lines.count });
     }
-    await flush();
+  } finally {
+    progress.end();
+  }
+}
+
+/** What the documents themselves are refused for; a server that cannot answer now is thrown. */
+async function refusalOf(sent: Promise<unknown>): Promise<StoaError | undefined> {
+  try {
+    await sent;
+    return undefined;
+  } catch (error) {
+    if (error instanceof StoaError && refusals.has(error.code)) return error;
+    throw error;
+  }
+}
+
+const refusals: ReadonlySet<string> = new Set(['invalid_request', 'too_large', 'forbidden'] satisfies ErrorCode[]);
+
+async function sendLines(path: string, lines: CheckedLines, output: Output, send: SendDocuments): Promise<number> {
+  const progress = output.progress('Importing');
+  let imported = 0;
+  try {
+    for await (const batch of batchesOf(path, lines)) {
+      imported += (await send(batch.map(({ fields }) => fields))).imported;
+      progress.update({ done: imported, total: lines.count - lines.bad.size });
+    }
   } finally {
     progress.end();
   }
   return imported;
 }
 
-function isGood(fields: unknown, limits: ReturnType<typeof limitsWith>): boolean {
-  try {
-    importedRecord(fields, limits);
-    return true;
-  } catch {
-    // The first pass has said what is wrong with it.
-    return false;
+interface GoodLine {
+  number: number;
+  /** `_rev` and other fields of a database's own mean nothing to the server. */
+  fields: unknown;
+}
+
+/** The good lines, as many at a time as go in one request. */
+async function* batchesOf(path: string, lines: CheckedLines): AsyncGenerator<GoodLine[]> {
+  let batch: GoodLine[] = [];
+  let sizeBytes = 0;
+  for await (const { number, text } of linesOf(path)) {
+    const fields = lines.bad.has(number) ? undefined : readLine(text);
+    if (fields === undefined) continue;
+    if (batch.length === batchDocumentsMax || (batch.length > 0 && sizeBytes + text.length > batchBytesMax)) {
+      yield batch;
+      [batch, sizeBytes] = [[], 0];
+    }
+    batch.push({ number, fields });
+    sizeBytes += text.length;
   }
+  if (batch.length > 0) yield batch;
 }
 
 /** The object on a line, an error, or undefined for a line that holds no document. */
