@@ -34,6 +34,6 @@ function isObject(value: JsonValue | undefined): value is JsonObject {
 }
 
 function mismatch(key: string, wanted: string, found: JsonValue | undefined): StoaError {
-  const kind = found === null ? 'null' : Array.isArray(found) ? 'a list' : `a ${typeof found}`;
+  const kind = found === null ? 'null' : Array.isArray(found) ? 'a list' : isObject(found) ? 'an object' : `a ${typeof found}`;
   return new StoaError('conflict', `Key "${key}" holds ${kind}, not a ${wanted}.`, { fix: `Set it to a ${wanted} first.`, details: { key } });
 }

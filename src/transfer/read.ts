@@ -1,9 +1,8 @@
 /** An export read back: line by line, each checked, the whole compared with its last line. */
 import { createHash } from 'node:crypto';
-import { createReadStream } from 'node:fs';
-import { open } from 'node:fs/promises';
-import { StoaError, jsonFaultOf, messageOf } from '../errors.js';
+import { StoaError } from '../errors.js';
 import { fieldErrors } from '../validate.js';
+import { fileLines, parsedLine } from './file-lines.js';
 import { type RecordKind, recordKinds } from './kinds.js';
 import { type Header, type Trailer, type TransferRecord, formatName, formatVersion } from './model.js';
 
@@ -17,7 +16,6 @@ export interface ReadLine {
 }
 
 const kindsByType = new Map(recordKinds.map((kind) => [kind.type, kind]));
-const newline = 0x0a;
 
 /** What a file holds beside its records; known when every line has been read. */
 export interface FileFacts {
@@ -34,8 +32,8 @@ export async function readExport(path: string, onLine: (line: ReadLine) => void 
   let header: Header | undefined;
   let trailer: Trailer | undefined;
   let sha256 = '';
-  for await (const { number, bytes } of linesOf(path)) {
-    const parsed = parse(bytes);
+  for await (const { number, bytes } of fileLines(path)) {
+    const parsed = parsedLine(bytes);
     if (header === undefined) {
       header = headerOf(parsed);
     } else if (trailer !== undefined) {
@@ -88,42 +86,7 @@ function checkedLine(number: number, sizeBytes: number, parsed: unknown): ReadLi
   return bad(fieldErrors(result.error, []).slice(0, 3).map(({ field, message }) => `${field}: ${message}`).join('; '));
 }
 
-function parse(bytes: Buffer): unknown {
-  try {
-    return JSON.parse(bytes.toString());
-  } catch (error) {
-    return new StoaError('invalid_request', `it is not JSON: ${jsonFaultOf(error)}`);
-  }
-}
-
 function typeOf(parsed: unknown): string | undefined {
   const { type } = (typeof parsed === 'object' && parsed !== null ? parsed : {}) as { type?: unknown };
   return typeof type === 'string' ? type : undefined;
-}
-
-/** Lines as bytes, their ends included: the hash is over exactly these. */
-async function* linesOf(path: string): AsyncGenerator<{ number: number; bytes: Buffer }> {
-  let rest: Buffer[] = [];
-  let number = 0;
-  // Opened first, so that a file that is not there is an error of ours.
-  const handle = await openFile(path);
-  for await (const chunk of createReadStream('', { fd: handle, highWaterMark: 1024 * 1024 }) as AsyncIterable<Buffer>) {
-    let from = 0;
-    for (let end = chunk.indexOf(newline); end !== -1; end = chunk.indexOf(newline, from)) {
-      number += 1;
-      yield { number, bytes: Buffer.concat([...rest, chunk.subarray(from, end + 1)]) };
-      rest = [];
-      from = end + 1;
-    }
-    if (from < chunk.length) rest.push(chunk.subarray(from));
-  }
-  if (rest.length > 0) yield { number: number + 1, bytes: Buffer.concat(rest) };
-}
-
-async function openFile(path: string): Promise<Awaited<ReturnType<typeof open>>> {
-  try {
-    return await open(path, 'r');
-  } catch (error) {
-    throw new StoaError('invalid_request', `${path} cannot be read: ${messageOf(error)}.`, { cause: error });
-  }
 }

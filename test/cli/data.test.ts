@@ -1,4 +1,4 @@
-import { readFile, writeFile } from 'node:fs/promises';
+import { readFile, stat, writeFile } from 'node:fs/promises';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { sharedPostgres } from '../servers/shared.js';
 import { type RunningServer, useProgram } from './program.js';
@@ -94,6 +94,26 @@ test('an export comes in again exactly, and bad lines keep everything out', asyn
   const piped = await stoa(['data', 'import', '-', '--data', path('export-three'), '--json'], { input: text });
   expect([piped.status, piped.json()]).toMatchObject([0, { imported: 2 }]);
   expect((await stoa(['data', 'export', '--data', path('export-three')])).stdout.split('\n').toSorted()).toEqual(text.split('\n').toSorted());
+});
+
+test('an export is its owner\'s file alone, and a place that cannot be written or read is named', async () => {
+  const source = path('owned');
+  await stoa(['data', 'set', 'k', '1', '--data', source]);
+  expect((await stoa(['data', 'export', path('owned.ndjson'), '--data', source])).status).toBe(0);
+  expect((await stat(path('owned.ndjson'))).mode & 0o777).toBe(0o600);
+  const nowhere = path('missing/file.ndjson');
+  for (const command of [['data', 'export'], ['export']]) {
+    expect(await stoa([...command, nowhere, '--data', source, '--json'])).toMatchObject({ status: 2, stderr: expect.stringContaining(`${nowhere} cannot be written`) as string });
+  }
+  expect(await stoa(['data', 'import', path('owned'), '--data', source, '--json'])).toMatchObject({ status: 2, stderr: expect.stringContaining('cannot be read') as string });
+});
+
+test('a line of an import is what ends with a line feed, and is UTF-8', async () => {
+  const line = '{"userId":"u","namespace":"n","key":"one","value":"a\u2028b","createdAt":"2026-02-05T10:00:00Z"}';
+  await writeFile(path('bytes.ndjson'), Buffer.concat([Buffer.from(`${line}\r\n \r\n${line}`), Buffer.from([0xff, 0x0a]), Buffer.from(line.replace('a\u2028b', '\u00ff'), 'latin1')]));
+  const kept = await stoa(['data', 'import', path('bytes.ndjson'), '--keep-going', '--data', path('bytes'), '--json']);
+  expect([kept.json(), kept.stderr]).toEqual([{ imported: 1, lines: 3, bad: 2, firstBad: 3, skipped: 1 }, expect.stringMatching(/Line 3: it is not UTF-8[\s\S]*Line 4: it is not UTF-8/)]);
+  expect((await stoa(['data', 'get', 'one', '-n', 'n', '--user', 'u', '--data', path('bytes')])).stdout).toBe('"a\u2028b"\n');
 });
 
 test('a line that only the server refuses keeps the lines before it out too', async () => {

@@ -1,17 +1,17 @@
 /** `stoa data export` and `stoa data import`: documents in the seed's shape, a line each. */
-import { createReadStream, createWriteStream } from 'node:fs';
+import { createWriteStream } from 'node:fs';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { createInterface } from 'node:readline';
-import { once } from 'node:events';
 import { pipeline } from 'node:stream/promises';
 import { type ErrorCode, StoaError, messageOf } from '../../errors.js';
 import { importedRecord, isOversized } from '../../datastore/transfer.js';
 import { limitsWith } from '../../limits.js';
+import { fileLines, parsedLine } from '../../transfer/file-lines.js';
 import type { Action } from '../definition.js';
 import type { Output } from '../output.js';
 import type { Page } from '../resource-options.js';
+import { writeLines } from '../write-lines.js';
 
 /** Lines that go out in one request. */
 const batchDocumentsMax = 500;
@@ -19,29 +19,31 @@ const batchBytesMax = 4 * 1024 * 1024;
 /** Bad lines that are described one by one. */
 const complaintsMax = 20;
 
-export const exportAll: Action = async ({ connect, output }, [file]) => {
+export const exportAll: Action = async ({ connect, output }, [file = '-']) => {
   const connection = await connect();
-  const stream = file === undefined || file === '-' ? process.stdout : createWriteStream(file);
   const progress = output.progress('Exporting');
   let exported = 0;
-  let cursor: string | undefined;
-  do {
-    const page = await connection.call<Page<Record<string, unknown>>>('GET', '/v1/documents', { query: { limit: 1_000, cursor } });
-    for (const document of page.items) {
-      // Fields without a value are left out, as in the seed; a value of null is a value.
-      const fields = Object.entries(document).filter(([name, value]) => value !== null || name === 'value');
-      if (!stream.write(`${JSON.stringify(Object.fromEntries(fields))}\n`)) await once(stream, 'drain');
-    }
-    exported += page.items.length;
-    progress.tell(() => `${exported} documents`);
-    cursor = page.next_cursor ?? undefined;
-  } while (cursor !== undefined);
-  progress.end();
-  if (stream !== process.stdout) {
-    stream.end();
-    await once(stream, 'finish');
-    output.done({ exported, file }, `Exported ${exported} documents to ${file}.`);
-  } else output.say(`Exported ${exported} documents.`);
+  async function* lines(): AsyncGenerator<string> {
+    let cursor: string | undefined;
+    do {
+      const page = await connection.call<Page<Record<string, unknown>>>('GET', '/v1/documents', { query: { limit: 1_000, cursor } });
+      for (const document of page.items) {
+        // Fields without a value are left out, as in the seed; a value of null is a value.
+        const fields = Object.entries(document).filter(([name, value]) => value !== null || name === 'value');
+        yield `${JSON.stringify(Object.fromEntries(fields))}\n`;
+      }
+      exported += page.items.length;
+      progress.tell(() => `${exported} documents`);
+      cursor = page.next_cursor ?? undefined;
+    } while (cursor !== undefined);
+  }
+  try {
+    await writeLines(file, lines());
+  } finally {
+    progress.end();
+  }
+  if (file === '-') output.say(`Exported ${exported} documents.`);
+  else output.done({ exported, file }, `Exported ${exported} documents to ${file}.`);
 };
 
 export const importAll: Action = async ({ connect, output }, [file = '-'], options) => {
@@ -109,8 +111,8 @@ class CheckedLines {
 /** What can be told without the server: each line by itself. */
 async function checkHere(path: string, lines: CheckedLines, output: Output): Promise<void> {
   const limits = limitsWith();
-  for await (const { number, text } of linesOf(path)) {
-    const outcome = readLine(text);
+  for await (const { number, bytes } of fileLines(path)) {
+    const outcome = readLine(bytes);
     if (outcome === undefined) {
       lines.skipped += 1;
       continue;
@@ -186,40 +188,26 @@ interface GoodLine {
 async function* batchesOf(path: string, lines: CheckedLines): AsyncGenerator<GoodLine[]> {
   let batch: GoodLine[] = [];
   let sizeBytes = 0;
-  for await (const { number, text } of linesOf(path)) {
-    const fields = lines.bad.has(number) ? undefined : readLine(text);
+  for await (const { number, bytes } of fileLines(path)) {
+    const fields = lines.bad.has(number) ? undefined : readLine(bytes);
     if (fields === undefined) continue;
-    if (batch.length === batchDocumentsMax || (batch.length > 0 && sizeBytes + text.length > batchBytesMax)) {
+    if (batch.length === batchDocumentsMax || (batch.length > 0 && sizeBytes + bytes.length > batchBytesMax)) {
       yield batch;
       [batch, sizeBytes] = [[], 0];
     }
     batch.push({ number, fields });
-    sizeBytes += text.length;
+    sizeBytes += bytes.length;
   }
   if (batch.length > 0) yield batch;
 }
 
 /** The object on a line, an error, or undefined for a line that holds no document. */
-function readLine(text: string): unknown {
-  if (text.trim() === '') return undefined;
-  try {
-    const fields = JSON.parse(text) as { _id?: unknown } | null;
-    return typeof fields?._id === 'string' && fields._id.startsWith('_design/') ? undefined : fields;
-  } catch (error) {
-    return new StoaError('invalid_request', `it is not JSON: ${messageOf(error)}.`, { cause: error });
-  }
+function readLine(bytes: Buffer): unknown {
+  if (bytes.every((byte) => whitespace.has(byte))) return undefined;
+  const fields = parsedLine(bytes);
+  const { _id: id } = (fields ?? {}) as { _id?: unknown };
+  return typeof id === 'string' && id.startsWith('_design/') ? undefined : fields;
 }
 
-async function* linesOf(path: string): AsyncGenerator<{ number: number; text: string }> {
-  const stream = createReadStream(path, 'utf8');
-  try {
-    await once(stream, 'open');
-  } catch (error) {
-    throw new StoaError('invalid_request', `${path} cannot be read: ${messageOf(error)}.`, { cause: error });
-  }
-  let number = 0;
-  for await (const text of createInterface({ input: stream, crlfDelay: Infinity })) {
-    number += 1;
-    yield { number, text };
-  }
-}
+/** JSON's own. */
+const whitespace: ReadonlySet<number> = new Set(Buffer.from(' \t\r\n'));

@@ -1,7 +1,6 @@
 /** `stoa export` and `stoa import`: everything as lines of JSON, through the server or on a closed directory. */
-import { once } from 'node:events';
 import { createReadStream, createWriteStream } from 'node:fs';
-import { mkdtemp, rename, rm, stat } from 'node:fs/promises';
+import { mkdtemp, rm, stat } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { Readable } from 'node:stream';
@@ -12,6 +11,7 @@ import { type ImportReport, type OnConflict, type TransferDomain, transferDomain
 import type { Connection } from '../connection.js';
 import { type Action, type Options, textOption } from '../definition.js';
 import { type Output, sizeText } from '../output.js';
+import { writeLines } from '../write-lines.js';
 
 export const exportAll: Action = async ({ connect, output, globals }, [file = '-'], options) => {
   const domains = domainsOf(options);
@@ -21,17 +21,11 @@ export const exportAll: Action = async ({ connect, output, globals }, [file = '-
   const progress = output.progress('Exporting');
   const tell = (sizeBytes: number): void => progress.tell(() => sizeText(sizeBytes));
   try {
-    if (file === '-') {
-      for await (const line of counted(lines, tell)) if (!process.stdout.write(line)) await once(process.stdout, 'drain');
-      return;
-    }
-    // Under its own name only when it is whole.
-    await pipeline(Readable.from(counted(lines, tell)), createWriteStream(`${file}.partial`, { mode: 0o600 }));
-    await rename(`${file}.partial`, file);
+    await writeLines(file, counted(lines, tell));
   } finally {
     progress.end();
   }
-  output.done({ file }, `Exported to ${file}.`);
+  if (file !== '-') output.done({ file }, `Exported to ${file}.`);
 };
 
 export const importAll: Action = async ({ connect, output }, [file = '-'], options) => {

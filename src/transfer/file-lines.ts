@@ -1,0 +1,55 @@
+/** Files of JSON, a value on each line: read in pieces, strict about what the bytes are. */
+import { isUtf8 } from 'node:buffer';
+import { createReadStream } from 'node:fs';
+import { StoaError, jsonFaultOf, messageOf } from '../errors.js';
+
+export interface FileLine {
+  /** From 1. */
+  number: number;
+  /** The line with its end. */
+  bytes: Buffer;
+}
+
+const newline = 0x0a;
+
+export async function* fileLines(path: string): AsyncGenerator<FileLine> {
+  let rest: Buffer[] = [];
+  let number = 0;
+  for await (const chunk of chunksOf(path)) {
+    let from = 0;
+    for (let end = chunk.indexOf(newline); end !== -1; end = chunk.indexOf(newline, from)) {
+      number += 1;
+      yield { number, bytes: Buffer.concat([...rest, chunk.subarray(from, end + 1)]) };
+      rest = [];
+      from = end + 1;
+    }
+    if (from < chunk.length) rest.push(chunk.subarray(from));
+  }
+  if (rest.length > 0) yield { number: number + 1, bytes: Buffer.concat(rest) };
+}
+
+/** The value on a line, or the reason why there is none. Bytes that are not UTF-8 would silently become U+FFFD. */
+export function parsedLine(bytes: Buffer): unknown {
+  if (!isUtf8(bytes)) return new StoaError('invalid_request', 'it is not UTF-8');
+  try {
+    return JSON.parse(bytes.toString());
+  } catch (error) {
+    return new StoaError('invalid_request', `it is not JSON: ${jsonFaultOf(error)}`);
+  }
+}
+
+/** A file that cannot be read is an error of ours, whether opening it tells or the first read. */
+async function* chunksOf(path: string): AsyncGenerator<Buffer> {
+  const chunks = createReadStream(path, { highWaterMark: 1024 * 1024 })[Symbol.asyncIterator]() as AsyncIterator<Buffer>;
+  try {
+    for (;;) {
+      const { done, value } = await chunks.next().catch((error: unknown) => {
+        throw new StoaError('invalid_request', `${path} cannot be read: ${messageOf(error)}.`, { cause: error });
+      });
+      if (done === true) return;
+      yield value;
+    }
+  } finally {
+    await chunks.return?.();
+  }
+}
