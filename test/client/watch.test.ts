@@ -284,6 +284,80 @@ test('tasks of a project: those of every session, then what becomes of them, unt
   expect(watched.changes.filter(({ kind }) => kind.startsWith('task.')).every(({ facts }) => facts?.['project'] === project.id)).toBe(true);
 });
 
+/** Of the first page, which is soon listed, and of the last. */
+function ends<Item>(items: readonly Item[]): Item[] {
+  return [...items.slice(0, 20), ...items.slice(-20)];
+}
+
+/** The versions that a reader holds of things whose every change makes the next version. */
+class Versions {
+  readonly held = new Map<string, number>();
+
+  take(event: WatchEvent<{ id: string; version: number }, ChangeItem>): void {
+    if (event.kind === 'snapshot') {
+      for (const { id, version } of event.items) {
+        expect([id, this.held.has(id)]).toEqual([id, false]);
+        this.held.set(id, version);
+      }
+    } else if (event.kind === 'changes') {
+      for (const { kind, id, version } of event.items) {
+        // It makes no new version.
+        if (kind === 'task.ready') continue;
+        expect([kind, id, version]).toEqual([kind, id, (this.held.get(id) ?? 0) + 1]);
+        this.held.set(id, Number(version));
+      }
+    }
+  }
+}
+
+test('tasks and agents that change while they are listed are told without a gap or a repeat', async () => {
+  const ada = await clientOf('crowd');
+  const caller = operatorCaller('crowd');
+  const workspace = await ada.workspaces.create({ name: 'crowd', project_path: '/w' });
+  const project = await ada.projects.create(workspace.id, { name: 'p' });
+  const session = await ada.sessions.create(project.id, { status: 'active' });
+  const tasks = await Promise.all(Array.from({ length: 350 }, (_, index) => running.stoa.workspaces.createTask(caller, session.id, { command: String(index) })));
+  const agents = await Promise.all(Array.from({ length: 1_100 }, (_, index) => running.stoa.registry.createAgent(caller, { name: `agent-${index}` })));
+  const stop = new AbortController();
+  const mirrors: { kind: 'tasks' | 'agents'; versions: Versions }[] = [];
+  const begun = new Set<Versions>();
+  let written = 0;
+  const open = async (kind: 'tasks' | 'agents') => {
+    const versions = new Versions();
+    mirrors.push({ kind, versions });
+    const events = kind === 'tasks' ? ada.watch({ tasks: { project: project.id }, signal: stop.signal }) : ada.watch({ agents: {}, signal: stop.signal });
+    for await (const event of events) {
+      if (event.kind === 'live') begun.add(versions);
+      // An agent names its id otherwise.
+      versions.take(event.kind === 'snapshot' ? { kind: 'snapshot', items: event.items.map((item) => ({ id: 'agent_id' in item ? item.agent_id : item.id, version: item.version })) } : event);
+    }
+  };
+  const watches: Promise<void>[] = [];
+  for (let round = 0; begun.size < 6 || round < 60; round += 1) {
+    if (round % 10 === 0 && watches.length < 6) watches.push(open(watches.length % 2 === 0 ? 'tasks' : 'agents').finally(() => stop.abort()));
+    expect(stop.signal.aborted).toBe(false);
+    for (const task of ends(tasks).slice(round % 8, (round % 8) + 4)) await running.stoa.workspaces.updateTask(caller, task.id, { priority: (written += 1) }, {});
+    for (const agent of ends(agents).slice(round % 8, (round % 8) + 4)) await running.stoa.registry.updateAgent(caller, agent.agent_id, { labels: { n: String((written += 1)) } });
+    if (round % 5 === 0) await ada.tasks.create(session.id, { command: 'late' });
+  }
+  const held = { tasks: new Map<string, number>(), agents: new Map<string, number>() };
+  for (let cursor: string | undefined, more = true; more; ) {
+    const page = await ada.tasks.list(session.id, { limit: 100, cursor });
+    for (const { id, version } of page.items) held.tasks.set(id, version);
+    cursor = page.next_cursor ?? undefined;
+    more = cursor !== undefined;
+  }
+  for (let cursor: string | undefined, more = true; more; ) {
+    const page = await ada.agents.list({ limit: 1_000, ...(cursor !== undefined && { cursor }) });
+    for (const { agent_id, version } of page.items) held.agents.set(agent_id, version);
+    cursor = page.next_cursor ?? undefined;
+    more = cursor !== undefined;
+  }
+  await vi.waitFor(() => { for (const { kind, versions } of mirrors) expect(versions.held).toEqual(held[kind]); }, { timeout: 10_000, interval: 100 });
+  stop.abort();
+  await Promise.all(watches);
+}, 120_000);
+
 test('a room: its newest messages, then what is said and taken back, also while the connection was gone', async () => {
   const author = new Stoa({ url: running.url }).agent(await AgentKeys.generate());
   await author.register({ name: 'author' });
@@ -345,6 +419,35 @@ test('a reader that comes back too late, or was too slow, is told to begin anew 
     while (small.app.stoaServer.streams.count > 0) await flood();
     while (kinds.at(-1) !== 'resync') kinds.push(String((await slow.next()).value?.kind));
     expect((await slow.next()).value).toMatchObject({ kind: 'snapshot', items: [{ key: 'k' }] });
+    stop.abort();
+    await slow.return(undefined);
+  } finally {
+    await small.stop();
+  }
+}, 60_000);
+
+test('a reader of a room that takes nothing for a while is cut off, and still gets every message once', async () => {
+  const small = await Running.start({ limits: { messageBytesMax: 60_000, messageBytesPerMinuteMax: 1e9, roomReadsPerMinuteMax: 10_000, addressRequestsPerMinuteMax: 100_000 } });
+  try {
+    const author = new Stoa({ url: small.url }).agent(await AgentKeys.generate());
+    await author.register({ name: 'author' });
+    const { id: roomId } = await author.createRoom('flood');
+    const stop = new AbortController();
+    const slow = new Stoa({ url: small.url, token: small.alice }).watch({ room: { id: roomId }, signal: stop.signal });
+    expect((await slow.next()).value).toMatchObject({ kind: 'live' });
+    expect((await slow.next()).value).toMatchObject({ kind: 'live' });
+    expect(small.app.stoaServer.streams.count).toBe(1);
+    let posted = 0;
+    while (small.app.stoaServer.streams.count > 0 || posted < 100) {
+      await small.stoa.messaging.port.post({ roomId, from: author.id, body: `${posted} ${'x'.repeat(50_000)}`, parentId: null, proof: null, serverSigned: false });
+      posted += 1;
+    }
+    const got: number[] = [];
+    while (got.length < posted) {
+      const { value } = await slow.next();
+      if (value?.kind === 'changes') for (const item of value.items) if (item.kind === 'message') got.push(Number.parseInt(item.message.body, 10));
+    }
+    expect(got).toEqual(Array.from({ length: posted }, (_, index) => index));
     stop.abort();
     await slow.return(undefined);
   } finally {
