@@ -38,6 +38,7 @@ export const limitDefinitions = {
 
   // Commits
   commitStepsMax: { default: 1_000, about: 'Checks and operations of one commit.' },
+  commitIdleSecondsMax: { default: 60, about: 'How long a commit in PostgreSQL may be silent inside its transaction before the database ends it, and with it its locks.' },
   commitDeliveryWaitSeconds: { default: 3, about: 'How long the answer to a commit on PostgreSQL waits for its messages before it calls them queued.' },
   commitDeliverySecondsMax: { default: 24 * 3600, about: 'How long a message of a commit on PostgreSQL is tried before it counts as undeliverable.' },
   commitDeliveredKeptSeconds: { default: 24 * 3600, about: 'How long the outbox in PostgreSQL remembers a message that was delivered.' },

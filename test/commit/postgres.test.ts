@@ -3,7 +3,7 @@ import { Redis } from 'ioredis';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { CommitOutbox } from '../../src/backends/postgres/commit-outbox.js';
 import { migrateCommitsDown, migrateCommitsUp } from '../../src/backends/postgres/commit-schema.js';
-import { type PostgresSql, databaseOf, openPostgres, query } from '../../src/backends/postgres/connection.js';
+import { type PostgresSql, databaseOf, openPostgres, query, transaction } from '../../src/backends/postgres/connection.js';
 import type { CommitInput } from '../../src/commit/schemas.js';
 import { StoaError } from '../../src/errors.js';
 import { type Caller, operatorCaller } from '../../src/identity/caller.js';
@@ -473,6 +473,23 @@ describe('the outbox', () => {
     } finally {
       await stopApp(app, 1);
     }
+  });
+
+  it('waits no longer for a server that hangs inside a commit than the database lets it', async () => {
+    const stoa = await open({ datastore: url, workspaces: url });
+    const hanging = await openPostgres(new URL(url), { connectionsMax: 1, idleTransactionSecondsMax: 0.5 });
+    let committed: Promise<unknown> | undefined;
+    const outcome = transaction(hanging, async (tx) => {
+      await query(tx, "SELECT pg_advisory_xact_lock(hashtext('stoa_commit'), bucket) FROM generate_series(0, 255) AS bucket");
+      committed = stoa.commit.commit(ada, both);
+      await committed;
+      return query(tx, 'SELECT 1');
+    });
+    await expect(outcome).rejects.toMatchObject({ code: 'backend_unavailable' });
+    expect(await committed).toMatchObject({ ok: true });
+    // The pool is whole: the next transaction has a new connection.
+    expect(await transaction(hanging, (tx) => query(tx, 'SELECT 1 AS one'))).toEqual([{ one: 1 }]);
+    await hanging.end();
   });
 
   it('can be taken down and made again', async () => {

@@ -41,7 +41,7 @@ export interface PostgresCommitOptions {
 
 /** Opens a pool of its own, makes the tables where they are missing, and begins to deliver what waits. */
 export async function openPostgresCommit(url: URL, options: PostgresCommitOptions): Promise<PostgresCommit> {
-  const sql = await openPostgres(url);
+  const sql = await openPostgres(url, { idleTransactionSecondsMax: options.limits.commitIdleSecondsMax });
   try {
     await migrateCommitsUp(sql);
   } catch (error) {

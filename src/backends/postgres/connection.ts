@@ -14,6 +14,8 @@ export interface PostgresOptions {
   connectionsMax?: number;
   /** The schema for names without one; `?schema=` in the URL says the same. */
   schema?: string;
+  /** The server ends a transaction that has been silent for so long, so that a client that hangs holds no locks for ever. */
+  idleTransactionSecondsMax?: number;
 }
 
 /** JSON and times stay text: parsing would reorder, round or copy for nothing. */
@@ -34,11 +36,15 @@ export async function openPostgres(url: URL, options: PostgresOptions = {}): Pro
     connect_timeout: 10,
     backoff: (attempt) => Math.min(0.1 * 2 ** attempt, 2),
     onnotice: () => undefined,
-    connection: { application_name: 'stoa', TimeZone: 'UTC', ...(schema !== null && { search_path: schema }) },
+    connection: { application_name: 'stoa', TimeZone: 'UTC', ...(schema !== null && { search_path: schema }), ...idleTimeout(options.idleTransactionSecondsMax) },
     types,
   });
   // The types given above change how values are parsed, not what a query is.
   return sql as unknown as PostgresSql;
+}
+
+function idleTimeout(seconds: number | undefined): { idle_in_transaction_session_timeout?: number } {
+  return seconds === undefined ? {} : { idle_in_transaction_session_timeout: Math.round(seconds * 1_000) };
 }
 
 /** User, server and database of a URL, without password and schema: what two URLs have in common that can share a transaction. */
@@ -51,6 +57,7 @@ export function databaseOf(url: string): string {
 const preparedParametersMax = 1_000;
 
 export async function query<Row extends object>(sql: Queryable, text: string, parameters: readonly Parameter[] = []): Promise<readonly Row[]> {
+  if (over.has(sql)) return new Promise(() => undefined);
   try {
     return await sql.unsafe<Row[]>(text, [...parameters], { prepare: parameters.length <= preparedParametersMax });
   } catch (error) {
@@ -58,14 +65,45 @@ export async function query<Row extends object>(sql: Queryable, text: string, pa
   }
 }
 
+/** Transactions that are over while their body still runs. */
+const over = new WeakSet<Queryable>();
+
+/**
+ * One attempt. When the connection is lost, the driver says so here at once, but would still send
+ * what the body asks for, and the ROLLBACK after it, on a socket that is gone, which ends the
+ * process, or on one that somebody else has by now. So a body without its connection never goes on.
+ */
+async function begin<T>(sql: PostgresSql, body: (tx: TransactionSql) => Promise<T>): Promise<T> {
+  let open: TransactionSql | undefined;
+  const run = (tx: TransactionSql): Promise<T> =>
+    new Promise((resolve, reject) => {
+      open = tx;
+      const refuse = (error: unknown): void => {
+        if (lostCodes.test(codeOf(error instanceof StoaError ? error.cause : error))) over.add(tx);
+        if (!over.has(tx)) reject(error);
+      };
+      body(tx).then((result) => {
+        if (!over.has(tx)) resolve(result);
+      }, refuse);
+    });
+  try {
+    // The driver's type unwraps promises inside arrays, which no body here returns.
+    return (await sql.begin(run)) as T;
+  } finally {
+    if (open !== undefined) over.add(open);
+  }
+}
+
+/** The connection is gone or going; its close follows for certain. */
+const lostCodes = /^(ECONN|EPIPE|ETIMEDOUT|CONNECTION_|08|25P03|57P0[123])/;
+
 const attemptsMax = 20;
 
 /** Runs a transaction, again when another one was in its way. */
 export async function transaction<T>(sql: PostgresSql, body: (tx: TransactionSql) => Promise<T>): Promise<T> {
   for (let attempt = 1; ; attempt += 1) {
     try {
-      // The driver's type unwraps promises inside arrays, which no body here returns.
-      return (await sql.begin((tx) => body(tx))) as T;
+      return await begin(sql, body);
     } catch (error) {
       if (!(error instanceof TryAgain) && !(isConcurrency(error) && attempt < attemptsMax)) throw postgresError(error);
       if (attempt >= attemptsMax) throw new StoaError('overloaded', 'Too many writers change the same documents at once.', { fix: 'Try again shortly.' });
@@ -83,8 +121,8 @@ export function isConcurrency(error: unknown): boolean {
   return code === '40001' || code === '40P01';
 }
 
-/** The server is away, starting, stopping, or has no room for another connection. */
-const unavailableCodes = /^(ECONN|EPIPE|ENOTFOUND|EAI_|ETIMEDOUT|EHOSTUNREACH|CONNECT|08|57P|53300)/;
+/** The server is away, starting, stopping, has ended a silent transaction, or has no room for another connection. */
+const unavailableCodes = /^(ECONN|EPIPE|ENOTFOUND|EAI_|ETIMEDOUT|EHOSTUNREACH|CONNECT|08|25P03|57P|53300)/;
 
 function postgresError(error: unknown): unknown {
   if (error instanceof StoaError || error instanceof TryAgain) return error;

@@ -8,7 +8,7 @@ export const commitRoutes = [
     path: '/v1/commit',
     summary: 'Does several operations, of any domain, all or none',
     description:
-      'Every check must hold at the moment of the commit. A conflict is an answer with `ok: false` that names the check or operation; input that could never be right is an error.',
+      'Every check must hold at the moment of the commit. A conflict is an answer with `ok: false` that names the check or operation; input that could never be right is an error. On PostgreSQL a message is delivered right after the commit: one that still waits is `{queued: true, delivery}`.',
     tags: ['commit'],
     principals: authenticated,
     creates: true,
