@@ -5,7 +5,7 @@ import type { Idempotency } from '../kernel/once.js';
 import type { Limits } from '../limits.js';
 import { validate } from '../validate.js';
 import { CheckFailed, type CommitPort, OperationFailed, type OutboxFacts } from './port.js';
-import { type CommitAnswer, type CommitInput, commitSchema } from './schemas.js';
+import { type Check, type CommitAnswer, type CommitInput, commitSchema } from './schemas.js';
 
 /** Refusals that say "not in this state": others would be refused in any state. */
 const conflicts: ReadonlySet<ErrorCode> = new Set<ErrorCode>([
@@ -55,7 +55,7 @@ export class CommitService {
     if (checks.length + operations.length > limits.commitStepsMax) {
       throw new StoaError('too_large', `A commit has at most ${limits.commitStepsMax} checks and operations.`, { details: { commitStepsMax: limits.commitStepsMax } });
     }
-    for (const check of checks) if (check.check === 'data') requireNamespace(caller, check.namespace);
+    for (const check of checks) requireReach(caller, check);
     try {
       const results = await port.commit(caller, checks, operations, idempotency);
       return { ok: true, results, position: position() };
@@ -80,10 +80,14 @@ export class CommitService {
   }
 }
 
-/** A token for some namespaces learns nothing of the others. */
-function requireNamespace({ scopes }: Caller, namespace: string): void {
-  if (scopes.namespaces === null || scopes.namespaces.includes(namespace)) return;
-  throw new StoaError('forbidden', `These credentials do not reach the namespace "${namespace}".`);
+/** A check tells as much as a read: nothing of other namespaces to a token for some, nothing of other agents to a signed one. */
+function requireReach({ kind, agentId, scopes }: Caller, check: Check): void {
+  if (check.check === 'data' && scopes.namespaces !== null && !scopes.namespaces.includes(check.namespace)) {
+    throw new StoaError('forbidden', `These credentials do not reach the namespace "${check.namespace}".`);
+  }
+  if ((check.check === 'agent' || check.check === 'lease') && kind === 'agent' && check.agent_id.toLowerCase() !== agentId) {
+    throw new StoaError('not_found', `There is no agent ${check.agent_id}.`);
+  }
 }
 
 function answerOf(error: unknown): CommitAnswer {

@@ -83,6 +83,15 @@ describe('a commit', () => {
     expect(check).toMatchObject({ ok: false, failed: { check: 0 } });
   });
 
+  it('a signed agent learns nothing of its user\'s other agents by checking them', async () => {
+    const own = await stoa.registry.createAgent(ada, { name: 'scout' });
+    const other = await stoa.registry.createAgent(ada, { name: 'other' });
+    const scout: Caller = { ...ada, kind: 'agent', everyUser: false, agentId: own.agent_id };
+    const commit = (agent_id: string) => stoa.commit.commit(scout, { checks: [{ check: 'lease', agent_id, fence: 0 }, { check: 'agent', agent_id, version: 1 }], operations: [{ op: 'data.increment', key: 'n' }] });
+    expect(await commit(own.agent_id)).toMatchObject({ ok: true });
+    await expect(commit(other.agent_id)).rejects.toMatchObject({ code: 'not_found' });
+  });
+
   it('a late holder is refused by its fencing number', async () => {
     const { agent_id } = await stoa.registry.createAgent(ada, { name: 'scout' });
     const { lease } = await stoa.registry.heartbeat(ada, agent_id, { holder: 'first' });
