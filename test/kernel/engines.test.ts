@@ -6,4 +6,5 @@ import { engineConformance } from './engine-conformance.js';
 engineConformance('lmdb', openLmdb);
 engineConformance('lmdb without sync', (config, families) => openLmdb({ ...config, sync_writes: false }, families));
 engineConformance('rocksdb', openRocksdb);
+engineConformance('rocksdb past its cache', (config, families) => openRocksdb({ ...config, scattered_families: families }, families));
 engineConformance('memory', openMemory, false);
