@@ -25,7 +25,9 @@ export const families = {
   threads: 'messaging/threads',
   /** Message id → room id and the words of a message, until they are filed in lists. */
   waitingWords: 'messaging/waiting_words',
-  /** Word, zero, id of the oldest message in it → ids and rooms of messages that have the word. */
+  /** Time at which a segment of the index begins → nothing. */
+  wordSegments: 'messaging/word_segments',
+  /** Segment, word, zero, id of the oldest message in it → ids and rooms of messages that have the word. */
   wordLists: 'messaging/word_lists',
   /** Id of the newest message filed by then, id of the batch → keys of lists that expire together. */
   wordBatches: 'messaging/word_batches',

@@ -7,7 +7,7 @@ import { uuidBytes } from '../../messaging/uuid.js';
 import { oldestLivingMs } from './messaging-rooms.js';
 import { decodeMessage, families, timedKey } from './messaging-rows.js';
 import type { WaitingIndex } from './messaging-waiting-words.js';
-import { type WaitingWords, entryBytes, idBytes, lastNotAbove, listAt, timeOf, wordPrefix } from './messaging-words.js';
+import { type WaitingWords, entryBytes, idBytes, lastNotAbove, listAt, segmentOf, timeOf, wordPrefix } from './messaging-words.js';
 
 /** Other requests get a turn after so many steps. */
 const stepsPerTurn = 2_000;
@@ -37,7 +37,7 @@ class Walk {
 
   constructor(store: Store, waiting: WaitingIndex, query: SearchQuery, oldestMs: number, upper: Buffer) {
     this.#store = store;
-    this.#lists = query.words.map((word) => new WordWalk(store, word, waiting.messagesOf(word)));
+    this.#lists = query.words.map((word) => new WordWalk(store, word, waiting.messagesOf(word), waiting.segments, oldestMs));
     this.#room = query.roomId === null ? undefined : uuidBytes(query.roomId);
     this.#oldestMs = oldestMs;
     this.#upper = upper;
@@ -51,7 +51,7 @@ class Walk {
       if (steps >= stepsPerTurn) return this.#upper;
       if (this.#room !== undefined && !this.#sinkToRoom(this.#room)) return undefined;
       const agreed = this.#agree();
-      steps += this.#lists.length;
+      steps += this.#lists.reduce((sum, list) => sum + list.takeSteps(), 0);
       if (agreed === 'end') return undefined;
       if (agreed === 'lower') continue;
       const message = this.#read(agreed);
@@ -110,23 +110,36 @@ interface Place {
 /** The messages that have a word, from the newest: those that wait, and those in its lists. */
 class WordWalk {
   readonly #store: Store;
-  readonly #prefix: Buffer;
+  readonly #word: string;
   readonly #waiting: readonly WaitingWords[];
+  readonly #segments: readonly number[];
+  readonly #oldestMs: number;
   #waitingLeft: number;
+  #steps = 0;
   /** The list that the walk is in; undefined before the first and after the last. */
   #entries: Buffer | undefined;
   #entriesLeft = 0;
   #ended = false;
 
-  constructor(store: Store, word: string, waiting: readonly WaitingWords[]) {
+  constructor(store: Store, word: string, waiting: readonly WaitingWords[], segments: readonly number[], oldestMs: number) {
     this.#store = store;
-    this.#prefix = wordPrefix(word);
+    this.#word = word;
+    this.#segments = segments;
+    this.#oldestMs = oldestMs;
     this.#waiting = waiting;
     this.#waitingLeft = waiting.length;
   }
 
+  /** How much was looked at since the last time this was asked. */
+  takeSteps(): number {
+    const steps = this.#steps;
+    this.#steps = 0;
+    return steps;
+  }
+
   /** The newest message not above `id`. Whoever asks goes down only. */
   sinkTo(id: Buffer): Place | undefined {
+    this.#steps += 1;
     const filed = this.#filedAt(id);
     while (this.#waitingLeft > 0 && Buffer.compare((this.#waiting[this.#waitingLeft - 1] as WaitingWords).id, id) > 0) this.#waitingLeft -= 1;
     const waiting = this.#waiting[this.#waitingLeft - 1];
@@ -137,7 +150,7 @@ class WordWalk {
   #filedAt(id: Buffer): Place | undefined {
     if (this.#ended) return undefined;
     if (this.#entries === undefined || this.#entries.compare(id, 0, idBytes, 0, idBytes) > 0) {
-      this.#entries = listAt(this.#store, this.#prefix, id)?.entries;
+      this.#entries = this.#listAt(id);
       this.#ended = this.#entries === undefined;
       if (this.#entries === undefined) return undefined;
       this.#entriesLeft = this.#entries.length / entryBytes;
@@ -145,6 +158,18 @@ class WordWalk {
     this.#entriesLeft = lastNotAbove(this.#entries, this.#entriesLeft, id) + 1;
     const at = (this.#entriesLeft - 1) * entryBytes;
     return { id: this.#entries.subarray(at, at + idBytes), room: this.#entries.subarray(at + idBytes, at + entryBytes) };
+  }
+
+  /** The list with the newest message not above `id`, in its segment or the next one down that has the word. */
+  #listAt(id: Buffer): Buffer | undefined {
+    for (let at = segmentOf(this.#segments, timeOf(id)); at >= 0 && at < this.#segments.length; at -= 1) {
+      // A segment ends where the next one begins.
+      if ((this.#segments[at + 1] ?? Infinity) <= this.#oldestMs) return undefined;
+      this.#steps += 1;
+      const list = listAt(this.#store, wordPrefix(this.#segments[at] as number, this.#word), id);
+      if (list !== undefined) return list.entries;
+    }
+    return undefined;
   }
 }
 

@@ -2,13 +2,13 @@
 import type { WriteOperation } from '../../kernel/engine.js';
 import type { Store } from '../../kernel/store.js';
 import { families } from './messaging-rows.js';
-import { type WaitingWords, fileWords, readWaiting, waitingWordsOf } from './messaging-words.js';
+import { type WaitingWords, fileWords, readSegments, readWaiting, waitingWordsOf } from './messaging-words.js';
 
 /** When so much waits, the older part of it is filed. */
-const messagesWaitingMax = 512;
-const wordsWaitingMax = 8_192;
+const messagesWaitingMax = 3_072;
+const wordsWaitingMax = 24_576;
 /** The newest stay: what comes a little late still finds its place among them. */
-const messagesLeft = 256;
+const messagesLeft = 1_024;
 /** Filed in one transaction, which nobody else can write beside; posts by the thousand are not filed more slowly than they come. */
 const wordsPerFiling = 32_768;
 
@@ -20,6 +20,7 @@ export class WaitingIndex {
   /** Oldest first. */
   readonly #byWord = new Map<string, WaitingWords[]>();
   readonly #stop: () => void;
+  #segments: readonly number[];
   #words = 0;
   #filing = false;
 
@@ -27,6 +28,7 @@ export class WaitingIndex {
     this.#store = store;
     this.#retentionSeconds = retentionSeconds;
     for (const waiting of readWaiting(store)) this.#add(waiting);
+    this.#segments = readSegments(store);
     this.#stop = store.onWritten((operations) => this.#follow(operations));
   }
 
@@ -35,13 +37,20 @@ export class WaitingIndex {
     return this.#byWord.get(word) ?? [];
   }
 
+  /** The times at which segments of what is filed begin. */
+  get segments(): readonly number[] {
+    return this.#segments;
+  }
+
   close(): void {
     this.#stop();
   }
 
   #follow(operations: readonly WriteOperation[]): void {
     const gone = new Set<WaitingWords>();
+    let segmentsChanged = false;
     for (const { family, key, value } of operations) {
+      segmentsChanged ||= family === families.wordSegments;
       if (family !== families.waitingWords) continue;
       const name = key.toString('latin1');
       const before = this.#waiting.get(name);
@@ -50,6 +59,7 @@ export class WaitingIndex {
       if (value !== undefined) this.#add(waitingWordsOf(key, value));
     }
     if (gone.size > 0) this.#remove(gone);
+    if (segmentsChanged) this.#segments = readSegments(this.#store);
     void this.#file();
   }
 

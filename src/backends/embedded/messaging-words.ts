@@ -3,14 +3,17 @@
  * time the oldest that wait are filed together, a list for each word. A row for each word of each
  * message would cost a post more than all the rest of it.
  *
- * The lists of a word never overlap in time: each is named by its oldest message, and the newest one
- * that begins at or before a message is the only one that can hold it.
+ * What is filed together is a segment: the messages from one time to the next. Segments come first in
+ * the keys, so that filing appends to the store instead of touching pages all over it, however much
+ * is stored; a search goes through them from the newest. Within a segment the lists of a word do not
+ * overlap either: each is named by its oldest message, and the newest one that begins at or before a
+ * message is the only one that can hold it.
  */
 import type { Reader, Transaction } from '../../kernel/transaction.js';
 import { isExpired } from '../../messaging/model.js';
 import { indexWords } from '../../messaging/tokenizer.js';
 import { newUlidBytes } from '../../messaging/ulid.js';
-import { families } from './messaging-rows.js';
+import { families, nothing } from './messaging-rows.js';
 import { expiryTimers, roundedExpiryMs } from './messaging-retention-timers.js';
 
 export const idBytes = 16;
@@ -42,9 +45,33 @@ export function waitingWordsOf(id: Buffer, value: Buffer): WaitingWords {
   return { id, room: value.subarray(0, roomBytes), words: value.toString('utf8', roomBytes).split('\0') };
 }
 
-/** Every list of a word begins with this. */
-export function wordPrefix(word: string): Buffer {
-  return Buffer.from(`${word}\0`);
+/** Every list of a word in a segment begins with this. */
+export function wordPrefix(segment: number, word: string): Buffer {
+  const name = Buffer.from(`${word}\0`);
+  return Buffer.concat([segmentKey(segment), name]);
+}
+
+function segmentKey(startMs: number): Buffer {
+  const key = Buffer.allocUnsafe(6);
+  key.writeUIntBE(startMs, 0, 6);
+  return key;
+}
+
+/** The times at which segments begin, in order. */
+export function readSegments(reader: Reader): number[] {
+  return Array.from(reader.range(families.wordSegments, {}), ({ key }) => timeOf(key));
+}
+
+/** The index of the segment that a time falls into; the first also holds all before it. */
+export function segmentOf(segments: readonly number[], tsMs: number): number {
+  let low = 0;
+  let high = segments.length;
+  while (low < high) {
+    const middle = (low + high) >>> 1;
+    if ((segments[middle] as number) <= tsMs) low = middle + 1;
+    else high = middle;
+  }
+  return Math.max(0, low - 1);
 }
 
 /** The list that holds the newest message of a word not above `id`: its key and its entries. */
@@ -69,21 +96,24 @@ export function lastNotAbove(entries: Buffer, count: number, id: Buffer): number
 /** Files what waited, given oldest first, and remembers the lists that this made, so that they can go in time. */
 export function fileWords(tx: Transaction, waiting: readonly WaitingWords[], retentionSeconds: number): void {
   const newest = newestFiled(tx);
+  const segments = readSegments(tx);
+  // After all that is filed, so that nothing in it overlaps with what is there.
+  const startMs = segments.length === 0 ? 0 : Math.max(segments.at(-1) as number, newest === undefined ? 0 : timeOf(newest)) + 1;
   const made: Buffer[] = [];
   const byWord = new Map<string, Buffer[]>();
   for (const { id, room, words } of waiting) {
     const entry = Buffer.concat([id, room]);
-    // After all that is filed, so that its lists cannot overlap with others.
-    const isNext = newest === undefined || Buffer.compare(id, newest) > 0;
+    const tsMs = timeOf(id);
     for (const word of words) {
-      if (!isNext) fileLate(tx, word, entry, made);
+      if (tsMs < startMs) fileLate(tx, wordPrefix(segments[segmentOf(segments, tsMs)] as number, word), entry, made);
       else if (!byWord.has(word)) byWord.set(word, [entry]);
       else byWord.get(word)?.push(entry);
     }
     tx.delete(families.waitingWords, id);
   }
+  if (byWord.size > 0) tx.put(families.wordSegments, segmentKey(startMs), nothing);
   for (const [word, entries] of byWord) {
-    const prefix = wordPrefix(word);
+    const prefix = wordPrefix(startMs, word);
     for (let at = 0; at < entries.length; at += entriesPerList) putList(tx, prefix, Buffer.concat(entries.slice(at, at + entriesPerList)), made);
   }
   const last = waiting.at(-1)?.id;
@@ -93,8 +123,7 @@ export function fileWords(tx: Transaction, waiting: readonly WaitingWords[], ret
 }
 
 /** A message that is older than what is filed: it joins the list of its time. */
-function fileLate(tx: Transaction, word: string, entry: Buffer, made: Buffer[]): void {
-  const prefix = wordPrefix(word);
+function fileLate(tx: Transaction, prefix: Buffer, entry: Buffer, made: Buffer[]): void {
   const id = entry.subarray(0, idBytes);
   const list = listAt(tx, prefix, id);
   if (list === undefined) {
@@ -161,6 +190,9 @@ export function expireLists(tx: Transaction, batch: Buffer, retentionSeconds: nu
     }
   }
   tx.delete(families.wordBatches, batch);
+  // A segment ends where the next one begins; the last one stays, so that the next begins after it.
+  const segments = readSegments(tx);
+  for (let at = 0; at + 1 < segments.length && isExpired(segments[at + 1] as number, retentionSeconds, tx.nowMs); at += 1) tx.delete(families.wordSegments, segmentKey(segments[at] as number));
   if (alive.length > 0) rememberLists(tx, batch.subarray(0, idBytes), alive, roundedExpiryMs(newestMs + retentionSeconds * 1000));
 }
 
