@@ -167,6 +167,31 @@ test('a stream ends with the token that opened it, revoked or expired, and other
   other.close();
 });
 
+test('a page can be of one namespace, prefix, project or thing, and end at a position', async () => {
+  const alice = operatorCaller('alice');
+  const since = running.stoa.changes.position;
+  await running.stoa.data.set(alice, 'n', 'a/1', 1);
+  const until = running.stoa.changes.position;
+  await running.stoa.data.set(alice, 'n', 'b', 1);
+  await running.stoa.data.set(alice, 'other', 'a/1', 1);
+  await running.stoa.data.set(operatorCaller('bob'), 'n', 'a/1', 1);
+  const agent = await create('alice', 'alone');
+  const read = async (query: string, as = running.alice) => (await running.ask('GET', `/v1/changes?since=${since}&${query}`, { as })).json;
+  const idsOf = async (query: string, as?: string) => (await read(query, as)).items.map(({ id }: { id: string }) => id);
+  expect(await idsOf('namespace=n')).toEqual(['n/~YS8x', 'n/b']);
+  expect(await idsOf('namespace=n&prefix=a/')).toEqual(['n/~YS8x']);
+  expect(await idsOf(`id=${agent.agent_id}`)).toEqual([agent.agent_id]);
+  expect(await idsOf(`namespace=n&until=${until}`)).toEqual(['n/~YS8x']);
+  expect(await read(`until=${until}`)).toMatchObject({ position: until, next_cursor: null });
+  expect(await idsOf(`until=${since}`)).toEqual([]);
+  // The operator who names nobody means the user "default" in the data store, here too.
+  expect(await idsOf('namespace=n', running.operator)).toEqual([]);
+  expect(await idsOf('namespace=n', running.bob)).toEqual(['n/~YS8x']);
+  expect((await running.ask('GET', `/v1/changes?since=${since}&until=nonsense`, { as: running.alice })).status).toBe(400);
+  const page = await running.ask('GET', '/v1/data/n', { as: running.alice });
+  expect(page.headers.get('stoa-position')).toBe(running.stoa.changes.position);
+});
+
 test('a bad position is refused before the stream begins', async () => {
   expect((await new Stream().open('/v1/changes?since=nonsense', running.alice)).status).toBe(400);
   expect((await new Stream().open('/v1/changes', running.alice, { 'last-event-id': '99999999' })).status).toBe(410);
