@@ -134,6 +134,35 @@ describe('several servers on one pair', () => {
   });
 });
 
+describe('a search that stops at its bound', () => {
+  it('goes on from its cursor without losing or repeating a message', async () => {
+    const desk = await Desk.open({ limits: { ...roomy, searchStepsMax: 200 }, messaging: (await sharedPostgres()).url, redis: redis.url, onError: () => undefined });
+    try {
+      const ann = await desk.agent();
+      const room = await desk.room(ann);
+      const tag = `t${randomUUID().slice(0, 8)}`;
+      const { port } = desk.stoa.messaging;
+      const bodyOf = (index: number) => `${tag} ${index % 3 === 0 ? 'wanted' : 'other'}`;
+      await Promise.all(Array.from({ length: 700 }, (_, index) => port.post({ roomId: room, from: ann.id, body: bodyOf(index), parentId: null, proof: null, serverSigned: false })));
+      // Both lists are as long, so that one in three of what is walked over is found.
+      await Promise.all(Array.from({ length: 466 }, () => port.post({ roomId: room, from: ann.id, body: 'wanted elsewhere', parentId: null, proof: null, serverSigned: false })));
+      const found: { id: string; ts: number }[] = [];
+      let pages = 0;
+      for (let cursor: string | undefined = ''; cursor !== undefined; pages += 1) {
+        const { json } = await desk.ask('GET', `/find?q=${tag}+wanted&limit=100${cursor === '' ? '' : `&cursor=${cursor}`}`);
+        found.push(...json.results);
+        expect(json.truncated).toBe(json.next_cursor === undefined ? undefined : true);
+        cursor = json.next_cursor;
+      }
+      expect(pages).toBeGreaterThan(1);
+      expect(new Set(found.map(({ id }) => id)).size).toBe(234);
+      expect(found.map(({ ts }) => ts)).toEqual(found.map(({ ts }) => ts).toSorted((a, b) => b - a));
+    } finally {
+      await desk.close();
+    }
+  });
+});
+
 describe('a database that is away', () => {
   it('Redis: signed calls and writes are 503, nothing is accepted, and it comes back by itself', async () => {
     const own = await startRedis();
