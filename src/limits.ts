@@ -83,6 +83,7 @@ export const limitDefinitions = {
   rateWindowsKeptMax: { default: 10_000, about: 'Rate windows of messaging that outlive a restart of the embedded store.' },
   identitiesCachedMax: { default: 1_000, about: 'Messaging identities kept in memory as they were last read.' },
   roomsCachedMax: { default: 1_000, about: 'Rooms kept in memory as they were last read.' },
+  documentsCachedMax: { default: 1_000, about: 'Documents of the embedded store kept in memory as they were last read; only those with small values that do not expire.' },
   agentsCachedMax: { default: 1_000, about: 'Agents kept in memory as they were last read.' },
   agentNameCharactersMax: { default: 100, about: 'Characters of an agent name.' },
   agentLabelsMax: { default: 32, about: 'Labels of one agent.' },

@@ -12,7 +12,7 @@ export function toDocument(record: DocumentRecord): DataDocument {
     namespace: record.namespace,
     key: record.key,
     value: JSON.parse(record.valueJson) as JsonValue,
-    metadata: record.metadata,
+    metadata: ownCopy(record.metadata),
     createdByAgent: record.createdByAgent,
     lastAccessedByAgent: record.lastAccessedByAgent,
     accessCount: record.accessCount,
@@ -22,6 +22,11 @@ export function toDocument(record: DocumentRecord): DataDocument {
     version: record.version,
     expiresAt: record.expiresAt,
   };
+}
+
+/** A document is its caller's own; the record may be shared with later readers. */
+function ownCopy(metadata: JsonObject): JsonObject {
+  return Object.keys(metadata).length === 0 ? {} : structuredClone(metadata);
 }
 
 /** The same as JSON text; the value goes in as it was written, without being parsed. */

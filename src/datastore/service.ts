@@ -107,7 +107,7 @@ export class DataService {
     return record === undefined ? undefined : toDocument(record);
   }
 
-  /** The whole document with its value as JSON text, for doors that only pass it on. It comes at once where the backend reads at once. */
+  /** The whole document with its value as JSON text, for doors that only pass it on. It comes at once where the backend reads at once. It may be shared: nobody changes it. */
   getRecord(caller: Caller, namespace: string, key: string): MaybePromise<DocumentRecord | undefined> {
     const scope = this.#reads(caller, namespace);
     checkKey(key, this.limits);

@@ -2,6 +2,7 @@ import { createHash } from 'node:crypto';
 import { request as httpRequest } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { operatorCaller } from '../../src/identity/caller.js';
 import { type Stoa, openStoa } from '../../src/index.js';
 import { encodeSegment } from '../../src/path-segment.js';
 import { createApp, stopApp } from '../../src/server/app.js';
@@ -216,4 +217,18 @@ test.each(['{', '{"a":1}', '[1,2]', 'null', '["n",7]'])('an export with the forg
   const tag = createHash('sha256').update(JSON.stringify(['data', 'export', 'forger'])).digest().subarray(0, 4);
   const cursor = Buffer.concat([tag, Buffer.from(place)]).toString('base64url');
   expect(await call('GET', `/v1/documents?cursor=${cursor}`, undefined, { 'stoa-user': 'forger' })).toMatchObject({ status: 400, body: { code: 'invalid_cursor' } });
+});
+
+test('a document that is kept in memory is read as the last write left it, and nobody can change what others read', async () => {
+  const path = '/v1/data/kept/plan';
+  const operator = operatorCaller('default', 'scout');
+  for (const round of [1, 2, 3]) {
+    await call('PUT', path, { value: { round }, metadata: { round, by: ['scout'] } });
+    for (const again of [1, 2]) expect((await call('GET', path)).body, `read ${again}`).toMatchObject({ value: { round }, version: round, metadata: { round } });
+    const entry = await stoa.data.getEntry(operator, 'kept', 'plan');
+    Object.assign(entry?.metadata ?? {}, { round: 'spoilt' });
+    expect((await call('GET', path)).body).toMatchObject({ metadata: { round }, accessCount: round });
+  }
+  await call('DELETE', path);
+  expect((await call('GET', path)).status).toBe(404);
 });

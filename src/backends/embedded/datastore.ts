@@ -2,14 +2,15 @@
 import type { DocumentRecord, KeySummary, NamespaceSummary, Scope } from '../../datastore/model.js';
 import type { AccessRead, BatchResult, ClearStep, DataCapabilities, DataStorePort, Decide, ExportPage, KeyRange, StoredValue, WriteBatch, WriteResult } from '../../datastore/port.js';
 import { timeOfMs } from '../../datastore/times.js';
-import type { Entry, RangeOptions } from '../../kernel/engine.js';
+import type { Entry, RangeOptions, WriteOperation } from '../../kernel/engine.js';
 import { keyAfterPrefix, prefixRange } from '../../kernel/engine.js';
 import type { Kernel } from '../../kernel/kernel.js';
 import { type Idempotency, once } from '../../kernel/once.js';
+import { RowCache } from '../../kernel/row-cache.js';
 import type { Store } from '../../kernel/store.js';
 import type { Transaction } from '../../kernel/transaction.js';
 import {
-  cachedUserKey, checkKeyLimits, dataFamilies as families, decodeNamespace, documentKey, expiryTimer, isLiveRow, namesOf, namespaceKey, summaryOf, valueJsonOf,
+  cachedUserKey, checkKeyLimits, dataFamilies as families, decodeNamespace, documentKey, expiryTimer, isApart, isLiveRow, namesOf, namespaceKey, summaryOf, valueJsonOf,
 } from './datastore-rows.js';
 import { DataVerbs, type DataVerbsOptions, readDocument } from './datastore-verbs.js';
 
@@ -35,11 +36,14 @@ export class EmbeddedDataStore implements DataStorePort {
   readonly verbs: DataVerbs;
   readonly #kernel: Kernel;
   readonly #checkUser: (user: string) => void;
+  /** Documents as they were last read, by the bytes of their row key. */
+  readonly #recent: RowCache<DocumentRecord>;
 
   constructor(options: EmbeddedDataStoreOptions) {
     this.#kernel = options.kernel;
     this.#checkUser = options.checkUser ?? (() => undefined);
     checkKeyLimits(options.kernel.limits);
+    this.#recent = new RowCache(options.kernel.stores, options.kernel.limits.documentsCachedMax, rowNameOf);
     this.verbs = new DataVerbs({ limits: options.kernel.limits, ensureUser: options.ensureUser ?? (() => undefined) });
     this.#kernel.handleTimer(expiryTimer, (tx, reference) => this.verbs.expire(tx, reference));
   }
@@ -47,8 +51,15 @@ export class EmbeddedDataStore implements DataStorePort {
   get(scope: Scope, key: string): DocumentRecord | undefined {
     const store = this.#storeOf(scope);
     const rowKey = documentKey(scope, key);
+    const name = rowKey.toString('latin1');
+    const known = this.#recent.get(name);
+    if (known !== undefined) return known;
     const row = store.get(families.documents, rowKey);
-    return row !== undefined && isLiveRow(row, store.nowMs()) ? readDocument(store, rowKey, row, { namespace: scope.namespace, key }) : undefined;
+    if (row === undefined || !isLiveRow(row, store.nowMs())) return undefined;
+    const record = readDocument(store, rowKey, row, { namespace: scope.namespace, key });
+    // What is large or ends by itself is read anew each time.
+    if (record.expiresAt === null && !isApart(row)) this.#recent.set(name, record);
+    return record;
   }
 
   /** One look at one row: neither the other fields nor the counts are read. */
@@ -160,4 +171,9 @@ export class EmbeddedDataStore implements DataStorePort {
     }
     return rows;
   }
+}
+
+/** A document is made of these rows; a value that stands apart is not kept. */
+function rowNameOf({ family, key }: WriteOperation): string | undefined {
+  return family === families.documents || family === families.access ? key.toString('latin1') : undefined;
 }

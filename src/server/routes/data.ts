@@ -149,9 +149,16 @@ function written<Result extends WriteResult>({ created, ...body }: Result): Retu
   return answer(created ? 201 : 200, body);
 }
 
+/** The texts of records that a backend keeps in memory: they last as long as those do. */
+const texts = new WeakMap<DocumentRecord, JsonText>();
+
 function documentAnswer(params: { ns: string; key: string }, record: DocumentRecord | undefined): JsonText {
   if (record === undefined) throw missing(params);
-  return new JsonText(toDocumentJson(record), record.version);
+  const known = texts.get(record);
+  if (known !== undefined) return known;
+  const text = new JsonText(toDocumentJson(record), record.version);
+  texts.set(record, text);
+  return text;
 }
 
 function missing({ ns, key }: { ns: string; key: string }): StoaError {
