@@ -92,7 +92,7 @@ function parametersIn(place: string, { properties, required }: Properties): Json
 function conventionalHeaders(route: Route): Json[] {
   const headers: Json[] = [];
   if (route.creates === true) headers.push(header('Idempotency-Key', 'A retry with the same key and body gets the first answer again.'));
-  if (route.versioned === true && route.writes) headers.push(header('If-Match', 'The quoted version that must be the current one.'), header('If-None-Match', '`*`: it must not exist yet.'));
+  if (route.versioned === true && route.writes && route.creates !== true) headers.push(header('If-Match', 'The quoted version that must be the current one.'), header('If-None-Match', '`*`: it must not exist yet.'));
   if (route.versioned === true && !route.writes) headers.push(header('If-None-Match', 'A quoted version; when it is the current one the answer is 304.'));
   if (!route.principals.includes('anyone')) {
     headers.push(header('Stoa-User', 'For the operator: the user to act for, percent-encoded.'), header('Stoa-Agent', 'The name of the agent that acts, percent-encoded.'));

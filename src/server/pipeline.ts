@@ -79,6 +79,9 @@ class RoutePipeline {
   readonly #isGuarded: boolean;
   readonly #rateLimit: RateLimit | undefined;
   readonly #hasPlainParams: PlainParams | undefined;
+  readonly #takesConditions: boolean;
+  /** A condition that is overlooked would be worse than none. */
+  readonly #refusesConditions: boolean;
   readonly #shared: SharedHeaders;
   /** Something before the handler sets headers of an answer. */
   readonly #setsHeaders: boolean;
@@ -95,6 +98,8 @@ class RoutePipeline {
     this.#isGuarded = /^\/(v1|mcp)(\/|$)/.test(route.path);
     this.#rateLimit = !isForAnyoneAlone && route.path.startsWith('/v1') ? services.rateLimit : undefined;
     this.#hasPlainParams = plainParamsOf(route.params);
+    this.#takesConditions = route.versioned === true && route.writes && route.creates !== true;
+    this.#refusesConditions = this.#isGuarded && route.method !== 'GET' && !this.#takesConditions;
     this.#shared = group.headers ?? serverHeaders;
     this.#setsHeaders = this.#onRequest !== undefined || this.#rateLimit !== undefined;
   }
@@ -177,7 +182,10 @@ class RoutePipeline {
     const headers = checked(route.headers, request.headers, 'header', errors);
     const body = route.consumes === null ? undefined : checkedBody(route, request, rawBody, stoa.limits.jsonDepthMax, errors);
     if (errors.length > 0) throw invalidFields(errors);
-    const conditions = route.versioned === true && route.writes ? conditionsOf(request.headers) : unconditional;
+    const conditions = this.#takesConditions ? conditionsOf(request.headers) : unconditional;
+    if (this.#refusesConditions && request.headers['if-match'] !== undefined) {
+      throw new StoaError('invalid_request', 'This route takes no If-Match: nothing that it writes has a version yet.', { fix: 'Leave If-Match away, or write one thing at a time.' });
+    }
     return {
       stoa,
       streams,
@@ -268,6 +276,10 @@ function checkedBody(route: Route, request: FastifyRequest, rawBody: Buffer, dep
 }
 
 function requireContentType(request: FastifyRequest, accepted: readonly string[]): void {
+  const encoding = request.headers['content-encoding'];
+  if (encoding !== undefined && encoding.toLowerCase() !== 'identity') {
+    throw new StoaError('unsupported_media_type', `The Content-Encoding "${encoding.slice(0, 100)}" is not read here.`, { fix: 'Send the body as it is.' });
+  }
   const given = request.headers['content-type'];
   const mediaType = given?.split(';', 1)[0]?.trim().toLowerCase() ?? '';
   if (accepted.includes(mediaType)) return;

@@ -93,3 +93,20 @@ test('a fence below the lease\'s is refused', async () => {
   const late = await running.ask('PATCH', path, { as: running.alice, body: { labels: { late: '1' } }, headers: { 'stoa-fence': String(json.lease.fence - 1) } });
   expect(late.json).toMatchObject({ code: 'fenced', status: 409 });
 });
+
+test.each([
+  ['POST', '/v1/agents', { name: 'conditional' }],
+  ['POST', '/v1/data/conditional', { set: { a: 1 } }],
+  ['DELETE', '/v1/data/conditional', undefined],
+])('%s %s refuses an If-Match that it could only overlook', async (method, path, body) => {
+  const reply = await running.ask(method, path, { as: running.alice, headers: { 'if-match': '"3"' }, ...(body !== undefined && { body }) });
+  expect(reply.status, reply.text).toBe(400);
+  expect(reply.json.detail).toMatch(/takes no If-Match/);
+});
+
+test('a body in an encoding that is not undone is refused, not taken for what it is not', async () => {
+  const headers = { 'content-encoding': 'gzip' };
+  const reply = await running.ask('POST', '/v1/agents', { as: running.alice, headers, body: { name: 'packed' } });
+  expect(reply.status, reply.text).toBe(415);
+  expect(reply.json.fix).toBe('Send the body as it is.');
+});
