@@ -9,7 +9,7 @@ import { type Served, documentBody, documentPath } from './http-server.js';
 
 type Server = Served & Measured;
 
-const connections = 32;
+const connections = 64;
 
 const loads: readonly Load<Server>[] = [
   { what: 'GET /v1/agents/{id}', connections, request: (server, index) => requestBytes(`GET /v1/agents/${server.agentIds[index % server.agentIds.length]}`, server), atLeast: 0.75 },

@@ -16,7 +16,6 @@ const benches: Record<string, () => Promise<Bench>> = {
   backup: async () => (await import('./backup.js')).backupBench,
   commit: async () => (await import('./commit.js')).commitBench,
   datastore: async () => (await import('./datastore.js')).datastoreBench,
-  'datastore-http': async () => (await import('./datastore-http.js')).datastoreHttpBench,
   'datastore-postgres': async () => (await import('./datastore-postgres.js')).datastorePostgresBench,
   feed: async () => (await import('./feed.js')).feedBench,
   http: async () => (await import('./http.js')).httpBench,
