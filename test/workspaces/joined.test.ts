@@ -86,7 +86,7 @@ describe.each(['embedded', 'PostgreSQL'])('agents that are lost, with workspaces
   });
 
   it('every change is in the feed of the directory', async () => {
-    const kinds = stoa.changes.read(operatorCaller(), { topics: ['workspaces'] }).items.map(({ kind }) => kind);
-    expect(kinds).toEqual(expect.arrayContaining(['workspace.created', 'project.created', 'session.created', 'task.created', 'task.claimed', 'task.returned']));
+    // Of PostgreSQL the changes follow right after their commit.
+    await expect.poll(() => stoa.changes.read(operatorCaller(), { topics: ['workspaces'] }).items.map(({ kind }) => kind), { timeout: 10_000 }).toEqual(expect.arrayContaining(['workspace.created', 'project.created', 'session.created', 'task.created', 'task.claimed', 'task.returned']));
   });
 });
