@@ -13,7 +13,7 @@ export interface MessagingBackendOptions {
 }
 
 export async function openMessagingBackend({ kernel, postgres, redis, onError }: MessagingBackendOptions): Promise<MessagingPort> {
-  if (postgres === null || postgres === 'embedded') return openEmbeddedMessaging(kernel);
+  if (postgres === null || postgres === 'embedded') return openEmbeddedMessaging(kernel, onError);
   if (redis === null) {
     throw new StoaError('invalid_config', 'Messaging on PostgreSQL needs a Redis beside it.', { fix: 'Set --redis to its redis:// URL.' });
   }

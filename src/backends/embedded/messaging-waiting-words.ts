@@ -11,10 +11,18 @@ const wordsWaitingMax = 24_576;
 const messagesLeft = 1_024;
 /** Filed in one transaction, which nobody else can write beside; posts by the thousand are not filed more slowly than they come. */
 const wordsPerFiling = 32_768;
+/** After a filing that failed: what waits is found all the same, so that there is no hurry. */
+const retryMs = 1_000;
+
+export interface WaitingIndexOptions {
+  retentionSeconds: number;
+  /** A filing failed; it is tried again. */
+  onError: (error: unknown, about: string) => void;
+}
 
 export class WaitingIndex {
   readonly #store: Store;
-  readonly #retentionSeconds: number;
+  readonly #options: WaitingIndexOptions;
   /** By message id. */
   readonly #waiting = new Map<string, WaitingWords>();
   /** Oldest first. */
@@ -22,11 +30,14 @@ export class WaitingIndex {
   readonly #stop: () => void;
   #segments: readonly number[];
   #words = 0;
+  /** From the start of a filing to its end, and to the next attempt after one that failed. */
   #filing = false;
+  #retry: NodeJS.Timeout | undefined;
+  #closed = false;
 
-  constructor(store: Store, retentionSeconds: number) {
+  constructor(store: Store, options: WaitingIndexOptions) {
     this.#store = store;
-    this.#retentionSeconds = retentionSeconds;
+    this.#options = options;
     for (const waiting of readWaiting(store)) this.#add(waiting);
     this.#segments = readSegments(store);
     this.#stop = store.onWritten((operations) => this.#follow(operations));
@@ -43,6 +54,8 @@ export class WaitingIndex {
   }
 
   close(): void {
+    this.#closed = true;
+    clearTimeout(this.#retry);
     this.#stop();
   }
 
@@ -64,19 +77,28 @@ export class WaitingIndex {
   }
 
   async #file(): Promise<void> {
-    if (this.#filing) return;
+    if (this.#filing || this.#closed) return;
     this.#filing = true;
     try {
-      while (this.#waiting.size >= messagesWaitingMax || this.#words >= wordsWaitingMax) {
+      while (!this.#closed && (this.#waiting.size >= messagesWaitingMax || this.#words >= wordsWaitingMax)) {
         const oldest = this.#oldest();
-        await this.#store.transact((tx) => fileWords(tx, oldest, this.#retentionSeconds));
+        await this.#store.transact((tx) => fileWords(tx, oldest, this.#options.retentionSeconds));
       }
-    } catch {
-      // The store refuses writes or is full, and whoever writes hears of it. What waits is found
-      // all the same; the next message tries again.
-    } finally {
       this.#filing = false;
+    } catch (error) {
+      this.#putOff(error);
     }
+  }
+
+  /** Nobody waits for a filing, so that its failure is told here; the words wait on, in memory as on disk. */
+  #putOff(error: unknown): void {
+    if (this.#closed) return;
+    this.#options.onError(error, 'filing the words of messages for the search; they are found all the same, and it is tried again');
+    this.#retry = setTimeout(() => {
+      this.#filing = false;
+      void this.#file();
+    }, retryMs);
+    this.#retry.unref();
   }
 
   #oldest(): WaitingWords[] {

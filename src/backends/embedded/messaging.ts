@@ -1,4 +1,5 @@
 /** Messaging in the embedded store: everything in shard 00, each verb one transaction. */
+import { messageOf } from '../../errors.js';
 import { faceOf } from '../../kernel/joint.js';
 import type { Kernel } from '../../kernel/kernel.js';
 import type { Commit } from '../../kernel/log.js';
@@ -43,13 +44,16 @@ export { messagingFamilies } from './messaging-rows.js';
 
 const hourMs = 3_600_000;
 
+/** Faults that no caller waits for. */
+type OnError = (error: unknown, about: string) => void;
+
 /** Opens messaging on a kernel; the global room exists from the start. */
-export async function openEmbeddedMessaging(kernel: Kernel): Promise<EmbeddedMessaging> {
+export async function openEmbeddedMessaging(kernel: Kernel, onError: OnError = (error, about) => process.emitWarning(`${about}: ${messageOf(error)}`)): Promise<EmbeddedMessaging> {
   await kernel.root.transact((tx) => {
     if (rooms.readRoom(tx, uuidBytes(globalRoomId)) !== undefined) return;
     rooms.createRoom(tx, { name: globalRoomAlias, isPrivate: false, keyHash: null, createdBy: null }, globalRoomId);
   });
-  const messaging = new EmbeddedMessaging(kernel);
+  const messaging = new EmbeddedMessaging(kernel, onError);
   await messaging.takeUp();
   return messaging;
 }
@@ -75,13 +79,13 @@ export class EmbeddedMessaging implements MessagingPort {
   readonly #listeners = new Set<(notice: Notice) => void>();
   readonly #stopFeed: () => void;
 
-  constructor(kernel: Kernel) {
+  constructor(kernel: Kernel, onError: OnError) {
     this.#kernel = kernel;
     this.#blocks = new Map(Array.from(kernel.root.range(families.blocks, {}), ({ key, value }) => [key.toString(), decode<Block>(value)]));
     this.#nonces = new Nonces(kernel.root, kernel.limits);
     this.#identities = new RowCache([kernel.root], kernel.limits.identitiesCachedMax, ({ family, key }) => (family === families.agents ? uuidOfBytes(key) : undefined));
     this.#rooms = new RowCache([kernel.root], kernel.limits.roomsCachedMax, ({ family, key }) => (family === families.rooms ? uuidOfBytes(key) : undefined));
-    this.#waitingWords = new WaitingIndex(kernel.root, kernel.limits.messageRetentionSeconds);
+    this.#waitingWords = new WaitingIndex(kernel.root, { retentionSeconds: kernel.limits.messageRetentionSeconds, onError });
     this.#stopFeed = kernel.root.onCommit((commits) => this.#notice(commits));
     handleExpiry(kernel, (address) => this.#blocks.delete(address));
   }

@@ -5,9 +5,12 @@ import { join } from 'node:path';
 import { afterEach, expect, it } from 'vitest';
 import { embeddedFamilies } from '../../../src/backends/embedded/families.js';
 import { type EmbeddedMessaging, openEmbeddedMessaging } from '../../../src/backends/embedded/messaging.js';
+import { messageOf } from '../../../src/errors.js';
+import type { WriteOperation } from '../../../src/kernel/engine.js';
 import { type Kernel, openKernel } from '../../../src/kernel/kernel.js';
 import { type Limits, limitsWith } from '../../../src/limits.js';
 import type { Message } from '../../../src/messaging/model.js';
+import { FaultyEngine } from '../../kernel/faulty-engine.js';
 
 const hourMs = 3_600_000;
 const unlimited: Partial<Limits> = { messageBytesPerMinuteMax: 1e15, messageClockAheadSecondsMax: 1e9 };
@@ -16,6 +19,16 @@ const open: Library[] = [];
 afterEach(async () => {
   for (const library of open.splice(0)) await library.close();
 });
+
+/** The disk is full for as long as the test wants, for filings alone: posts go on. */
+class FilingFaults extends FaultyEngine {
+  fail = false;
+
+  override commit(operations: readonly WriteOperation[]): Promise<void> {
+    if (this.fail && operations.some(({ family }) => family === 'messaging/word_lists')) this.failNext('disk_full');
+    return super.commit(operations);
+  }
+}
 
 /** A store whose clock the test sets, and every message that was posted to it. */
 class Library {
@@ -26,6 +39,9 @@ class Library {
   directory: string | undefined;
   kernel!: Kernel;
   port!: EmbeddedMessaging;
+  engine!: FilingFaults;
+  /** What was reported to whoever runs the server. */
+  readonly errors: string[] = [];
 
   static async open(limits: Partial<Limits> = {}): Promise<Library> {
     const library = new Library();
@@ -39,8 +55,15 @@ class Library {
   }
 
   async start(limits: Partial<Limits> = {}): Promise<void> {
-    this.kernel = await openKernel({ dataDir: this.directory as string, engine: 'lmdb', families: embeddedFamilies, limits: limitsWith({ ...unlimited, ...limits }), clock: () => this.nowMs });
-    this.port = await openEmbeddedMessaging(this.kernel);
+    this.kernel = await openKernel({
+      dataDir: this.directory as string,
+      engine: 'lmdb',
+      families: embeddedFamilies,
+      limits: limitsWith({ ...unlimited, ...limits }),
+      clock: () => this.nowMs,
+      wrapEngine: (engine) => (this.engine = new FilingFaults(engine)),
+    });
+    this.port = await openEmbeddedMessaging(this.kernel, (error) => this.errors.push(messageOf(error)));
   }
 
   async stop(): Promise<void> {
@@ -162,4 +185,22 @@ it('stops at its bound and goes on from there without losing or repeating a mess
   } while (beforeMs !== null);
   expect(rounds).toBeGreaterThan(1);
   expect(found).toEqual(library.expected(['odd', 'even']));
+});
+
+it('reports a filing that fails, finds what waits all the same, and files it once the disk takes it', async () => {
+  const library = await Library.open();
+  library.engine.fail = true;
+  await library.post(3_000, bodyOf);
+  // Its group fails with the filing in it, and whoever posted hears of it; what was there before stays.
+  const more = await Promise.allSettled(
+    Array.from({ length: 400 }, () => library.port.post({ roomId: library.rooms[0] as string, from: library.agent, body: 'more of it', parentId: null, proof: null, serverSigned: false })),
+  );
+  while (library.errors.length === 0) await new Promise((resolve) => setTimeout(resolve, 5));
+  expect(library.errors).toContain('The disk is full, as the test wants it.');
+  expect(library.rowsIn('word_lists')).toBe(0);
+  expect(more.some(({ status }) => status === 'fulfilled')).toBe(true);
+  await expectAllFound(library);
+  library.engine.fail = false;
+  while (library.rowsIn('word_lists') === 0) await new Promise((resolve) => setTimeout(resolve, 20));
+  await expectAllFound(library);
 });
