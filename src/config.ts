@@ -5,6 +5,7 @@ import { resolve } from 'node:path';
 import { StoaError, jsonFaultOf, messageOf } from './errors.js';
 import { type LimitName, type Limits, limitDefinitions, limitsWith } from './limits.js';
 import { didYouMean } from './nearest.js';
+import { withoutPassword } from './printable-url.js';
 import { type SettingName, type SettingType, type SettingValues, flagOf, keyOf, limitVariableOf, settingNames, settings, variableOf, wholeNumber } from './settings.js';
 
 export interface Config extends SettingValues {
@@ -68,7 +69,7 @@ export function loadConfig({ flags = {}, environment = {}, directory = '.' }: Co
     const { type, about, default: fallback } = settings[name];
     const flag = flags[name] === undefined ? undefined : { value: flags[name], origin: flagOf(name) };
     const given = flag ?? fromEnvironment(variableOf(name)) ?? fromFile(file.settings, keyOf(name));
-    values[name] = given === undefined ? fallback : readValue<unknown>(type, keyOf(name), given);
+    values[name] = given === undefined ? fallback : readValue<unknown>(type, keyOf(name), given, (value) => printable(name, value));
     rows.push({ name: keyOf(name), value: printable(name, values[name]), origin: given?.origin ?? 'default', about });
   }
   const limits: Partial<Record<LimitName, number>> = {};
@@ -90,10 +91,10 @@ export function configWith(given: Partial<Omit<Config, 'limits'>> & { limits?: P
   return { ...config, limits: limitsWith(limits) };
 }
 
-function readValue<Value>(type: SettingType<Value>, name: string, { value, origin }: Given): Value {
+function readValue<Value>(type: SettingType<Value>, name: string, { value, origin }: Given, shown = (refused: unknown): unknown => refused): Value {
   const read = type.read(value);
   if ('value' in read) return read.value;
-  throw new StoaError('invalid_config', `${name} ${read.complaint}, not ${JSON.stringify(value)} (from ${origin}).`, { details: { setting: name, origin } });
+  throw new StoaError('invalid_config', `${name} ${read.complaint}, not ${JSON.stringify(shown(value))} (from ${origin}).`, { details: { setting: name, origin } });
 }
 
 /** Rules over more than one setting. */
@@ -141,16 +142,10 @@ function checkNames(given: readonly string[], known: readonly string[], kind: st
   }
 }
 
-/** Passwords in URLs are not for screens. */
+/** Passwords and keys are not for screens. */
 function printable(name: SettingName, value: unknown): unknown {
   if (settings[name].secret === true && value !== null) return '(set)';
-  if (typeof value === 'string' && value.includes('://') && URL.canParse(value)) {
-    const url = new URL(value);
-    if (url.password === '') return value;
-    url.password = '***';
-    return url.href;
-  }
-  return value;
+  return typeof value === 'string' ? withoutPassword(value) : value;
 }
 
 interface ConfigFile {

@@ -1,5 +1,6 @@
 /** Every setting of Stoa in one table. Its flag, variable and key in the file all follow from its name. */
 import { type EngineName, engineNames, storeConfigDefaults } from './kernel/engine.js';
+import { hasStrayAt } from './printable-url.js';
 
 /** Reads a value from text (flags, environment) or from JSON (the file); answers what is wrong as a string in `complaint`. */
 export interface SettingType<Value> {
@@ -78,6 +79,7 @@ function backendUrl(schemes: readonly string[]): SettingType<string | null> {
       const scheme = /^([a-z][a-z0-9+.-]*):\/\//i.exec(given)?.[1]?.toLowerCase();
       if (scheme === undefined) return { complaint: `must be ${about}` };
       if (!schemes.includes(scheme)) return { complaint: `has the scheme "${scheme}", which is not known here; it must be ${about}` };
+      if (hasStrayAt(given)) return { complaint: `has an "@" behind the server's name; in a password, / is written %2F, ? is %3F, # is %23 and @ is %40` };
       return URL.canParse(given) ? { value: given } : { complaint: 'is not a URL that can be read' };
     },
   });

@@ -67,6 +67,12 @@ describe('values', () => {
     expect(config.datastore).toBe('postgres://me:hush@db/x');
     expect(JSON.stringify(rows)).not.toContain('hush');
   });
+
+  test.each(['postgres://me:hu/sh@db/x', 'postgres://me:12/hush@db/x', 'mongodb://me:hu/sh@db/x', 'postgres://me:a b/sh@db'])('that cannot be used are refused without the password: %s', (datastore) => {
+    const { message } = refusal({ flags: { datastore } });
+    expect(message).toContain('@db');
+    expect(message).not.toMatch(/me:|sh@/);
+  });
 });
 
 describe('unknown names are refused with the name that was likely meant', () => {

@@ -1,12 +1,15 @@
 /** The backend of the data store that a setting names. Drivers are loaded only when they are chosen. */
-import type { DataStorePort } from '../datastore/port.js';
+import type { DataCapabilities, DataStorePort } from '../datastore/port.js';
 import { hasQuota } from '../datastore/quota.js';
 import { StoaError } from '../errors.js';
 import type { Limits } from '../limits.js';
+import { hasStrayAt, withoutPassword } from '../printable-url.js';
 
 export interface DataBackendOptions {
   limits: Limits;
   nowMs: () => number;
+  /** False where documents are only exported: nothing is made that is missing. */
+  prepare?: boolean;
 }
 
 /** The schemes of the URLs that name a backend outside of the data directory. */
@@ -28,13 +31,7 @@ const backends: Readonly<Record<string, OpenBackend>> = {
 
 /** Opens the backend behind a URL, with its tables and indexes made and usable. */
 export async function openDataBackend(url: string, options: DataBackendOptions): Promise<DataStorePort> {
-  const scheme = /^([a-z][a-z0-9+.-]*):/i.exec(url)?.[1]?.toLowerCase() ?? '';
-  const open = backends[scheme];
-  if (open === undefined || !URL.canParse(url)) {
-    throw new StoaError('invalid_config', `"${withoutPassword(url)}" names no backend of the data store.`, {
-      fix: `Use embedded, or a URL that begins with ${Object.keys(backends).map((name) => `${name}://`).join(', ')}.`,
-    });
-  }
+  const open = backends[schemeOf(url)] as OpenBackend; // `schemeOf` has refused every other.
   const port = await open(new URL(url), options);
   if (hasQuota(options.limits) && !port.capabilities.quotas) {
     await port.close();
@@ -45,9 +42,30 @@ export async function openDataBackend(url: string, options: DataBackendOptions):
   return port;
 }
 
-/** A URL for messages: whoever reads a log must not learn the password. */
-export function withoutPassword(url: string): string {
-  return url.replace(/\/\/[^@/]*@/, '//…@');
+/** What a backend can hold, told without a connection to it. */
+export async function capacityOf(place: string): Promise<Pick<DataCapabilities, 'backend' | 'valueBytesMax'>> {
+  if (!isUrl(place)) return { backend: 'embedded', valueBytesMax: null };
+  const backend = schemeOf(place);
+  if (backend === 'dynamodb') return { backend, valueBytesMax: (await import('./dynamodb/items.js')).valueBytesMax };
+  if (backend === 'firestore') return { backend, valueBytesMax: (await import('./firestore/documents.js')).valueBytesMax };
+  return { backend, valueBytesMax: null };
+}
+
+function isUrl(place: string): boolean {
+  return /^[a-z][a-z0-9+.-]*:\/\//i.test(place);
+}
+
+function schemeOf(url: string): string {
+  const scheme = /^([a-z][a-z0-9+.-]*):/i.exec(url)?.[1]?.toLowerCase() ?? '';
+  if (backends[scheme] === undefined || !isUrl(url) || !URL.canParse(url)) {
+    throw new StoaError('invalid_config', `"${withoutPassword(url)}" names no backend of the data store.`, {
+      fix: `Use embedded, or a URL that begins with ${Object.keys(backends).map((name) => `${name}://`).join(', ')}.`,
+    });
+  }
+  if (hasStrayAt(url)) {
+    throw new StoaError('invalid_config', `"${withoutPassword(url)}" has an "@" behind the server's name.`, { fix: 'In a password, write %2F for /, %3F for ?, %23 for # and %40 for @.' });
+  }
+  return scheme;
 }
 
 /** A backend that a command has opened for itself. */
@@ -56,20 +74,20 @@ export interface OpenedStore {
   close(): Promise<void>;
 }
 
-/** Opens a backend by URL, or the data directory at a path, which no server may be using. */
-export async function openDataStoreAt(place: string, options: DataBackendOptions & { mustExist: boolean }): Promise<OpenedStore> {
-  if (/^[a-z][a-z0-9+.-]*:\/\//i.test(place)) {
+/** Opens a backend by URL, or the data directory at a path, which no server may be using. With `prepare: false` it has to be there. */
+export async function openDataStoreAt(place: string, options: DataBackendOptions): Promise<OpenedStore> {
+  if (isUrl(place)) {
     const port = await openDataBackend(place, options);
     return { port, close: () => port.close() };
   }
-  const [{ openKernel }, { embeddedFamilies }, { EmbeddedDataStore }, { UserVerbs }, { stat }] = await Promise.all([
+  const [{ openKernel }, { readManifest }, { embeddedFamilies }, { EmbeddedDataStore }, { UserVerbs }] = await Promise.all([
     import('../kernel/kernel.js'),
+    import('../kernel/manifest.js'),
     import('./embedded/families.js'),
     import('./embedded/datastore.js'),
     import('./embedded/registry-users.js'),
-    import('node:fs/promises'),
   ]);
-  if (options.mustExist && !(await stat(place).then((found) => found.isDirectory(), () => false))) {
+  if (options.prepare === false && (await readManifest(place)) === undefined) {
     throw new StoaError('not_found', `There is no data directory at ${place}.`);
   }
   const kernel = await openKernel({ dataDir: place, families: embeddedFamilies, limits: options.limits, clock: options.nowMs });

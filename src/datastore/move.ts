@@ -4,7 +4,7 @@ import type { Limits } from '../limits.js';
 import { documentId } from './document-id.js';
 import { isLive } from './merge-document.js';
 import type { DocumentRecord, Scope } from './model.js';
-import type { DataStorePort } from './port.js';
+import type { DataCapabilities, DataStorePort } from './port.js';
 import { contentHash, isOversized, unheld } from './transfer.js';
 
 export interface MoveOptions {
@@ -14,8 +14,6 @@ export interface MoveOptions {
   nowMs?: () => number;
   /** Where an earlier run ended; null begins at the first document. */
   after?: string | null;
-  /** Only look: how much there is, and what would not fit. */
-  dryRun?: boolean;
   /** After each step: how far it is, and where the next run may go on. */
   onStep?: (step: MoveStep) => void | Promise<void>;
 }
@@ -55,19 +53,25 @@ export interface MoveResult {
 const stepMax = 100;
 const namedMax = 100;
 
-export async function moveDocuments(options: MoveOptions): Promise<MoveResult> {
-  const { from, to, limits, onStep } = options;
-  const result: MoveResult = { documents: 0, copied: 0, from: noSide, to: noSide, verified: false, others: 0, oversized: [], refused: [], different: [] };
+/** Only looks: how much there is, and what would not fit. The target is not asked, only what its kind can hold. */
+export async function surveyDocuments({ from, limits, onStep }: Omit<MoveOptions, 'to'>, target: Pick<DataCapabilities, 'backend' | 'valueBytesMax'>): Promise<Pick<MoveResult, 'documents' | 'oversized' | 'refused'>> {
+  const found: Awaited<ReturnType<typeof surveyDocuments>> = { documents: 0, oversized: [], refused: [] };
   for await (const { documents } of pagesOf(from, null)) {
-    result.documents += documents.length;
-    result.oversized.push(...documents.filter((record) => isOversized(record, limits)).map(idOf));
-    for (const record of options.dryRun === true ? documents : []) {
-      const reason = unheld(record, to.capabilities);
-      if (reason !== undefined) result.refused.push({ id: idOf(record), reason });
+    found.documents += documents.length;
+    for (const record of documents) {
+      if (isOversized(record, limits)) found.oversized.push(idOf(record));
+      const reason = unheld(record, target);
+      if (reason !== undefined) found.refused.push({ id: idOf(record), reason });
     }
-    await onStep?.({ phase: 'counting', done: result.documents, total: null, after: null });
+    await onStep?.({ phase: 'counting', done: found.documents, total: null, after: null });
   }
-  if (options.dryRun === true) return result;
+  return found;
+}
+
+export async function moveDocuments(options: MoveOptions): Promise<MoveResult> {
+  const { from, to, onStep } = options;
+  const { documents: total, oversized } = await surveyDocuments(options, to.capabilities);
+  const result: MoveResult = { documents: total, copied: 0, from: noSide, to: noSide, verified: false, others: 0, oversized, refused: [], different: [] };
   for await (const { documents, after } of pagesOf(from, options.after ?? null)) {
     result.copied += await restoreEach(to, documents, result.refused);
     await onStep?.({ phase: 'copying', done: result.copied, total: result.documents, after });

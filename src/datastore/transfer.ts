@@ -52,7 +52,7 @@ export function isOversized(record: DocumentRecord, limits: Limits): boolean {
 }
 
 /** Why a database cannot hold a document, as far as its size tells. */
-export function unheld(record: DocumentRecord, { valueBytesMax, backend }: DataCapabilities): string | undefined {
+export function unheld(record: DocumentRecord, { valueBytesMax, backend }: Pick<DataCapabilities, 'backend' | 'valueBytesMax'>): string | undefined {
   const sizeBytes = sizeOf(record);
   return valueBytesMax === null || sizeBytes <= valueBytesMax ? undefined : `its value has ${sizeBytes} bytes; ${backend} holds at most ${valueBytesMax}`;
 }

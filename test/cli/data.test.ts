@@ -1,5 +1,7 @@
-import { readFile, stat, writeFile } from 'node:fs/promises';
+import { mkdir, readFile, readdir, stat, writeFile } from 'node:fs/promises';
+import postgres from 'postgres';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { withoutPassword } from '../../src/printable-url.js';
 import { sharedPostgres } from '../servers/shared.js';
 import { type RunningServer, useProgram } from './program.js';
 
@@ -143,16 +145,42 @@ test('a move copies everything, says that it verified it, and goes on after a br
   await stoa(['data', 'import', path('move.ndjson'), '--data', from]);
 
   const dry = await stoa(['move', '--from', from, '--to', url, '--dry-run', '--json']);
-  expect(dry.json()).toMatchObject({ dry_run: true, documents: 250, copied: 0 });
+  expect(dry.json()).toEqual({ dry_run: true, documents: 250, oversized: [], refused: [], from: { place: from }, to: { place: withoutPassword(url) } });
 
   const moved = await stoa(['move', '--from', from, '--to', url, '--json', '--state', path('state.json')]);
   expect(moved.stderr).not.toContain('postgres://stoa:');
-  expect([moved.status, moved.json()]).toMatchObject([0, { documents: 250, copied: 250, verified: true, from: { documents: 250 }, to: { documents: 250 } }]);
+  expect([moved.status, moved.json()]).toMatchObject([0, { documents: 250, copied: 250, verified: true, from: { place: from, documents: 250 }, to: { place: withoutPassword(url), documents: 250 } }]);
 
   const returned = await stoa(['move', '--from', url, '--to', back, '--json']);
   expect(returned.json()).toMatchObject({ verified: true, to: { documents: 250 } });
   const [first, last] = await Promise.all([from, back].map(async (directory) => (await stoa(['data', 'export', '--data', directory])).stdout.split('\n').toSorted()));
   expect(last).toEqual(first);
+});
+
+test('a dry run of a move makes nothing, neither at the target nor at a source that is not there', async () => {
+  const [from, to, empty] = [path('dry-from'), path('dry-to'), path('dry-empty')];
+  await stoa(['data', 'set', 'k', '1', '--data', from]);
+  await mkdir(empty);
+  const nobody = 'postgres://me:hush@127.0.0.1:1/nowhere';
+  for (const target of [to, nobody, 'dynamodb://eu-central-1/table?endpoint=http://127.0.0.1:1', 'firestore://no-project']) {
+    const dry = await stoa(['move', '--from', from, '--to', target, '--dry-run', '--json']);
+    expect([dry.status, dry.json()]).toMatchObject([0, { dry_run: true, documents: 1, to: { place: withoutPassword(target) } }]);
+  }
+  expect((await stoa(['move', '--from', empty, '--to', to, '--dry-run'])).status).toBe(4);
+  expect((await stoa(['move', '--from', from, '--to', 'couchdb://me:12/hush@db:5984', '--dry-run'])).stderr).toMatch(/"couchdb:\/\/…@db:5984" has an "@" behind/);
+  const { url } = await sharedPostgres();
+  const bare = new URL(url);
+  bare.searchParams.set('schema', `dry_${process.pid}`);
+  const { stderr } = await stoa(['move', '--from', bare.href, '--to', to, '--dry-run']);
+  expect(stderr).toContain('agent_data_store');
+  const sql = postgres(url, { max: 1 });
+  try {
+    expect(await sql`SELECT 1 FROM pg_tables WHERE schemaname = ${`dry_${process.pid}`}`).toHaveLength(0);
+  } finally {
+    await sql.end();
+  }
+  expect(await readdir(empty)).toEqual([]);
+  await expect(stat(to)).rejects.toMatchObject({ code: 'ENOENT' });
 });
 
 test('a move that ended early goes on where it was, and an unknown backend is refused', async () => {

@@ -6,7 +6,8 @@ import { MemoryDataStore } from '../../src/backends/memory/datastore.js';
 import { FirestoreDataStore } from '../../src/backends/firestore/datastore.js';
 import { documentId } from '../../src/datastore/document-id.js';
 import { collectionName } from '../../src/datastore/model.js';
-import { moveDocuments } from '../../src/datastore/move.js';
+import { capacityOf } from '../../src/backends/open-datastore.js';
+import { moveDocuments, surveyDocuments } from '../../src/datastore/move.js';
 import { DataService } from '../../src/datastore/service.js';
 import { operatorCaller } from '../../src/identity/caller.js';
 import { limitsWith } from '../../src/limits.js';
@@ -23,7 +24,7 @@ test('a dry run names the documents that the target cannot hold, and the move an
     const source = new DataService({ port: from, limits: options.limits });
     await source.setMany(operatorCaller('u'), 'n', { large: 'x'.repeat(500_000), small: 1 });
     const refused = [{ id: documentId('u', 'n', 'large'), reason: expect.stringContaining('dynamodb') as string }];
-    expect(await moveDocuments({ from, to, limits: options.limits, dryRun: true })).toMatchObject({ documents: 2, copied: 0, oversized: [], refused });
+    expect(await surveyDocuments({ from, limits: options.limits }, await capacityOf(dynamodb(url, 'unmade')))).toEqual({ documents: 2, oversized: [], refused });
     expect(await moveDocuments({ from, to, limits: options.limits })).toMatchObject({ copied: 1, verified: false, refused: [{ id: refused[0]?.id }] });
     const target = new DataService({ port: to, limits: options.limits });
     const documents = [{ userId: 'u', namespace: 'n', key: 'large', value: 'x'.repeat(500_000), createdAt: '2026-02-05T10:00:00Z' }];

@@ -16,6 +16,7 @@ import { GuardedWrites } from './guarded-writes.js';
 export interface CouchOptions {
   limits: Limits;
   nowMs: () => number;
+  prepare?: boolean;
 }
 
 /** The seed's index, and ours: keys in code-point order, and documents by expiry. */
@@ -25,7 +26,7 @@ const indexes = { seed: 'idx-user-namespace', keys: 'idx-user-namespace-key', ex
 export async function openCouchDataStore(url: URL, options: CouchOptions): Promise<CouchDataStore> {
   const database = decodeURIComponent(url.pathname.slice(1)) || collectionName;
   const store = new CouchDataStore(new CouchClient(url, options.limits), database, options);
-  await store.prepare();
+  if (options.prepare !== false) await store.prepare();
   return store;
 }
 

@@ -14,11 +14,12 @@ import { recordAccess } from './access.js';
 import { Adoption } from './adoption.js';
 import { DynamodbClient, type Item, isReason } from './client.js';
 import { fromItem, idOf, isLiveItem, isOf, namespaceKey, scopeKeyOf, scopeOf, setExpression, toItem, toSummary, unchangedCondition, valueBytesMax, writeIdsOf } from './items.js';
-import { type TableNames, ensureTables } from './tables.js';
+import { type TableNames, ensureTables, tableNames } from './tables.js';
 
 export interface DynamodbOptions {
   limits: Limits;
   nowMs: () => number;
+  prepare?: boolean;
 }
 
 /** What DynamoDB takes in one request. */
@@ -36,7 +37,8 @@ export async function openDynamodbDataStore(url: URL, options: DynamodbOptions):
     limits: options.limits,
   });
   try {
-    const tables = await ensureTables(client, decodeURIComponent(url.pathname.slice(1)) || collectionName, options.limits);
+    const table = decodeURIComponent(url.pathname.slice(1)) || collectionName;
+    const tables = options.prepare === false ? tableNames(table) : await ensureTables(client, table, options.limits);
     return new DynamodbDataStore(client, tables, options);
   } catch (error) {
     client.close();

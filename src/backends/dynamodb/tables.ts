@@ -32,9 +32,14 @@ export interface TableNames {
   orderIndex: string;
 }
 
+/** The names that `ensureTables` gives to what it makes. */
+export function tableNames(table: string): TableNames {
+  return { documents: table, namespaces: `${table}_namespaces`, seedIndex: seedIndex.IndexName, orderIndex: orderIndex.IndexName };
+}
+
 /** Makes what is missing. Another process may do the same at the same time. */
 export async function ensureTables(client: DynamodbClient, table: string, limits: Limits): Promise<TableNames> {
-  const namespaces = `${table}_namespaces`;
+  const { namespaces } = tableNames(table);
   await create(client, table, ['_id'], [seedIndex, orderIndex]);
   await create(client, namespaces, ['userId', 'namespace'], []);
   const deadline = Date.now() + limits.backendReadySecondsMax * 1000;

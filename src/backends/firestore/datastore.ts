@@ -19,6 +19,7 @@ import { documentBytes, fromFields, isLiveDocument, isOf, nameOf, optionalFields
 export interface FirestoreOptions {
   limits: Limits;
   nowMs: () => number;
+  prepare?: boolean;
 }
 
 /** What Firestore takes in one request, less a little for what surrounds the documents. */
@@ -33,7 +34,7 @@ export async function openFirestoreDataStore(url: URL, options: FirestoreOptions
   const firestore = new driver.Firestore({ projectId: decodeURIComponent(url.hostname), ...(database !== null && { databaseId: database }) });
   const store = new FirestoreDataStore({ firestore, values: driver.FieldValue, collection: decodeURIComponent(url.pathname.slice(1)) || collectionName }, options);
   try {
-    await store.checkIndexes();
+    if (options.prepare !== false) await store.checkIndexes();
   } catch (error) {
     await store.close();
     throw error;

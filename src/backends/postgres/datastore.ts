@@ -20,6 +20,7 @@ import { migrate } from './migrate.js';
 export interface PostgresDataStoreOptions {
   limits: Limits;
   nowMs: () => number;
+  prepare?: boolean;
 }
 
 interface PendingRead {
@@ -37,11 +38,11 @@ const restoreRowsMax = 500;
 /** Rows of counts in one namespace that a list puts together instead of leaving them to the next sweep. */
 const countRowsMax = 100;
 
-/** Opens the database and makes the tables where they are missing. */
+/** Opens the database and makes the tables where they are missing, unless it is only read. */
 export async function openPostgresDataStore(url: URL, options: PostgresDataStoreOptions): Promise<PostgresDataStore> {
   const sql = await openPostgres(url);
   try {
-    await migrate(sql, 'datastore', dataMigrations);
+    if (options.prepare !== false) await migrate(sql, 'datastore', dataMigrations);
   } catch (error) {
     await sql.end({ timeout: 1 });
     throw error;

@@ -3,11 +3,13 @@ import { createHash } from 'node:crypto';
 import { readFile, rename, rm, writeFile } from 'node:fs/promises';
 import { resolve } from 'node:path';
 import { loadConfig } from '../../config.js';
-import { type MoveResult, moveDocuments } from '../../datastore/move.js';
+import { type MoveResult, moveDocuments, surveyDocuments } from '../../datastore/move.js';
 import { StoaError, messageOf } from '../../errors.js';
 import type { Limits } from '../../limits.js';
-import { type OpenedStore, openDataStoreAt, withoutPassword } from '../../backends/open-datastore.js';
+import { withoutPassword } from '../../printable-url.js';
+import { type OpenedStore, capacityOf, openDataStoreAt } from '../../backends/open-datastore.js';
 import { type Action, textOption } from '../definition.js';
+import type { Output } from '../output.js';
 import { settingFlags } from '../setting-flags.js';
 
 interface State {
@@ -22,6 +24,7 @@ export const move: Action = async ({ output, globals }, _args, options) => {
   const { limits } = loadConfig({ flags: settingFlags(globals), environment: process.env }).config;
   const names = { from: withoutPassword(fromUrl), to: withoutPassword(toUrl) };
   const statePath = resolve(textOption(options, 'state') ?? `.stoa-move-${createHash('sha256').update(JSON.stringify([fromUrl, toUrl])).digest('hex').slice(0, 8)}.json`);
+  if (options['dryRun'] === true) return survey(output, { fromUrl, toUrl, names, limits });
   const result = await withStores([fromUrl, toUrl], limits, async (from, to) => {
     const progress = output.progress('Moving');
     const state = await readState(statePath, names);
@@ -31,7 +34,6 @@ export const move: Action = async ({ output, globals }, _args, options) => {
         from: from.port,
         to: to.port,
         limits,
-        dryRun: options['dryRun'] === true,
         after: state?.after ?? null,
         onStep: async ({ phase, done, total, after }) => {
           if (total !== null) progress.update({ done: phase === 'verifying' ? total / 2 + done / 2 : done / 2, total });
@@ -42,15 +44,11 @@ export const move: Action = async ({ output, globals }, _args, options) => {
       progress.end();
     }
   });
-  if (options['dryRun'] === true) {
-    for (const { id, reason } of result.refused) output.say(`Would be refused: ${id}: ${reason}.`);
-    output.done({ dry_run: true, ...names, ...result }, `${result.documents - result.refused.length} documents would go from ${names.from} to ${names.to}; ${result.oversized.length} are over the value limit.`);
-    return;
-  }
   await rm(statePath, { force: true });
   report(result, names, output.say.bind(output));
   const others = result.others === 0 ? '' : ` ${names.to} holds ${result.others} more, which are not of this move.`;
-  output.done({ ...names, ...result }, result.verified ? `Verified: both hold ${result.to.documents} documents with the hash ${result.to.hash.slice(0, 16)}….${others}` : 'NOT verified.');
+  const sides = { from: { place: names.from, ...result.from }, to: { place: names.to, ...result.to } };
+  output.done({ ...result, ...sides }, result.verified ? `Verified: both hold ${result.to.documents} documents with the hash ${result.to.hash.slice(0, 16)}….${others}` : 'NOT verified.');
   if (!result.verified) {
     throw new StoaError('conflict', `The two sides differ: ${result.from.documents} documents in ${names.from}, ${result.to.documents} of them in ${names.to}.`, {
       fix: 'Stop what writes to the source and run the command again.',
@@ -58,6 +56,21 @@ export const move: Action = async ({ output, globals }, _args, options) => {
     });
   }
 };
+
+/** Opens the source alone, and makes nothing on either side. */
+async function survey(output: Output, { fromUrl, toUrl, names, limits }: { fromUrl: string; toUrl: string; names: { from: string; to: string }; limits: Limits }): Promise<void> {
+  const target = await capacityOf(toUrl);
+  const from = await openDataStoreAt(fromUrl, { limits, nowMs: Date.now, prepare: false });
+  try {
+    const progress = output.progress('Counting');
+    const found = await surveyDocuments({ from: from.port, limits, onStep: ({ done }) => progress.tell(() => `${done} documents`) }, target).finally(() => progress.end());
+    for (const { id, reason } of found.refused) output.say(`Would be refused: ${id}: ${reason}.`);
+    const going = `${found.documents - found.refused.length} documents would go from ${names.from} to ${names.to}; ${found.oversized.length} are over the value limit.`;
+    output.done({ dry_run: true, ...found, from: { place: names.from }, to: { place: names.to } }, going);
+  } finally {
+    await from.close();
+  }
+}
 
 function report(result: MoveResult, names: { from: string; to: string }, say: (sentence: string) => void): void {
   say(`Copied ${result.copied} documents from ${names.from} to ${names.to}.`);
@@ -67,9 +80,9 @@ function report(result: MoveResult, names: { from: string; to: string }, say: (s
 }
 
 async function withStores(urls: readonly [string, string], limits: Limits, work: (from: OpenedStore, to: OpenedStore) => Promise<MoveResult>): Promise<MoveResult> {
-  const from = await openDataStoreAt(urls[0], { limits, nowMs: Date.now, mustExist: true });
+  const from = await openDataStoreAt(urls[0], { limits, nowMs: Date.now, prepare: false });
   try {
-    const to = await openDataStoreAt(urls[1], { limits, nowMs: Date.now, mustExist: false });
+    const to = await openDataStoreAt(urls[1], { limits, nowMs: Date.now });
     try {
       return await work(from, to);
     } finally {
