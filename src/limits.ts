@@ -122,6 +122,7 @@ export const limitDefinitions = {
   searchResultsMax: { default: 100, about: 'Results of a search.' },
   searchStepsMax: { default: 50_000, about: 'Steps through the index in one search; an answer cut off there says so and where to go on.' },
   signatureAgeSecondsMax: { default: 30, about: 'Age of a signature at which it is refused.' },
+  linkConsentSecondsMax: { default: 3600, about: 'Age of an identity\'s consent to a link at which it is refused.' },
   signatureAheadSecondsMax: { default: 5, about: 'How far a signature may lie in the future, for clocks that run fast.' },
   nonceCharactersMin: { default: 24, about: 'Characters of a nonce, at least.' },
   nonceCharactersMax: { default: 128, about: 'Characters of a nonce, at most.' },

@@ -16,6 +16,13 @@ export interface Profile {
   joined_at: string;
 }
 
+/** An identity's signed word that it speaks for an agent from now on. */
+export interface LinkConsent {
+  identity: string;
+  signed_at: number;
+  signature: string;
+}
+
 export interface SearchResult extends Omit<RoomMessage, 'pid' | 'sig' | 'proof'> {
   room_id: string;
   room_name: string;
@@ -66,6 +73,12 @@ export class AgentClient {
     const proof = await next.sign(`aicq-key-rotation|${this.id}|${this.#keys.publicKey}|${next.publicKey}`);
     await this.#transport.call('POST', `/who/${this.id}/key`, { body: { public_key: next.publicKey, proof } });
     this.#keys = next;
+  }
+
+  /** Agrees to speak for an agent of the registry: what its user needs for `stoa.agents.link`, within the hour. */
+  async consent(agentId: string): Promise<LinkConsent> {
+    const signedAt = Date.now();
+    return { identity: this.id, signed_at: signedAt, signature: await this.#keys.sign(`stoa-link|${this.id}|${agentId.toLowerCase()}|${signedAt}`) };
   }
 
   updateProfile(profile: { name?: string | null; email?: string | null }): Promise<Profile> {

@@ -1,6 +1,7 @@
 /** The registry through a server: agents, their sessions, and leases that renew themselves. */
 import { StoaError } from '../errors.js';
 import type { AgentAnswer, CreateAgentInput, LeaseAnswer, ListAgentsInput, SessionAnswer, UpdateAgentInput } from '../registry/schemas.js';
+import type { LinkConsent } from './agent.js';
 import type { Page } from './data.js';
 import type { Transport } from './transport.js';
 
@@ -29,6 +30,18 @@ export interface LiveLease {
   readonly fence: number;
   readonly lease: LeaseAnswer;
   stop(): void;
+}
+
+/** An identity that speaks for an agent. */
+export interface IdentityLink {
+  identity: string;
+  user: string;
+  agent_id: string;
+  agent_name: string;
+  write: boolean;
+  /** Null: all. */
+  namespaces: string[] | null;
+  linked_at: string;
 }
 
 type Verb = 'start' | 'stop' | 'restart' | 'hibernate' | 'wake';
@@ -134,6 +147,25 @@ export class AgentsClient {
     return this.#transport.call('DELETE', `${pathOf(id)}/sessions/${encodeURIComponent(sessionId)}`, { signal, repeatable: true });
   }
 
+  /**
+   * Lets the signature of a messaging identity open what the agent's user has, within the scopes given.
+   *
+   * @example
+   * await stoa.agents.link(id, await scout.consent(id), { namespaces: ['notes'] });
+   */
+  link(id: string, { identity, ...consent }: LinkConsent, { signal, ...scopes }: { write?: boolean; namespaces?: string[] | null } & AgentCallSettings = {}): Promise<IdentityLink> {
+    return this.#transport.call('PUT', linkPath(identity), { body: { agent_id: id, ...scopes, consent }, signal, repeatable: true });
+  }
+
+  unlink(identity: string, { signal }: AgentCallSettings = {}): Promise<void> {
+    return this.#transport.call('DELETE', linkPath(identity), { signal });
+  }
+
+  /** The identities that speak for an agent, and what each reaches. */
+  listIdentities(id: string, { signal, ...query }: { limit?: number; cursor?: string } & AgentCallSettings = {}): Promise<Page<IdentityLink>> {
+    return this.#transport.call('GET', `${pathOf(id)}/identities`, { query, signal });
+  }
+
   #move(id: string, verb: Verb, settings: AgentWriteSettings = {}): Promise<AgentAnswer> {
     return this.#transport.call('POST', `${pathOf(id)}/${verb}`, { headers: guards(settings), signal: settings.signal });
   }
@@ -141,6 +173,10 @@ export class AgentsClient {
 
 function pathOf(id: string): string {
   return `/v1/agents/${encodeURIComponent(id)}`;
+}
+
+function linkPath(identity: string): string {
+  return `/v1/identities/${encodeURIComponent(identity)}/link`;
 }
 
 function guards({ ifVersion, fence }: AgentWriteSettings): Record<string, string> {

@@ -23,11 +23,11 @@ import { ProjectsClient, SessionsClient, WorkspacesClient } from './workspaces.j
 export { StoaError } from '../errors.js';
 export type { DataDocument, JsonValue, KeySummary, NamespaceSummary } from '../datastore/model.js';
 export type { DocumentChange } from '../datastore/watch.js';
-export { AgentClient } from './agent.js';
+export { AgentClient, type LinkConsent } from './agent.js';
 export type { CommitAnswer, CommitInput } from '../commit/schemas.js';
 export type { AgentAnswer, LeaseAnswer, SessionAnswer, UserAnswer } from '../registry/schemas.js';
 export { AdminClient } from './admin.js';
-export { AgentsClient, type KeepAliveSettings, type LiveLease } from './agents.js';
+export { AgentsClient, type IdentityLink, type KeepAliveSettings, type LiveLease } from './agents.js';
 export { type ChangeItem, type ChangePage, ChangesClient, type ChangesFilter } from './changes.js';
 export { type BatchAnswer, type BatchSettings, DataClient, type KeyResult } from './data.js';
 export type { DirectMessage, OpenedMessage } from './direct.js';

@@ -62,6 +62,11 @@ export function aicqSignedText(body: Buffer, nonce: string, timestamp: string): 
   return `${hash('sha256', body.length === 0 ? emptyBody : body)}|${nonce}|${timestamp}`;
 }
 
+/** What an identity signs to show that it agrees to speak for an agent of the registry. */
+export function linkText(identity: string, agentId: string, signedAtMs: number): string {
+  return `stoa-link|${identity}|${agentId}|${signedAtMs}`;
+}
+
 /** What a new key signs to show that its owner agrees to take over an identity. */
 export function rotationText(agentId: string, oldPublicKey: string, newPublicKey: string): string {
   return `aicq-key-rotation|${agentId}|${oldPublicKey}|${newPublicKey}`;

@@ -1,7 +1,7 @@
 /** Identities: registered by key, changed and rotated only by who holds it, linked by the user they act for. */
 import { StoaError } from '../errors.js';
 import type { Caller, Scopes } from '../identity/caller.js';
-import { decodePublicKey, decodeSignature, rotationText, verifySignature } from '../identity/signatures.js';
+import { decodePublicKey, decodeSignature, linkText, rotationText, verifySignature } from '../identity/signatures.js';
 import type { Limits } from '../limits.js';
 import type { SignatureCheck, SignedRequest } from './authentication.js';
 import type { Identity, IdentityKey } from './model.js';
@@ -29,6 +29,12 @@ export interface LinkRequest {
   agentName: string;
   write: boolean;
   namespaces: string[] | null;
+}
+
+/** An identity agrees to a link: its signature over `linkText`. */
+export interface LinkConsent {
+  signed_at: number;
+  signature: string;
 }
 
 export class Identities {
@@ -93,15 +99,43 @@ export class Identities {
     return { ...identity, publicKey: input.public_key };
   }
 
-  /** Lets the identity's signature open its user's data: the user's decision, or the operator's. */
-  async link(caller: Caller, id: string, request: LinkRequest): Promise<Identity> {
+  /**
+   * The identity, if this caller may link it so. It takes both: the user opens its data, and the
+   * identity agrees to speak for that user from now on. One that does so already has agreed.
+   */
+  async checkLink(caller: Caller, id: string, request: LinkRequest, consent: LinkConsent | null): Promise<Identity> {
     const identity = await this.#linkable(caller, id);
     checkReach(caller.scopes, request.namespaces);
-    if (identity.link !== null && identity.link.user !== request.user && caller.kind !== 'operator') {
-      throw new StoaError('conflict', 'The identity is linked to another user.', { fix: 'That user has to unlink it first.' });
+    if (caller.kind === 'operator') return identity;
+    if (identity.link === null) this.#checkConsent(identity, request.agentId, consent);
+    else if (identity.link.user !== request.user) throw new StoaError('conflict', 'The identity is linked to another user.', { fix: 'That user has to unlink it first.' });
+    return identity;
+  }
+
+  #checkConsent({ id, publicKey }: Identity, agentId: string, consent: LinkConsent | null): void {
+    const about = { fix: `Let the identity sign "${linkText(id, agentId, 0).slice(0, -1)}" and the time in milliseconds, and send both as "consent".` };
+    if (consent === null) throw new StoaError('forbidden', 'The identity has not agreed to this link.', about);
+    const ageMs = this.#port.nowMs() - consent.signed_at;
+    if (ageMs >= this.#limits.linkConsentSecondsMax * 1000 || ageMs < -this.#limits.signatureAheadSecondsMax * 1000) {
+      throw new StoaError('forbidden', 'The consent is too old, or from the future.', about);
     }
+    const key = decodePublicKey(publicKey);
+    const signature = decodeSignature(consent.signature);
+    if (key === undefined || signature === undefined || !verifySignature(key, linkText(id, agentId, consent.signed_at), signature)) {
+      throw new StoaError('forbidden', 'The consent is not signed with the identity\'s key.', about);
+    }
+  }
+
+  /** Lets the identity's signature open its user's data. */
+  async link(caller: Caller, id: string, request: LinkRequest, consent: LinkConsent | null = null): Promise<Identity> {
+    const identity = await this.checkLink(caller, id, request, consent);
     const linked = await this.#port.link(identity.id, { ...request, linkedAtMs: this.#port.nowMs() });
     return linked ?? identity;
+  }
+
+  /** Which agent an identity speaks for; null for none, and for an identity that is not there. */
+  async linkOf(id: string): Promise<Identity['link']> {
+    return (await this.#port.identity(id))?.link ?? null;
   }
 
   async unlink(caller: Caller, id: string): Promise<Identity> {

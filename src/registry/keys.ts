@@ -67,6 +67,9 @@ export function deletedFenceKey(user: Buffer): Buffer {
   return Buffer.concat([Buffer.of(countKinds.fenceOfDeleted), user]);
 }
 
+/** An identity's id as text: a UUID. */
+export const identityKeyBytes = 36;
+
 /** The two directions of an identity link, as the first byte of the key. */
 export const linkKinds = { byAgent: 1, byIdentity: 2 } as const;
 

@@ -73,6 +73,8 @@ export interface RegistryPort {
   sawUser(user: string): Promise<void>;
 
   linkIdentity(scope: UserScope, agentId: string, identity: string): Promise<void>;
+  /** In the order of their ids. */
+  listIdentities(scope: UserScope, agentId: string, page: KeyedPageRequest): Promise<KeyedPage<string>>;
   unlinkIdentity(identity: string): Promise<void>;
   linkedAgent(identity: string): Promise<StoredAgent | undefined>;
 }

@@ -229,6 +229,7 @@ export class RegistryService {
   listUsers: RegistryUsers['list'] = (...given) => this.#users.list(...given);
   sawUser: RegistryUsers['saw'] = (...given) => this.#users.saw(...given);
   linkIdentity: RegistryUsers['linkIdentity'] = (...given) => this.#users.linkIdentity(...given);
+  listIdentities: RegistryUsers['listIdentities'] = (...given) => this.#users.listIdentities(...given);
   unlinkIdentity: RegistryUsers['unlinkIdentity'] = (...given) => this.#users.unlinkIdentity(...given);
 
   /** The agent that a messaging identity speaks for, or null. */

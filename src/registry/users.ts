@@ -8,7 +8,7 @@ import { validate } from '../validate.js';
 import { requireOperator, requireUserWide, requireWrite, scopeOf, userOf } from './access.js';
 import { userAnswer } from './answers.js';
 import { parseAgentId } from './ids.js';
-import { userKeyBytes } from './keys.js';
+import { identityKeyBytes, userKeyBytes } from './keys.js';
 import type { RegistryPort } from './port.js';
 import { checkEmail } from './rules.js';
 import { type PutUserInput, type UserAnswer, pageSchema, putUserSchema } from './schemas.js';
@@ -61,6 +61,16 @@ export class RegistryUsers {
     requireUserWide(caller);
     const id = parseAgentId(agentId);
     await this.#port.linkIdentity(scopeOf(caller, id), id, identity);
+  }
+
+  /** The messaging identities that speak for an agent, in the order of their ids. */
+  async listIdentities(caller: Caller, agentId: string, input: PageRequest = {}): Promise<Page<string>> {
+    const id = parseAgentId(agentId);
+    const { limit, cursor } = validate(pageSchema, input);
+    const list = JSON.stringify(['identities', id]);
+    const page = { after: decodeCursor(list, cursor, identityKeyBytes), limit: pageLimit(limit, this.#limits) };
+    const { items, nextKey } = await this.#port.listIdentities(scopeOf(caller, id), id, page);
+    return { items, next_cursor: nextKey === null ? null : encodeCursor(list, nextKey) };
   }
 
   async unlinkIdentity(caller: Caller, identity: string): Promise<void> {

@@ -111,14 +111,14 @@ describe('an agent', () => {
     const ada = operatorCaller('ada');
     const { agent_id } = await desk.stoa.registry.createAgent(ada, { name: 'scout' });
     const { token } = await desk.stoa.identity.createToken(operatorCaller(), 'ada', {}, null);
-    const link = await desk.ask('PUT', `/v1/identities/${ann.id}/link`, { body: { agent_id, namespaces: ['notes'] }, headers: { authorization: `Bearer ${token}` } });
-    expect(link.status).toBe(200);
+    const { agents } = new Stoa({ url: desk.url, token });
+    expect(await agents.link(agent_id.toUpperCase(), await ann.consent(agent_id.toUpperCase()), { namespaces: ['notes'] })).toMatchObject({ agent_id, user: 'ada' });
+    expect((await agents.listIdentities(agent_id)).items).toMatchObject([{ identity: ann.id, namespaces: ['notes'] }]);
     await ann.data('notes').set('key', { said: 'hello' });
     expect(await ann.data('notes').get('key')).toEqual({ said: 'hello' });
     expect(await desk.stoa.data.getEntry(ada, 'notes', 'key')).toMatchObject({ createdByAgent: 'scout' });
     await expect(ann.data('other').get('key')).rejects.toMatchObject({ code: 'forbidden' });
-    const unlink = await desk.ask('DELETE', `/v1/identities/${ann.id}/link`, { headers: { authorization: `Bearer ${token}` } });
-    expect(unlink.status).toBe(204);
+    await agents.unlink(ann.id);
     await expect(ann.data('notes').get('key')).rejects.toMatchObject({ code: 'forbidden' });
   });
 });

@@ -24,9 +24,11 @@ interface Signer {
 /** An identity with keys of its own; linked to alice unless told otherwise. */
 async function newSigner(name: string, link: { write?: boolean; namespaces?: string[] } | null = {}): Promise<Signer> {
   const keys = await AgentKeys.generate();
-  const id = await new Stoa({ url: running.url }).agent(keys).register({ name });
-  const { agent_id: agentId } = await new Stoa({ url: running.url, token: running.alice }).agents.create({ name });
-  if (link !== null) expect((await running.ask('PUT', `/v1/identities/${id}/link`, { as: running.alice, body: { agent_id: agentId, ...link } })).status).toBe(200);
+  const agent = new Stoa({ url: running.url }).agent(keys);
+  const id = await agent.register({ name });
+  const { agents } = new Stoa({ url: running.url, token: running.alice });
+  const { agent_id: agentId } = await agents.create({ name });
+  if (link !== null) await agents.link(agentId, await agent.consent(agentId), link);
   return { keys, id, agentId, signed: signedFetch(() => keys, () => id, fetch) };
 }
 

@@ -1,7 +1,7 @@
 /** Agents that sign as AICQ's clients do, and a server for them. */
 import { randomBytes, randomUUID } from 'node:crypto';
 import type { FastifyInstance } from 'fastify';
-import { aicqSignedText, sign, signingKeysOf } from '../../src/identity/signatures.js';
+import { aicqSignedText, linkText, sign, signingKeysOf } from '../../src/identity/signatures.js';
 import { contentDigest, signatureBase } from '../../src/identity/signatures-rfc9421.js';
 import { type Stoa, type StoaOptions, openStoa } from '../../src/index.js';
 import { createApp, stopApp } from '../../src/server/app.js';
@@ -106,6 +106,11 @@ export class Agent {
 
   sign(text: string): string {
     return sign(this.#secretKey, text).toString('base64');
+  }
+
+  /** Its word that it speaks for an agent of the registry. */
+  consent(agentId: string, signedAtMs = Date.now()): { signed_at: number; signature: string } {
+    return { signed_at: signedAtMs, signature: this.sign(linkText(this.id, agentId, signedAtMs)) };
   }
 
   /** The four headers over a body. */

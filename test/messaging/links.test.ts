@@ -1,10 +1,10 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { operatorCaller } from '../../src/identity/caller.js';
-import { type Agent, Desk } from './kit.js';
+import { type Agent, Desk, roomy } from './kit.js';
 
 let desk: Desk;
 beforeAll(async () => {
-  desk = await Desk.open();
+  desk = await Desk.open({ limits: { ...roomy, agentsPerUserMax: 100 } });
 });
 afterAll(() => desk.close());
 
@@ -26,7 +26,7 @@ function link(id: string, body: object, headers: Record<string, string>) {
 /** Ann's identity, linked to a new agent of ada. */
 async function linked() {
   const [ann, agentId] = [await desk.agent('Ann'), await newRecord()];
-  expect((await link(ann.id, { agent_id: agentId }, bearer(await newToken()))).status).toBe(200);
+  expect((await link(ann.id, { agent_id: agentId, consent: ann.consent(agentId) }, bearer(await newToken()))).status).toBe(200);
   return { ann, agentId };
 }
 
@@ -48,8 +48,58 @@ describe('a link', () => {
       expect(refused.json).toMatchObject({ status: 403, fix: expect.stringContaining('notes, plans') });
     }
     expect((await read(ann, '/v1/data/payroll')).status).toBe(403);
-    expect((await link(ann.id, { agent_id, namespaces: ['notes'] }, narrow)).status).toBe(200);
+    expect((await link(ann.id, { agent_id, namespaces: ['notes'], consent: ann.consent(agent_id) }, narrow)).status).toBe(200);
     expect((await read(ann, '/v1/data/notes')).status).toBe(200);
+  });
+
+  it('needs the identity\'s own word, for this very agent and not an old one', async () => {
+    const [ann, bob] = [await desk.agent('Ann'), await desk.agent('Bob')];
+    const [agent_id, other] = [await newRecord(), await newRecord('other')];
+    const token = bearer(await newToken());
+    const hourMs = 3_600_000;
+    const bad = { none: undefined, 'of another identity': bob.consent(agent_id), 'for another agent': ann.consent(other), old: ann.consent(agent_id, Date.now() - hourMs), early: ann.consent(agent_id, Date.now() + 60_000), garbled: { signed_at: Date.now(), signature: 'AAAA' } };
+    for (const [which, consent] of Object.entries(bad)) {
+      expect((await link(ann.id, { agent_id, consent }, token)).json, which).toMatchObject({ code: 'forbidden', fix: expect.stringContaining(`stoa-link|${ann.id}|${agent_id}|`) });
+    }
+    expect((await read(ann, '/v1/data')).status).toBe(403);
+    expect((await link(ann.id, { agent_id, consent: { signed_at: 1 } }, token)).json.detail).toContain('body.consent.signature');
+    expect((await link(ann.id, { agent_id, consent: ann.consent(agent_id) }, token)).status).toBe(200);
+    // It speaks for that user already; which agent it is there is the user's to say.
+    expect((await link(ann.id, { agent_id: other, write: false }, token)).status).toBe(200);
+    const stranger = (await desk.stoa.identity.createToken(operatorCaller(), 'mallory', {}, null)).token;
+    const { agent_id: trap } = await desk.stoa.registry.createAgent(operatorCaller('mallory'), { name: 'trap' });
+    expect((await link(ann.id, { agent_id: trap, consent: ann.consent(trap) }, bearer(stranger))).status).toBe(409);
+  });
+
+  it('is shown with its agent, and told in the feed', async () => {
+    const { ann, agentId } = await linked();
+    const token = bearer(await newToken());
+    const other = await newRecord('other');
+    const identities = async (id: string) => (await desk.ask('GET', `/v1/agents/${id}/identities`, { headers: token })).json.items;
+    expect(await identities(agentId)).toMatchObject([{ identity: ann.id, agent_id: agentId, user: 'ada', write: true, namespaces: null }]);
+    expect((await link(ann.id, { agent_id: other, namespaces: ['notes'] }, token)).status).toBe(200);
+    expect(await identities(agentId)).toEqual([]);
+    expect(await identities(other)).toMatchObject([{ identity: ann.id, namespaces: ['notes'] }]);
+    expect((await desk.ask('DELETE', `/v1/identities/${ann.id}/link`, { headers: token })).status).toBe(204);
+    expect(await identities(other)).toEqual([]);
+    const { items } = (await desk.ask('GET', '/v1/changes?topics=registry&limit=1000', { headers: token })).json as { items: { kind: string; id: string }[] };
+    const told = items.filter(({ kind, id }) => /^agent\.(un)?linked$/.test(kind) && [agentId, other].includes(id));
+    expect(told.map(({ kind, id }) => [kind, id])).toEqual([['agent.linked', agentId], ['agent.unlinked', agentId], ['agent.linked', other], ['agent.unlinked', other]]);
+  });
+
+  it('shows page after page of an agent\'s identities', async () => {
+    const agentId = await newRecord();
+    const token = bearer(await newToken());
+    const agents = await Promise.all([1, 2, 3].map(() => desk.agent()));
+    for (const agent of agents) expect((await link(agent.id, { agent_id: agentId, consent: agent.consent(agentId) }, token)).status).toBe(200);
+    const found: string[] = [];
+    let next: string | null = '';
+    while (next !== null) {
+      const { json } = await desk.ask('GET', `/v1/agents/${agentId}/identities?limit=2${next === '' ? '' : `&cursor=${next}`}`, { headers: token });
+      found.push(...json.items.map(({ identity }: { identity: string }) => identity));
+      next = json.next_cursor;
+    }
+    expect(found).toEqual(agents.map(({ id }) => id).toSorted());
   });
 
   it('is to the owner of the agent, also when the operator makes it without naming a user', async () => {
@@ -81,7 +131,7 @@ describe('the feed of a signed agent', () => {
     }
     const { items } = (await read(ann, path)).json as { items: { domain: string; kind: string; id: string; facts?: { agent?: string } }[] };
     const told = items.filter(({ domain, kind }) => domain === 'registry' && !kind.startsWith('user.'));
-    expect(told.map(({ kind }) => kind)).toEqual(['agent.created', 'agent.transitioned', 'session.opened']);
+    expect(told.map(({ kind }) => kind)).toEqual(['agent.created', 'agent.linked', 'agent.transitioned', 'session.opened']);
     for (const { id, facts } of told) expect([id, facts?.agent]).toContain(agentId);
     expect(JSON.stringify(items)).not.toContain(other);
   });

@@ -39,12 +39,19 @@ export function linkedAgent(reader: Reader, identity: string): StoredAgent | und
   return agent === undefined ? undefined : findAgent(reader, null, agent.toString('hex'));
 }
 
+/** The identities that speak for an agent, as bytes, in order. */
+export function* linkedIdentities(reader: Reader, agent: Buffer, after: Buffer | null): Generator<Buffer, void> {
+  const prefix = linkPrefix(agent);
+  const bounds = prefixRange(prefix);
+  if (after !== null) Object.assign(bounds, { gte: undefined, gt: Buffer.concat([prefix, after]) });
+  for (const { key } of reader.range(families.identityLinks, bounds)) yield key.subarray(prefix.length);
+}
+
 /** Every link of an agent that goes. */
 export function removeLinks(tx: Transaction, agent: Buffer): void {
-  const prefix = linkPrefix(agent);
-  for (const { key } of Array.from(tx.range(families.identityLinks, prefixRange(prefix)))) {
-    tx.delete(families.identityLinks, key);
-    tx.delete(families.identityLinks, linkByIdentityKey(key.subarray(prefix.length).toString()));
+  for (const identity of Array.from(linkedIdentities(tx, agent, null), String)) {
+    tx.delete(families.identityLinks, linkByAgentKey(agent, identity));
+    tx.delete(families.identityLinks, linkByIdentityKey(identity));
   }
 }
 

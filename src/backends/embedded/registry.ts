@@ -16,7 +16,7 @@ import type { AgentVerb } from '../../registry/transitions.js';
 import { AgentVerbs, activityTimer, agentNotFound } from './registry-agents.js';
 import { registryFamilies as families } from './registry-families.js';
 import { LeaseVerbs, type PresenceLostHook, leaseTimer } from './registry-leases.js';
-import { identityTaken, linkDirectoryId, linkIdentity, linkedAgent, unlinkIdentity } from './registry-links.js';
+import { identityTaken, linkDirectoryId, linkIdentity, linkedAgent, linkedIdentities, unlinkIdentity } from './registry-links.js';
 import { each, matches, matchingAgents, mergedPage } from './registry-lists.js';
 import { agentIdOfRow, findAgent, readAgents, readCount, readSession } from './registry-rows.js';
 import { SessionVerbs, sessionExists, sessionNotFound } from './registry-sessions.js';
@@ -212,6 +212,12 @@ export class EmbeddedRegistry implements RegistryPort {
     if (linked !== undefined && linked.record.agent_id !== agentId) throw identityTaken(identity);
     await this.#kernel.enter(linkDirectoryId(identity), idBytes(agent.record.user_id));
     await this.#transact(scope, agentId, (tx, user) => linkIdentity(tx, this.verbs.agents.require(tx, user, agentId), identity));
+  }
+
+  async listIdentities(scope: UserScope, agentId: string, page: KeyedPageRequest): Promise<KeyedPage<string>> {
+    const place = this.#place(scope, agentId);
+    if (place === undefined || findAgent(place.store, place.user, agentId) === undefined) throw agentNotFound(agentId);
+    return mergedPage([place.store], (store) => matches(linkedIdentities(store, idBytes(agentId), page.after)), each((_store, key) => key.toString()), page);
   }
 
   async unlinkIdentity(identity: string): Promise<void> {

@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto';
 import { operatorCaller } from '../../../src/identity/caller.js';
-import { signingKeysOf } from '../../../src/identity/signatures.js';
+import { linkText, sign, signingKeysOf } from '../../../src/identity/signatures.js';
 import type { Running } from '../running.js';
 import { type Row, open, statuses } from './row.js';
 
@@ -67,9 +67,20 @@ export const messagingRows: Record<string, Row> = {
   'PUT /v1/identities/{id}/link': {
     request: async (running) => {
       const { agent_id } = await running.stoa.registry.createAgent(operatorCaller('alice'), { name: 'linked' });
-      return { path: `/v1/identities/${await newIdentity(running)}/link`, body: { agent_id } };
+      const { publicKey, secretKey } = signingKeysOf(randomBytes(32));
+      const { identity } = await running.stoa.messaging.port.register({ publicKey: publicKey.toString('base64'), name: 'row', email: null, proven: true });
+      const signedAt = Date.now();
+      const signature = sign(secretKey, linkText(identity.id, agent_id, signedAt)).toString('base64');
+      return { path: `/v1/identities/${identity.id}/link`, body: { agent_id, consent: { signed_at: signedAt, signature } } };
     },
     status: statuses(200, 200, 404, 403, 403, 401),
+  },
+  'GET /v1/agents/{id}/identities': {
+    request: async (running) => {
+      const { agent_id } = await running.stoa.registry.createAgent(operatorCaller('alice'), { name: 'linked' });
+      return { path: `/v1/agents/${agent_id}/identities` };
+    },
+    status: statuses(200, 200, 404, 200, 404, 401),
   },
   'DELETE /v1/identities/{id}/link': {
     request: async (running) => {
