@@ -14,6 +14,8 @@ export interface SignatureInput {
   /** The inner list with its parameters, as sent: it is the last line of what is signed. */
   parameters: string;
   created: number | undefined;
+  /** NaN for what is no time. */
+  expires: number | undefined;
   nonce: string | undefined;
   keyId: string | undefined;
   algorithm: string | undefined;
@@ -34,20 +36,25 @@ export function parseSignatureInput(header: string): SignatureInput[] | undefine
     const [, label, parameters] = found as unknown as [string, string, string];
     const end = closingParenthesis(parameters);
     const components = parseComponents(parameters.slice(1, end));
-    if (components === undefined) return undefined;
+    // Of two members with one label, the verifier and whoever else reads the header could take different ones.
+    if (components === undefined || inputs.some((input) => input.label === label)) return undefined;
     const values = new Map(Array.from(parameters.slice(end + 1).matchAll(parameter), ([, name, quoted, bare]) => [name, quoted?.replaceAll(/\\(.)/g, '$1') ?? bare]));
-    const created = values.get('created');
     inputs.push({
       label,
       components,
       parameters,
-      created: created !== undefined && /^\d{1,12}$/.test(created) ? Number(created) : undefined,
+      created: secondsOf(values.get('created')),
+      expires: values.has('expires') ? (secondsOf(values.get('expires')) ?? NaN) : undefined,
       nonce: values.get('nonce'),
       keyId: values.get('keyid'),
       algorithm: values.get('alg'),
     });
   }
   return inputs;
+}
+
+function secondsOf(text: string | undefined): number | undefined {
+  return text !== undefined && /^\d{1,12}$/.test(text) ? Number(text) : undefined;
 }
 
 function closingParenthesis(parameters: string): number {
@@ -78,7 +85,7 @@ export function parseSignatures(header: string): Map<string, Buffer> | undefined
   signatureMember.lastIndex = 0;
   while (signatureMember.lastIndex < header.length) {
     const found = signatureMember.exec(header);
-    if (found === null) return undefined;
+    if (found === null || signatures.has(found[1] as string)) return undefined;
     signatures.set(found[1] as string, Buffer.from(found[2] as string, 'base64'));
   }
   return signatures;
@@ -97,12 +104,12 @@ export function signatureBase(message: SignedMessage, components: readonly strin
 }
 
 function derivedComponent({ method, targetUri }: SignedMessage, name: string): string | undefined {
+  if (name === '@method') return method;
+  if (name === '@target-uri') return targetUri;
+  // The host is what the client wrote, and may be nothing that a URL can hold.
+  if (!URL.canParse(targetUri)) return undefined;
   const { protocol, host, pathname, search } = new URL(targetUri);
   switch (name) {
-    case '@method':
-      return method;
-    case '@target-uri':
-      return targetUri;
     case '@scheme':
       return protocol.slice(0, -1);
     case '@authority':

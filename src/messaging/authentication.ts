@@ -76,6 +76,7 @@ export class SignatureCheck {
     if (input.nonce === undefined || input.created === undefined || (input.algorithm !== undefined && input.algorithm !== 'ed25519')) throw refuse('signatureInput');
     checkCoverage(input, request);
     this.#checkTime(input.created * 1000);
+    if (input.expires !== undefined && !(input.expires * 1000 > this.#port.nowMs())) throw refuse('timestampWindow');
     this.#checkNonceLength(input.nonce);
     const identity = await this.#signer(input.keyId, input.nonce);
     const base = signatureBase(request, input.components, input.parameters);

@@ -9,7 +9,7 @@ import type { Stoa } from '../index.js';
 import { type Authenticator, bearerAuthenticator } from './authentication.js';
 import { AnswerWriter, serverHeaders } from './answer-writer.js';
 import { answerClientError } from './client-error.js';
-import { allowOrigins } from './cors.js';
+import { allowOrigins, isGuarded, openToAllSites } from './cors.js';
 import { EventStreams } from './event-stream.js';
 import type { RouteGroup } from './group.js';
 import { HostCheck } from './host-check.js';
@@ -164,6 +164,7 @@ export function createApp(stoa: Stoa, options: AppOptions = {}): FastifyInstance
     refuseWhileStopping(services);
     await groupOf(request)?.onRequest?.(request, reply);
     if (reply.sent) return reply;
+    if (!isGuarded(request.url)) void reply.headers(openToAllSites);
     const allowed = matchers.filter(({ pattern }) => pattern.test(pathOf(request))).map(({ route }) => route.method);
     return answerError(unknownRoute(request, reply, allowed), request, reply);
   });

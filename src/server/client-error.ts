@@ -3,7 +3,12 @@ import { STATUS_CODES } from 'node:http';
 import type { Socket } from 'node:net';
 import { randomUUID } from 'node:crypto';
 import { StoaError } from '../errors.js';
+import { securityHeaders } from './answer-writer.js';
+import { openToAllSites } from './cors.js';
 import { problemOf } from './problem.js';
+
+/** It may have been meant for messaging, whose answers a page of any site can read. */
+const shared = Object.entries({ ...securityHeaders, ...openToAllSites }).map(([name, value]) => `${name}: ${value}`);
 
 export function answerClientError(error: Error & { code?: string }, socket: Socket): void {
   if (error.code === 'ECONNRESET' || socket.destroyed) return;
@@ -25,6 +30,7 @@ function responseTo(error: StoaError): string {
     'Content-Type: application/problem+json; charset=utf-8',
     `Content-Length: ${Buffer.byteLength(body)}`,
     `Request-Id: ${requestId}`,
+    ...shared,
     'Connection: close',
     '',
     body,

@@ -10,12 +10,20 @@ const preflight = {
 const exposed = 'ETag, Mcp-Session-Id, RateLimit, RateLimit-Policy, Request-Id, Retry-After, Stoa-Position';
 const guarded = /^\/(v1|mcp)([/?]|$)/;
 
+/** Of answers outside /v1 and /mcp: nothing in them depends on who asks. */
+export const openToAllSites = { 'access-control-allow-origin': '*' } as const;
+
+/** Whether only the sites that are named may read what is at that URL. */
+export function isGuarded(url: string): boolean {
+  return guarded.test(url);
+}
+
 /** Without origins there is nothing to do, so nothing is done for any request. */
 export function allowOrigins(app: FastifyInstance, origins: readonly string[]): void {
   if (origins.length === 0) return;
   const allowed = new Set(origins.map((origin) => origin.toLowerCase()));
   app.addHook('onRequest', (request, reply, done) => {
-    if (!guarded.test(request.url)) return done();
+    if (!isGuarded(request.url)) return done();
     // What is kept of one origin's answer must not be shown to another.
     reply.raw.setHeader('vary', 'Origin');
     const { origin } = request.headers;

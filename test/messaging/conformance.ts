@@ -5,6 +5,7 @@ import { verifySignature } from '../../src/identity/signatures.js';
 import { operatorCaller } from '../../src/identity/caller.js';
 import type { StoaOptions } from '../../src/index.js';
 import { globalRoomId } from '../../src/messaging/uuid.js';
+import { messageSignatureConformance } from './conformance-signatures.js';
 import { Agent, type Answer, Desk, Stream, roomy } from './kit.js';
 
 export interface Backend {
@@ -29,6 +30,7 @@ async function send(from: Agent, to: string, body: unknown): Promise<[number, un
 }
 
 export function messagingConformance(backend: Backend): void {
+  messageSignatureConformance(backend);
   describe(`messaging on ${backend.name}`, () => {
     let desk: Desk;
     let ann: Agent;
@@ -604,8 +606,15 @@ export function messagingConformance(backend: Backend): void {
           await desk.ask('POST', '/register', { raw: 'x', headers: { 'content-type': 'text/plain' } }),
           await desk.ask('OPTIONS', '/room/global'),
           await desk.ask('GET', '/health'),
+          await desk.ask('GET', '/metrics'),
+          await desk.ask('GET', '/nowhere'),
+          await desk.ask('GET', '/room/%'),
+          await desk.ask('POST', '/room/global', { raw: '{}' }),
+          await desk.ask('GET', '/'),
+          await desk.ask('GET', '/docs'),
+          await ann.ask('DELETE', `/room/global/${(await ann.post('global', 'to be deleted')).id}`),
         ];
-        expect(answers.map(({ status }) => status)).toEqual([200, 400, 405, 404, 413, 415, 204, 200]);
+        expect(answers.map(({ status }) => status)).toEqual([200, 400, 405, 404, 413, 415, 204, 200, 200, 404, 400, 401, 200, 200, 204]);
         for (const { headers } of answers) {
           expect(headers.get('access-control-allow-origin')).toBe('*');
           expect(headers.get('x-content-type-options')).toBe('nosniff');
@@ -613,6 +622,15 @@ export function messagingConformance(backend: Backend): void {
           expect(headers.get('referrer-policy')).toBe('no-referrer');
           expect(headers.get('strict-transport-security')).toMatch(/max-age/);
           expect(headers.get('content-security-policy')).toMatch(/default-src 'none'/);
+        }
+        const stream = await fetch(`${desk.url}/room/global/stream`);
+        await stream.body?.cancel();
+        expect([stream.headers.get('access-control-allow-origin'), stream.headers.get('x-frame-options')]).toEqual(['*', 'DENY']);
+        // What never became a request is answered on the bare socket.
+        for (const bytes of ['NONSENSE\r\n\r\n', `GET /room/global HTTP/1.1\r\nHost: x\r\nX: ${'y'.repeat(100_000)}\r\n\r\n`]) {
+          const answer = await desk.talk(bytes);
+          expect(answer).toMatch(/^HTTP\/1\.1 4\d\d /);
+          for (const header of ['access-control-allow-origin: *', 'x-content-type-options: nosniff', "content-security-policy: default-src 'none'"]) expect(answer).toContain(header);
         }
       });
 

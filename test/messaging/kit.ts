@@ -1,5 +1,6 @@
 /** Agents that sign as AICQ's clients do, and a server for them. */
 import { randomBytes, randomUUID } from 'node:crypto';
+import { connect } from 'node:net';
 import type { FastifyInstance } from 'fastify';
 import { aicqSignedText, linkText, sign, signingKeysOf } from '../../src/identity/signatures.js';
 import { contentDigest, signatureBase } from '../../src/identity/signatures-rfc9421.js';
@@ -68,6 +69,17 @@ export class Desk {
     return { status: response.status, headers: response.headers, text, json: isJson && text !== '' ? JSON.parse(text) : undefined };
   }
 
+  /** Bytes on a bare connection, and all that comes back until the server closes it. */
+  talk(bytes: string | Uint8Array): Promise<string> {
+    return new Promise((resolve, reject) => {
+      const socket = connect(Number(new URL(this.url).port), '127.0.0.1', () => socket.write(bytes));
+      const parts: Buffer[] = [];
+      socket.on('data', (part: Buffer) => parts.push(part));
+      socket.on('error', reject);
+      socket.on('close', () => resolve(Buffer.concat(parts).toString()));
+    });
+  }
+
   /** A new agent, registered. */
   async agent(name?: string): Promise<Agent> {
     const agent = new Agent(this);
@@ -120,10 +132,10 @@ export class Agent {
   }
 
   /** An RFC 9421 signature over a request. */
-  messageSignature(method: string, path: string, body = '', { nonce = randomBytes(16).toString('hex'), created = Math.floor(Date.now() / 1000), components = ['@method', '@target-uri', 'content-digest'], extra = {} as Record<string, string> } = {}): Record<string, string> {
+  messageSignature(method: string, path: string, body = '', { nonce = randomBytes(16).toString('hex'), created = Math.floor(Date.now() / 1000), components = ['@method', '@target-uri', 'content-digest'], extra = {} as Record<string, string>, more = '', url = this.#desk.url } = {}): Record<string, string> {
     const headers: Record<string, string> = { ...extra, 'content-digest': contentDigest(Buffer.from(body)) };
-    const parameters = `(${components.map((name) => `"${name}"`).join(' ')});created=${created};nonce="${nonce}";keyid="${this.id}";alg="ed25519"`;
-    const base = signatureBase({ method, targetUri: this.#desk.url + path, headers }, components, parameters);
+    const parameters = `(${components.map((name) => `"${name}"`).join(' ')});created=${created};nonce="${nonce}";keyid="${this.id}";alg="ed25519"${more}`;
+    const base = signatureBase({ method, targetUri: url + path, headers }, components, parameters);
     return { ...headers, 'signature-input': `sig1=${parameters}`, signature: `sig1=:${this.sign(base ?? '')}:` };
   }
 

@@ -3,6 +3,7 @@ import { readFile } from 'node:fs/promises';
 import { z } from 'zod';
 import { errorKinds } from '../../errors.js';
 import { packageRoot } from '../../version.js';
+import { openToAllSites } from '../cors.js';
 import { answer, anyone, defineRoute } from '../route.js';
 
 const assets = new URL('assets/reference/', packageRoot);
@@ -37,7 +38,7 @@ export const referenceRoutes = [
     tags: ['reference'],
     principals: anyone,
     answers: { 200: { contentType: 'text/plain; version=0.0.4; charset=utf-8', about: 'The Prometheus text format.' } },
-    handler: ({ request }) => request.server.stoaServer.metrics.registry.metrics(),
+    handler: async ({ request }) => answer(200, await request.server.stoaServer.metrics.registry.metrics(), openToAllSites),
   }),
   defineRoute({
     method: 'GET',
