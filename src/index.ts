@@ -5,6 +5,7 @@ import { EmbeddedDataStore } from './backends/embedded/datastore.js';
 import { EmbeddedIdentity } from './backends/embedded/identity.js';
 import { embeddedFamilies, embeddedScatteredFamilies } from './backends/embedded/families.js';
 import { openCommit } from './backends/open-commit.js';
+import { fencedServices } from './backends/open-fenced.js';
 import { openMessagingBackend } from './backends/open-messaging.js';
 import { EmbeddedMessaging } from './backends/embedded/messaging.js';
 import { EmbeddedRegistry } from './backends/embedded/registry.js';
@@ -20,6 +21,7 @@ import { ChangesService } from './changes/service.js';
 import type { Announce } from './datastore/port.js';
 import { DataService, type DataServiceOptions } from './datastore/service.js';
 import { messageOf } from './errors.js';
+import type { Caller } from './identity/caller.js';
 import { ensureOperatorToken } from './identity/operator-token.js';
 import { IdentityService } from './identity/service.js';
 import { newOperatorToken } from './identity/tokens.js';
@@ -84,6 +86,11 @@ export interface Stoa {
   readonly commit: CommitService;
   /** Export and import of everything, for the operator. */
   readonly transfer: TransferService;
+  /**
+   * The same for the writes of a signed agent that shows a fencing number: what is kept in the data
+   * directory is refused in its own transaction once the lease has passed on.
+   */
+  fenced(caller: Pick<Caller, 'user' | 'agentId' | 'fence'>): Stoa;
   /** The operator's own token, as it is in `operator.token`. */
   readonly operatorToken: string;
   /** False: acknowledged writes may be lost with the machine. */
@@ -154,7 +161,7 @@ export async function openStoa(options: StoaOptions): Promise<Stoa> {
     backups?.start();
     identity.start();
     data.start();
-    return {
+    const stoa: Stoa = {
       limits,
       kernel,
       identity,
@@ -166,6 +173,7 @@ export async function openStoa(options: StoaOptions): Promise<Stoa> {
       changes,
       commit,
       transfer,
+      fenced: (caller) => ({ ...stoa, ...fencedServices(kernel, secrets.sealer, { data, workspaces, messaging }, caller) }),
       operatorToken,
       syncWrites: options.storeConfig?.sync_writes !== false,
       onError,
@@ -187,6 +195,7 @@ export async function openStoa(options: StoaOptions): Promise<Stoa> {
         await kernel.close();
       },
     };
+    return stoa;
   } catch (error) {
     await kernel.close();
     throw error;

@@ -14,7 +14,6 @@ import { EmbeddedCommit } from './embedded/commit.js';
 import { EmbeddedDataStore } from './embedded/datastore.js';
 import { EmbeddedMessaging } from './embedded/messaging.js';
 import { EmbeddedRegistry } from './embedded/registry.js';
-import { UserVerbs } from './embedded/registry-users.js';
 import { EmbeddedWorkspaces } from './embedded/workspaces.js';
 import type { PostgresCommit } from './postgres/commit.js';
 import type { PostgresDataStore } from './postgres/datastore.js';
@@ -80,10 +79,8 @@ function isPostgres(url: string): boolean {
 function openEmbedded({ kernel, data, workspaces, messaging, sealer }: OpenCommitOptions): EmbeddedCommit {
   const joint = new Joint(kernel);
   const { limits, feed } = kernel;
-  const users = new UserVerbs(limits);
-  const port = new EmbeddedDataStore({ kernel: joint.kernel, ensureUser: (tx, user) => void users.ensure(tx, user) });
   return new EmbeddedCommit(joint, {
-    data: data.port instanceof EmbeddedDataStore ? new DataService({ port, limits, nowMs: () => kernel.nowMs(), feed, tracker: data.tracker }) : null,
+    data: data.port instanceof EmbeddedDataStore ? new DataService({ port: data.port.over(joint.kernel), limits, nowMs: () => kernel.nowMs(), feed, tracker: data.tracker }) : null,
     registry: new RegistryService({ port: new EmbeddedRegistry(joint.kernel), limits }),
     workspaces: workspaces.port instanceof EmbeddedWorkspaces ? new WorkspacesService({ port: workspaces.port.over(joint.kernel), limits, sealer }) : null,
     messaging: messaging.port instanceof EmbeddedMessaging ? { ...messaging.over(messaging.port.over(joint.kernel)), signatures: messaging.signatures } : null,

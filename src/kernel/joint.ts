@@ -5,6 +5,8 @@ import type { Store } from './store.js';
 import type { Transaction } from './transaction.js';
 
 type Body = (tx: Transaction) => unknown;
+/** Asked in the transaction itself, before the operations. */
+export type JointCheck = (tx: Transaction, store: Store) => void;
 
 /** One operation of a commit: it calls a service that was built over `joint.kernel`, once. */
 export type JointOperation = () => Promise<unknown>;
@@ -36,28 +38,19 @@ interface Registered {
  */
 export class Joint {
   readonly kernel: Kernel;
+  /** The kernel itself. */
+  readonly base: Kernel;
   #open: OpenCommit | undefined;
   /** Commits collect their operations one commit at a time; waiting for the disk is not part of it. */
   #collecting: Promise<void> = Promise.resolve();
 
   constructor(kernel: Kernel) {
-    const stores = new Map(kernel.stores.map((store) => [store, this.#joined(store)]));
-    const joined = (store: Store): Store => stores.get(store) as Store;
-    this.kernel = faceOf(kernel, {
-      root: joined(kernel.root),
-      stores: kernel.stores.map(joined),
-      storeOf: (userKey: Buffer) => joined(kernel.storeOf(userKey)),
-      locate: (id: string) => {
-        const store = kernel.locate(id);
-        return store === undefined ? undefined : joined(store);
-      },
-      // The handlers are those of the services over the kernel itself.
-      handleTimer: () => undefined,
-    });
+    this.base = kernel;
+    this.kernel = kernelOver(kernel, (store) => this.#joined(store));
   }
 
   /** Runs the operations in order as one transaction, after `check` has agreed. Throws OperationRefused, or what `check` threw. */
-  async commit(operations: readonly JointOperation[], check: Body): Promise<unknown[]> {
+  async commit(operations: readonly JointOperation[], check: JointCheck): Promise<unknown[]> {
     const turn = this.#collecting;
     const { promise, resolve: release } = withResolvers();
     this.#collecting = promise;
@@ -123,7 +116,7 @@ class OpenCommit {
   }
 
   /** The one transaction. Throws when it was refused or failed; then every operation has failed too. */
-  async run(check: Body): Promise<void> {
+  async run(check: JointCheck): Promise<void> {
     const [first] = this.#registered;
     const progress = { index: -1 };
     try {
@@ -131,7 +124,7 @@ class OpenCommit {
       if (first === undefined) return;
       this.#refuseSeveralStores(first.store);
       const results = await first.store.transact((tx) => {
-        check(tx);
+        check(tx, first.store);
         return this.#registered.map(({ index, body }) => {
           progress.index = index;
           return body(tx);
@@ -159,6 +152,23 @@ const storeFailures: ReadonlySet<string> = new Set(['overloaded', 'writes_stoppe
 
 function isStoreFailure(reason: unknown): boolean {
   return reason instanceof StoaError && storeFailures.has(reason.code);
+}
+
+/** The same kernel with another face for each of its stores, for services over it that share the timers of those over the kernel itself. */
+export function kernelOver(kernel: Kernel, faceOfStore: (store: Store) => Store): Kernel {
+  const stores = new Map(kernel.stores.map((store) => [store, faceOfStore(store)]));
+  // Every store of the kernel is in the map.
+  const over = (store: Store): Store => stores.get(store) as Store;
+  return faceOf(kernel, {
+    root: over(kernel.root),
+    stores: kernel.stores.map(over),
+    storeOf: (userKey: Buffer) => over(kernel.storeOf(userKey)),
+    locate: (id: string) => {
+      const store = kernel.locate(id);
+      return store === undefined ? undefined : over(store);
+    },
+    handleTimer: () => undefined,
+  });
 }
 
 /** The same object but for a few members; methods still run on the object itself. */

@@ -173,8 +173,9 @@ class RoutePipeline {
 
   #contextOf(request: FastifyRequest, reply: FastifyReply): ErasedContext {
     const route = this.#route;
-    const { stoa, streams } = this.#services;
+    const { streams } = this.#services;
     const { caller, rawBody } = request;
+    const stoa = caller !== null && caller.fence !== null && route.method !== 'GET' ? this.#services.stoa.fenced(caller) : this.#services.stoa;
     const errors: FieldError[] = [];
     // What Fastify types as unknown is what its router found: text by name.
     const params = this.#hasPlainParams?.(request.params as PathParams) === true ? request.params : checked(route.params, request.params, 'path', errors);

@@ -15,6 +15,7 @@ import { type LeaseTimes, leaseTimesOf, settled } from '../../registry/lease.js'
 import type { Task } from '../../workspaces/model.js';
 import type { LeaseEnd } from '../../workspaces/tasks.js';
 import { dataFamilies, documentKey, isLiveRow, versionOfRow } from './datastore-rows.js';
+import { checkCallerFence } from './fence.js';
 import { findAgent } from './registry-rows.js';
 import { readHeld } from './workspaces-task-rows.js';
 import { findTask } from './workspaces-tree.js';
@@ -38,16 +39,17 @@ export class EmbeddedCommit implements CommitPort {
   }
 
   async commit(caller: Caller, checks: readonly Check[], operations: readonly Operation[], idempotency: Idempotency | null): Promise<unknown[]> {
-    const { kernel } = this.#joint;
+    const { kernel, base } = this.#joint;
     const own = kernel.storeOf(userKey(caller.user));
     // Before anything else: a repeat must not use up the nonce of a signed message again.
     const before = answeredBefore<unknown[]>(own, idempotency, kernel.nowMs());
     if (before !== undefined) return before;
     const steps = operations.map((operation) => () => runOperation(this.#services, caller, operation));
     try {
-      const results = await this.#joint.commit(steps, (tx) => {
+      const results = await this.#joint.commit(steps, (tx, store) => {
         const meanwhile = madeBefore(tx, idempotency);
         if (meanwhile !== undefined) throw new AnsweredBefore(meanwhile);
+        checkCallerFence(base, store, tx, caller);
         checkAll(tx, caller, checks, leaseTimesOf(kernel.limits, kernel.outages));
       });
       if (idempotency !== null) await own.transact((tx) => keepAnswer(tx, idempotency, results));

@@ -39,13 +39,23 @@ export class EmbeddedDataStore implements DataStorePort {
   /** Documents as they were last read, by the bytes of their row key. */
   readonly #recent: RowCache<DocumentRecord>;
 
-  constructor(options: EmbeddedDataStoreOptions) {
+  constructor(options: EmbeddedDataStoreOptions, shares?: EmbeddedDataStore) {
     this.#kernel = options.kernel;
     this.#checkUser = options.checkUser ?? (() => undefined);
+    if (shares !== undefined) {
+      this.#recent = shares.#recent;
+      this.verbs = shares.verbs;
+      return;
+    }
     checkKeyLimits(options.kernel.limits);
     this.#recent = new RowCache(options.kernel.stores, options.kernel.limits.documentsCachedMax, rowNameOf);
     this.verbs = new DataVerbs({ limits: options.kernel.limits, ensureUser: options.ensureUser ?? (() => undefined) });
     this.#kernel.handleTimer(expiryTimer, (tx, reference) => this.verbs.expire(tx, reference));
+  }
+
+  /** The same store over another face of its kernel. */
+  over(kernel: Kernel): EmbeddedDataStore {
+    return new EmbeddedDataStore({ kernel, checkUser: this.#checkUser }, this);
   }
 
   get(scope: Scope, key: string): DocumentRecord | undefined {

@@ -182,12 +182,15 @@ export class EmbeddedMessaging implements MessagingPort {
 
   // Messages
 
-  /** The same messages, written through another face of the kernel: inside a commit. */
+  /** The same messages, written through another face of the kernel: inside a commit, or with a look at a lease. */
   over(kernel: Kernel): MessagingPort {
     const { limits } = kernel;
     return faceOf<MessagingPort>(this, {
       post: (message: NewMessage) => kernel.root.transact((tx) => rooms.postMessage(tx, limits, message)),
       send: (message: NewDirectMessage) => kernel.root.transact((tx) => inboxes.sendDirect(tx, limits, message)),
+      createRoom: (room: NewRoom) => kernel.root.transact((tx) => rooms.createRoom(tx, room)),
+      deleteMessage: (roomId: string, messageId: string) => kernel.root.transact((tx) => rooms.deleteMessage(tx, limits, roomId, messageId)),
+      acknowledge: (agentId: string, ids: readonly string[]) => kernel.root.transact((tx) => inboxes.acknowledge(tx, limits, agentId, ids)),
     });
   }
 

@@ -49,7 +49,7 @@ export const mcpRoutes = (['POST', 'GET', 'DELETE'] as const).map((method) =>
       reply.raw.once('close', () => {
         if (!reply.raw.writableFinished) gone.abort();
       });
-      const endpoint = await endpointOf(stoa, request);
+      const endpoint = await endpointOf(request);
       const handled = await endpoint.handle({ request: webRequest(method, request, gone.signal), body, caller });
       return handled instanceof Response ? written(handled, reply, streams, gone) : new JsonText(handled.text);
     },
@@ -58,7 +58,9 @@ export const mcpRoutes = (['POST', 'GET', 'DELETE'] as const).map((method) =>
 
 const endpoints = new WeakMap<Stoa, Promise<McpEndpoint>>();
 
-function endpointOf(stoa: Stoa, { server }: FastifyRequest): Promise<McpEndpoint> {
+/** Of the server's own Stoa: that of a caller with a fencing number lasts for one request. */
+function endpointOf({ server }: FastifyRequest): Promise<McpEndpoint> {
+  const { stoa } = server.stoaServer;
   const known = endpoints.get(stoa);
   if (known !== undefined) return known;
   const loading = import('../../mcp/endpoint.js').then(({ McpEndpoint: Endpoint }) => new Endpoint(stoa));

@@ -113,7 +113,8 @@ export function limited<Params, Body, Answer>(handler: (context: Context<Params,
       if (decision !== undefined) showRate(reply, decision);
       if (decision?.allowed === false) throw tooMany(reply, decision);
     }
-    const answer = await handler(context, messaging);
+    // Of a caller with a fencing number, the face of messaging that looks at its lease.
+    const answer = await handler(context, context.stoa.messaging);
     await request.signer?.durable;
     return answer;
   };

@@ -1,0 +1,59 @@
+/** Fencing numbers in the transactions of every domain: a lease that passes on while a write is under way still refuses it. */
+import { StoaError } from '../../errors.js';
+import type { Caller } from '../../identity/caller.js';
+import { userKey } from '../../identity/user-key.js';
+import { faceOf, kernelOver } from '../../kernel/joint.js';
+import type { Kernel } from '../../kernel/kernel.js';
+import type { Store } from '../../kernel/store.js';
+import type { Transaction } from '../../kernel/transaction.js';
+import { checkFence, leaseTimesOf } from '../../registry/lease.js';
+import { findAgent } from './registry-rows.js';
+
+/** A caller with the number of its own lease. */
+export type FencedCaller = Pick<Caller, 'user' | 'agentId' | 'fence'>;
+
+/** Refuses a transaction of a caller whose lease has passed on. Does nothing for callers that show no number of a lease of their own. */
+export function checkCallerFence(kernel: Kernel, store: Store, tx: Transaction, caller: FencedCaller): void {
+  const { user, agentId, fence } = caller;
+  if (agentId === null || fence === null) return;
+  const home = kernel.storeOf(userKey(user));
+  const check = (there: Transaction): void => checkLease(kernel, there, agentId, fence);
+  if (store === home) check(tx);
+  else checkAtHome(home, check);
+}
+
+/** The kernel for the writes of one caller: each of its transactions looks at the lease first. */
+export function fencedKernel(kernel: Kernel, caller: FencedCaller): Kernel {
+  return kernelOver(kernel, (store) =>
+    faceOf(store, {
+      transact: (body: (tx: Transaction) => unknown, onDurable?: () => void) =>
+        store.transact((tx) => {
+          checkCallerFence(kernel, store, tx, caller);
+          return body(tx);
+        }, onDurable),
+    }),
+  );
+}
+
+function checkLease({ limits, outages }: Kernel, tx: Transaction, agentId: string, fence: number): void {
+  const agent = findAgent(tx, null, agentId);
+  if (agent === undefined) throw new StoaError('fenced', `The agent ${agentId} is gone, and its lease with it.`);
+  checkFence(agent.lease, fence, leaseTimesOf(limits, outages), tx.nowMs);
+}
+
+/** The lease is in another shard: a transaction there, which runs at once and writes nothing, sees all that the shard has agreed to so far. */
+function checkAtHome(home: Store, check: (tx: Transaction) => void): void {
+  let outcome: { refusal: unknown } | undefined;
+  const seen = home.transact((tx) => {
+    outcome = { refusal: undefined };
+    try {
+      check(tx);
+    } catch (error) {
+      outcome = { refusal: error };
+    }
+  });
+  // What was seen is all that is wanted; of a failing disk there, its own writers hear.
+  seen.catch(() => undefined);
+  if (outcome === undefined) throw new StoaError('overloaded', 'The shard with the lease takes no transactions just now.', { fix: 'Try again shortly.' });
+  if (outcome.refusal !== undefined) throw outcome.refusal;
+}
