@@ -1,6 +1,5 @@
 /** Requests that no client would send: bodies, headers, paths, numbers, bytes, pieces. Whatever comes, the server answers and goes on. */
 import { randomBytes, randomInt, randomUUID } from 'node:crypto';
-import { connect } from 'node:net';
 import type { Agent, Desk } from './kit.js';
 
 const methods = ['GET', 'POST', 'PUT', 'PATCH', 'DELETE', 'HEAD', 'OPTIONS'];
@@ -63,13 +62,46 @@ function strangeHeaders(): Record<string, string> {
   return Object.fromEntries(chosen.map((name) => [name, Buffer.from(pick(strange)).toString('latin1').replaceAll(/[^\x20-\x7e\x80-\xff]/g, '').slice(0, 2_000)]));
 }
 
+const components = ['@method', '@target-uri', '@authority', '@scheme', '@path', '@query', '@request-target', '@status', '@nothing', 'content-digest', 'content-type', 'host', 'x-missing', ''];
+const times = () => pick([String(Math.floor(Date.now() / 1000)), '0', '-1', '1e3', '9'.repeat(20), '"now"', '']);
+
+/** A description of a signature, from nearly right to nonsense. */
+function strangeInput(agent: Agent): string {
+  const label = pick(['sig1', 'sig1', 'sig1', 'SIG', '*', 'a.b', '']);
+  const covered = components.filter((_, index) => (index < 2 ? randomInt(8) > 0 : randomInt(5) === 0)).map((name) => `"${name}"${pick(['', '', '', '', ';sf', ';req', ';key="x"'])}`);
+  const parameters = [`created=${times()}`, `nonce="${randomBytes(16).toString('hex')}"`, `keyid="${pick([agent.id, agent.id, agent.id, randomUUID(), 'x', '\\"'])}"`, `expires=${times()}`, 'alg="ed25519"', 'alg="rsa"', 'tag="x"', 'tag'];
+  const chosen = parameters.filter((_, index) => (index < 3 ? randomInt(8) > 0 : randomInt(5) === 0));
+  return Array.from({ length: pick([1, 1, 1, 2, 3]) }, () => `${label}=(${covered.join(' ')})${chosen.map((each) => `;${each}`).join('')}`).join(pick([', ', ',', ' ', ';']));
+}
+
+function strangeSignature(agent: Agent): Record<string, string> {
+  const signature = `${pick(['sig1', 'sig1', 'sig2'])}=:${pick([agent.sign('x'), 'AAAA', '', '=', '!'])}:`;
+  return { 'signature-input': strangeInput(agent), signature, 'content-digest': pick(['sha-256=:AAAA:', 'sha-512=::', 'md5=:x:', 'sha-256=', '']) };
+}
+
+function signatureOf(agent: Agent, body: Buffer | undefined): Record<string, string> {
+  switch (randomInt(4)) {
+    case 0:
+      return {};
+    case 1:
+      return strangeSignature(agent);
+    default:
+      return agent.headers(body ?? '');
+  }
+}
+
+export interface Fuzzed {
+  /** 0 where there was no answer. */
+  status: number;
+  request: string;
+}
+
 /** One request, signed or not; answers its status and where it went. */
-export async function fuzzOnce(desk: Desk, agent: Agent): Promise<{ status: number; request: string }> {
+export async function fuzzOnce(desk: Desk, agent: Agent): Promise<Fuzzed> {
   const method = pick(methods);
   const path = strangePath();
   const body = method === 'GET' || method === 'HEAD' ? undefined : strangeBody();
-  const signed = randomInt(2) === 0 ? agent.headers(body ?? '') : {};
-  const headers = { 'content-type': pick(['application/json', 'application/json; charset=utf-8', 'text/plain', 'application/x-www-form-urlencoded']), ...signed, ...strangeHeaders() };
+  const headers = { 'content-type': pick(['application/json', 'application/json; charset=utf-8', 'text/plain', 'application/x-www-form-urlencoded']), ...signatureOf(agent, body), ...strangeHeaders() };
   const stop = new AbortController();
   const response = await fetch(desk.url + path, { method, headers, signal: stop.signal, ...(body !== undefined && { body: new Uint8Array(body) }) });
   // A stream has no end; its beginning is enough.
@@ -78,7 +110,7 @@ export async function fuzzOnce(desk: Desk, agent: Agent): Promise<{ status: numb
   return { status: response.status, request: `${method} ${path} ${JSON.stringify(headers)} ${body?.toString('base64').slice(0, 4_000) ?? ''}` };
 }
 
-const torn = [
+const torn: readonly ((agent: Agent) => string)[] = [
   () => `POST /register HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\nContent-Type: application/json\r\n\r\n${randomInt(2) === 0 ? 'zz' : 'ffffffffff'}\r\n`,
   () => `POST /register HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n`,
   () => `POST /register HTTP/1.1\r\nHost: x\r\nContent-Length: -5\r\n\r\n`,
@@ -87,18 +119,15 @@ const torn = [
   () => `GET /room/global HTTP/9.9\r\n\r\n`,
   () => `POST /room/global HTTP/1.1\r\nHost: x\r\nContent-Length: 100000000\r\n\r\n${'x'.repeat(1_000)}`,
   () => randomBytes(500).toString('latin1'),
+  (agent) => {
+    const headers = Object.entries(strangeSignature(agent)).map(([name, value]) => `${name}: ${value}\r\n`);
+    return `GET ${pick(['/dm', '//dm', 'http://x/dm', 'http://[/dm', '*', '/dm#x', '/dm?%'])} HTTP/1.1\r\nHost: ${pick(['[', ']', 'a b', 'x:99999999', '', '%', 'x@y', '::', '\u00e9'])}\r\n${headers.join('')}\r\n`;
+  },
 ];
 
 /** Bytes on a bare connection that the server must survive; the connection is then cut. */
-export async function tearOnce(desk: Desk): Promise<void> {
-  const socket = connect(Number(new URL(desk.url).port), '127.0.0.1');
-  await new Promise<void>((resolve) => {
-    socket.on('error', () => resolve());
-    socket.on('close', () => resolve());
-    socket.on('connect', () => {
-      socket.write(pick(torn)(), 'latin1');
-      socket.once('data', () => socket.destroy());
-      setTimeout(() => socket.destroy(), 100);
-    });
-  });
+export async function tearOnce(desk: Desk, agent: Agent): Promise<Fuzzed> {
+  const request = pick(torn)(agent);
+  const answer = await desk.talk(Buffer.from(request, 'latin1'), 100);
+  return { status: Number(/^HTTP\/1\.1 (\d{3})/.exec(answer)?.[1] ?? 0), request };
 }

@@ -69,14 +69,19 @@ export class Desk {
     return { status: response.status, headers: response.headers, text, json: isJson && text !== '' ? JSON.parse(text) : undefined };
   }
 
-  /** Bytes on a bare connection, and all that comes back until the server closes it. */
-  talk(bytes: string | Uint8Array): Promise<string> {
-    return new Promise((resolve, reject) => {
+  /** Bytes on a bare connection, and what comes back until the server closes it, or this side does after the first answer or after so long. */
+  talk(bytes: string | Uint8Array, cutAfterMs?: number): Promise<string> {
+    return new Promise((resolve) => {
       const socket = connect(Number(new URL(this.url).port), '127.0.0.1', () => socket.write(bytes));
       const parts: Buffer[] = [];
-      socket.on('data', (part: Buffer) => parts.push(part));
-      socket.on('error', reject);
+      socket.on('data', (part: Buffer) => {
+        parts.push(part);
+        if (cutAfterMs !== undefined) socket.destroy();
+      });
+      // A server that is rude to the rude resets the connection; what it said before counts.
+      socket.on('error', () => socket.destroy());
       socket.on('close', () => resolve(Buffer.concat(parts).toString()));
+      if (cutAfterMs !== undefined) setTimeout(() => socket.destroy(), cutAfterMs);
     });
   }
 
