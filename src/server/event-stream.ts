@@ -27,6 +27,8 @@ export class EventStreams {
   readonly #isLive: (caller: Caller) => boolean;
   /** Each with its reader; null for one without credentials. */
   readonly #open = new Map<EventStream, Caller | null>();
+  /** The latest calls of `endOf`: a request that was let in before one of them may only now open its stream. */
+  readonly #endings: { atMs: number; isMeant: (caller: Caller) => boolean }[] = [];
   #stopping = false;
 
   /** `isLive` says whether the credentials of a caller, once proven, are still good. */
@@ -47,7 +49,10 @@ export class EventStreams {
         fix: 'Close streams that nobody reads, or raise streamsMax.',
       });
     }
-    const { caller } = reply.request;
+    const { caller, startedMs } = reply.request;
+    if (caller !== null && this.#endings.some(({ atMs, isMeant }) => atMs >= startedMs && isMeant(caller))) {
+      throw new StoaError('unauthenticated', 'The credentials were changed while the request was under way.', { fix: 'Connect again with the new ones.' });
+    }
     const stream = new EventStream(reply, this.#limits, {
       ...options,
       isAllowed: () => caller === null || this.#isLive(caller),
@@ -62,6 +67,10 @@ export class EventStreams {
 
   /** Ends the streams of callers who may no longer see what they saw. */
   endOf(isMeant: (caller: Caller) => boolean): void {
+    const atMs = performance.now();
+    const keptSinceMs = atMs - this.#limits.requestSecondsMax * 1_000;
+    while ((this.#endings[0]?.atMs ?? Infinity) < keptSinceMs) this.#endings.shift();
+    this.#endings.push({ atMs, isMeant });
     for (const [stream, caller] of this.#open) if (caller !== null && isMeant(caller)) stream.end();
   }
 

@@ -1,6 +1,7 @@
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
 import { operatorCaller } from '../../src/identity/caller.js';
-import { type Agent, Desk, roomy } from './kit.js';
+import { rotationText } from '../../src/identity/signatures.js';
+import { Agent, Desk, roomy } from './kit.js';
 
 let desk: Desk;
 beforeAll(async () => {
@@ -119,6 +120,43 @@ describe('a link', () => {
   });
 });
 
+async function rotated(agent: Agent): Promise<void> {
+  const next = new Agent(desk);
+  const body = { public_key: next.publicKey, proof: next.sign(rotationText(agent.id, agent.publicKey, next.publicKey)) };
+  expect((await agent.ask('POST', `/who/${agent.id}/key`, { body })).status).toBe(200);
+}
+
+describe('the streams of messaging', () => {
+  it.each(['/dm/stream', '/room/global/stream'])('that an agent has opened at %s end when its key is replaced', async (path) => {
+    const [ann, bob] = [await desk.agent('Ann'), await desk.agent('Bob')];
+    const open = async (agent: Agent) => fetch(desk.url + path, { headers: agent.headers() });
+    const [mine, other] = [await open(ann), await open(bob)];
+    expect([mine.status, other.status]).toEqual([200, 200]);
+    await rotated(ann);
+    await mine.text();
+    expect((await open(ann)).status).toBe(401);
+    // Another's goes on.
+    const reader = other.body?.getReader();
+    await ann.ask('GET', '/stats');
+    expect(desk.app.stoaServer.streams.count).toBe(1);
+    await reader?.cancel();
+    await vi.waitFor(() => expect(desk.app.stoaServer.streams.count).toBe(0));
+  });
+});
+
+describe('a stream that is asked for with a key', () => {
+  it('is refused when the key is replaced before it opens', async () => {
+    const ann = await desk.agent('Ann');
+    const { direct } = desk.stoa.messaging;
+    const readerOf = direct.readerOf.bind(direct);
+    vi.spyOn(direct, 'readerOf').mockImplementationOnce(async (caller) => {
+      await rotated(ann);
+      return readerOf(caller);
+    });
+    expect((await fetch(`${desk.url}/dm/stream`, { headers: ann.headers() })).status).toBe(401);
+  });
+});
+
 describe('the feed of a signed agent', () => {
   const path = '/v1/changes';
 
@@ -139,6 +177,7 @@ describe('the feed of a signed agent', () => {
   it.each([
     ['its link is taken away', async ({ ann }: { ann: Agent }) => desk.ask('DELETE', `/v1/identities/${ann.id}/link`, { headers: bearer(await newToken()) })],
     ['its link is narrowed', async ({ ann, agentId }: { ann: Agent; agentId: string }) => link(ann.id, { agent_id: agentId, namespaces: ['notes'] }, bearer(await newToken()))],
+    ['its key is replaced', async ({ ann }: { ann: Agent }) => rotated(ann)],
     ['its agent is deleted', async ({ agentId }: { agentId: string }) => remove(agentId)],
   ])('ends when %s', async (_when, happen) => {
     const signed = await linked();

@@ -83,9 +83,12 @@ export const identityRoutes = [
     query: looseQuery({}),
     body: z.looseObject({ public_key: z.string(), proof: z.string() }).meta({ id: 'KeyRotation' }),
     answers: { 200: profileSchema },
-    handler: limited(async ({ caller, params, request, rawBody }, messaging) =>
-      shownProfile(await messaging.identities.rotate(caller, params.id, readFields(request, rawBody, { public_key: 'text', proof: 'text' }), signatureOf(request))),
-    ),
+    handler: limited(async ({ caller, params, request, rawBody, streams }, messaging) => {
+      const identity = await messaging.identities.rotate(caller, params.id, readFields(request, rawBody, { public_key: 'text', proof: 'text' }), signatureOf(request));
+      // Whoever rotates may do so because the old key is known to others.
+      endStreamsOf(streams, identity.id);
+      return shownProfile(identity);
+    }),
   }),
   defineRoute({
     method: 'GET',
@@ -177,7 +180,7 @@ export const identityLinkRoutes = [
   }),
 ];
 
-/** What is open was opened under the link as it was; whoever connects again is judged anew. */
+/** What is open was opened under the key and the link as they were; whoever connects again is judged anew. */
 function endStreamsOf(streams: EventStreams, identity: string): void {
   streams.endOf((caller) => caller.identity === identity);
 }
