@@ -30,8 +30,6 @@ export interface Connection {
   work<Body>(method: string, path: string, options: CallOptions, onProgress: (step: { done: number; total: number }) => void): Promise<Body>;
   /** The bytes of an answer as they come. */
   download(path: string, options: CallOptions): Promise<AsyncIterable<Uint8Array>>;
-  /** Reads server-sent events until the signal ends it. */
-  stream(path: string, options: CallOptions, signal: AbortSignal): AsyncIterable<ServerEvent>;
   /** The client for the same server and caller, which goes on over broken connections. */
   client(): Promise<Client>;
   close(): Promise<void>;
@@ -68,7 +66,7 @@ export async function connect(options: ConnectionOptions): Promise<Connection> {
   const deadlineMs = Date.now() + lockWaitMsMax;
   for (;;) {
     const owner = config.engine === 'memory' ? undefined : await readLock(dataDir);
-    if (owner?.url !== undefined) return remote(owner.url, { ...identity, ...bearer(options.token ?? (await operatorToken(dataDir))) });
+    if (owner?.url !== undefined) return remote(owner.url, { ...identity, ...bearer(options.token ?? (await operatorToken(dataDir))) }, async () => (await readLock(dataDir))?.url);
     try {
       if (owner === undefined) return await local(config, options.token, identity);
     } catch (error) {
@@ -106,22 +104,20 @@ export async function operatorToken(dataDir: string): Promise<string | undefined
   }
 }
 
-/** A server at an address. */
-function remote(url: string, identity: Readonly<Record<string, string>>): Connection {
+/** A server at an address; `findAgain` says where the one that takes its place is. */
+function remote(url: string, identity: Readonly<Record<string, string>>, findAgain: () => Promise<string | undefined> = async () => undefined): Connection {
   if (!URL.canParse(url) || !/^https?:$/.test(new URL(url).protocol)) {
     throw new StoaError('invalid_request', `"${url}" is not the URL of a server.`, { fix: 'It looks like http://127.0.0.1:7862.' });
   }
   const base = url.replace(/\/+$/, '');
-  const send = async (method: string, path: string, { query, body, headers, stream }: CallOptions, signal?: AbortSignal): Promise<Answer> => {
+  const send = async (method: string, path: string, { query, body, headers, stream }: CallOptions): Promise<Answer> => {
     try {
       return await sendRequest(base + pathWith(path, query), {
         method,
         headers: { ...identity, ...(body !== undefined && { 'content-type': 'application/json' }), ...headers },
         body: stream ?? (body === undefined ? undefined : JSON.stringify(body)),
-        signal,
       });
     } catch (error) {
-      if (signal?.aborted === true) throw error;
       throw new StoaError('unreachable', `No server answers at ${base}: ${messageOf(error)}.`, { cause: error, fix: 'Start one with "stoa up", or check --url.' });
     }
   };
@@ -137,18 +133,23 @@ function remote(url: string, identity: Readonly<Record<string, string>>): Connec
       if (!answer.contentType.startsWith('text/event-stream')) return answerOf<Body>(answer.status, await answer.text());
       return lastOf<Body>(base, answer.body, onProgress);
     },
-    stream: async function* (path, options, signal) {
-      const answer = await send('GET', path, { ...options, headers: { ...options.headers, accept: 'text/event-stream' } }, signal);
-      if (answer.status >= 400) answerOf(answer.status, await answer.text());
-      else yield* readEvents(answer.body);
-    },
     download: async (path, options) => {
       const answer = await send('GET', path, options);
       return answer.status >= 400 ? answerOf(answer.status, await answer.text()) : answer.body;
     },
     client: async () => {
       const { Stoa: Client } = await import('../client/index.js');
-      return new Client({ url: base, fetch: (input, init) => fetch(input, { ...init, headers: { ...identity, ...Object.fromEntries(new Headers(init?.headers)) } }) });
+      let current = base;
+      const send: typeof fetch = async (input, init) => {
+        try {
+          return await fetch(current + String(input).slice(base.length), { ...init, headers: { ...identity, ...Object.fromEntries(new Headers(init?.headers)) } });
+        } catch (error) {
+          // A server that was started again may have another port; the client comes back with the same call.
+          current = (await findAgain()) ?? current;
+          throw error;
+        }
+      };
+      return new Client({ url: base, fetch: send });
     },
     close: async () => undefined,
   };
@@ -181,10 +182,6 @@ async function local(config: Config, token: string | undefined, identity: Readon
     work: async <Body>(method: string, path: string, options: CallOptions, onProgress: (step: { done: number; total: number }) => void): Promise<Body> => {
       const url = await app.listen({ host: '127.0.0.1', port: 0 });
       return remote(url, headersOf(undefined, undefined)).work<Body>(method, path, options, onProgress);
-    },
-    stream: async function* (path, options, signal) {
-      const url = await app.listen({ host: '127.0.0.1', port: 0 });
-      yield* remote(url, headersOf(undefined, undefined)).stream(path, options, signal);
     },
     download: async (path, options) => {
       const url = await app.listen({ host: '127.0.0.1', port: 0 });

@@ -8,7 +8,6 @@ export interface RequestOptions {
   method: string;
   headers: Readonly<Record<string, string>>;
   body?: string | Readable | undefined;
-  signal?: AbortSignal | undefined;
 }
 
 /** An answer whose body is read as it comes. */
@@ -20,10 +19,10 @@ export interface Answer {
 }
 
 /** `fetch` gives up after five minutes without a header, and nothing that Node offers without a package changes that. */
-export async function sendRequest(url: string, { method, headers, body, signal }: RequestOptions): Promise<Answer> {
+export async function sendRequest(url: string, { method, headers, body }: RequestOptions): Promise<Answer> {
   const answer = await new Promise<IncomingMessage>((resolve, reject) => {
     const open = new URL(url).protocol === 'https:' ? httpsRequest : httpRequest;
-    const request = open(url, { method, headers, ...(signal && { signal }) }, resolve);
+    const request = open(url, { method, headers }, resolve);
     request.on('error', reject);
     if (body instanceof Readable) pipeline(body, request).catch(reject);
     else request.end(body);

@@ -1,7 +1,7 @@
 /** The change feed of a server: what happened, then what happens, over broken connections without a gap. */
 import type { ChangeAnswer, ChangePage as Page } from '../changes/schemas.js';
 import { StoaError } from '../errors.js';
-import { reconnecting } from './follow.js';
+import { type OnLost, reconnecting } from './follow.js';
 import type { Transport } from './transport.js';
 
 /** One thing that changed. It carries no value: read the thing for that. */
@@ -29,6 +29,8 @@ export interface FollowSettings extends ChangesFilter {
   since?: string | undefined;
   /** Also pages without items, which only say how far the feed was looked through. */
   positions?: boolean | undefined;
+  /** Called each time that the connection was lost or could not be made; what it throws ends the feed. */
+  onLost?: OnLost | undefined;
   signal: AbortSignal;
 }
 
@@ -59,10 +61,10 @@ export class ChangesClient {
    * @example
    * for await (const { items } of stoa.changes.follow({ topics: ['registry'], signal })) console.log(items);
    */
-  async *follow({ topics, since, positions = false, signal, ...filter }: FollowSettings): AsyncGenerator<ChangePage> {
+  async *follow({ topics, since, positions = false, onLost, signal, ...filter }: FollowSettings): AsyncGenerator<ChangePage> {
     let at = since;
     const query = (): Record<string, string | undefined> => ({ ...filter, topics: topics?.join(','), since: at });
-    const connections = reconnecting(() => this.#transport.events('/v1/changes', { query: query(), signal }), signal);
+    const connections = reconnecting(() => this.#transport.events('/v1/changes', { query: query(), signal }), signal, onLost);
     for await (const event of connections) {
       // The server's own schema says what an event holds.
       const { items = [], position, detail } = JSON.parse(event.data) as Partial<ChangePage> & { detail?: string };

@@ -8,10 +8,14 @@ const passing: ReadonlySet<string> = new Set(['unreachable', 'closed', 'backend_
 /** So many readers at once that some must come back: no reason to fail for one that was let in before. */
 const crowded: ReadonlySet<string> = new Set(['overloaded', 'rate_limited']);
 
+/** Called each time that a connection has ended or could not be made; what it throws ends the stream. */
+export type OnLost = (reason: unknown) => void;
+
 /** The events of one connection after the other until the signal ends it; `connect` is asked for each with where it is by then. */
-export async function* reconnecting(connect: () => AsyncIterable<ServerEvent>, signal: AbortSignal): AsyncGenerator<ServerEvent> {
+export async function* reconnecting(connect: () => AsyncIterable<ServerEvent>, signal: AbortSignal, onLost?: OnLost): AsyncGenerator<ServerEvent> {
   let wasIn = false;
   for (let failures = 0; !signal.aborted; ) {
+    let reason: unknown;
     try {
       for await (const event of connect()) {
         failures = 0;
@@ -22,7 +26,10 @@ export async function* reconnecting(connect: () => AsyncIterable<ServerEvent>, s
       if (signal.aborted) return;
       // A connection that breaks in the middle throws what the runtime throws; of ours, all that does not pass is final.
       if (error instanceof StoaError && !passing.has(error.code) && !(wasIn && crowded.has(error.code))) throw error;
+      reason = error;
     }
+    if (signal.aborted) return;
+    onLost?.(reason);
     failures += 1;
     await pause(failures, signal);
   }

@@ -1,4 +1,5 @@
 /** A room through a server: read, post, follow, check who wrote. */
+import type { CallSettings } from './data.js';
 import type { Transport } from './transport.js';
 import { fromBase64, toBase64 } from './keys.js';
 import { followMessages } from './follow.js';
@@ -24,7 +25,19 @@ export interface RoomPage {
   next_cursor?: string;
 }
 
-export interface ReadSettings {
+export interface RoomThread extends RoomPage {
+  /** The message that began it. */
+  root: string;
+}
+
+/** What the server made of a message. */
+export interface PostedMessage {
+  id: string;
+  /** Unix time in milliseconds. */
+  ts: number;
+}
+
+export interface ReadSettings extends CallSettings {
   limit?: number | undefined;
   before?: number | undefined;
   after?: number | undefined;
@@ -52,20 +65,20 @@ export class RoomClient {
     this.#path = `/room/${encodeURIComponent(id)}`;
   }
 
-  post(body: string, settings: { replyTo?: string } = {}): Promise<{ id: string; ts: number }> {
-    return this.#transport.call('POST', this.#path, { body: { body, ...(settings.replyTo !== undefined && { pid: settings.replyTo }) }, headers: this.#headers });
+  post(body: string, { replyTo, signal }: { replyTo?: string } & CallSettings = {}): Promise<PostedMessage> {
+    return this.#transport.call('POST', this.#path, { body: { body, ...(replyTo !== undefined && { pid: replyTo }) }, headers: this.#headers, signal });
   }
 
-  read({ verify, ...query }: ReadSettings = {}): Promise<RoomPage> {
-    return this.#transport.call('GET', this.#path, { query: { ...query, ...(verify === true && { verify: 1 }) }, headers: this.#headers });
+  read({ verify, signal, ...query }: ReadSettings = {}): Promise<RoomPage> {
+    return this.#transport.call('GET', this.#path, { query: { ...query, ...(verify === true && { verify: 1 }) }, headers: this.#headers, signal });
   }
 
-  thread(messageId: string): Promise<RoomPage & { root: string }> {
-    return this.#transport.call('GET', `${this.#path}/${messageId}/thread`, { headers: this.#headers });
+  thread(messageId: string, { signal }: CallSettings = {}): Promise<RoomThread> {
+    return this.#transport.call('GET', `${this.#path}/${encodeURIComponent(messageId)}/thread`, { headers: this.#headers, signal });
   }
 
-  async delete(messageId: string): Promise<void> {
-    await this.#transport.call('DELETE', `${this.#path}/${messageId}`, { headers: this.#headers });
+  async delete(messageId: string, { signal }: CallSettings = {}): Promise<void> {
+    await this.#transport.call('DELETE', `${this.#path}/${encodeURIComponent(messageId)}`, { headers: this.#headers, signal });
   }
 
   /** Every message from now on, or after a time; a broken connection goes on where it was. */

@@ -9,24 +9,39 @@ export type RoomChange =
   /** Somebody took the message back. */
   | { kind: 'deleted'; id: string };
 
-/** As many as a page of a room holds. */
-const newestMessages = 200;
+type RoomEvent = WatchEvent<RoomMessage, RoomChange>;
 
-export async function* watchRoom(transport: Transport, room: RoomClient, place: { path: string; headers: Readonly<Record<string, string>> }, { since, signal }: WatchSettings): AsyncGenerator<WatchEvent<RoomMessage, RoomChange>> {
-  /** The newest messages that the reader has, in order, to find those that go while the server is away. */
-  const told = new Map<string, number>();
-  const tell = ({ id, ts }: RoomMessage): void => {
-    told.set(id, ts);
-    for (const [oldest] of told) if (told.size > newestMessages) told.delete(oldest);
-  };
+/** As many as a page of a room holds. */
+const pageMessages = 200;
+/** The newest messages that the reader has, so many of them, are remembered to find those that go while the server is away. */
+const rememberedMessages = 10_000;
+
+interface Place {
+  path: string;
+  headers: Readonly<Record<string, string>>;
+}
+
+export async function* watchRoom(transport: Transport, room: RoomClient, place: Place, { since, signal }: WatchSettings): AsyncGenerator<RoomEvent> {
   let after = since === undefined ? undefined : Number(since);
-  if (after === undefined) {
-    const items = (await room.read({ limit: newestMessages })).messages.toReversed();
-    items.forEach(tell);
-    if (items.length > 0) yield { kind: 'snapshot', items };
-    after = items.at(-1)?.ts ?? 0;
-    yield { kind: 'live', position: String(after) };
+  for (let isAnew = false; !signal.aborted; isAnew = true) {
+    const held = new HeldMessages(after === undefined);
+    if (after === undefined) {
+      const read = () => room.read({ limit: pageMessages, signal });
+      const items = (await (isAnew ? untilAnswered(read, signal) : read())).messages.toReversed();
+      for (const message of items) held.add(message);
+      if (items.length > 0) yield { kind: 'snapshot', items };
+      after = items.at(-1)?.ts ?? 0;
+      yield { kind: 'live', position: String(after) };
+    }
+    yield* live(transport, room, place, held, after, signal);
+    if (signal.aborted) return;
+    yield { kind: 'resync', detail: 'Messages of earlier times were imported into the room.' };
+    after = undefined;
   }
+}
+
+/** Until the signal ends it, or until only a new snapshot can tell what is there. */
+async function* live(transport: Transport, room: RoomClient, place: Place, held: HeldMessages, after: number, signal: AbortSignal): AsyncGenerator<RoomEvent> {
   let position = String(after);
   let wasAway = false;
   const onReconnect = (): void => {
@@ -35,31 +50,64 @@ export async function* watchRoom(transport: Transport, room: RoomClient, place: 
   for await (const { event, id, data } of followStream(transport, `${place.path}/stream`, { signal, after, headers: place.headers, onReconnect })) {
     if (wasAway) {
       wasAway = false;
-      const deleted = await deletedSince(room, told, signal);
-      if (deleted.length > 0) yield { kind: 'changes', items: deleted.map((gone) => ({ kind: 'deleted', id: gone })), position };
+      const items = (await held.missingFrom(room, signal)).map((gone): RoomChange => ({ kind: 'deleted', id: gone }));
+      if (items.length > 0) yield { kind: 'changes', items, position };
     }
     position = id ?? position;
     // The route declares what its events hold.
     if (event === 'message') {
       const message = JSON.parse(data) as RoomMessage;
-      tell(message);
+      held.add(message);
       yield { kind: 'changes', items: [{ kind: 'message', message }], position };
     } else if (event === 'deleted') {
       const { id: gone } = JSON.parse(data) as { id: string };
-      told.delete(gone);
-      yield { kind: 'changes', items: [{ kind: 'deleted', id: gone }], position };
+      // What was found to be gone has been told already.
+      if (held.remove(gone)) yield { kind: 'changes', items: [{ kind: 'deleted', id: gone }], position };
     } else if (event === 'position') {
       yield { kind: 'live', position };
+    } else if (event === 'imported') {
+      return;
     }
   }
 }
 
-/** Those of the told messages that the room's newest page should hold and does not. */
-async function deletedSince(room: RoomClient, told: Map<string, number>, signal: AbortSignal): Promise<string[]> {
-  const { messages, has_more: hasMore } = await untilAnswered(() => room.read({ limit: newestMessages }), signal);
-  const present = new Set(messages.map(({ id }) => id));
-  const oldestMs = hasMore ? (messages.at(-1)?.ts ?? 0) : 0;
-  const gone = [...told].flatMap(([id, ts]) => (ts >= oldestMs && !present.has(id) ? [id] : []));
-  for (const id of gone) told.delete(id);
-  return gone;
+class HeldMessages {
+  /** Times by id, in the order of the room. */
+  readonly #times = new Map<string, number>();
+  #areAll: boolean;
+
+  /** A reader who goes on from a position has others too, of which nothing is known here. */
+  constructor(areAll: boolean) {
+    this.#areAll = areAll;
+  }
+
+  add({ id, ts }: RoomMessage): void {
+    this.#times.set(id, ts);
+    for (const [oldest] of this.#times) {
+      if (this.#times.size <= rememberedMessages) return;
+      this.#times.delete(oldest);
+      this.#areAll = false;
+    }
+  }
+
+  /** False for what the reader is known not to have. */
+  remove(id: string): boolean {
+    return this.#times.delete(id) || !this.#areAll;
+  }
+
+  /** Those that the room has no longer, from the newest back to the oldest that is remembered. */
+  async missingFrom(room: RoomClient, signal: AbortSignal): Promise<string[]> {
+    const oldest = this.#times.values().next().value;
+    if (oldest === undefined) return [];
+    const present = new Set<string>();
+    for (let before: number | undefined, more = true; more; ) {
+      const page = await untilAnswered(() => room.read({ limit: pageMessages, before, signal }), signal);
+      for (const { id } of page.messages) present.add(id);
+      before = page.messages.at(-1)?.ts;
+      more = page.has_more && before !== undefined && before > oldest;
+    }
+    const gone = [...this.#times.keys()].filter((id) => !present.has(id));
+    for (const id of gone) this.#times.delete(id);
+    return gone;
+  }
 }

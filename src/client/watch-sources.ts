@@ -44,7 +44,7 @@ export function dataSource<Value>(transport: Transport, { namespace = 'default',
       yield { items: body.items.filter((item) => isMeant(item.key)), position };
     },
     ordered: true,
-    stateOf: ({ key: id, version, updatedAt }) => ({ id, version, updatedAtMs: Date.parse(updatedAt) }),
+    stateOf: ({ key: id, version, updatedAt, expiresAt }) => ({ id, version, updatedAtMs: Date.parse(updatedAt), ...(expiresAt !== null && { expiresAtMs: Date.parse(expiresAt) }) }),
     itemOf: ({ facts }) => String(facts?.['key']),
     changeOf: (item, position) => {
       const change = documentChange(item, position);
@@ -72,7 +72,7 @@ export function tasksSource(transport: Transport, { project }: { project: string
   let workspace: string | undefined;
   const ends = ({ kind, id }: ChangeItem): boolean => /^(project|workspace)\.(deleted|purged)$/.test(kind) && (id === project || id === workspace);
   return {
-    filter: { project, topics: ['task', 'session.deleted', 'project.updated', 'project.deleted', 'project.purged', 'workspace.deleted', 'workspace.purged'] },
+    filter: { project, topics: ['task', 'session.deleted', 'project.updated', 'project.imported', 'project.deleted', 'project.purged', 'workspace.deleted', 'workspace.purged'] },
     prepare: async (signal) => {
       workspace = (await transport.call<Project>('GET', projectPath(project), { signal })).workspace_id;
     },
@@ -86,7 +86,7 @@ export function tasksSource(transport: Transport, { project }: { project: string
     itemOf: ({ kind, id }) => (kind.startsWith('task.') ? id : undefined),
     changeOf: (change) => {
       const { kind, facts } = change;
-      if (kind === 'project.updated') {
+      if (kind === 'project.updated' || kind === 'project.imported') {
         if (typeof facts?.['workspace'] === 'string') workspace = facts['workspace'];
         return undefined;
       }

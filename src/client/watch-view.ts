@@ -7,14 +7,17 @@ export interface ItemState {
   id: string;
   version: number;
   updatedAtMs: number;
+  /** After this moment it may be made anew, from version 1 on, without a word of its end before. */
+  expiresAtMs?: number | undefined;
 }
 
-interface Held {
+interface Held extends Omit<ItemState, 'id'> {
   /** The page that listed it; -1 for what a change brought. */
   page: number;
-  version: number;
-  updatedAtMs: number;
 }
+
+/** All that comes next is news. */
+const followed: Held = { page: -1, version: 0, updatedAtMs: 0 };
 
 export class WatchView {
   readonly #held = new Map<string, Held>();
@@ -31,7 +34,7 @@ export class WatchView {
 
   list(items: readonly ItemState[]): void {
     const page = this.#ends.push(items.at(-1)?.id) - 1;
-    for (const { id, version, updatedAtMs } of items) this.#held.set(id, { page, version, updatedAtMs });
+    for (const { id, ...state } of items) this.#held.set(id, { page, ...state });
   }
 
   /** What a change tells the reader. The pages from number `segment` on were read after it, and hold it already. */
@@ -48,8 +51,18 @@ export class WatchView {
     }
     if (held.page >= segment || isIn(held, change)) return [];
     if (change.kind.endsWith('.deleted')) this.#held.delete(id);
-    else this.#held.set(id, { page: -1, version: 0, updatedAtMs: 0 });
+    else this.#held.set(id, followed);
     return [change];
+  }
+
+  /** Whether all pages hold a change that comes after them: where changes follow their writes, some follow late. */
+  isTold(change: ChangeItem): boolean {
+    const id = this.#itemOf(change);
+    const held = id === undefined ? undefined : this.#held.get(id);
+    if (id === undefined || held === undefined) return false;
+    if (isIn(held, change)) return true;
+    this.#held.set(id, followed);
+    return false;
   }
 
   /** The page that would have listed it; -1 where that is not known. */
@@ -78,11 +91,18 @@ function makes({ kind }: ChangeItem): boolean {
   return kind === 'document.set' || kind.endsWith('.created') || kind.endsWith('.imported');
 }
 
+/** Those that make a new version, always one more than the last. */
+const versioned = /^(document\.set|agent\.(updated|transitioned)|task\.(updated|claimed|returned|completed|failed|cancelled)|\w+\.created)$/;
+
 /**
- * A page may hold a little more than its position says. A change that made the listed version is known
- * by version and time together: versions begin again when a document is made anew, and some changes
- * (a task that became ready) make no new version.
+ * A page may hold a little more than its position says, and where changes are told right after the
+ * write they may be told after the page was read. A change that the listed version holds is known by
+ * its version; where that says nothing (an import writes any version, a task that became ready none,
+ * an expired document begins anew) by version and time together.
  */
-function isIn(held: Held, { version, at }: ChangeItem): boolean {
-  return version !== null && ((version === held.version && at === held.updatedAtMs) || (version > 1 && version < held.version));
+function isIn(held: Held, { kind, version, at, facts }: ChangeItem): boolean {
+  if (version === null || kind.endsWith('.deleted')) return false;
+  if (version === held.version && at === held.updatedAtMs) return true;
+  if (kind.endsWith('.imported') || facts?.['imported'] === true) return false;
+  return (versioned.test(kind) ? version <= held.version : version < held.version) && at < (held.expiresAtMs ?? Infinity);
 }

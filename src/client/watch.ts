@@ -45,14 +45,22 @@ export interface SnapshotPage<Item> {
 }
 
 const windowPageItems = 1_000;
+/** Where changes follow their writes, they do so within this time; then the snapshot is forgotten. */
+const lateChangesMs = 30_000;
+
+/** What is left of a snapshot when all of it has been told. */
+interface Told {
+  position: string;
+  view: WatchView;
+}
 
 export async function* watch<Item, Change>(changes: ChangesClient, source: WatchSource<Item, Change>, { since, signal }: WatchSettings): AsyncGenerator<WatchEvent<Item, Change>> {
   let at = since;
   await source.prepare?.(signal);
   while (!signal.aborted) {
     try {
-      const told: string | undefined = at === undefined ? yield* snapshot(changes, source, signal) : undefined;
-      yield* live(changes, source, told ?? at, told, signal);
+      const told: Told | undefined = at === undefined ? yield* snapshot(changes, source, signal) : undefined;
+      yield* live(changes, source, told ?? { position: at }, signal);
       return;
     } catch (error) {
       if (signal.aborted) return;
@@ -63,8 +71,7 @@ export async function* watch<Item, Change>(changes: ChangesClient, source: Watch
   }
 }
 
-/** Answers the position up to which all has been told. */
-async function* snapshot<Item, Change>(changes: ChangesClient, source: WatchSource<Item, Change>, signal: AbortSignal): AsyncGenerator<WatchEvent<Item, Change>, string> {
+async function* snapshot<Item, Change>(changes: ChangesClient, source: WatchSource<Item, Change>, signal: AbortSignal): AsyncGenerator<WatchEvent<Item, Change>, Told> {
   const view = new WatchView((change) => source.itemOf(change), source.ordered === true);
   const positions: string[] = [];
   for await (const { items, position } of source.pages(signal)) {
@@ -89,14 +96,17 @@ async function* snapshot<Item, Change>(changes: ChangesClient, source: WatchSour
     }
   }
   yield { kind: 'live', position: at };
-  return at;
+  return { position: at, view };
 }
 
-/** `told` is the position of which the reader knows. */
-async function* live<Item, Change>(changes: ChangesClient, source: WatchSource<Item, Change>, since: string | undefined, told: string | undefined, signal: AbortSignal): AsyncGenerator<WatchEvent<Item, Change>> {
-  let at = told;
-  for await (const { items, position } of changes.follow({ ...source.filter, since, positions: true, signal })) {
-    const news = items.flatMap((item) => source.changeOf(item, position) ?? []);
+/** The reader knows the position only where there was a snapshot. */
+async function* live<Item, Change>(changes: ChangesClient, source: WatchSource<Item, Change>, told: Partial<Told>, signal: AbortSignal): AsyncGenerator<WatchEvent<Item, Change>> {
+  let { view } = told;
+  let at = view === undefined ? undefined : told.position;
+  const forgetAtMs = Date.now() + lateChangesMs;
+  for await (const { items, position } of changes.follow({ ...source.filter, since: told.position, positions: true, signal })) {
+    if (Date.now() > forgetAtMs || items.some(({ kind }) => kind === 'namespace.cleared')) view = undefined;
+    const news = items.filter((item) => view?.isTold(item) !== true).flatMap((item) => source.changeOf(item, position) ?? []);
     if (news.length > 0) yield { kind: 'changes', items: news, position };
     else if (position !== at) yield { kind: 'live', position };
     at = position;

@@ -7,6 +7,12 @@ export function documentSet(scope: Scope, key: string, version: number): Change 
   return { domain: 'data', kind: 'document.set', id: documentPath(scope.namespace, key), user: scope.user, version, facts: { namespace: scope.namespace, key } };
 }
 
+/** A document as an export had it, with whatever version it had there. */
+export function documentImported(scope: Scope, key: string, version: number): Change {
+  const change = documentSet(scope, key, version);
+  return { ...change, facts: { ...change.facts, imported: true } };
+}
+
 export function documentDeleted(scope: Scope, key: string, expired = false): Change {
   const facts = { namespace: scope.namespace, key, ...(expired && { expired }) };
   return { domain: 'data', kind: 'document.deleted', id: documentPath(scope.namespace, key), user: scope.user, version: null, facts };

@@ -5,7 +5,7 @@ import { type Caller } from '../identity/caller.js';
 import { checkUserId } from '../identity/user-key.js';
 import type { Limits } from '../limits.js';
 import { type Page, type PageRequest, decodeCursor, encodeCursor, invalidCursor, pageLimit } from '../paging.js';
-import { documentSet } from './changes.js';
+import { documentImported } from './changes.js';
 import { documentId } from './document-id.js';
 import { sizeOf } from './merge-document.js';
 import type { DocumentRecord, JsonValue } from './model.js';
@@ -124,7 +124,7 @@ export class DataTransfer {
     for (const record of records) tracker.forget({ user: record.userId, namespace: record.namespace }, record.key);
     for (const user of announce === null ? [] : new Set(records.map(({ userId }) => userId))) {
       const own = records.filter(({ userId }) => userId === user);
-      await announce?.(own.map((record) => documentSet({ user, namespace: record.namespace }, record.key, record.version)));
+      await announce?.(own.map((record) => documentImported({ user, namespace: record.namespace }, record.key, record.version)));
     }
     return { imported: records.length, oversized };
   }

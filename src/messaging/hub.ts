@@ -7,6 +7,10 @@ export type Topic = { kind: 'room'; id: string } | { kind: 'inbox'; id: string }
 export interface Delivery {
   onMessage(topic: Topic, message: Message | DirectMessage): void;
   onDeleted?(topic: Topic, messageId: string): void;
+  /** Messages came in behind the reader's position: it should read the topic anew. */
+  onImported?(topic: Topic): void;
+  /** Resolves when the reader has taken what it got: one that catches up is not sent more than it takes. */
+  drained?(): Promise<void>;
   /** The store could not be read; the reader should come back from its position. */
   onFailure(error: unknown): void;
 }
@@ -70,6 +74,7 @@ export class MessageHub {
     }
     const channel = this.#channels.get(keyOf(notice.topic, notice.id));
     if (notice.kind === 'deleted') channel?.announceDeleted(notice.messageId);
+    else if (notice.kind === 'imported') channel?.announceImported();
     else channel?.wake();
   }
 }
@@ -115,12 +120,20 @@ class Channel {
     for (const { delivery } of [...this.#live, ...this.#joining]) delivery.onDeleted?.(this.#topic, messageId);
   }
 
+  announceImported(): void {
+    for (const { delivery } of [...this.#live, ...this.#joining]) delivery.onImported?.(this.#topic);
+    this.wake();
+  }
+
   async #catchUp(reader: Reader): Promise<void> {
     try {
       for (;;) {
         const { items, hasMore } = await this.#read(reader.positionMs);
         if (!this.#joining.has(reader)) return;
-        for (const message of items) deliver(reader, this.#topic, message);
+        for (const message of items) {
+          deliver(reader, this.#topic, message);
+          if (reader.delivery.drained !== undefined) await reader.delivery.drained();
+        }
         // Between this line and the next nothing else runs: no message can slip through.
         if (!hasMore && (this.#live.size === 0 || this.#positionMs <= reader.positionMs)) break;
       }

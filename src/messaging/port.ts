@@ -102,6 +102,8 @@ export interface NonceClaim {
 export type Notice =
   | { topic: 'room' | 'inbox'; id: string; kind: 'new' }
   | { topic: 'room'; id: string; kind: 'deleted'; messageId: string }
+  /** Messages of any time came into it at once. */
+  | { topic: 'room' | 'inbox'; id: string; kind: 'imported' }
   /** Notices may have been lost: look at everything anew. */
   | { topic: 'all' };
 

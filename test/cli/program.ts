@@ -31,6 +31,8 @@ export interface Following {
   /** The lines of JSON that it has printed so far. */
   lines<Line>(): Line[];
   stderr(): string;
+  /** The exit status, when it has ended by itself. */
+  ended(): Promise<number | null>;
   end(): Promise<number | null>;
 }
 
@@ -90,6 +92,7 @@ export function useProgram(): { directory(): string; path(name: string): string;
       return {
         lines: <Line>() => stdout.split('\n').slice(0, -1).map((line) => JSON.parse(line) as Line),
         stderr: () => stderr,
+        ended: () => statusOf(child),
         end: async () => {
           const ended = statusOf(child);
           child.kill('SIGINT');

@@ -67,6 +67,40 @@ test('watches go on where they were when the server is killed and comes back', a
   await server.end('SIGTERM');
 }, 180_000);
 
+test('the followed feed and a followed room go on when the server comes back on another port, and say so', async () => {
+  const data = program.path('followed');
+  let server = await program.up(data);
+  const feed = program.follow(['changes', '--follow', '--topics', 'document.set', '--data', data, '--json']);
+  const ending = program.follow(['changes', '--follow', '--no-reconnect', '--data', data, '--json']);
+  const room = program.follow(['read', 'global', '--follow', '--data', data, '--json']);
+  const write = async (key: string) => {
+    const stoa = new Stoa({ url: server.url, token: server.token, retryDelayMs: 20, attemptsMax: 50 });
+    await stoa.data('n').set(key, 1);
+    await stoa.room('global').post(key);
+  };
+  const told = () => feed.lines<{ facts: { key: string } }>().map(({ facts }) => facts.key);
+  const said = () => room.lines<{ body: string }>().map(({ body }) => body);
+  // The stream opens a moment after the program says so.
+  await vi.waitFor(async () => {
+    await write('before');
+    expect([told().at(-1), said().at(-1), ending.lines().length > 0]).toEqual(['before', 'before', true]);
+  }, { timeout: 30_000, interval: 500 });
+  const seen = told().length;
+  await server.end('SIGKILL');
+  await vi.waitFor(() => expect(feed.stderr()).toMatch(/The server is away; going on after \d+ when it is back\./), { timeout: 30_000 });
+  expect(await ending.ended()).toBe(6);
+  expect(ending.stderr()).toMatch(/--since \d+/);
+  server = await program.up(data);
+  await write('after');
+  await vi.waitFor(() => expect([told().slice(seen), said().at(-1)]).toEqual([['after'], 'after']), { timeout: 30_000 });
+  expect(feed.stderr()).toContain('The server is back.');
+  for (const command of [feed, room]) expect(await command.end()).toBe(0);
+  const { status } = await program.stoa(['changes', '--follow', '--url', server.url, '--token', 'wrong']);
+  expect(status).toBe(3);
+  await server.end('SIGTERM');
+  expect((await program.stoa(['changes', '--follow', '--url', server.url, '--token', server.token])).status).toBe(6);
+}, 120_000);
+
 test('people get lines, and a directory without a server is watched too', async () => {
   const data = program.path('alone');
   await program.stoa(['data', 'set', 'a', '1', '--data', data]);

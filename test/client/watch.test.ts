@@ -4,6 +4,7 @@ import { compareCodePoints } from '../../src/datastore/code-point-order.js';
 import { operatorCaller } from '../../src/identity/caller.js';
 import { Running } from '../server/running.js';
 import { type Gate, startGate } from '../servers/gate.js';
+import { Watched } from './watched.js';
 
 let running: Running;
 let gate: Gate;
@@ -20,41 +21,6 @@ async function clientOf(user: string, options: { url?: string; namespaces?: stri
   const scopes = { write: true, ...(options.namespaces !== undefined && { namespaces: options.namespaces }) };
   const { token } = await running.stoa.identity.createToken(operatorCaller(), user, { scopes }, null);
   return new Stoa({ url: options.url ?? running.url, token, agent: 'tester', retryDelayMs: 5 });
-}
-
-/** Everything that a watch told, while it goes on. */
-class Watched<Item, Change> {
-  readonly events: WatchEvent<Item, Change>[] = [];
-  ended = false;
-  readonly #stop = new AbortController();
-  readonly done: Promise<void>;
-
-  constructor(open: (signal: AbortSignal) => AsyncGenerator<WatchEvent<Item, Change>>) {
-    this.done = this.#read(open(this.#stop.signal));
-  }
-
-  async #read(events: AsyncGenerator<WatchEvent<Item, Change>>): Promise<void> {
-    for await (const event of events) this.events.push(event);
-    this.ended = true;
-  }
-
-  get snapshot(): Item[] {
-    return this.events.flatMap((event) => (event.kind === 'snapshot' ? event.items : []));
-  }
-
-  get changes(): Change[] {
-    return this.events.flatMap((event) => (event.kind === 'changes' ? event.items : []));
-  }
-
-  async live(): Promise<this> {
-    await vi.waitFor(() => expect(this.events.some(({ kind }) => kind === 'live')).toBe(true), { timeout: 10_000 });
-    return this;
-  }
-
-  async stop(): Promise<void> {
-    this.#stop.abort();
-    await this.done;
-  }
 }
 
 /** What a reader holds who believes everything it is told; a repeat or a gap is an error. */
@@ -421,6 +387,50 @@ test('a reader that comes back too late, or was too slow, is told to begin anew 
     expect((await slow.next()).value).toMatchObject({ kind: 'snapshot', items: [{ key: 'k' }] });
     stop.abort();
     await slow.return(undefined);
+  } finally {
+    await small.stop();
+  }
+}, 60_000);
+
+test('of all messages that a reader of a room got it is told which were taken back while the connection was gone', async () => {
+  const author = new Stoa({ url: running.url }).agent(await AgentKeys.generate());
+  await author.register({ name: 'author' });
+  const { id: roomId } = await author.createRoom('long');
+  const post = async (count: number) => {
+    const ids: string[] = [];
+    for (let made = 0; made < count; made += 1) ids.push((await running.stoa.messaging.port.post({ roomId, from: author.id, body: String(made), parentId: null, proof: null, serverSigned: false })).id);
+    return ids;
+  };
+  const early = await post(50);
+  const through = await clientOf('ada', { url: gate.url });
+  const watched = await new Watched((signal) => through.watch({ room: { id: roomId }, signal })).live();
+  const later = await post(650);
+  await vi.waitFor(() => expect(watched.changes).toHaveLength(650), { timeout: 20_000 });
+  await gate.close();
+  const gone = [early[3], later[0], later[300], later.at(-1)].map(String);
+  for (const id of gone) await author.room(roomId).delete(id);
+  await gate.open();
+  await vi.waitFor(() => expect(watched.changes.slice(650)).toEqual(gone.map((id) => ({ kind: 'deleted', id }))), { timeout: 20_000 });
+  await watched.stop();
+}, 60_000);
+
+test('a reader of a room that is far behind gets everything over one connection', async () => {
+  const small = await Running.start({ limits: { messageBytesMax: 60_000, messageBytesPerMinuteMax: 1e9, streamBufferBytesMax: 100_000 } });
+  try {
+    const author = new Stoa({ url: small.url }).agent(await AgentKeys.generate());
+    await author.register({ name: 'author' });
+    const { id: roomId } = await author.createRoom('far');
+    for (let made = 0; made < 250; made += 1) await small.stoa.messaging.port.post({ roomId, from: author.id, body: `${made} ${'x'.repeat(20_000)}`, parentId: null, proof: null, serverSigned: false });
+    let connections = 0;
+    const counted: typeof fetch = (input, init) => {
+      if (String(input).includes('/stream')) connections += 1;
+      return fetch(input, init);
+    };
+    const behind = new Watched((signal) => new Stoa({ url: small.url, token: small.alice, fetch: counted }).watch({ room: { id: roomId }, since: '1', signal }));
+    await vi.waitFor(() => expect(behind.changes).toHaveLength(250), { timeout: 30_000 });
+    expect(behind.changes.map((change) => (change.kind === 'message' ? Number.parseInt(change.message.body, 10) : change.kind))).toEqual(Array.from({ length: 250 }, (_, index) => index));
+    expect(connections).toBe(1);
+    await behind.stop();
   } finally {
     await small.stop();
   }

@@ -1,5 +1,5 @@
 /** The verbs of the data store inside one transaction, so that a commit can join them with other domains'. */
-import { documentDeleted, documentSet, namespaceCleared } from '../../datastore/changes.js';
+import { documentDeleted, documentImported, documentSet, namespaceCleared } from '../../datastore/changes.js';
 import { checkVersion, mergeDocument } from '../../datastore/merge-document.js';
 import type { DocumentRecord, Scope } from '../../datastore/model.js';
 import type { AccessRead, BatchResult, ClearStep, Decide, DocumentDelete, DocumentWrite, WriteBatch, WriteResult } from '../../datastore/port.js';
@@ -115,7 +115,7 @@ export class DataVerbs {
     if (row !== undefined) this.#forgetReads(tx, rowKey);
     this.#put(tx, scope, rowKey, row === undefined ? undefined : { row, sizeBytes: sizeOfRow(row) }, record);
     for (const agent of [record.createdByAgent, record.lastAccessedByAgent]) if (agent !== null) this.#noteAgent(tx, scope, agent);
-    tx.change(documentSet(scope, record.key, record.version));
+    tx.change(documentImported(scope, record.key, record.version));
   }
 
   /** The timer of a document: it may have been written anew, with another expiry or none. */

@@ -5,6 +5,7 @@ import type { Kernel } from '../../kernel/kernel.js';
 import type { Commit } from '../../kernel/log.js';
 import { RowCache } from '../../kernel/row-cache.js';
 import { once } from '../../kernel/once.js';
+import { importNotice } from '../../messaging/imports.js';
 import type { Block, DirectMessage, Identity, IdentityKey, IdentityLink, Message, Room, Totals } from '../../messaging/model.js';
 import type {
   Delivered,
@@ -332,8 +333,11 @@ export class EmbeddedMessaging implements MessagingPort {
   #notice(commits: readonly Commit[]): void {
     const fresh = new Map<string, Notice>();
     for (const { changes } of commits) {
-      for (const { domain, kind, recipient, facts } of changes) {
+      for (const change of changes) {
+        const { domain, kind, recipient, facts } = change;
         if (domain !== 'messaging') continue;
+        const imported = importNotice(change);
+        if (imported !== undefined) fresh.set(`imported ${imported.id}`, imported);
         const room = String(facts?.['room']);
         if (kind === 'message.posted') fresh.set(`room ${room}`, { topic: 'room', id: room, kind: 'new' });
         if (kind === 'message.deleted') fresh.set(`gone ${String(facts?.['message'])}`, { topic: 'room', id: room, kind: 'deleted', messageId: String(facts?.['message']) });

@@ -84,7 +84,7 @@ export function workspacesRecords(kernel: Kernel, { sealer, waiters, onOwner }: 
           put: (tx, { type: _type, user, ...session }) => {
             writeSession(tx, readRecord(tx, 'session', session.id), session);
             scheduleDeadline(tx, session);
-            announce(tx, 'session', session, user);
+            announce(tx, 'session', session, user, { project: session.project_id });
           },
           directoryIds: ({ id }) => [id],
         }),
@@ -115,7 +115,7 @@ function putProject(tx: Transaction, line: ProjectLine, sealer: Sealer): void {
   const open = openTasks(tx, 'project', line.id);
   if (before !== undefined && before.deleted_at === null) countActiveTasks(tx, before.workspace_id, -open);
   if (after.deleted_at === null) countActiveTasks(tx, after.workspace_id, open);
-  announce(tx, 'project', after, line.user);
+  announce(tx, 'project', after, line.user, { workspace: after.workspace_id });
 }
 
 function putTask(tx: Transaction, { type: _type, user, lease, ...task }: TaskLine, waiters: ReadyWaiters): void {
@@ -135,12 +135,13 @@ function putTask(tx: Transaction, { type: _type, user, lease, ...task }: TaskLin
   // Read again: the workspace counts what was taken away above.
   const pathNow = isOpen(task.status) ? sessionPath(tx, task.session_id) : undefined;
   if (pathNow !== undefined) countOpenTasks(tx, { ...pathNow, sessionId: task.session_id }, 1);
-  announce(tx, 'task', task, user);
+  announce(tx, 'task', task, user, { project: home.projectId, session: task.session_id });
   if (isReady) waiters.wake(home.projectId);
 }
 
-function announce(tx: Transaction, noun: string, { id, version }: { id: string; version: number }, user: string): void {
-  tx.change({ domain: 'workspaces', kind: `${noun}.imported`, id, user, version });
+/** With the same facts as other changes of the thing: readers of a project find it by them. */
+function announce(tx: Transaction, noun: string, { id, version }: { id: string; version: number }, user: string, facts: Record<string, string> = {}): void {
+  tx.change({ domain: 'workspaces', kind: `${noun}.imported`, id, user, version, facts });
 }
 
 function nameObstacle(reader: Reader, entity: 'workspace' | 'project', parent: string, name: string, id: string, deletedAt: string | null): { kind: 'name_taken'; detail: string } | null {

@@ -2,6 +2,7 @@
 import { randomUUID } from 'node:crypto';
 import type { Change } from '../../kernel/transaction.js';
 import type { Limits } from '../../limits.js';
+import { importNotice } from '../../messaging/imports.js';
 import type { Block, DirectMessage, Identity, IdentityKey, IdentityLink, Message, Room, Totals } from '../../messaging/model.js';
 import type {
   Delivered,
@@ -279,7 +280,11 @@ export class PostgresMessaging implements MessagingPort {
       identities: this.#identities,
       rooms: this.#rooms,
       messages: this.#messages,
-      announce,
+      announce: async (change) => {
+        await announce(change);
+        const imported = importNotice(change);
+        if (imported !== undefined) this.#notify(imported);
+      },
     });
   }
 

@@ -114,7 +114,7 @@ export function workspacesRecords({ sql, sealer, transact }: WorkspacesRecordsOp
             const { type: _type, user: _user, ...session } = line;
             const before = await find(work, 's', sessionTable, line.id);
             await (before === undefined ? insertRecord(work.sql, sessionTable, session) : updateRecord(work.sql, sessionTable, session));
-            announce(work, 'session', line);
+            announce(work, 'session', line, { project: line.project_id });
           },
         }),
       ),
@@ -175,7 +175,7 @@ async function putProject(work: Work, line: ProjectLine, sealer: Sealer): Promis
   const open = Number(before?.row['open_tasks'] ?? 0);
   if (before !== undefined && before.record.deleted_at === null) await countActiveTasks(work, before.record.workspace_id, -open);
   if (after.deleted_at === null) await countActiveTasks(work, after.workspace_id, open);
-  announce(work, 'project', line);
+  announce(work, 'project', line, { workspace: line.workspace_id });
 }
 
 async function putTask(work: Work, line: TaskLine): Promise<void> {
@@ -192,7 +192,7 @@ async function putTask(work: Work, line: TaskLine): Promise<void> {
   if (lease !== null) await putLease(work.sql, task.id, { ...lease, fence: Math.max(lease.fence, before === undefined ? 0 : (leaseOf(before.row)?.fence ?? 0)) });
   if (before !== undefined && isOpen(before.record.status)) await count(work, before.record.session_id, { open: -1 });
   if (isOpen(task.status)) await count(work, task.session_id, { open: 1 });
-  announce(work, 'task', line);
+  announce(work, 'task', line, { project: session.record.project_id, session: line.session_id });
   if (task.status === 'pending' && waitsFor.length === 0) work.becameReady(session.record.project_id);
 }
 
@@ -201,6 +201,7 @@ async function unfinishedOf(work: Work, task: Pick<Task, 'depends_on'>): Promise
   return rows.map((row) => recordOf('t', taskTable, row)).filter((dependency) => !satisfies(dependency)).map(({ id }) => id);
 }
 
-function announce(work: Work, noun: string, { id, version, user }: { id: string; version: number; user: string }): void {
-  work.change({ kind: `${noun}.imported`, id, user, version });
+/** With the same facts as other changes of the thing: readers of a project find it by them. */
+function announce(work: Work, noun: string, { id, version, user }: { id: string; version: number; user: string }, facts: Record<string, string> = {}): void {
+  work.change({ kind: `${noun}.imported`, id, user, version, facts });
 }

@@ -1,15 +1,10 @@
 /** `stoa read`: what was said in a room, and what is being said. */
 import { type Action, numberOption, textOption } from '../definition.js';
+import type { RoomMessage } from '../../client/index.js';
 import type { Output } from '../output.js';
-import { roomHeaders, roomPath } from './rooms.js';
-
-interface Message {
-  id: string;
-  from: string;
-  body: string;
-  pid?: string;
-  ts: number;
-}
+import { printable } from '../printable.js';
+import { roomHeaders, roomKey, roomPath } from './rooms.js';
+import { untilInterrupted } from './watch.js';
 
 export const read: Action = async ({ connect, output }, [room = ''], options) => {
   const connection = await connect();
@@ -18,8 +13,8 @@ export const read: Action = async ({ connect, output }, [room = ''], options) =>
   const query = { limit: numberOption(options, 'limit'), before: numberOption(options, 'before') };
   const page =
     thread === undefined
-      ? await connection.call<{ messages: Message[] }>('GET', roomPath(room), { query, headers })
-      : await connection.call<{ messages: Message[] }>('GET', `${roomPath(room)}/${encodeURIComponent(thread)}/thread`, { query, headers });
+      ? await connection.call<{ messages: RoomMessage[] }>('GET', roomPath(room), { query, headers })
+      : await connection.call<{ messages: RoomMessage[] }>('GET', `${roomPath(room)}/${encodeURIComponent(thread)}/thread`, { query, headers });
   const messages = thread === undefined ? page.messages.toReversed() : page.messages;
   if (options['follow'] !== true) {
     if (output.json) output.value({ items: messages });
@@ -28,25 +23,14 @@ export const read: Action = async ({ connect, output }, [room = ''], options) =>
     return;
   }
   for (const message of messages) show(output, message);
-  const stop = new AbortController();
-  process.once('SIGINT', () => stop.abort());
-  const after = messages.at(-1)?.ts;
-  try {
-    for await (const event of connection.stream(`${roomPath(room)}/stream`, { query: { after }, headers }, stop.signal)) {
-      // The route declares what its events hold.
-      if (event.event === 'message') show(output, JSON.parse(event.data) as Message);
-    }
-  } catch (error) {
-    if (!stop.signal.aborted) throw error;
-  }
+  const live = (await connection.client()).room(room, roomKey(options));
+  await untilInterrupted(async (signal) => {
+    // An empty room is followed from its beginning, so that nothing is missed.
+    for await (const message of live.stream({ signal, after: messages.at(-1)?.ts ?? 0 })) show(output, message);
+  });
 };
 
-function show(output: Output, message: Message): void {
+function show(output: Output, message: RoomMessage): void {
   const answered = message.pid === undefined ? '' : ` (to ${message.pid})`;
   output.line(message, `${new Date(message.ts).toISOString()} ${message.from.slice(0, 8)} ${message.id}${answered}  ${printable(message.body)}`);
-}
-
-/** Control characters in what others wrote must not reach a terminal. */
-export function printable(text: string): string {
-  return text.replaceAll(/\p{Cc}/gu, (character) => (character === '\n' ? '\n  ' : ' '));
 }

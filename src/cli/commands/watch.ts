@@ -4,7 +4,7 @@ import type { DataDocument } from '../../datastore/model.js';
 import type { AgentAnswer } from '../../registry/schemas.js';
 import { type Action, type Options, textOption } from '../definition.js';
 import type { Output } from '../output.js';
-import { printable } from './read.js';
+import { printable } from '../printable.js';
 import { roomKey } from './rooms.js';
 
 /** How a person reads an item and a change. */
@@ -18,11 +18,11 @@ const documentLines: Lines<DataDocument, DocumentChange> = {
   change: ({ at, kind, key, version }) => [at, kind, key ?? '*', version ?? ''].join('  '),
 };
 const agentLines: Lines<AgentAnswer, ChangeItem> = {
-  item: ({ agent_id, name, status, presence }) => [agent_id, printable(name), status, presence].join('  '),
+  item: ({ agent_id, name, status, presence }) => [agent_id, name, status, presence].join('  '),
   change: changeText,
 };
 const taskLines: Lines<Task, ChangeItem> = {
-  item: ({ id, status, claimed_by, command }) => [id, status, claimed_by ?? '-', printable(command)].join('  '),
+  item: ({ id, status, claimed_by, command }) => [id, status, claimed_by ?? '-', command].join('  '),
   change: changeText,
 };
 const roomLines: Lines<RoomMessage, RoomChange> = {
@@ -69,8 +69,8 @@ export async function untilInterrupted(work: (signal: AbortSignal) => Promise<vo
 
 function show<Item, Change>(output: Output, event: WatchEvent<Item, Change>, lines: Lines<Item, Change>): void {
   if (output.json) output.line(event, '');
-  else if (event.kind === 'snapshot') for (const item of event.items) output.line({}, lines.item(item));
-  else if (event.kind === 'changes') for (const change of event.items) output.line({}, lines.change(change));
+  else if (event.kind === 'snapshot') for (const item of event.items) output.line({}, printable(lines.item(item)));
+  else if (event.kind === 'changes') for (const change of event.items) output.line({}, printable(lines.change(change)));
   else if (event.kind === 'resync') output.say(`Begin anew: ${event.detail}`);
   else output.say(`Live at ${event.position}; --since goes on from there. End with Ctrl-C.`);
 }
@@ -81,5 +81,5 @@ function changeText({ at, kind, id, version, facts = {} }: ChangeItem): string {
 }
 
 function messageText({ id, from, body, ts }: RoomMessage): string {
-  return `${new Date(ts).toISOString()}  ${from.slice(0, 8)}  ${id}  ${printable(body)}`;
+  return `${new Date(ts).toISOString()}  ${from.slice(0, 8)}  ${id}  ${body}`;
 }

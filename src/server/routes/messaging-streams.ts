@@ -57,7 +57,9 @@ async function follow({ request, reply, streams, query }: StreamRequest, messagi
         else stream.send(event());
       },
       onDeleted: (_topic, messageId) => stream.send({ event: 'deleted', data: { room_id: topic.id, id: messageId } }),
+      onImported: () => stream.send({ event: 'imported', data: { room_id: topic.id } }),
       onFailure: () => stream.end(),
+      drained: () => stream.drained(),
     });
     stops.push(stop);
   }
@@ -81,7 +83,7 @@ async function newestMs({ port }: MessagingService, { kind, id }: Topic): Promis
   return items[0]?.tsMs ?? 0;
 }
 
-const events = { contentType: 'text/event-stream; charset=utf-8', about: 'Events `message` and `deleted`; `position` at the start and while idle; `resync` for a reader that is too slow.' };
+const events = { contentType: 'text/event-stream; charset=utf-8', about: 'Events `message` and `deleted`; `imported` when messages of earlier times came in; `position` at the start and while idle; `resync` for a reader that is too slow.' };
 const readers = ['operator', 'user', 'agent', 'anyone'] as const;
 const streamParameters = { after: pagingParameters.after, last_event_id: 'Where to go on, for clients that cannot set the header.', verify: pagingParameters.verify };
 

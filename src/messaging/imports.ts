@@ -1,0 +1,9 @@
+/** What those who read along are told of an import. */
+import type { Change } from '../kernel/transaction.js';
+import type { Notice } from './port.js';
+
+/** Undefined for changes that brought no message from elsewhere. */
+export function importNotice({ kind, facts, recipient }: Change): Extract<Notice, { kind: 'imported' }> | undefined {
+  if (kind === 'message.imported') return { topic: 'room', id: String(facts?.['room']), kind: 'imported' };
+  return kind === 'direct.imported' && recipient !== undefined ? { topic: 'inbox', id: recipient, kind: 'imported' } : undefined;
+}
