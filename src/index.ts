@@ -3,7 +3,7 @@ import { type BackendCall, backendName, timedPort } from './backends/timed.js';
 import { openDataBackend } from './backends/open-datastore.js';
 import { EmbeddedDataStore } from './backends/embedded/datastore.js';
 import { EmbeddedIdentity } from './backends/embedded/identity.js';
-import { embeddedFamilies, embeddedScatteredFamilies } from './backends/embedded/families.js';
+import { embeddedFamilies, embeddedMigrations, embeddedScatteredFamilies } from './backends/embedded/families.js';
 import { openCommit } from './backends/open-commit.js';
 import { fencedServices } from './backends/open-fenced.js';
 import { openMessagingBackend } from './backends/open-messaging.js';
@@ -30,6 +30,7 @@ import type { EngineName, StoreConfig } from './kernel/engine.js';
 import { type BackupSchedule, BackupScheduler } from './kernel/backup-schedule.js';
 import { type Kernel, openKernel } from './kernel/kernel.js';
 import { onceAround } from './kernel/once.js';
+import type { MigrationProgress } from './kernel/migrations.js';
 import type { GroupFacts } from './kernel/store.js';
 import type { MessagingPort } from './messaging/port.js';
 import type { Change } from './kernel/transaction.js';
@@ -69,6 +70,8 @@ export interface StoaOptions {
   /** Faults that no caller waits for. */
   onError?: ((error: unknown, about: string) => void) | undefined;
   sweepIntervalMs?: number | undefined;
+  /** Called while the data of an older program is brought to this one's format. */
+  onMigration?: ((progress: MigrationProgress) => void) | undefined;
   /** Backups by the clock; none unless given. */
   backups?: BackupSchedule | undefined;
 }
@@ -128,6 +131,7 @@ export async function openStoa(options: StoaOptions): Promise<Stoa> {
     scatteredFamilies: embeddedScatteredFamilies,
     limits,
     onError,
+    migration: { migrations: embeddedMigrations, onProgress: options.onMigration },
     onGroup: (group) => {
       for (const listener of listeners) listener(group);
     },

@@ -80,7 +80,7 @@ export async function openDataStoreAt(place: string, options: DataBackendOptions
     const port = await openDataBackend(place, options);
     return { port, close: () => port.close() };
   }
-  const [{ openKernel }, { readManifest }, { embeddedFamilies }, { EmbeddedDataStore }, { UserVerbs }] = await Promise.all([
+  const [{ openKernel }, { readManifest }, { embeddedFamilies, embeddedMigrations }, { EmbeddedDataStore }, { UserVerbs }] = await Promise.all([
     import('../kernel/kernel.js'),
     import('../kernel/manifest.js'),
     import('./embedded/families.js'),
@@ -90,7 +90,7 @@ export async function openDataStoreAt(place: string, options: DataBackendOptions
   if (options.prepare === false && (await readManifest(place)) === undefined) {
     throw new StoaError('not_found', `There is no data directory at ${place}.`);
   }
-  const kernel = await openKernel({ dataDir: place, families: embeddedFamilies, limits: options.limits, clock: options.nowMs });
+  const kernel = await openKernel({ dataDir: place, families: embeddedFamilies, ...(options.prepare !== false && { migration: { migrations: embeddedMigrations } }), limits: options.limits, clock: options.nowMs });
   const users = new UserVerbs(options.limits);
   const port = new EmbeddedDataStore({ kernel, ensureUser: (tx, user) => void users.ensure(tx, user) });
   return {

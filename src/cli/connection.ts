@@ -6,7 +6,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type { Stoa as Client } from '../client/index.js';
 import type { Config } from '../config.js';
 import { type ErrorCode, StoaError, errorKinds, messageOf } from '../errors.js';
-import type { Stoa } from '../index.js';
+import type { Stoa, StoaOptions } from '../index.js';
 import { readLock } from '../kernel/lock.js';
 import { readManifest } from '../kernel/manifest.js';
 import { type Answer, sendRequest } from './request.js';
@@ -50,6 +50,8 @@ export interface ConnectionOptions {
   user?: string | undefined;
   agent?: string | undefined;
   loadConfig(): Config;
+  /** Told while a directory of an older format is brought up to date. */
+  onMigration?: StoaOptions['onMigration'];
 }
 
 /** Another command holds the directory for a moment at most; a server without an address is still starting. */
@@ -68,7 +70,7 @@ export async function connect(options: ConnectionOptions): Promise<Connection> {
     const owner = config.engine === 'memory' ? undefined : await readLock(dataDir);
     if (owner?.url !== undefined) return remote(owner.url, { ...identity, ...bearer(options.token ?? (await operatorToken(dataDir))) }, async () => (await readLock(dataDir))?.url);
     try {
-      if (owner === undefined) return await local(config, options.token, identity);
+      if (owner === undefined) return await local(config, options, identity);
     } catch (error) {
       if (!(error instanceof StoaError && error.code === 'locked')) throw error;
     }
@@ -156,9 +158,9 @@ function remote(url: string, identity: Readonly<Record<string, string>>, findAga
 }
 
 /** The directory itself, through the routes of a server that listens nowhere but, for a stream, on a port of its own. */
-async function local(config: Config, token: string | undefined, identity: Readonly<Record<string, string>>): Promise<Connection> {
+async function local(config: Config, { token, onMigration }: ConnectionOptions, identity: Readonly<Record<string, string>>): Promise<Connection> {
   const [{ openStoa }, { createApp }, { stoaOptions }] = await Promise.all([import('../index.js'), import('../server/app.js'), import('./stoa-options.js')]);
-  const stoa = await openStoa(stoaOptions(config));
+  const stoa = await openStoa({ ...stoaOptions(config), onMigration });
   const app = createApp(stoa);
   const headersOf = (body: unknown, headers: CallOptions['headers']): Record<string, string> => ({
     host: '127.0.0.1',

@@ -6,6 +6,7 @@ import { StoaError, messageOf } from '../errors.js';
 import { version } from '../version.js';
 import { type Connection, connect } from './connection.js';
 import { type CommandDefinition, type Options, textOption } from './definition.js';
+import { migrationTalk } from './migration-talk.js';
 import { Output } from './output.js';
 import { settingFlags } from './setting-flags.js';
 import { commandTree } from './tree.js';
@@ -66,6 +67,7 @@ function addCommands(parent: Command, definitions: readonly CommandDefinition[])
 
 async function run(load: NonNullable<CommandDefinition['action']>, args: readonly string[], command: Command): Promise<void> {
   const globals: Options = program.opts();
+  const output = new Output({ json: globals['json'] === true });
   const opened: Connection[] = [];
   const connectNow = async ({ mustExist = false } = {}): Promise<Connection> => {
     const connection = await connect({
@@ -75,13 +77,14 @@ async function run(load: NonNullable<CommandDefinition['action']>, args: readonl
       user: textOption(globals, 'user'),
       agent: textOption(globals, 'agent'),
       loadConfig: () => loadConfig({ flags: settingFlags(globals), environment: process.env }).config,
+      onMigration: migrationTalk(output),
     });
     opened.push(connection);
     return connection;
   };
   const action = await load();
   try {
-    await action({ output: new Output({ json: globals['json'] === true }), globals, connect: connectNow }, args, command.opts());
+    await action({ output, globals, connect: connectNow }, args, command.opts());
   } finally {
     for (const connection of opened) await connection.close();
   }

@@ -10,7 +10,7 @@ import { kernelFamilies } from './families.js';
 import { makePrivateDirectory, syncDirectory, writeDurably } from './files.js';
 import type { Kernel } from './kernel.js';
 import { decodeRedo, positionKey, positionOf } from './log.js';
-import { dataFormat, shardDirectory } from './manifest.js';
+import { shardDirectory } from './manifest.js';
 import type { Store } from './store.js';
 
 export interface BackupOptions {
@@ -42,10 +42,10 @@ export async function backup(kernel: Kernel, options: BackupOptions): Promise<Ba
   await mkdir(partial, { mode: 0o700 });
   try {
     const shards = options.kind === 'full' ? await copyShards(kernel, partial, options) : await copyRedo(kernel, partial, parent as BackupDescription, options);
-    const { engine, id: store } = kernel.manifest;
+    const { format, engine, id: store } = kernel.manifest;
     // After the data: a key that was made meanwhile is in the ring, and none ever leaves it.
     const key = options.readKey === undefined ? undefined : await writeKey(partial, await options.readKey());
-    const description: BackupDescription = { format: dataFormat, name, kind: options.kind, store, parent: parent?.name ?? null, taken_at: takenAt.toISOString(), engine, shards, ...(key && { key }) };
+    const description: BackupDescription = { format, name, kind: options.kind, store, parent: parent?.name ?? null, taken_at: takenAt.toISOString(), engine, shards, ...(key && { key }) };
     await writeDurably(join(partial, descriptionFile), `${JSON.stringify(description, null, 2)}\n`);
     await rename(partial, join(options.directory, name));
     await syncDirectory(options.directory);

@@ -10,7 +10,8 @@ import { kernelFamilies } from './families.js';
 import { makePrivateDirectory } from './files.js';
 import { acquireLock, type DirectoryLock } from './lock.js';
 import { backedUpLsn, putBackupMark } from './backup-marks.js';
-import { type Manifest, newManifest, readManifest, shardDirectory, shardOf, storeIdKey, writeManifest } from './manifest.js';
+import { type Manifest, newManifest, readManifest, shardDirectory, shardOf, storeIdKey, storeMark, writeManifest } from './manifest.js';
+import { type MigrateOptions, formatMark, isOlder, migrate, retiredFamilies } from './migrations.js';
 import { forgetAnswer, idempotencyTimer } from './once.js';
 import { type Outage, closedMark, lastAliveMs, outagesWith, readOutages } from './outages.js';
 import { type GroupFacts, Store } from './store.js';
@@ -35,6 +36,8 @@ export interface KernelOptions {
   /** Wraps each engine after it is opened; tests inject faults here. */
   wrapEngine?: (engine: Engine, shard: number) => Engine;
   sweepIntervalMs?: number;
+  /** How an older directory is brought to this program's format. */
+  migration?: MigrateOptions | undefined;
 }
 
 const trimIntervalMs = 60_000;
@@ -51,6 +54,7 @@ export async function openKernel(options: KernelOptions): Promise<Kernel> {
     kernel = await openShards(options, manifest, lock, lockTouchedMs);
     try {
       await markStores(kernel, isNew);
+      if (isOlder(manifest)) await migrate(kernel, options.migration ?? { migrations: [] });
     } catch (error) {
       await kernel.close();
       throw error;
@@ -72,7 +76,7 @@ function lockLost(dataDir: string): StoaError {
 }
 
 async function openShards(options: KernelOptions, manifest: Manifest, lock: DirectoryLock | undefined, lockTouchedMs: number): Promise<Kernel> {
-  const families = [...Object.values(kernelFamilies), ...options.families];
+  const families = [...Object.values(kernelFamilies), ...options.families, ...retiredFamilies(manifest, options.migration?.migrations ?? [])];
   const stores: Store[] = [];
   try {
     for (let shard = 0; shard < manifest.shards; shard += 1) {
@@ -99,7 +103,6 @@ async function openShards(options: KernelOptions, manifest: Manifest, lock: Dire
 
 export class Kernel {
   readonly dataDir: string;
-  readonly manifest: Manifest;
   readonly limits: Limits;
   readonly stores: readonly Store[];
   /** Shard 00, where everything lives that belongs to no single user. */
@@ -108,6 +111,7 @@ export class Kernel {
   readonly lock: DirectoryLock | undefined;
   readonly #sweepers: readonly Sweeper[];
   readonly #onError: (error: unknown, about: string) => void;
+  #manifest: Manifest;
   #outages: readonly Outage[] = [];
   #trimming: NodeJS.Timeout | undefined;
   #trimmed: Promise<void> = Promise.resolve();
@@ -115,7 +119,7 @@ export class Kernel {
 
   constructor(options: KernelOptions, manifest: Manifest, stores: readonly Store[], lock: DirectoryLock | undefined) {
     this.dataDir = options.dataDir;
-    this.manifest = manifest;
+    this.#manifest = manifest;
     this.limits = options.limits;
     this.stores = stores;
     this.root = stores[0] as Store;
@@ -131,6 +135,15 @@ export class Kernel {
         }),
     );
     this.handleTimer(idempotencyTimer, forgetAnswer);
+  }
+
+  get manifest(): Manifest {
+    return this.#manifest;
+  }
+
+  async rewriteManifest(manifest: Manifest): Promise<void> {
+    await writeManifest(this.dataDir, manifest);
+    this.#manifest = manifest;
   }
 
   /** Times in which no server ran on this directory, oldest first: leases do not lapse in them. */
@@ -291,7 +304,9 @@ async function markStores(kernel: Kernel, isNew: boolean): Promise<void> {
       if (store.sequence > 0) {
         throw new StoaError('damaged_data', `${path} holds data, but ${join(kernel.dataDir, 'stoa.json')} is missing.`, { fix: 'Put stoa.json back from a copy, or restore a backup into a new directory.' });
       }
-      await store.transact((tx) => tx.put(kernelFamilies.meta, storeIdKey, Buffer.from(kernel.manifest.id)));
+      await store.transact((tx) => {
+        for (const { family, key, value } of [storeMark(kernel.manifest), formatMark(kernel.manifest.format)]) tx.put(family, key, value);
+      });
     } else if (marked !== kernel.manifest.id) {
       const reason = marked === undefined ? 'its database has lost what was in it' : 'its database belongs to another directory';
       throw new StoaError('damaged_data', `${path} cannot be used: ${reason}.`, { fix: 'Put the right files back, or restore a backup into a new directory.' });

@@ -8,11 +8,13 @@ import { type EngineName, type WriteOperation, engineNames } from './engine.js';
 import { kernelFamilies } from './families.js';
 import { writeDurably } from './files.js';
 
-/** The format of everything in a data directory. A program refuses what is newer than this. */
-export const dataFormat = 1;
+/** The format of everything in a data directory. A program refuses what is newer than this, and brings what is older up to it. */
+export const dataFormat = 2;
 
 export interface Manifest {
   format: number;
+  /** The format before, while some of the data may still have it. */
+  migrating?: number;
   /** Names this store, also in its backups. */
   id: string;
   engine: EngineName;
@@ -32,7 +34,7 @@ export function shardOf(userKey: Buffer, shards: number): number {
 /** The entry by which each database shows that it belongs to a manifest. */
 export const storeIdKey = Buffer.from('store_id');
 
-export function storeMark({ id }: Manifest): WriteOperation {
+export function storeMark({ id }: Manifest): WriteOperation & { value: Buffer } {
   return { family: kernelFamilies.meta, key: storeIdKey, value: Buffer.from(id) };
 }
 
@@ -72,10 +74,14 @@ function checkManifest(path: string, text: string): Manifest {
       fix: 'Use the version of Stoa that wrote the data, or a newer one.',
     });
   }
-  const { format, id, engine, shards, created_at } = manifest;
-  const whole = typeof format === 'number' && typeof id === 'string' && typeof created_at === 'string' && Number.isInteger(shards) && Number(shards) > 0 && engineNames.includes(engine as EngineName) && engine !== 'memory';
+  const { format, migrating, id, engine, shards, created_at } = manifest;
+  const whole = isFormat(format) && (migrating === undefined || isFormat(migrating)) && typeof id === 'string' && typeof created_at === 'string' && Number.isInteger(shards) && Number(shards) > 0 && engineNames.includes(engine as EngineName) && engine !== 'memory';
   if (!whole) {
     throw new StoaError('damaged_data', `${path} lacks what a manifest must say.`, { fix: 'Restore the file from a backup, or the whole directory with "stoa restore".' });
   }
   return manifest as Manifest;
+}
+
+function isFormat(value: unknown): value is number {
+  return Number.isInteger(value) && Number(value) > 0;
 }

@@ -9,6 +9,7 @@ import { kernelFamilies } from './families.js';
 import { writeDurably } from './files.js';
 import { acquireLock } from './lock.js';
 import { newManifest, readManifest, shardDirectory, shardOf, storeMark, writeManifest } from './manifest.js';
+import { formatMark, isOlder, notUpToDate } from './migrations.js';
 import { beginPartial } from './partial-directory.js';
 import type { Reader } from './transaction.js';
 
@@ -48,6 +49,7 @@ const stepEntries = 1_000;
 export async function reshard(options: ReshardOptions): Promise<ReshardReport> {
   const manifest = await readManifest(options.from);
   if (manifest === undefined) throw new StoaError('not_found', `${options.from} is no data directory: it has no stoa.json.`);
+  if (isOlder(manifest)) throw notUpToDate(options.from);
   await refuseExisting(options.to);
   const lock = await acquireLock(options.from, {});
   const partial = await beginPartial(options.to).catch(async (error: unknown) => {
@@ -71,7 +73,7 @@ export async function reshard(options: ReshardOptions): Promise<ReshardReport> {
     const copied = await copy(sources, targets, options);
     const report = verify(copied, targets, options);
     const made = newManifest(engine, options.shards);
-    for (const target of targets) await target.commit([storeMark(made)]);
+    for (const target of targets) await target.commit([storeMark(made), formatMark(made.format)]);
     await (targets[0] as Engine).commit(notesOf(sources[0] as Engine));
     await closeAll(opened);
     for (const name of options.files ?? []) await copyFileOf(name, options.from, partial.path);

@@ -10,6 +10,7 @@ import { openEngine } from './engines/index.js';
 import { kernelFamilies } from './families.js';
 import { type RedoTransaction, decodeFeed, encodeFeed, encodeRedo, positionKey } from './log.js';
 import { type Manifest, newManifest, shardDirectory, storeMark, writeManifest } from './manifest.js';
+import { isOlder } from './migrations.js';
 import { closedMark } from './outages.js';
 import { beginPartial } from './partial-directory.js';
 
@@ -27,6 +28,8 @@ export interface RestoreOptions {
   /** The engine of the new directory; undefined takes the one of the backup. */
   engine?: EngineName | undefined;
   families: readonly string[];
+  /** What backups of older programs may name besides. */
+  retiredFamilies?: readonly string[] | undefined;
   /** Called with the key ring that the chain holds, and where it belongs in the new directory, before that gets its name. */
   writeKey?: ((content: Buffer, directory: string) => Promise<void>) | undefined;
   onProgress?: (progress: { done: number; total: number }) => void;
@@ -62,7 +65,7 @@ export async function restore(options: RestoreOptions): Promise<RestoreReport> {
     const report: RestoreReport = { chain: chain.map(({ name }) => name), engine, entries: 0, transactions: 0, seq: [], hasKey: chain.some((backup) => backup.key !== undefined) };
     const shards = (chain[0] as BackupDescription).shards.length;
     const points = pointOfShards(options.to, shards);
-    const manifest = newManifest(engine, shards);
+    const manifest = { ...newManifest(engine, shards), ...formatsOf(chain) };
     for (let shard = 0; shard < shards; shard += 1) {
       const part = await restoreShard({ options, chain, shard, manifest, directory: partial.path, point: points[shard] as ShardPoint, onBytes });
       report.entries += part.entries;
@@ -77,6 +80,13 @@ export async function restore(options: RestoreOptions): Promise<RestoreReport> {
     await partial.discard();
     throw error;
   }
+}
+
+/** A chain can begin before a migration and end after it, or within. Which rows are old the data itself knows. */
+function formatsOf(chain: readonly BackupDescription[]): Pick<Manifest, 'format' | 'migrating'> {
+  const formats = chain.map(({ format }) => format);
+  const [oldest, newest] = [Math.min(...formats), Math.max(...formats)];
+  return { format: newest, ...(oldest < newest && { migrating: oldest }) };
 }
 
 /** The newest key ring of the chain: it has every key that an older one had. */
@@ -106,7 +116,8 @@ async function restoreShard(job: ShardJob): Promise<{ entries: number; transacti
   const [full, ...increments] = job.chain.map((backup) => ({ backup, part: backup.shards[job.shard] as ShardBackup }));
   if (full === undefined) throw new StoaError('internal', 'A chain of backups is empty.');
   const config = { ...storeConfigDefaults, data_dir: shardDirectory(job.directory, job.shard) };
-  const families = [...new Set([...Object.values(kernelFamilies), ...job.options.families, ...(await familiesIn(job, full.backup, full.part))])];
+  const retired = isOlder(job.manifest) ? (job.options.retiredFamilies ?? []) : [];
+  const families = [...new Set([...Object.values(kernelFamilies), ...job.options.families, ...retired, ...(await familiesIn(job, full.backup, full.part))])];
   const engine = await openEngine(job.manifest.engine, config, families);
   try {
     const loader = new Loader(engine);

@@ -25,7 +25,7 @@ describe('a new directory', () => {
     const kernel = await open(directory);
     expect(kernel.stores).toHaveLength(1);
     await kernel.close();
-    expect(await manifestIn(directory)).toMatchObject({ format: 1, engine: 'lmdb', shards: 1, id: expect.any(String) });
+    expect(await manifestIn(directory)).toMatchObject({ format: 2, engine: 'lmdb', shards: 1, id: expect.any(String) });
     expect(await readdir(join(directory, 'shard-00', 'db'))).toContain('data.mdb');
   });
 
@@ -66,7 +66,7 @@ describe('an existing directory', () => {
   it('written by a newer program is refused and left as it is', async () => {
     const directory = await temporaryDirectory();
     await (await open(directory)).close();
-    const newer = JSON.stringify({ ...(await manifestIn(directory)), format: 2 });
+    const newer = JSON.stringify({ ...(await manifestIn(directory)), format: 3 });
     await writeFile(join(directory, 'stoa.json'), newer);
     await expect(open(directory)).rejects.toMatchObject({ code: 'newer_data', fix: expect.any(String) });
     expect(await readFile(join(directory, 'stoa.json'), 'utf8')).toBe(newer);

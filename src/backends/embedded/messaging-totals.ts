@@ -1,4 +1,5 @@
 /** The totals of `/stats`, changed in the commit of what they count. */
+import type { Entry } from '../../kernel/engine.js';
 import type { Reader, Transaction } from '../../kernel/transaction.js';
 import type { Room, Totals } from '../../messaging/model.js';
 import { byRank, topRoomsMax } from '../../messaging/totals.js';
@@ -59,7 +60,11 @@ export function rankRoom(tx: Transaction, room: Room): void {
   if (room.isPrivate) return;
   const { ids, floor } = readTop(tx);
   if (ids.includes(room.id) || (ids.length === topRoomsMax && room.messageCount < floor)) return;
-  const top = topRooms(tx, [...ids, room.id]).slice(0, topRoomsMax);
+  putTop(tx, [...ids, room.id]);
+}
+
+function putTop(tx: Transaction, ids: readonly string[]): void {
+  const top = topRooms(tx, ids).slice(0, topRoomsMax);
   const next: TopRow = { ids: top.map(({ id }) => id), floor: top.at(-1)?.messageCount ?? 0 };
   tx.put(families.totals, topKey, encode(next));
 }
@@ -72,4 +77,20 @@ function readTop(reader: Reader): TopRow {
 function topRooms(reader: Reader, ids: readonly string[]): Room[] {
   const rows = reader.getMany(families.rooms, ids.map(uuidBytes));
   return rows.flatMap((value) => (value === undefined ? [] : [decode<RoomRow>(value)])).toSorted(byRank);
+}
+
+/** Format 1 kept the busiest rooms in the row of counts. */
+type CountsWithTop = CountsRow & { top: readonly { id: string }[] };
+
+export function isOldTotals({ key, value }: Entry): boolean {
+  return key.equals(countsKey) && 'top' in decode<CountsRow>(value);
+}
+
+/** Rooms that were ranked since are among the others: whoever is in neither list has fewer messages than five who are. */
+export function migrateTotals(tx: Transaction, entries: readonly Entry[]): void {
+  for (const { value } of entries) {
+    const { top, ...counts } = decode<CountsWithTop>(value);
+    tx.put(families.totals, countsKey, encode(counts));
+    putTop(tx, [...new Set([...top.map(({ id }) => id), ...readTop(tx).ids])]);
+  }
 }

@@ -11,7 +11,7 @@ export const restore: Action = async ({ output, globals }, [directory = ''], opt
   const { config } = loadConfig({ flags: settingFlags({ ...globals, ...options }), environment: process.env });
   const to = pointOf(options);
   const withKey = options['withKey'] === true;
-  const [{ restore: restoreBackup }, { embeddedFamilies }, { writeDurably }] = await Promise.all([
+  const [{ restore: restoreBackup }, { embeddedFamilies, embeddedMigrations }, { writeDurably }] = await Promise.all([
     import('../../kernel/restore.js'),
     import('../../backends/embedded/families.js'),
     import('../../kernel/files.js'),
@@ -23,6 +23,7 @@ export const restore: Action = async ({ output, globals }, [directory = ''], opt
       directory: resolve(directory),
       target: data,
       families: embeddedFamilies,
+      retiredFamilies: embeddedMigrations.flatMap(({ retiredFamilies }) => retiredFamilies),
       name: textOption(options, 'name'),
       engine: config.engine ?? undefined,
       to,

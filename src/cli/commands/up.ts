@@ -9,6 +9,7 @@ import { openStoa } from '../../index.js';
 import { createApp, stopApp } from '../../server/app.js';
 import { createLogger } from '../../server/log.js';
 import type { Action } from '../definition.js';
+import { migrationTalk } from '../migration-talk.js';
 import { settingFlags } from '../setting-flags.js';
 import { scheduleOf, stoaOptions } from '../stoa-options.js';
 
@@ -17,7 +18,7 @@ export const up: Action = async ({ output, globals }, _args, options) => {
   const tls = tlsOf(config);
   for (const warning of warnings) output.warn(warning);
   const logger = createLogger(config.logLevel);
-  const stoa = await openStoa({ ...stoaOptions(config, (error, about) => logger.error({ err: error }, about)), backups: scheduleOf(config) });
+  const stoa = await openStoa({ ...stoaOptions(config, (error, about) => logger.error({ err: error }, about)), backups: scheduleOf(config), onMigration: migrationTalk(output) });
   let app: FastifyInstance | undefined;
   try {
     app = createApp(stoa, {
