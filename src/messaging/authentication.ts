@@ -16,6 +16,9 @@ export interface SignedRequest {
   rawBody: Buffer;
 }
 
+/** Its body has not arrived yet. */
+export type UnreadRequest = Omit<SignedRequest, 'rawBody'>;
+
 export interface Signer {
   identity: Identity;
   signature: CheckedSignature;
@@ -67,21 +70,28 @@ export class SignatureCheck {
     return { identity, durable, signature: { scheme: 'aicq', publicKey: identity.publicKey, signature, nonce, timestampMs, signatureBase: null, rawBody } };
   }
 
-  async #verifyMessageSignature(request: SignedRequest): Promise<Signer> {
-    const { headers, rawBody } = request;
-    const inputs = parseSignatureInput(single(headers['signature-input']));
-    const signatures = parseSignatures(single(headers['signature']));
-    const input = inputs?.find(({ label, keyId }) => keyId !== undefined && signatures?.has(label) === true);
-    if (input?.keyId === undefined || signatures === undefined) throw refuse('signatureInput');
-    if (input.nonce === undefined || input.created === undefined || (input.algorithm !== undefined && input.algorithm !== 'ed25519')) throw refuse('signatureInput');
-    checkCoverage(input, request);
-    this.#checkTime(input.created * 1000);
-    if (input.expires !== undefined && !(input.expires * 1000 > this.#port.nowMs())) throw refuse('timestampWindow');
-    this.#checkNonceLength(input.nonce);
+  /**
+   * Who signed a request whose body is still to come: an RFC 9421 signature covers the digest of the
+   * body, not its bytes, so that nobody else makes the server keep a large one. The body and the
+   * nonce are for `verify` to settle.
+   */
+  async screen(request: UnreadRequest): Promise<Identity> {
+    if (request.headers['signature-input'] === undefined) throw refuse('messageSignatureRequired');
+    const { input, signature } = readMessageSignature(request);
+    if (!coversAddress(input) || !input.components.includes('content-digest')) throw refuse('signatureCoverage');
+    this.#checkInput(input);
     const identity = await this.#signer(input.keyId, input.nonce);
-    const base = signatureBase(request, input.components, input.parameters);
-    if (base === undefined) throw refuse('signatureInput');
-    const signature = signatures.get(input.label);
+    checkSignature(identity, baseOf(request, input), signature);
+    return identity;
+  }
+
+  async #verifyMessageSignature(request: SignedRequest): Promise<Signer> {
+    const { rawBody } = request;
+    const { input, signature } = readMessageSignature(request);
+    checkCoverage(input, request);
+    this.#checkInput(input);
+    const identity = await this.#signer(input.keyId, input.nonce);
+    const base = baseOf(request, input);
     const { durable } = await this.#settle(identity, input.nonce, base, signature);
     return {
       identity,
@@ -96,6 +106,12 @@ export class SignatureCheck {
         rawBody,
       },
     };
+  }
+
+  #checkInput({ created, expires, nonce }: MessageSignatureInput): void {
+    this.#checkTime(created * 1000);
+    if (expires !== undefined && !(expires * 1000 > this.#port.nowMs())) throw refuse('timestampWindow');
+    this.#checkNonceLength(nonce);
   }
 
   #checkTime(timestampMs: number): void {
@@ -121,9 +137,7 @@ export class SignatureCheck {
 
   /** Only a nonce whose signature holds is used up, and only the first request with it goes on. */
   async #settle(identity: Identity, nonce: string, text: string, signature: Buffer | undefined): Promise<NonceClaim> {
-    const key = decodePublicKey(identity.publicKey);
-    if (key === undefined) throw refuse('signerKey');
-    if (signature === undefined || !verifySignature(key, text, signature)) throw refuse('signature');
+    checkSignature(identity, text, signature);
     const claim = await this.#port.claimNonce(identity.id, nonce);
     if (!claim.fresh) throw refuse('nonceUsed');
     return claim;
@@ -144,11 +158,40 @@ export class SignatureCheck {
   }
 }
 
-function checkCoverage({ components }: SignatureInput, { headers, rawBody }: SignedRequest): void {
+/** With all that counts here. */
+type MessageSignatureInput = SignatureInput & { keyId: string; nonce: string; created: number };
+
+function readMessageSignature({ headers }: UnreadRequest): { input: MessageSignatureInput; signature: Buffer | undefined } {
+  const inputs = parseSignatureInput(single(headers['signature-input']));
+  const signatures = parseSignatures(single(headers['signature']));
+  const input = inputs?.find(({ label, keyId }) => keyId !== undefined && signatures?.has(label) === true);
+  if (input === undefined) throw refuse('signatureInput');
+  const { keyId, nonce, created, algorithm } = input;
+  if (keyId === undefined || nonce === undefined || created === undefined || (algorithm !== undefined && algorithm !== 'ed25519')) throw refuse('signatureInput');
+  return { input: { ...input, keyId, nonce, created }, signature: signatures?.get(input.label) };
+}
+
+function baseOf(request: UnreadRequest, { components, parameters }: SignatureInput): string {
+  const base = signatureBase(request, components, parameters);
+  if (base === undefined) throw refuse('signatureInput');
+  return base;
+}
+
+function checkSignature({ publicKey }: Identity, text: string, signature: Buffer | undefined): void {
+  const key = decodePublicKey(publicKey);
+  if (key === undefined) throw refuse('signerKey');
+  if (signature === undefined || !verifySignature(key, text, signature)) throw refuse('signature');
+}
+
+function coversAddress({ components }: SignatureInput): boolean {
+  return components.includes('@method') && components.includes('@target-uri');
+}
+
+function checkCoverage(input: SignatureInput, { headers, rawBody }: SignedRequest): void {
   const digest = single(headers['content-digest']);
-  const coversBody = rawBody.length === 0 || components.includes('content-digest');
-  if (!components.includes('@method') || !components.includes('@target-uri') || !coversBody) throw refuse('signatureCoverage');
-  if (components.includes('content-digest') && !digestMatches(digest, rawBody)) throw refuse('contentDigest');
+  const coversDigest = input.components.includes('content-digest');
+  if (!coversAddress(input) || (rawBody.length > 0 && !coversDigest)) throw refuse('signatureCoverage');
+  if (coversDigest && !digestMatches(digest, rawBody)) throw refuse('contentDigest');
 }
 
 function single(header: string | string[] | undefined): string {

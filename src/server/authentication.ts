@@ -13,6 +13,8 @@ export interface Authenticator {
   readonly needs: 'headers' | 'body';
   /** True when the request carries this kind of credentials. The first that claims it decides alone. */
   claims(request: FastifyRequest): boolean;
+  /** Of those that need the body: refuses by the headers alone what would be refused anyway, before the body is read. */
+  screen?(request: FastifyRequest): void | Promise<void>;
   /** Who it is. Throws `unauthenticated` when the credentials prove nothing. */
   authenticate(request: FastifyRequest): ProvenPrincipal | Promise<ProvenPrincipal>;
 }

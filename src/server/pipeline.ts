@@ -132,7 +132,7 @@ class RoutePipeline {
   #enter(request: FastifyRequest, reply: FastifyReply): void | Promise<void> {
     if (this.#isGuarded) this.#services.hostCheck.check(request);
     for (const authenticator of this.#authenticators) {
-      if (authenticator.claims(request)) return authenticator.needs === 'body' ? undefined : this.#prove(authenticator, request, reply);
+      if (authenticator.claims(request)) return authenticator.needs === 'body' ? authenticator.screen?.(request) : this.#prove(authenticator, request, reply);
     }
     if (!this.#isOpen) throw missingCredentials();
     if (this.#authenticators.length > 0) this.#admit(request, reply, null);

@@ -1,3 +1,6 @@
+import { randomUUID } from 'node:crypto';
+import { once } from 'node:events';
+import { createConnection } from 'node:net';
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
 import { operatorCaller } from '../../src/identity/caller.js';
 import { rotationText } from '../../src/identity/signatures.js';
@@ -141,6 +144,49 @@ describe('the streams of messaging', () => {
     expect(desk.app.stoaServer.streams.count).toBe(1);
     await reader?.cancel();
     await vi.waitFor(() => expect(desk.app.stoaServer.streams.count).toBe(0));
+  });
+});
+
+/** The status that the head of a request gets by itself: its body never comes. */
+async function statusOfHead(method: string, path: string, headers: Record<string, string>): Promise<string> {
+  const { hostname, port } = new URL(desk.url);
+  const socket = createConnection({ port: Number(port), host: hostname });
+  await once(socket, 'connect');
+  socket.write([`${method} ${path} HTTP/1.1`, `Host: ${hostname}:${port}`, ...Object.entries(headers).map(([name, value]) => `${name}: ${value}`), '', ''].join('\r\n'));
+  const [chunk] = await once(socket, 'data');
+  socket.destroy();
+  return /^HTTP\/1\.1 (\d+)/.exec(String(chunk))?.[1] ?? '';
+}
+
+describe('a large body', () => {
+  const path = '/v1/data/notes/large';
+  const large = { 'content-type': 'application/json', 'content-length': '10000000' };
+
+  it('is read of a linked identity that signed for it', async () => {
+    const { ann } = await linked();
+    const body = JSON.stringify({ value: 'x'.repeat(500_000) });
+    const put = (raw: string) => desk.ask('PUT', path, { raw, headers: ann.messageSignature('PUT', path, body) });
+    expect((await put(body)).status).toBe(201);
+    expect((await put(body.replace('x', 'y'))).json).toMatchObject({ code: 'unauthenticated', detail: 'content-digest does not match the body' });
+  });
+
+  it.each([
+    ['nobody', () => ({}) as Record<string, string>],
+    ['an agent that is not there', (ann: Agent) => Object.assign(new Agent(desk, ann.seed), { id: randomUUID() }).messageSignature('PUT', path, 'x')],
+    ['a key that is another\'s', (ann: Agent) => Object.assign(new Agent(desk), { id: ann.id }).messageSignature('PUT', path, 'x')],
+    ['an old signature', (ann: Agent) => ann.messageSignature('PUT', path, 'x', { created: Math.floor(Date.now() / 1000) - 60 })],
+    ['a signature that leaves the body out', (ann: Agent) => ann.messageSignature('PUT', path, 'x', { components: ['@method', '@target-uri'] })],
+    ['the scheme that covers no address', (ann: Agent) => ann.headers('x')],
+  ])('is not waited for from %s', async (_who, headersOf) => {
+    const { ann } = await linked();
+    expect(await statusOfHead('PUT', path, { ...large, ...headersOf(ann) })).toBe('401');
+    const { 'content-length': _, ...chunked } = large;
+    expect(await statusOfHead('PUT', path, { ...chunked, 'transfer-encoding': 'chunked', ...headersOf(ann) })).toBe('401');
+  });
+
+  it('is not waited for from an identity without a link', async () => {
+    const bob = await desk.agent('Bob');
+    expect(await statusOfHead('PUT', path, { ...large, ...bob.messageSignature('PUT', path, 'x') })).toBe('403');
   });
 });
 

@@ -3,7 +3,8 @@ import type { FastifyReply, FastifyRequest } from 'fastify';
 import { z } from 'zod';
 import { StoaError } from '../../errors.js';
 import { callerAddress } from '../../messaging/addresses.js';
-import type { Signer } from '../../messaging/authentication.js';
+import type { Signer, UnreadRequest } from '../../messaging/authentication.js';
+import type { Identity } from '../../messaging/model.js';
 import { isRefusal, refuse } from '../../messaging/refusals.js';
 import { type MessagingService, principalOf } from '../../messaging/service.js';
 import type { RateDecision } from '../../messaging/sliding-windows.js';
@@ -64,28 +65,49 @@ export const signatureAuthenticator: Authenticator = {
   name: 'signature',
   needs: 'body',
   claims: (request) => messagingOf(request).signatures.isSigned(request.headers),
+  screen: (request) => (isMessagingRoute(request) || !hasLargeBody(request) ? undefined : screened(request)),
   authenticate: async (request) => {
     const messaging = messagingOf(request);
-    const isMessaging = !/^\/(v1|mcp)(\/|$)/.test(routePathOf(request));
+    const isMessaging = isMessagingRoute(request);
     const signer = await verified(request, messaging, isMessaging);
     request.signer = signer;
     if (isMessaging) return principalOf(signer.identity);
     await signer.durable;
-    const { link } = signer.identity;
-    if (link === null) throw new StoaError('forbidden', 'This identity is not linked to a user.', { fix: 'The user links it with PUT /v1/identities/{id}/link.' });
-    if (!request.server.stoaServer.stoa.registry.hasAgent(link.user, link.agentId)) {
-      throw new StoaError('forbidden', 'The agent that this identity is linked to is gone.', { fix: 'The user links it to another with PUT /v1/identities/{id}/link.' });
-    }
+    requireLink(request, signer.identity);
     return principalOf(signer.identity);
   },
 };
 
+/** Their bodies are small, and their refusals come in AICQ's order. */
+function isMessagingRoute(request: FastifyRequest): boolean {
+  return !/^\/(v1|mcp)(\/|$)/.test(routePathOf(request));
+}
+
+/** Larger than a message could be, or of a length that nobody knows yet. */
+function hasLargeBody({ headers, server }: FastifyRequest): boolean {
+  const length = headers['content-length'];
+  return length === undefined ? headers['transfer-encoding'] !== undefined : Number(length) > server.stoaServer.stoa.limits.messagingRequestBytesMax;
+}
+
+async function screened(request: FastifyRequest): Promise<void> {
+  requireLink(request, await messagingOf(request).signatures.screen(unreadOf(request)));
+}
+
+function requireLink(request: FastifyRequest, { link }: Identity): void {
+  if (link === null) throw new StoaError('forbidden', 'This identity is not linked to a user.', { fix: 'The user links it with PUT /v1/identities/{id}/link.' });
+  if (!request.server.stoaServer.stoa.registry.hasAgent(link.user, link.agentId)) {
+    throw new StoaError('forbidden', 'The agent that this identity is linked to is gone.', { fix: 'The user links it to another with PUT /v1/identities/{id}/link.' });
+  }
+}
+
+function unreadOf({ method, headers, protocol, originalUrl }: FastifyRequest): UnreadRequest {
+  return { method, headers, targetUri: `${protocol}://${headers.host ?? ''}${originalUrl}` };
+}
+
 async function verified(request: FastifyRequest, messaging: MessagingService, isMessaging: boolean): Promise<Signer> {
-  const { method, headers, rawBody, protocol } = request;
-  const targetUri = `${protocol}://${headers.host ?? ''}${request.originalUrl}`;
   const messageSignaturesOnly = !isMessaging || messaging.settings.requireMessageSignatures;
   try {
-    return await messaging.signatures.verify({ method, headers, rawBody, targetUri }, { messageSignaturesOnly });
+    return await messaging.signatures.verify({ ...unreadOf(request), rawBody: request.rawBody }, { messageSignaturesOnly });
   } catch (error) {
     // While no agent is verified, requests count by address: guessing is not free.
     if (isMessaging) await countByAddress(request, messaging);
