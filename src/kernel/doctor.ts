@@ -1,5 +1,6 @@
 /** Looks through a store for rows that do not fit each other, and mends them page by page. */
 import { setImmediate as nextTurn } from 'node:timers/promises';
+import { messageOf } from '../errors.js';
 import type { Entry } from './engine.js';
 import type { Store } from './store.js';
 import type { Reader, Transaction } from './transaction.js';
@@ -38,6 +39,8 @@ export interface Check {
   family: string;
   /** What is wrong with this row, or with rows that follow from it. */
   inspect(reader: Reader, entry: Entry, store: Store): Iterable<Damage>;
+  /** After the walk: what is wrong with the family as a whole, such as a row that should be there alone. */
+  conclude?(reader: Reader, store: Store): Iterable<Damage>;
 }
 
 export interface ExamineOptions {
@@ -63,28 +66,43 @@ export async function* examine(store: Store, checks: readonly Check[], options: 
     let after: Buffer | undefined;
     for (;;) {
       const page = Array.from(store.range(check.family, { ...(after !== undefined && { gt: after }), limit }));
-      const damages = page.flatMap((entry) => [...check.inspect(store, entry, store)]);
-      if (damages.length > 0 && options.repair === true) yield* await repairPage(store, check, page);
-      else for (const damage of damages) yield { ...findingOf(damage), repaired: false };
+      yield* judge(store, (reader) => inspectPage(check, reader, page, store), options);
       const last = page.at(-1);
       if (last === undefined || page.length < limit) break;
       after = last.key;
       await nextTurn();
     }
+    yield* judge(store, (reader) => check.conclude?.(reader, store) ?? [], options);
   }
 }
 
+/** One page as it is now. A row that a check stumbles over is damage too, and no reason to leave the rest unseen. */
+function* inspectPage(check: Check, reader: Reader, page: readonly Entry[], store: Store): Generator<Damage> {
+  for (const { key, value } of page) {
+    const now = reader === store ? value : reader.get(check.family, key);
+    if (now === undefined) continue;
+    try {
+      yield* check.inspect(reader, { key, value: now }, store);
+    } catch (error) {
+      yield beyondRepair(check.family, key, 'unreadable', `The row, or one that follows from it, cannot be read: ${messageOf(error)}.`);
+    }
+  }
+}
+
+/** Tells what is found, or mends it. */
+async function* judge(store: Store, find: (reader: Reader) => Iterable<Damage>, options: ExamineOptions): AsyncGenerator<Finding & { repaired: boolean }> {
+  const damages = [...find(store)];
+  if (damages.length > 0 && options.repair === true) yield* await mendAll(store, find);
+  else for (const damage of damages) yield { ...findingOf(damage), repaired: false };
+}
+
 /** Looks again inside the transaction: what was wrong a moment ago may have been a write on its way. */
-async function repairPage(store: Store, check: Check, page: readonly Entry[]): Promise<(Finding & { repaired: boolean })[]> {
+async function mendAll(store: Store, find: (reader: Reader) => Iterable<Damage>): Promise<(Finding & { repaired: boolean })[]> {
   const damages = await store.transact((tx) => {
     const found: Damage[] = [];
-    for (const { key } of page) {
-      const value = tx.get(check.family, key);
-      if (value === undefined) continue;
-      for (const damage of check.inspect(tx, { key, value }, store)) {
-        found.push(damage);
-        if (damage.store === undefined || damage.store === store) damage.mend?.(tx);
-      }
+    for (const damage of find(tx)) {
+      found.push(damage);
+      if (damage.store === undefined || damage.store === store) damage.mend?.(tx);
     }
     return found;
   });

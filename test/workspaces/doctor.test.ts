@@ -24,7 +24,7 @@ afterEach(() => bench.close());
 
 async function findings(repair = false): Promise<string[]> {
   const found: string[] = [];
-  for await (const { kind, family } of examine(bench.kernel.root, workspaceChecks, { repair })) found.push(`${kind} ${family}`);
+  for await (const { kind, family } of examine(bench.kernel.root, workspaceChecks(), { repair })) found.push(`${kind} ${family}`);
   return found;
 }
 

@@ -186,7 +186,7 @@ describe.each([
     await fc.assert(fc.asyncProperty(fc.array(step, { minLength: 5, maxLength: 40 }), (steps) => play(bench, steps)), { numRuns: runs, endOnFailure: true });
     if (!('kernel' in bench)) return;
     const found: unknown[] = [];
-    for await (const finding of examine((bench as EmbeddedBench).kernel.root, workspaceChecks)) found.push(finding);
+    for await (const finding of examine((bench as EmbeddedBench).kernel.root, workspaceChecks())) found.push(finding);
     expect(found).toEqual([]);
   });
 });

@@ -1,17 +1,18 @@
-/** What `stoa doctor` checks of the data store: large values, reads, timers, and the counts of namespaces and users. */
+/** What `stoa doctor` checks of the data store: large values, reads, timers, the agents of namespaces, and the counts of namespaces and users. */
 import { messageOf } from '../../errors.js';
+import type { DocumentRecord } from '../../datastore/model.js';
 import type { Usage } from '../../datastore/quota.js';
 import { msOf } from '../../datastore/times.js';
 import { userKey } from '../../identity/user-key.js';
 import { type Check, type Damage, beyondRepair, missingRow, surplusRow, wrongRow } from '../../kernel/doctor.js';
 import { type Entry, type RangeOptions, prefixRange } from '../../kernel/engine.js';
-import { kernelFamilies } from '../../kernel/families.js';
 import type { Store } from '../../kernel/store.js';
-import { timerKey } from '../../kernel/timers.js';
 import type { Reader } from '../../kernel/transaction.js';
 import {
-  type NamespaceRow, dataFamilies as families, decodeDocument, decodeNamespace, decodeUsage, encodeNamespace, encodeUsage, expiresAtMsOf, expiryTimer, isApart, noUsage, sizeOfRow,
+  type AccessRow, type NamespaceRow, dataFamilies as families, decodeAccess, decodeDocument, decodeNamespace, decodeUsage, encodeNamespace, encodeUsage, expiresAtMsOf, expiryTimer, inlineValue,
+  isApart, noUsage, sizeOfRow,
 } from './datastore-rows.js';
+import { inspectTimer } from './doctor-timers.js';
 
 const userBytes = 32;
 const countBytes = 24;
@@ -25,6 +26,7 @@ export function dataChecks(): Check[] {
     { family: families.access, inspect: inspectAccess },
     { family: families.namespaces, inspect: (reader, entry, store) => inspectNamespace(tallies, reader, entry, store) },
     { family: families.usage, inspect: inspectUsage },
+    { family: families.agents, inspect: inspectAgent },
   ];
 }
 
@@ -55,21 +57,21 @@ class NamespaceTallies {
 }
 
 function* inspectDocument(tallies: NamespaceTallies, reader: Reader, { key, value }: Entry, store: Store): Generator<Damage> {
-  let user: string;
+  let record: DocumentRecord;
   try {
-    user = decodeDocument(key, value, '').userId;
+    record = decodeDocument(key, value, '');
     tallies.add(store, key, sizeOfRow(value));
   } catch (error) {
     yield beyondRepair(families.documents, key, 'unreadable', `The document cannot be read: ${messageOf(error)}.`);
     return;
   }
-  if (!userKey(user).equals(key.subarray(0, userBytes))) yield beyondRepair(families.documents, key, 'wrong', 'The document has another user than its key.');
-  if (isApart(value) && reader.get(families.values, key) === undefined) yield beyondRepair(families.values, key, 'missing', 'The value of a document is lost.');
+  if (!userKey(record.userId).equals(key.subarray(0, userBytes))) yield beyondRepair(families.documents, key, 'wrong', 'The document has another user than its key.');
+  const stored = isApart(value) ? reader.get(families.values, key) : Buffer.from(inlineValue(value));
+  if (stored === undefined) yield beyondRepair(families.values, key, 'missing', 'The value of a document is lost.');
+  else if (stored.length !== sizeOfRow(value)) yield beyondRepair(isApart(value) ? families.values : families.documents, key, 'wrong', `The value of a document has ${stored.length} bytes, and should have ${sizeOfRow(value)}.`);
+  for (const agent of new Set([record.createdByAgent, record.lastAccessedByAgent])) yield* inspectWorked(reader, key, agent);
   const expiresAtMs = expiresAtMsOf(value);
-  const timer = { atMs: expiresAtMs, kind: expiryTimer, reference: key };
-  if (expiresAtMs > 0 && reader.get(kernelFamilies.timers, timerKey(timer)) === undefined) {
-    yield missingRow(kernelFamilies.timers, timerKey(timer), 'A document would not be removed when it expires.', (tx) => tx.schedule(timer));
-  }
+  if (expiresAtMs > 0) yield* inspectTimer(reader, { atMs: expiresAtMs, kind: expiryTimer, reference: key }, 'A document would not be removed when it expires.');
   const namespace = namespaceOf(key);
   // Told once, with the first document of the namespace.
   if (reader.get(families.namespaces, namespace) === undefined && firstOf(reader, namespace)?.equals(key) === true) {
@@ -83,8 +85,41 @@ function* inspectValue(reader: Reader, { key }: Entry): Generator<Damage> {
   else if (!isApart(document)) yield surplusRow(families.values, key, 'duplicate', 'The document has its value in its own row.');
 }
 
-function* inspectAccess(reader: Reader, { key }: Entry): Generator<Damage> {
-  if (reader.get(families.documents, key) === undefined) yield surplusRow(families.access, key, 'dangling', 'The document that was read is not there.');
+function* inspectAccess(reader: Reader, { key, value }: Entry): Generator<Damage> {
+  if (reader.get(families.documents, key) === undefined) {
+    yield surplusRow(families.access, key, 'dangling', 'The document that was read is not there.');
+    return;
+  }
+  const access = readAccess(value);
+  if (typeof access === 'string') yield { ...surplusRow(families.access, key, 'wrong', `The reads of a document cannot be read: ${access}.`), kind: 'unreadable' };
+  else yield* inspectWorked(reader, key, access.agent);
+}
+
+function readAccess(value: Buffer): AccessRow | string {
+  try {
+    const access = decodeAccess(value);
+    return typeof access.count === 'number' ? access : 'they have no count';
+  } catch (error) {
+    return messageOf(error);
+  }
+}
+
+/** Whoever wrote or read a document is among the agents of its namespace. */
+function* inspectWorked(reader: Reader, document: Buffer, agent: string | null): Generator<Damage> {
+  if (agent === null) return;
+  const key = Buffer.concat([namespaceOf(document), Buffer.of(0), Buffer.from(agent)]);
+  if (reader.get(families.agents, key) !== undefined) return;
+  yield missingRow(families.agents, key, `The agent "${agent}" is not among those of a namespace that it worked in.`, (tx) => tx.put(families.agents, key, Buffer.alloc(0)));
+}
+
+/** An agent whose documents are gone is still one that worked there; but not where nobody has ever stored anything. */
+function* inspectAgent(reader: Reader, { key }: Entry): Generator<Damage> {
+  if (key.indexOf(0, userBytes) <= userBytes) {
+    yield surplusRow(families.agents, key, 'wrong', 'The key does not name a namespace and an agent.');
+    return;
+  }
+  const isKnown = reader.get(families.usage, key.subarray(0, userBytes)) !== undefined || reader.get(families.namespaces, namespaceOf(key)) !== undefined;
+  if (!isKnown) yield surplusRow(families.agents, key, 'dangling', 'The user of the namespace has never stored anything.');
 }
 
 function* inspectNamespace(tallies: NamespaceTallies, reader: Reader, { key, value }: Entry, store: Store): Generator<Damage> {
@@ -95,11 +130,11 @@ function* inspectNamespace(tallies: NamespaceTallies, reader: Reader, { key, val
   const stated = value.length === countBytes ? decodeNamespace(value) : undefined;
   if (stated !== undefined && tallies.agrees(store, key, stated)) return;
   const { count, sizeBytes, updatedAtMs } = counted(reader, key);
-  if (stated?.count === count && stated.sizeBytes === sizeBytes) return;
   if (count === 0) {
     yield surplusRow(families.namespaces, key, 'dangling', 'The namespace has no documents.');
     return;
   }
+  if (stated?.count === count && stated.sizeBytes === sizeBytes) return;
   yield wrongRow(families.namespaces, key, `The namespace has ${count} documents of ${sizeBytes} bytes; its row says otherwise.`, (tx) =>
     tx.put(families.namespaces, key, encodeNamespace({ count, sizeBytes, updatedAtMs: stated?.updatedAtMs ?? updatedAtMs })),
   );

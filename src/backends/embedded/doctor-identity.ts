@@ -4,9 +4,8 @@ import type { TokenRecord } from '../../identity/tokens.js';
 import { userKey } from '../../identity/user-key.js';
 import { type Check, type Damage, beyondRepair, missingRow, surplusRow } from '../../kernel/doctor.js';
 import type { Entry } from '../../kernel/engine.js';
-import { kernelFamilies } from '../../kernel/families.js';
-import { timerKey } from '../../kernel/timers.js';
 import type { Reader } from '../../kernel/transaction.js';
+import { inspectTimer } from './doctor-timers.js';
 import { expiryTimer, tokenFamilies as families, tokenOfUserKey } from './identity.js';
 
 export const identityChecks: readonly Check[] = [
@@ -29,11 +28,7 @@ function* inspectToken(reader: Reader, { key, value }: Entry): Generator<Damage>
   if (reader.get(families.tokensByUser, listed) === undefined) {
     yield missingRow(families.tokensByUser, listed, `The token ${record.id} is not in the list of its user.`, (tx) => tx.put(families.tokensByUser, listed, Buffer.alloc(0)));
   }
-  if (record.expiresAtMs === null) return;
-  const timer = { atMs: record.expiresAtMs, kind: expiryTimer, reference: key };
-  if (reader.get(kernelFamilies.timers, timerKey(timer)) === undefined) {
-    yield missingRow(kernelFamilies.timers, timerKey(timer), `The token ${record.id} would not be removed when it expires.`, (tx) => tx.schedule(timer));
-  }
+  if (record.expiresAtMs !== null) yield* inspectTimer(reader, { atMs: record.expiresAtMs, kind: expiryTimer, reference: key }, `The token ${record.id} would not be removed when it expires.`);
 }
 
 function* inspectTokenOfUser(reader: Reader, { key }: Entry): Generator<Damage> {
@@ -49,8 +44,9 @@ function* inspectTokenOfUser(reader: Reader, { key }: Entry): Generator<Damage> 
   yield surplusRow(families.tokensByUser, key, 'duplicate', 'The token belongs to another user.');
 }
 
-function* inspectTokenUse(reader: Reader, { key }: Entry): Generator<Damage> {
+function* inspectTokenUse(reader: Reader, { key, value }: Entry): Generator<Damage> {
   if (reader.get(families.tokens, key) === undefined) yield surplusRow(families.tokenUses, key, 'dangling', 'The token is not there.');
+  else if (!/^[0-9]+$/.test(value.toString())) yield surplusRow(families.tokenUses, key, 'wrong', 'The last use of a token is not a time.');
 }
 
 /** The record, or why it cannot be read. */

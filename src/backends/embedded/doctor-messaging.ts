@@ -1,26 +1,45 @@
-/** What `stoa doctor` checks of messaging: identities by their keys, rooms by their activity. */
-import { messageOf } from '../../errors.js';
-import { type Check, type Damage, beyondRepair, missingRow, surplusRow } from '../../kernel/doctor.js';
+/** What `stoa doctor` checks of messaging: identities by their keys, rooms by their activity and their clock; the rest stands in the files beside this one. */
+import { type Check, type Damage, beyondRepair, missingRow, surplusRow, wrongRow } from '../../kernel/doctor.js';
 import type { Entry } from '../../kernel/engine.js';
+import type { Kernel } from '../../kernel/kernel.js';
+import type { Store } from '../../kernel/store.js';
 import type { Reader } from '../../kernel/transaction.js';
+import type { Limits } from '../../limits.js';
 import { uuidBytes } from '../../messaging/uuid.js';
+import { guardChecks } from './doctor-messaging-guards.js';
+import { type MessageDoctors, inspectExpiry, latestTsMs, messageChecks, newestTsMs } from './doctor-messaging-messages.js';
+import { TotalsDoctor } from './doctor-messaging-totals.js';
+import { WordDoctor } from './doctor-messaging-words.js';
+import { SharedTimers } from './doctor-timers.js';
 import { keyBytes, keysOf, readIdentity } from './messaging-identities.js';
+import { expiryTimers } from './messaging-retention-timers.js';
 import { readRoom } from './messaging-rooms.js';
-import { type IdentityKeyRow, type IdentityRow, type KeptRow, type RoomRow, activityKey, decode, encode, families, nothing, roomOfActivityKey, timedKey } from './messaging-rows.js';
+import { type IdentityKeyRow, type IdentityRow, type KeptRow, type RoomRow, activityKey, decodeOrUndefined, encode, families, nothing, roomOfActivityKey, timedKey } from './messaging-rows.js';
 
 const idBytes = 16;
 
-export const messagingChecks: readonly Check[] = [
-  { family: families.agents, inspect: inspectIdentity },
-  { family: families.agentsByKey, inspect: inspectKey },
-  { family: families.agentKeys, inspect: inspectHistory },
-  { family: families.keptAgents, inspect: inspectKept },
-  { family: families.rooms, inspect: inspectRoom },
-  { family: families.roomKeys, inspect: inspectRoomKey },
-  { family: families.roomsByActivity, inspect: inspectActivity },
-];
+/** The checks in the order in which repairs build on each other. */
+export function messagingChecks({ root, limits }: Pick<Kernel, 'root' | 'limits'>): Check[] {
+  const timers = new SharedTimers(Object.values(expiryTimers));
+  const words = new WordDoctor(limits, timers);
+  const totals = new TotalsDoctor();
+  return [
+    { family: families.agents, inspect: (reader, entry) => inspectIdentity(totals, reader, entry) },
+    { family: families.agentsByKey, inspect: inspectKey },
+    { family: families.agentKeys, inspect: inspectHistory },
+    { family: families.keptAgents, inspect: inspectKept },
+    { family: families.rooms, inspect: (reader, entry, store) => inspectRoom({ limits, timers, totals }, reader, entry, store) },
+    { family: families.roomKeys, inspect: inspectRoomKey },
+    { family: families.roomsByActivity, inspect: inspectActivity },
+    ...words.checks(),
+    ...messageChecks({ limits, timers, words, totals }),
+    totals.check((store) => store === root),
+    ...guardChecks(limits, timers),
+  ];
+}
 
-function* inspectIdentity(reader: Reader, { key, value }: Entry): Generator<Damage> {
+function* inspectIdentity(totals: TotalsDoctor, reader: Reader, { key, value }: Entry): Generator<Damage> {
+  totals.sawIdentity(key);
   const identity = readRow<IdentityRow>(value);
   if (typeof identity === 'string') {
     yield beyondRepair(families.agents, key, 'unreadable', identity);
@@ -67,15 +86,25 @@ function* inspectKept(reader: Reader, { key, value }: Entry): Generator<Damage> 
   else if (reader.get(families.agents, uuidBytes(kept.id)) === undefined) yield surplusRow(families.keptAgents, key, 'dangling', 'The identity that is kept for a user is not there.');
 }
 
-function* inspectRoom(reader: Reader, { key, value }: Entry): Generator<Damage> {
+function* inspectRoom({ limits, timers, totals }: Pick<MessageDoctors, 'limits' | 'timers' | 'totals'>, reader: Reader, { key, value }: Entry, store: Store): Generator<Damage> {
   const room = readRow<RoomRow>(value);
   if (typeof room === 'string') {
     yield beyondRepair(families.rooms, key, 'unreadable', room);
     return;
   }
+  totals.sawRoom(key, room);
+  yield* inspectRoomClock(limits, reader, key, room, store);
+  yield* inspectExpiry(timers, reader, store, 'room', key, newestTsMs(reader, families.messages, key), limits.messageRetentionSeconds);
   const active = activityKey(room, key);
   if (room.isPrivate || reader.get(families.roomsByActivity, active) !== undefined) return;
   yield missingRow(families.roomsByActivity, active, `The room ${room.id} is not in the list of rooms.`, (tx) => tx.put(families.roomsByActivity, active, nothing));
+}
+
+/** Behind its messages, the clock would let the next one take the place of another; far ahead, it would let none in. */
+function* inspectRoomClock(limits: Limits, reader: Reader, key: Buffer, room: RoomRow, store: Store): Generator<Damage> {
+  const newestMs = newestTsMs(reader, families.messages, key);
+  if (room.lastTsMs >= newestMs && room.lastTsMs <= latestTsMs(limits, newestMs, store.nowMs())) return;
+  yield wrongRow(families.rooms, key, `The clock of the room ${room.id} does not fit its messages.`, (tx) => tx.put(families.rooms, key, encode({ ...room, lastTsMs: newestMs } satisfies RoomRow)));
 }
 
 function* inspectRoomKey(reader: Reader, { key }: Entry): Generator<Damage> {
@@ -90,10 +119,6 @@ function* inspectActivity(reader: Reader, { key }: Entry): Generator<Damage> {
 }
 
 /** What a row says, or why it cannot be read. */
-function readRow<Row>(value: Buffer): Row | string {
-  try {
-    return decode<Row>(value);
-  } catch (error) {
-    return `The row is not JSON: ${messageOf(error)}.`;
-  }
+function readRow<Row extends object>(value: Buffer): Row | string {
+  return decodeOrUndefined<Row>(value) ?? 'The row cannot be read: it is not a JSON object.';
 }

@@ -24,7 +24,8 @@ export class AgentOwners {
 
 export function* inspectAgentCount(reader: Reader, user: Buffer): Generator<Damage> {
   const key = agentCountKey(user);
-  const kept = readCount(reader, key);
+  const stored = reader.get(families.counts, key);
+  const kept = stored === undefined || stored.length === 8 ? readCount(reader, key) : NaN;
   const counted = countRows(reader, families.agents, user);
   if (kept !== counted) yield wrongRow(families.counts, key, `The count says ${kept} agents; there are ${counted}.`, (tx) => writeCount(tx, key, counted));
 }

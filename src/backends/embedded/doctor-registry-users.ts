@@ -2,7 +2,7 @@
 import { messageOf } from '../../errors.js';
 import { userKey } from '../../identity/user-key.js';
 import { type Check, type Damage, beyondRepair, missingRow, surplusRow } from '../../kernel/doctor.js';
-import type { Entry } from '../../kernel/engine.js';
+import { type Entry, prefixRange } from '../../kernel/engine.js';
 import { kernelFamilies } from '../../kernel/families.js';
 import type { Kernel } from '../../kernel/kernel.js';
 import type { Store } from '../../kernel/store.js';
@@ -12,8 +12,7 @@ import { sessionBytes } from '../../registry/ids.js';
 import { countKinds, linkByAgentKey, linkByIdentityKey, linkKinds } from '../../registry/keys.js';
 import { type AgentOwners, inspectAgentCount } from './doctor-registry-owner.js';
 import { registryFamilies as families } from './registry-families.js';
-import { linkDirectoryId } from './registry-links.js';
-import { noValue } from './registry-rows.js';
+import { decodeJson, decodeMeta, noValue } from './registry-rows.js';
 
 export function userChecks(kernel: Kernel, owners: AgentOwners): Check[] {
   return [
@@ -28,8 +27,8 @@ export function userChecks(kernel: Kernel, owners: AgentOwners): Check[] {
 
 function* inspectCountRow(reader: Reader, { key, value }: Entry): Generator<Damage> {
   const id = key.subarray(1);
-  if (value.length !== 8) yield surplusRow(families.counts, key, 'wrong', 'The row is not a count.');
-  else if (key[0] === countKinds.agentsOfUser) yield* inspectAgentCount(reader, id);
+  if (key[0] === countKinds.agentsOfUser) yield* inspectAgentCount(reader, id);
+  else if (value.length !== 8) yield surplusRow(families.counts, key, 'wrong', 'The row is not a count.');
   else if (key[0] === countKinds.fenceOfDeleted && reader.get(families.users, id) === undefined) yield surplusRow(families.counts, key, 'dangling', 'The user is not there.');
   else if (key[0] !== countKinds.fenceOfDeleted) yield surplusRow(families.counts, key, 'wrong', 'The row counts nothing that is known.');
 }
@@ -51,13 +50,27 @@ function* inspectUser(reader: Reader, { key, value }: Entry): Generator<Damage> 
   } catch (error) {
     yield beyondRepair(families.users, key, 'unreadable', messageOf(error));
   }
-  if (reader.get(families.userNames, key) === undefined) {
+  if (reader.get(families.userNames, key) === undefined && !isNamedByAgent(reader, key)) {
     yield beyondRepair(families.userNames, key, 'missing', 'The readable id of a user is lost; it returns with the next write of the user.');
   }
 }
 
-function* inspectUserSettings(reader: Reader, { key }: Entry): Generator<Damage> {
-  if (reader.get(families.users, key) === undefined) yield surplusRow(families.userSettings, key, 'dangling', 'The user is not there.');
+/** Then the check of agents has told of it. */
+function isNamedByAgent(reader: Reader, user: Buffer): boolean {
+  for (const { value } of reader.range(families.agentMeta, { ...prefixRange(user), limit: 1 })) return userKey(decodeMeta(value).user).equals(user);
+  return false;
+}
+
+function* inspectUserSettings(reader: Reader, { key, value }: Entry): Generator<Damage> {
+  if (reader.get(families.users, key) === undefined) {
+    yield surplusRow(families.userSettings, key, 'dangling', 'The user is not there.');
+    return;
+  }
+  try {
+    decodeJson(value, 'user settings');
+  } catch (error) {
+    yield beyondRepair(families.userSettings, key, 'unreadable', messageOf(error));
+  }
 }
 
 /** Both directions of a link lead to an agent that is there, and to each other. */
@@ -83,16 +96,14 @@ function* inspectLink(owners: AgentOwners, reader: Reader, { key, value }: Entry
 
 const agentId = /^[0-9a-f]{64}$/;
 const sessionId = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/;
-const identityPrefix = linkDirectoryId('');
 
-/** The directory also holds ids of other domains; only the forms of the registry are judged here. */
+/** Only agents and sessions are taken out of the directory when they go; an id of anything else may lead nowhere. */
 function* inspectDirectory(kernel: Kernel, { key, value }: Entry, store: Store): Generator<Damage> {
   if (store !== kernel.root) return;
   const id = key.toString();
   const shard = kernel.storeOf(value);
   const leadsNowhere =
     (agentId.test(id) && shard.get(families.agentsById, Buffer.from(id, 'hex')) === undefined) ||
-    (sessionId.test(id) && shard.get(families.sessions, sessionBytes(id)) === undefined) ||
-    (id.startsWith(identityPrefix) && shard.get(families.identityLinks, linkByIdentityKey(id.slice(identityPrefix.length))) === undefined);
+    (sessionId.test(id) && shard.get(families.sessions, sessionBytes(id)) === undefined);
   if (leadsNowhere) yield surplusRow(kernelFamilies.directory, key, 'dangling', 'The directory leads to something that is not there.');
 }

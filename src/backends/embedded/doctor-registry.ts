@@ -109,7 +109,8 @@ function* inspectOwner(reader: Reader, record: AgentRecord, user: Buffer, agentK
     const times = { created_at: record.created_at, last_seen_at: record.created_at };
     yield missingRow(families.users, user, 'The owner of an agent has no record.', (tx) => tx.put(families.users, user, encodeUser({ user_id: record.user_id, email: '', ...times })));
   }
-  if (reader.get(families.userNames, user) !== undefined) return;
+  const known = reader.get(families.userNames, user);
+  if (known !== undefined && userKey(known.toString()).equals(user)) return;
   const both = readBoth(reader, agentKey);
   if (typeof both !== 'string' && userKey(both.meta.user).equals(user)) {
     const name = Buffer.from(both.meta.user);

@@ -2,28 +2,34 @@
 import type { Check, Damage } from '../../kernel/doctor.js';
 import { beyondRepair, missingRow, surplusRow, wrongRow } from '../../kernel/doctor.js';
 import { prefixRange } from '../../kernel/engine.js';
-import { kernelFamilies } from '../../kernel/families.js';
-import { timerKey } from '../../kernel/timers.js';
+import type { Store } from '../../kernel/store.js';
 import type { Reader } from '../../kernel/transaction.js';
 import type { Entity, Task } from '../../workspaces/model.js';
+import { sessionDeadline } from '../../workspaces/sessions.js';
 import { returnTask } from '../../workspaces/tasks.js';
-import { bulkKey } from './workspaces-bulk.js';
-import { bucketOf, buckets, indexKey, indexPrefix, projectIndexes, recordKey, sessionIndexes, taskIndexes, workspaceIndexes } from './workspaces-keys.js';
-import { addOpenTasks, decodeRecord, encodeJson, openTasks, openTasksKey, putIndex, readLease, readRecord } from './workspaces-rows.js';
+import { SharedTimers, inspectTimer } from './doctor-timers.js';
+import { type BulkKind, bulkKey } from './workspaces-bulk.js';
+import { bucketOf, buckets, indexKey, indexPrefix, projectIndexes, recordKey, sessionIndexes, taskIndexes, unescapePart, workspaceIndexes } from './workspaces-keys.js';
+import { decodeRecord, encodeJson, openTasks, openTasksKey, putIndex, readLease, readRecord } from './workspaces-rows.js';
+import { sessionTimer } from './workspaces-sessions.js';
 import { changeHeld, isReady, leaseTimer, unfinishedDependencies } from './workspaces-task-rows.js';
 import { sessionPath } from './workspaces-tree.js';
 
 const entityOfPrefix: Readonly<Record<string, Entity>> = { ws: 'workspace', proj: 'project', sess: 'session', task: 'task' };
 
 /** Counters after the records that they count: a mended record may change them. */
-export const workspaceChecks: readonly Check[] = [
-  ...(['workspace', 'project', 'session', 'task'] as const).map((entity): Check => ({ family: bucketOf[entity], inspect: (reader, { key, value }) => recordDamage(reader, entity, key, value) })),
-  { family: buckets.indexes, inspect: (reader, { key, value }) => indexDamage(reader, key, value.toString()) },
-  { family: buckets.leases, inspect: (reader, { key }) => leaseDamage(reader, key) },
-  { family: buckets.sessions, inspect: (reader, { key }) => sessionCounterDamage(reader, idOf(key)) },
-  { family: buckets.projects, inspect: (reader, { key }) => projectCounterDamage(reader, idOf(key)) },
-  { family: buckets.workspaces, inspect: (reader, { key }) => workspaceCounterDamage(reader, idOf(key)) },
-];
+export function workspaceChecks(): Check[] {
+  const timers = new SharedTimers([sessionTimer]);
+  return [
+    ...(['workspace', 'project', 'session', 'task'] as const).map((entity): Check => ({ family: bucketOf[entity], inspect: (reader, { key, value }) => recordDamage(reader, entity, key, value) })),
+    { family: buckets.indexes, inspect: (reader, { key, value }) => indexDamage(reader, key, value.toString()) },
+    { family: buckets.leases, inspect: (reader, { key }) => leaseDamage(reader, key) },
+    { family: buckets.sessions, inspect: (reader, { key }, store) => sessionDamage(timers, reader, idOf(key), store) },
+    { family: buckets.projects, inspect: (reader, { key }) => projectCounterDamage(reader, idOf(key)) },
+    { family: buckets.workspaces, inspect: (reader, { key }) => workspaceCounterDamage(reader, idOf(key)) },
+    { family: buckets.metadata, inspect: (reader, { key }) => noteDamage(reader, key) },
+  ];
+}
 
 function* recordDamage(reader: Reader, entity: Entity, key: Buffer, value: Buffer): Generator<Damage> {
   const id = idOf(key);
@@ -57,10 +63,7 @@ function* runningDamage(reader: Reader, id: string): Generator<Damage> {
     });
     return;
   }
-  const timer = { atMs: lease.timerAtMs, kind: leaseTimer, reference: Buffer.from(id) };
-  if (reader.get(kernelFamilies.timers, timerKey(timer)) === undefined) {
-    yield missingRow(kernelFamilies.timers, timerKey(timer), `The lease of ${id} has no timer.`, (tx) => tx.schedule(timer));
-  }
+  yield* inspectTimer(reader, { atMs: lease.timerAtMs, kind: leaseTimer, reference: Buffer.from(id) }, `The lease of ${id} has no timer.`);
 }
 
 function* indexDamage(reader: Reader, key: Buffer, id: string): Generator<Damage> {
@@ -78,6 +81,28 @@ function* leaseDamage(reader: Reader, key: Buffer): Generator<Damage> {
   if (readRecord(reader, 'task', id) === undefined && !isBeingPurged(reader, id)) yield surplusRow(buckets.leases, key, 'dangling', `A lease speaks of ${id}, which is not there.`);
 }
 
+/** A session that has a limit has a timer that ends it; its activity moves the limit, and leaves the timer. */
+function* sessionDamage(timers: SharedTimers, reader: Reader, id: string, store: Store): Generator<Damage> {
+  yield* sessionCounterDamage(reader, id);
+  const session = readRecord(reader, 'session', id);
+  const deadline = session === undefined ? undefined : sessionDeadline(session);
+  if (deadline === undefined) return;
+  yield* timers.inspect(reader, store, { atMs: deadline.atMs, kind: sessionTimer, reference: Buffer.from(id) }, `${id} would not be ended at its limit.`, { orAny: true });
+}
+
+const bulkKinds: ReadonlySet<string> = new Set(['purge', 'dependants', 'reseal'] satisfies BulkKind[]);
+
+/** Counts of what is there, work that somebody knows how to do, and notes of the layout: nothing else is kept here. */
+function* noteDamage(reader: Reader, key: Buffer): Generator<Damage> {
+  const [, kind = '', entity = '', ...rest] = key.toString().split(':').map(unescapePart);
+  const id = rest.join(':');
+  if (kind === 'open_tasks' && (entity === 'project' || entity === 'session')) {
+    if (readRecord(reader, entity, id) === undefined && !isBeingPurged(reader, id)) yield surplusRow(buckets.metadata, key, 'dangling', `A count speaks of ${id}, which is not there.`);
+  } else if (kind === 'work' ? !bulkKinds.has(entity) : !['schema_version', 'last_migration', 'migrating'].includes(kind)) {
+    yield surplusRow(buckets.metadata, key, 'wrong', `${key.toString()} means nothing here.`);
+  }
+}
+
 function* sessionCounterDamage(reader: Reader, id: string): Generator<Damage> {
   const counted = (['pending', 'running'] as const).reduce((sum, status) => sum + countKeys(reader, indexPrefix('task', 'status', id, status)), 0);
   yield* counterDamage(reader, 'session', id, counted);
@@ -90,7 +115,7 @@ function* projectCounterDamage(reader: Reader, id: string): Generator<Damage> {
 
 function* counterDamage(reader: Reader, entity: 'project' | 'session', id: string, counted: number): Generator<Damage> {
   const kept = openTasks(reader, entity, id);
-  if (kept !== counted) yield wrongRow(buckets.metadata, openTasksKey(entity, id), `${id} has ${counted} open tasks, not ${kept}.`, (tx) => addOpenTasks(tx, entity, id, counted - openTasks(tx, entity, id)));
+  if (kept !== counted) yield wrongRow(buckets.metadata, openTasksKey(entity, id), `${id} has ${counted} open tasks, not ${kept}.`, (tx) => tx.put(buckets.metadata, openTasksKey(entity, id), Buffer.from(String(counted))));
 }
 
 function* workspaceCounterDamage(reader: Reader, id: string): Generator<Damage> {

@@ -1,12 +1,22 @@
 /** Every check of the embedded backend, in the order of repair: what `stoa doctor` runs. */
 import type { Check } from '../../kernel/doctor.js';
+import { kernelFamilies } from '../../kernel/families.js';
 import type { Kernel } from '../../kernel/kernel.js';
 import { dataChecks } from './doctor-datastore.js';
+import { directoryChecks } from './doctor-directory.js';
 import { identityChecks } from './doctor-identity.js';
+import { kernelChecks } from './doctor-kernel.js';
 import { messagingChecks } from './doctor-messaging.js';
 import { registryChecks } from './doctor-registry.js';
 import { workspaceChecks } from './doctor-workspaces.js';
 
 export function embeddedChecks(kernel: Kernel): Check[] {
-  return [...registryChecks(kernel), ...dataChecks(), ...workspaceChecks, ...identityChecks, ...messagingChecks];
+  return [...registryChecks(kernel), ...dataChecks(), ...workspaceChecks(), ...identityChecks, ...messagingChecks(kernel), ...directoryChecks(kernel), ...kernelChecks];
 }
+
+/** Families in which nothing follows from anything else, and why the doctor passes them by. */
+export const unexaminedFamilies: Readonly<Record<string, string>> = {
+  [kernelFamilies.meta]: 'Notes of the store about itself, which nothing else repeats; opening the directory checks them.',
+  [kernelFamilies.changes]: 'A log: its records are the only account of what happened, and each is checked when it is read.',
+  [kernelFamilies.redo]: 'A log: its records are the only account of what happened, and each is checked when it is read.',
+};

@@ -1,7 +1,7 @@
 /** Nonces in the embedded store: each accepted once, remembered over a restart, forgotten by the bucket. */
 import { prefixRange } from '../../kernel/engine.js';
 import type { Store } from '../../kernel/store.js';
-import type { Reader, Transaction } from '../../kernel/transaction.js';
+import type { Reader, Timer, Transaction } from '../../kernel/transaction.js';
 import type { Limits } from '../../limits.js';
 import { uuidBytes } from '../../messaging/uuid.js';
 import { NonceFilter } from './messaging-nonce-filter.js';
@@ -20,14 +20,14 @@ const agentBytes = 16;
  * memory answers for nearly every new nonce that no bucket has it; only a doubt costs reads.
  */
 export class Nonces {
-  readonly #bucketMs: number;
+  readonly #limits: Limits;
   readonly #filters = new Map<number, NonceFilter>();
   /** Buckets whose timer is on disk. */
   readonly #timed = new Set<number>();
 
   constructor(store: Store, limits: Limits) {
-    this.#bucketMs = (limits.nonceSeconds * 1000) / bucketsBack;
-    for (const { key } of store.range(families.nonces, {})) this.#filter(key.readUIntBE(0, bucketBytes)).add(key, bucketBytes);
+    this.#limits = limits;
+    for (const { key } of store.range(families.nonces, {})) if (isNonceKey(key)) this.#filter(nonceBucketOf(key)).add(key, bucketBytes);
   }
 
   isUsed(reader: Reader, agentId: string, nonce: string, nowMs: number): boolean {
@@ -43,7 +43,7 @@ export class Nonces {
     // Before it is on disk: whatever becomes of the commit, a filter that knows too much is only slower.
     this.#filter(bucket).add(key, bucketBytes);
     tx.put(families.nonces, key, nothing);
-    if (!this.#timed.has(bucket)) tx.schedule({ atMs: (bucket + bucketsBack + 1) * this.#bucketMs, kind: expiryTimers.nonces, reference: key.subarray(0, bucketBytes) });
+    if (!this.#timed.has(bucket)) tx.schedule(nonceTimer(this.#limits, key));
     return true;
   }
 
@@ -74,7 +74,7 @@ export class Nonces {
   }
 
   #bucketAt(nowMs: number): number {
-    return Math.floor(nowMs / this.#bucketMs);
+    return nonceBucketAt(this.#limits, nowMs);
   }
 
   /** Room for a bucket, then agent and nonce. */
@@ -85,6 +85,27 @@ export class Nonces {
     key.write(nonce, bucketBytes + agentBytes);
     return key;
   }
+}
+
+function bucketMs({ nonceSeconds }: Limits): number {
+  return (nonceSeconds * 1000) / bucketsBack;
+}
+
+export function nonceBucketAt(limits: Limits, nowMs: number): number {
+  return Math.floor(nowMs / bucketMs(limits));
+}
+
+export function isNonceKey(key: Buffer): boolean {
+  return key.length > bucketBytes + agentBytes;
+}
+
+export function nonceBucketOf(key: Buffer): number {
+  return key.readUIntBE(0, bucketBytes);
+}
+
+/** Drops the bucket of a nonce when none in it can be used again. */
+export function nonceTimer(limits: Limits, key: Buffer): Timer {
+  return { atMs: (nonceBucketOf(key) + bucketsBack + 1) * bucketMs(limits), kind: expiryTimers.nonces, reference: key.subarray(0, bucketBytes) };
 }
 
 export function dropNonces(tx: Transaction, bucket: Buffer): void {

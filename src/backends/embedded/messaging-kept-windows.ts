@@ -1,7 +1,7 @@
 /** Rate windows over a restart: written once when the server stops, taken up when it starts. */
 import type { Kernel } from '../../kernel/kernel.js';
 import type { KeptWindow, SlidingWindows } from '../../messaging/sliding-windows.js';
-import { decode, encode, families } from './messaging-rows.js';
+import { decodeOrUndefined, encode, families } from './messaging-rows.js';
 
 /**
  * A row for each request would make every read a write, so that a server that is killed begins with
@@ -21,6 +21,7 @@ export async function takeUpWindows(kernel: Kernel, windows: SlidingWindows, kin
   const key = Buffer.from(kind);
   const value = kernel.root.get(families.rateWindows, key);
   if (value === undefined) return;
-  for (const window of decode<KeptWindow[]>(value)) windows.restore(window);
+  // Windows that cannot be read begin empty, as they do after a crash.
+  for (const window of decodeOrUndefined<KeptWindow[]>(value) ?? []) windows.restore(window);
   await kernel.root.transact((tx) => tx.delete(families.rateWindows, key));
 }

@@ -128,7 +128,7 @@ function idBytesOf({ id }: Message): Buffer {
   return bytes;
 }
 
-function threadKey(roomKey: Buffer, rootId: string, tsMs: number): Buffer {
+export function threadKey(roomKey: Buffer, rootId: string, tsMs: number): Buffer {
   return timedKey(timedKey(roomKey, ulidTimeMs(rootId) ?? 0), tsMs);
 }
 

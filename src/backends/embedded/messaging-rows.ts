@@ -63,6 +63,16 @@ export function decode<T>(value: Buffer): T {
   return JSON.parse(value.toString()) as T;
 }
 
+/** Undefined where the row cannot be read: for those who go on without it. `stoa doctor` tells of it. */
+export function decodeOrUndefined<T extends object>(value: Buffer): T | undefined {
+  try {
+    const row = decode<T | null>(value);
+    return typeof row === 'object' && row !== null ? row : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
 /**
  * A row that one transaction after the other writes. What the last one wrote stays decoded beside its
  * bytes: until the group is on disk, the next one reads those very bytes.

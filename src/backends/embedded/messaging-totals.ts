@@ -6,20 +6,20 @@ import { byRank, topRoomsMax } from '../../messaging/totals.js';
 import { uuidBytes } from '../../messaging/uuid.js';
 import { HotRow, type RoomRow, decode, encode, families } from './messaging-rows.js';
 
-type CountsRow = Omit<Totals, 'top'>;
+export type CountsRow = Omit<Totals, 'top'>;
 
 /**
  * The busiest rooms, without their counts: those are read when somebody asks, so that a post in one
  * of them writes nothing here. Counts only grow and rooms do not go away: none of them ever has less
  * than `floor`, and a room with less than that is not one of them.
  */
-interface TopRow {
+export interface TopRow {
   ids: string[];
   floor: number;
 }
 
-const countsKey = Buffer.from('all');
-const topKey = Buffer.from('top');
+export const countsKey = Buffer.from('all');
+export const topKey = Buffer.from('top');
 const hotCounts = new HotRow<CountsRow>();
 
 export function readTotals(reader: Reader): Totals {
@@ -36,7 +36,7 @@ export function countAgent(tx: Transaction): void {
 }
 
 export function countRoom(tx: Transaction, room: Room): void {
-  change(tx, ({ publicRooms }) => ({ publicRooms: publicRooms + (room.isPrivate ? 0 : 1), lastActivityAtMs: room.lastActiveAtMs }));
+  change(tx, ({ publicRooms, lastActivityAtMs }) => ({ publicRooms: publicRooms + (room.isPrivate ? 0 : 1), lastActivityAtMs: Math.max(room.lastActiveAtMs, lastActivityAtMs ?? 0) }));
   rankRoom(tx, room);
 }
 

@@ -18,6 +18,7 @@ import { expiryTimers, roundedExpiryMs } from './messaging-retention-timers.js';
 
 export const idBytes = 16;
 const roomBytes = 16;
+export const segmentBytes = 6;
 /** A list is made of such entries: a message's id, then its room; oldest first. */
 export const entryBytes = idBytes + roomBytes;
 /** A list of so many entries is read at once; late messages may make it twice as long. */
@@ -51,15 +52,15 @@ export function wordPrefix(segment: number, word: string): Buffer {
   return Buffer.concat([segmentKey(segment), name]);
 }
 
-function segmentKey(startMs: number): Buffer {
+export function segmentKey(startMs: number): Buffer {
   const key = Buffer.allocUnsafe(6);
   key.writeUIntBE(startMs, 0, 6);
   return key;
 }
 
-/** The times at which segments begin, in order. */
+/** The times at which segments begin, in order. A key that is no time is damage, and no reason to find nothing. */
 export function readSegments(reader: Reader): number[] {
-  return Array.from(reader.range(families.wordSegments, {}), ({ key }) => timeOf(key));
+  return Array.from(reader.range(families.wordSegments, {}), ({ key }) => key).flatMap((key) => (key.length === segmentBytes ? [timeOf(key)] : []));
 }
 
 /** The index of the segment that a time falls into; the first also holds all before it. */
@@ -152,13 +153,13 @@ function putList(tx: Transaction, prefix: Buffer, entries: Buffer, made: Buffer[
 }
 
 /** The id of the newest message that was ever filed: the first part of the last batch's key. */
-function newestFiled(reader: Reader): Buffer | undefined {
+export function newestFiled(reader: Reader): Buffer | undefined {
   for (const { key } of reader.range(families.wordBatches, { reverse: true, limit: 1 })) return key.subarray(0, idBytes);
   return undefined;
 }
 
 /** A batch: the keys of lists that are looked at together when their time is over, each after its length. */
-function rememberLists(tx: Transaction, upTo: Buffer, keys: readonly Buffer[], atMs: number): void {
+export function rememberLists(tx: Transaction, upTo: Buffer, keys: readonly Buffer[], atMs: number): void {
   const parts = keys.flatMap((key) => {
     const length = Buffer.allocUnsafe(2);
     length.writeUInt16BE(key.length);
@@ -169,16 +170,26 @@ function rememberLists(tx: Transaction, upTo: Buffer, keys: readonly Buffer[], a
   tx.schedule({ atMs, kind: expiryTimers.words, reference: batch });
 }
 
+/** The keys that a batch holds, or undefined where its bytes make no sense. */
+export function batchedLists(value: Buffer): Buffer[] | undefined {
+  const keys: Buffer[] = [];
+  for (let at = 0; at < value.length; ) {
+    if (at + 2 > value.length) return undefined;
+    const end = at + 2 + value.readUInt16BE(at);
+    if (end > value.length) return undefined;
+    keys.push(value.subarray(at + 2, end));
+    at = end;
+  }
+  return keys;
+}
+
 /** Drops the lists of a batch whose messages have all expired; late messages may have kept some of them alive. */
 export function expireLists(tx: Transaction, batch: Buffer, retentionSeconds: number): void {
   const value = tx.get(families.wordBatches, batch);
   if (value === undefined) return;
   const alive: Buffer[] = [];
   let newestMs = 0;
-  for (let at = 0; at < value.length; ) {
-    const end = at + 2 + value.readUInt16BE(at);
-    const key = value.subarray(at + 2, end);
-    at = end;
+  for (const key of batchedLists(value) ?? []) {
     const entries = tx.get(families.wordLists, key);
     if (entries === undefined) continue;
     const lastMs = timeOf(entries.subarray(entries.length - entryBytes));

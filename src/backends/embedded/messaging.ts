@@ -6,6 +6,7 @@ import type { Commit } from '../../kernel/log.js';
 import { RowCache } from '../../kernel/row-cache.js';
 import { once } from '../../kernel/once.js';
 import { importNotice } from '../../messaging/imports.js';
+import type { Reader } from '../../kernel/transaction.js';
 import type { Block, DirectMessage, Identity, IdentityKey, IdentityLink, Message, Room, Totals } from '../../messaging/model.js';
 import type {
   Delivered,
@@ -36,7 +37,7 @@ import { keepWindows, takeUpWindows } from './messaging-kept-windows.js';
 import { handleExpiry } from './messaging-retention.js';
 import { expiryTimers } from './messaging-retention-timers.js';
 import * as rooms from './messaging-rooms.js';
-import { type RoomRow, decode, encode, families } from './messaging-rows.js';
+import { type RoomRow, decode, decodeOrUndefined, encode, families } from './messaging-rows.js';
 import { searchMessages } from './messaging-search.js';
 import { WaitingIndex } from './messaging-waiting-words.js';
 import { readCounts, readTotals } from './messaging-totals.js';
@@ -57,6 +58,12 @@ export async function openEmbeddedMessaging(kernel: Kernel, onError: OnError = (
   const messaging = new EmbeddedMessaging(kernel, onError);
   await messaging.takeUp();
   return messaging;
+}
+
+/** Without those that cannot be read: a damaged row must not keep the server from starting. */
+function readBlocks(reader: Reader): Map<string, Block> {
+  const blocks = Array.from(reader.range(families.blocks, {}), ({ value }) => decodeOrUndefined<Block>(value));
+  return new Map(blocks.flatMap((block) => (block === undefined ? [] : [[block.address, block]])));
 }
 
 export class EmbeddedMessaging implements MessagingPort {
@@ -82,7 +89,7 @@ export class EmbeddedMessaging implements MessagingPort {
 
   constructor(kernel: Kernel, onError: OnError) {
     this.#kernel = kernel;
-    this.#blocks = new Map(Array.from(kernel.root.range(families.blocks, {}), ({ key, value }) => [key.toString(), decode<Block>(value)]));
+    this.#blocks = readBlocks(kernel.root);
     this.#nonces = new Nonces(kernel.root, kernel.limits);
     this.#identities = new RowCache([kernel.root], kernel.limits.identitiesCachedMax, ({ family, key }) => (family === families.agents ? uuidOfBytes(key) : undefined));
     this.#rooms = new RowCache([kernel.root], kernel.limits.roomsCachedMax, ({ family, key }) => (family === families.rooms ? uuidOfBytes(key) : undefined));

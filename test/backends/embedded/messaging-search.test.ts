@@ -3,10 +3,12 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, expect, it } from 'vitest';
+import { messagingChecks } from '../../../src/backends/embedded/doctor-messaging.js';
 import { embeddedFamilies } from '../../../src/backends/embedded/families.js';
 import { type EmbeddedMessaging, openEmbeddedMessaging } from '../../../src/backends/embedded/messaging.js';
 import { messageOf } from '../../../src/errors.js';
 import type { WriteOperation } from '../../../src/kernel/engine.js';
+import { examine } from '../../../src/kernel/doctor.js';
 import { type Kernel, openKernel } from '../../../src/kernel/kernel.js';
 import { type Limits, limitsWith } from '../../../src/limits.js';
 import type { Message } from '../../../src/messaging/model.js';
@@ -123,6 +125,13 @@ async function expectAllFound(library: Library): Promise<void> {
   }
 }
 
+/** The doctor goes by the same rules as the search. */
+async function expectSound({ kernel }: Library): Promise<void> {
+  const found: unknown[] = [];
+  for await (const finding of examine(kernel.root, messagingChecks(kernel))) if (found.length < 5) found.push(finding);
+  expect(found).toEqual([]);
+}
+
 it('finds every message whether its words wait or are filed, also after a restart', async () => {
   const library = await Library.open();
   for (let round = 0; round < 5; round += 1) {
@@ -135,6 +144,7 @@ it('finds every message whether its words wait or are filed, also after a restar
   await library.stop();
   await library.start();
   await expectAllFound(library);
+  await expectSound(library);
 });
 
 it('finds messages of a room whose time lags far behind the others', async () => {
@@ -143,6 +153,7 @@ it('finds messages of a room whose time lags far behind the others', async () =>
   await library.post(8_000, bodyOf, (index) => (library.nowMs += index % 3 === 0 ? hourMs : index % 3 === 1 ? -hourMs + 5 : 3));
   expect(library.rowsIn('word_lists')).toBeGreaterThan(0);
   await expectAllFound(library);
+  await expectSound(library);
 });
 
 it('never returns what was deleted, filed or not', async () => {
@@ -152,6 +163,7 @@ it('never returns what was deleted, filed or not', async () => {
   const kept = library.posted.filter((_, index) => index % 2 === 1);
   library.posted.splice(0, library.posted.length, ...kept);
   await expectAllFound(library);
+  await expectSound(library);
 });
 
 it('forgets what has expired at once, and its lists soon after', async () => {
@@ -161,8 +173,10 @@ it('forgets what has expired at once, and its lists soon after', async () => {
   await library.post(4_000, bodyOf);
   library.nowMs += hourMs / 2 + 20_000;
   await expectAllFound(library);
+  await expectSound(library);
   await library.kernel.sweep();
   await expectAllFound(library);
+  await expectSound(library);
   expect(await library.find(['common'])).toHaveLength(4_000);
   library.nowMs += hourMs;
   // It takes away a part of a room at a time.
