@@ -24,6 +24,7 @@ import { RateLimit } from './rate-limit.js';
 import type { Route } from './route.js';
 import { routeGroups } from './routes/index.js';
 import { signatureAuthenticator } from './routes/messaging-gate.js';
+import { badPath } from './url-encoding.js';
 
 export interface AppOptions {
   /** The address that the server binds to; its name is a good Host. */
@@ -98,7 +99,7 @@ export function createApp(stoa: Stoa, options: AppOptions = {}): FastifyInstance
     clientErrorHandler: answerClientError,
     frameworkErrors: (error, request, reply) => {
       request.startedMs = performance.now();
-      return answerError(error, request, reply);
+      return answerError(error.code === 'FST_ERR_BAD_URL' ? badPath(request.url, error) : error, request, reply);
     },
     ...(options.tls === undefined ? { http: { maxHeaderSize: limits.headerBytesMax } } : { https: { ...options.tls, maxHeaderSize: limits.headerBytesMax } }),
   }) as FastifyInstance; // With and without TLS Fastify has two types; nothing here depends on which.

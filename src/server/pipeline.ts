@@ -18,6 +18,7 @@ import type { LastSeen } from './last-seen.js';
 import { type PathParams, type PlainParams, plainParamsOf } from './path-params.js';
 import type { RateLimit } from './rate-limit.js';
 import { Answer, JsonText, type Route, type RouteContext, streaming } from './route.js';
+import { encodingErrors } from './url-encoding.js';
 
 export interface PipelineServices {
   stoa: Stoa;
@@ -176,7 +177,7 @@ class RoutePipeline {
     const { streams } = this.#services;
     const { caller, rawBody } = request;
     const stoa = caller !== null && caller.fence !== null && route.method !== 'GET' ? this.#services.stoa.fenced(caller) : this.#services.stoa;
-    const errors: FieldError[] = [];
+    const errors: FieldError[] = request.url.includes('%') ? encodingErrors(request.url, stoa.limits.fieldErrorsMax) : [];
     // What Fastify types as unknown is what its router found: text by name.
     const params = this.#hasPlainParams?.(request.params as PathParams) === true ? request.params : checked(route.params, request.params, 'path', errors);
     const query = route.query === undefined && !request.url.includes('?') ? undefined : checked(route.query ?? emptyQuery, request.query, 'query', errors);

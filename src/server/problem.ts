@@ -44,7 +44,6 @@ const fastifyCodes: Readonly<Record<string, [code: ErrorCode, detail: string, fi
   FST_ERR_CTP_BODY_TOO_LARGE: ['too_large', 'The body is larger than this route takes.', 'Send it in smaller parts; the limits are in docs/configuration.md.'],
   FST_ERR_CTP_INVALID_MEDIA_TYPE: ['unsupported_media_type', 'The Content-Type is not one that this route reads.', 'Send application/json.'],
   FST_ERR_CTP_INVALID_CONTENT_LENGTH: ['invalid_request', 'The body does not have the length that Content-Length names.', 'Let the HTTP client count the bytes.'],
-  FST_ERR_BAD_URL: ['invalid_request', 'The path is not valid percent-encoded UTF-8.', 'Write "%" itself as %25.'],
 };
 
 /** Anything that was thrown, as one of ours. What nobody foresaw is `internal` and says nothing of its cause. */

@@ -106,6 +106,39 @@ describe('bodies', () => {
   });
 });
 
+describe('percent-encoding', () => {
+  // A lone surrogate, no UTF-8 at all, an overlong form, one that ends early, and no encoding.
+  const broken = ['%ed%a0%80', '%ff', '%c0%80', '%e2%82', '%zz', '%'];
+
+  test.each(broken)('that is not UTF-8 in a query is a 400 that names the parameter: %s', async (text) => {
+    const queries = { '/v1/data/notes?values=1&prefix=': 'prefix', '/v1/agents?name=': 'name', '/v1/changes?topics=': 'topics', '/v1/workspaces?limit=2&cursor=': 'cursor' };
+    for (const [path, name] of Object.entries(queries)) {
+      const reply = await running.ask('GET', path + text, { as: running.alice });
+      expect(reply.json, path).toMatchObject({ status: 400, code: 'invalid_request', errors: [{ field: `query.${name}`, message: expect.stringContaining('not percent-encoded UTF-8') }] });
+    }
+    expect((await running.ask('GET', `/v1/agents?${text}=1`, { as: running.alice })).status).toBe(400);
+    expect((await running.ask('GET', `/find?q=${text}`)).json).toEqual({ error: expect.stringContaining('query.q: is not percent-encoded UTF-8') });
+  });
+
+  test.each(broken)('that is not UTF-8 in a path is a 400 that shows the segment: %s', async (text) => {
+    for (const path of [`/v1/data/notes/${text}`, `/v1/data/${text}/key?prefix=%C3%A9`, `/v1/agents/${text}/sessions`]) {
+      for (const method of ['GET', 'PUT', 'DELETE']) {
+        const reply = await running.ask(method, path, { as: running.alice });
+        expect(reply.json, `${method} ${path}`).toMatchObject({ status: 400, code: 'invalid_request', errors: [{ field: 'path', message: expect.stringContaining(`"${text}"`) }] });
+      }
+    }
+  });
+
+  test('of any text comes through', async () => {
+    for (const key of ['é', '100%', '日本', '🎉', 'a b+c&d=e']) {
+      const path = `/v1/data/encoded/${encodeURIComponent(key)}`;
+      expect((await running.ask('PUT', path, { as: running.alice, body: { value: key } })).status).toBe(201);
+      const { json } = await running.ask('GET', `/v1/data/encoded?prefix=${encodeURIComponent(key)}`, { as: running.alice });
+      expect(json.items.map((item: { key: string }) => item.key)).toEqual([key]);
+    }
+  });
+});
+
 describe('paths', () => {
   test.each([
     ['/v1/agents/%zz', 400],
