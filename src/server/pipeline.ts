@@ -4,7 +4,7 @@ import { z } from 'zod';
 import { StoaError } from '../errors.js';
 import type { Caller } from '../identity/caller.js';
 import type { Stoa } from '../index.js';
-import { type FieldError, fieldErrors, invalidFields } from '../validate.js';
+import { type FieldError, check, fieldErrors, invalidFields } from '../validate.js';
 import { type Authenticator, callerOf, missingCredentials } from './authentication.js';
 import { conditionsOf, entityTag, isNotModified, unconditional } from './conditions.js';
 import { type AnswerWriter, type SharedHeaders, serverHeaders } from './answer-writer.js';
@@ -261,7 +261,7 @@ const emptyQuery = z.strictObject({});
 
 function checked(schema: z.ZodType | undefined, value: unknown, where: string, errors: FieldError[]): unknown {
   if (schema === undefined) return undefined;
-  const result = schema.safeParse(value);
+  const result = check(schema, value);
   if (result.success) return result.data;
   errors.push(...fieldErrors(result.error, [where]));
   return undefined;
@@ -283,6 +283,8 @@ function requireContentType(request: FastifyRequest, accepted: readonly string[]
     throw new StoaError('unsupported_media_type', `The Content-Encoding "${encoding.slice(0, 100)}" is not read here.`, { fix: 'Send the body as it is.' });
   }
   const given = request.headers['content-type'];
+  // As nearly everybody sends it.
+  if (given !== undefined && accepted.includes(given)) return;
   const mediaType = given?.split(';', 1)[0]?.trim().toLowerCase() ?? '';
   if (accepted.includes(mediaType)) return;
   throw new StoaError('unsupported_media_type', given === undefined ? 'The body has no Content-Type.' : `The Content-Type "${mediaType.slice(0, 100)}" is not read here.`, {
