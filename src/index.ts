@@ -3,7 +3,7 @@ import { type BackendCall, backendName, timedPort } from './backends/timed.js';
 import { openDataBackend } from './backends/open-datastore.js';
 import { EmbeddedDataStore } from './backends/embedded/datastore.js';
 import { EmbeddedIdentity } from './backends/embedded/identity.js';
-import { embeddedFamilies, embeddedMigrations, embeddedScatteredFamilies } from './backends/embedded/families.js';
+import { embeddedFamilies, embeddedHotFamilies, embeddedMigrations, embeddedScatteredFamilies } from './backends/embedded/families.js';
 import { openCommit } from './backends/open-commit.js';
 import { fencedServices } from './backends/open-fenced.js';
 import { openMessagingBackend } from './backends/open-messaging.js';
@@ -129,6 +129,7 @@ export async function openStoa(options: StoaOptions): Promise<Stoa> {
     shards: options.shards,
     families: embeddedFamilies,
     scatteredFamilies: embeddedScatteredFamilies,
+    hotFamilies: embeddedHotFamilies,
     limits,
     onError,
     migration: { migrations: embeddedMigrations, onProgress: options.onMigration },

@@ -27,6 +27,8 @@ export interface KernelOptions {
   families: readonly string[];
   /** Those of them of which one row at a time is read, at random. */
   scatteredFamilies?: readonly string[];
+  /** Those whose rows nearly every transaction reads and few change: they are kept in memory. */
+  hotFamilies?: readonly string[];
   limits: Limits;
   storeConfig?: Partial<Omit<StoreConfig, 'data_dir'>>;
   clock?: () => number;
@@ -86,7 +88,7 @@ async function openShards(options: KernelOptions, manifest: Manifest, lock: Dire
       const opened = await openEngine(manifest.engine, config, families);
       const engine = options.wrapEngine?.(opened, shard) ?? opened;
       try {
-        stores.push(new Store({ engine, families, limits: options.limits, ...(options.clock && { clock: options.clock }), ...(options.onGroup && { onGroup: options.onGroup }) }));
+        stores.push(new Store({ engine, families, hotFamilies: options.hotFamilies, limits: options.limits, ...(options.clock && { clock: options.clock }), ...(options.onGroup && { onGroup: options.onGroup }) }));
       } catch (error) {
         await engine.close();
         throw error;

@@ -3,10 +3,18 @@ import { StoaError } from '../errors.js';
 import type { Limits } from '../limits.js';
 import { type Engine, type Entry, type RangeOptions, type WriteOperation, keyBytesMax } from './engine.js';
 import { kernelFamilies } from './families.js';
+import type { HotRows } from './hot-rows.js';
 import { Overlay, overlayKey } from './overlay.js';
 import { mergedRange } from './range.js';
 import { timerKey } from './timers.js';
 import type { Change, Timer, Transaction } from './transaction.js';
+
+/** What all transactions of a store read from. */
+export interface StoreState {
+  readonly familyNumbers: ReadonlyMap<string, number>;
+  readonly engine: Engine;
+  readonly hotRows: HotRows;
+}
 
 /** Unusable after its body has returned. */
 export class OpenTransaction implements Transaction {
@@ -15,14 +23,16 @@ export class OpenTransaction implements Transaction {
   readonly nowMs: number;
   readonly #familyNumbers: ReadonlyMap<string, number>;
   readonly #engine: Engine;
+  readonly #hotRows: HotRows;
   /** Newest first; a key found in an earlier layer hides the later ones. */
   readonly #layers: readonly Overlay[];
   readonly #operationsMax: number;
   #open = true;
 
-  constructor(familyNumbers: ReadonlyMap<string, number>, engine: Engine, pending: readonly (Overlay | undefined)[], nowMs: number, limits: Limits) {
-    this.#familyNumbers = familyNumbers;
-    this.#engine = engine;
+  constructor(state: StoreState, pending: readonly (Overlay | undefined)[], nowMs: number, limits: Limits) {
+    this.#familyNumbers = state.familyNumbers;
+    this.#engine = state.engine;
+    this.#hotRows = state.hotRows;
     this.#layers = [this.writes, ...pending.filter((layer) => layer !== undefined)];
     this.nowMs = nowMs;
     this.#operationsMax = limits.transactionOperationsMax;
@@ -33,8 +43,11 @@ export class OpenTransaction implements Transaction {
   }
 
   get(family: string, key: Buffer): Buffer | undefined {
-    const pending = this.#pending(overlayKey(this.#number(family), key));
-    return pending === undefined ? this.#engine.get(family, key) : pending.value;
+    const number = this.#number(family);
+    const name = overlayKey(number, key);
+    const pending = this.#pending(name);
+    if (pending !== undefined) return pending.value;
+    return this.#hotRows.holds(number) ? this.#hotRows.get(name, () => this.#engine.get(family, key)) : this.#engine.get(family, key);
   }
 
   getMany(family: string, keys: readonly Buffer[]): (Buffer | undefined)[] {

@@ -36,6 +36,10 @@ export class Overlay {
     this.#operations.set(key, operation);
   }
 
+  keys(): IterableIterator<string> {
+    return this.#operations.keys();
+  }
+
   entries(): IterableIterator<[string, WriteOperation]> {
     return this.#operations.entries();
   }

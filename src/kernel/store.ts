@@ -5,13 +5,16 @@ import type { Engine, Entry, RangeOptions, Snapshot, WriteOperation } from './en
 import { kernelFamilies, logFamilies } from './families.js';
 import { Group } from './group.js';
 import { type Commit, commitText, decodeFeed, decodeRedo, encodeFeed, encodeRedo, positionKey, positionOf, redoBytesBefore } from './log.js';
-import { OpenTransaction } from './open-transaction.js';
+import { HotRows } from './hot-rows.js';
+import { OpenTransaction, type StoreState } from './open-transaction.js';
 import type { Reader, Transaction } from './transaction.js';
 
 export interface StoreOptions {
   engine: Engine;
   /** Every family that transactions may name; the order is of no importance. */
   families: readonly string[];
+  /** Those of them whose rows nearly every transaction reads and few change. */
+  hotFamilies?: readonly string[] | undefined;
   limits: Limits;
   /** Milliseconds since 1970. Tests pass a clock of their own. */
   clock?: () => number;
@@ -52,6 +55,7 @@ export class Store implements Reader {
   readonly #clock: () => number;
   readonly #onGroup: ((group: GroupFacts) => void) | undefined;
   readonly #familyNumbers: ReadonlyMap<string, number>;
+  readonly #state: StoreState;
   readonly #listeners = new Set<CommitListener>();
   readonly #writeListeners = new Set<WriteListener>();
   #collecting = new Group();
@@ -75,6 +79,7 @@ export class Store implements Reader {
     this.#clock = options.clock ?? Date.now;
     this.#onGroup = options.onGroup;
     this.#familyNumbers = new Map([...new Set([...Object.values(kernelFamilies), ...options.families])].map((family, index) => [family, index + 1]));
+    this.#state = { familyNumbers: this.#familyNumbers, engine: options.engine, hotRows: new HotRows(this.#familyNumbers, options.hotFamilies ?? []) };
     const feed = this.#lastOf(kernelFamilies.changes);
     const redo = this.#lastOf(kernelFamilies.redo);
     this.#lastSeq = this.#durableSeq = feed === undefined ? 0 : positionOf(feed.key);
@@ -150,7 +155,7 @@ export class Store implements Reader {
     if (this.#inside) throw new StoaError('internal', 'A transaction was started inside another.');
     const refusal = this.#refusal();
     if (refusal !== undefined) return Promise.reject(refusal);
-    const tx = new OpenTransaction(this.#familyNumbers, this.engine, [this.#collecting.overlay, this.#committing?.overlay], this.#clock(), this.limits);
+    const tx = new OpenTransaction(this.#state, [this.#collecting.overlay, this.#committing?.overlay], this.#clock(), this.limits);
     this.#inside = true;
     let result: T;
     try {
@@ -267,6 +272,7 @@ export class Store implements Reader {
       this.#failed(group, error);
       return;
     }
+    this.#state.hotRows.forget(group.overlay);
     this.#committing = undefined;
     this.#feedBytes = written.feedBytes;
     this.#redoBytes = written.redoBytes;

@@ -50,7 +50,7 @@ const range: fc.Arbitrary<Range> = fc.record({
 const step: fc.Arbitrary<Step> = fc.oneof(
   { weight: 6, arbitrary: fc.record({ do: fc.constant('put' as const), family, key, value: fc.string({ maxLength: 4 }) }) },
   { weight: 3, arbitrary: fc.record({ do: fc.constant('delete' as const), family, key }) },
-  { weight: 2, arbitrary: fc.record({ do: fc.constant('get' as const), family, key }) },
+  { weight: 5, arbitrary: fc.record({ do: fc.constant('get' as const), family, key }) },
   { weight: 3, arbitrary: fc.record({ do: fc.constant('range' as const), family, range }) },
   { weight: 2, arbitrary: fc.record({ do: fc.constant('announce' as const) }) },
   { weight: 1, arbitrary: fc.record({ do: fc.constant('throw' as const) }) },

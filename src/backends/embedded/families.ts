@@ -2,15 +2,18 @@
 import type { Migration } from '../../kernel/migrations.js';
 import { dataFamilies } from './datastore-rows.js';
 import { identityFamilies } from './identity.js';
-import { messagingFamilies } from './messaging-rows.js';
 import { toFormat2 } from './format-2.js';
+import { families as messaging, messagingFamilies } from './messaging-rows.js';
 import { registryFamilies } from './registry-families.js';
-import { workspacesFamilies } from './workspaces-keys.js';
+import { buckets, workspacesFamilies } from './workspaces-keys.js';
 
 /** From every older format to today's, in order. */
 export const embeddedMigrations: readonly Migration[] = [toFormat2];
 
 /** Read at random, an agent at a time: its ids are hashes. */
 export const embeddedScatteredFamilies: readonly string[] = [registryFamilies.agents, registryFamilies.agentMeta, registryFamilies.agentsById];
+
+/** Whose a task is, and where a room stands: a few small rows that every claim and every post reads. */
+export const embeddedHotFamilies: readonly string[] = [buckets.workspaces, buckets.projects, buckets.sessions, messaging.rooms, messaging.totals];
 
 export const embeddedFamilies: readonly string[] = [...identityFamilies, ...Object.values(dataFamilies), ...messagingFamilies, ...Object.values(registryFamilies), ...workspacesFamilies];

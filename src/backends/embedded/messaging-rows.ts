@@ -74,15 +74,19 @@ export function decodeOrUndefined<T extends object>(value: Buffer): T | undefine
 }
 
 /**
- * A row that one transaction after the other writes. What the last one wrote stays decoded beside its
- * bytes: until the group is on disk, the next one reads those very bytes.
+ * A row that one transaction after the other reads or writes. It stays decoded beside its bytes: until
+ * the group is on disk, and longer in a hot family, the next one reads those very bytes. What comes
+ * out is shared: nobody may change it.
  */
 export class HotRow<T> {
   #value: Buffer | undefined;
   #row: T | undefined;
 
   decode(value: Buffer): T {
-    return this.#row !== undefined && value === this.#value ? this.#row : decode<T>(value);
+    if (this.#row !== undefined && value === this.#value) return this.#row;
+    this.#row = decode<T>(value);
+    this.#value = value;
+    return this.#row;
   }
 
   encode(row: T): Buffer {

@@ -4,7 +4,7 @@ import type { Reader, Transaction } from '../../kernel/transaction.js';
 import type { Room, Totals } from '../../messaging/model.js';
 import { byRank, topRoomsMax } from '../../messaging/totals.js';
 import { uuidBytes } from '../../messaging/uuid.js';
-import { HotRow, type RoomRow, decode, encode, families } from './messaging-rows.js';
+import { HotRow, type RoomRow, decode, families } from './messaging-rows.js';
 
 export type CountsRow = Omit<Totals, 'top'>;
 
@@ -21,6 +21,7 @@ export interface TopRow {
 export const countsKey = Buffer.from('all');
 export const topKey = Buffer.from('top');
 const hotCounts = new HotRow<CountsRow>();
+const hotTop = new HotRow<TopRow>();
 
 export function readTotals(reader: Reader): Totals {
   return { ...readCounts(reader), top: topRooms(reader, readTop(reader).ids).map(({ id, name, messageCount }) => ({ id, name, messageCount })) };
@@ -66,12 +67,12 @@ export function rankRoom(tx: Transaction, room: Room): void {
 function putTop(tx: Transaction, ids: readonly string[]): void {
   const top = topRooms(tx, ids).slice(0, topRoomsMax);
   const next: TopRow = { ids: top.map(({ id }) => id), floor: top.at(-1)?.messageCount ?? 0 };
-  tx.put(families.totals, topKey, encode(next));
+  tx.put(families.totals, topKey, hotTop.encode(next));
 }
 
 function readTop(reader: Reader): TopRow {
   const value = reader.get(families.totals, topKey);
-  return value === undefined ? { ids: [], floor: 0 } : decode<TopRow>(value);
+  return value === undefined ? { ids: [], floor: 0 } : hotTop.decode(value);
 }
 
 function topRooms(reader: Reader, ids: readonly string[]): Room[] {
@@ -90,7 +91,7 @@ export function isOldTotals({ key, value }: Entry): boolean {
 export function migrateTotals(tx: Transaction, entries: readonly Entry[]): void {
   for (const { value } of entries) {
     const { top, ...counts } = decode<CountsWithTop>(value);
-    tx.put(families.totals, countsKey, encode(counts));
+    tx.put(families.totals, countsKey, hotCounts.encode(counts));
     putTop(tx, [...new Set([...top.map(({ id }) => id), ...readTop(tx).ids])]);
   }
 }

@@ -17,7 +17,7 @@ export function rememberingAbove(): ReadAbove {
     if (bytes === undefined) return undefined;
     const before = known.get(id);
     // An id says by its prefix of what kind it is, so what is known under it is of this kind.
-    if (before !== undefined && before.bytes.equals(bytes)) return before.record as Records[Kind];
+    if (before !== undefined && (before.bytes === bytes || before.bytes.equals(bytes))) return before.record as Records[Kind];
     if (known.size >= recordsMax) known.clear();
     const record = decodeRecord(entity, bytes);
     known.set(id, { bytes, record });
