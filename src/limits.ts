@@ -39,6 +39,7 @@ export const limitDefinitions = {
 
   // Commits
   commitStepsMax: { default: 1_000, about: 'Checks and operations of one commit.' },
+  commitModifiedBytesMax: { default: 16 * 1024 * 1024, about: 'Bytes of the values that the increments and appends of one commit read, write and answer.' },
   commitIdleSecondsMax: { default: 60, about: 'How long a commit in PostgreSQL may be silent inside its transaction before the database ends it, and with it its locks.' },
   commitDeliveryWaitSeconds: { default: 3, about: 'How long the answer to a commit on PostgreSQL waits for its messages before it calls them queued.' },
   commitDeliverySecondsMax: { default: 24 * 3600, about: 'How long a message of a commit on PostgreSQL is tried before it counts as undeliverable.' },
@@ -179,6 +180,8 @@ export const limitDefinitions = {
 
   // MCP
   mcpKeysMax: { default: 100, about: 'Keys that one recall reads.' },
+  mcpAnswerBytesMax: { default: 2 * 1024 * 1024, about: 'Bytes of values in one answer of an MCP tool; lists end early, more keys than fit are refused.' },
+  mcpBatchMax: { default: 20, about: 'Messages in one request of an MCP client.' },
   mcpRoomsScannedMax: { default: 1_000, about: 'Most recently active rooms among which a name is looked up.' },
   mcpSessionsMax: { default: 1_000, about: 'Sessions of MCP clients; beyond it the one that was idle longest ends.' },
   mcpSessionsPerUserMax: { default: 100, about: 'Sessions of the MCP clients of one user; beyond it the one that was idle longest ends.' },

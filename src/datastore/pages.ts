@@ -7,6 +7,8 @@ import type { DataStorePort, KeyRange, MaybePromise } from './port.js';
 
 export interface ListOptions extends PageRequest {
   prefix?: string | undefined;
+  /** Of documents: bytes of values after which the page ends, where that is less than the server's own limit. */
+  bytesMax?: number | undefined;
 }
 
 /** A page that ended before its limit for another reason than the end of the list. */
@@ -37,19 +39,20 @@ export async function readPage<Item extends { key: string }>(
 }
 
 /** Documents are read in steps, so that a page of large ones ends before it is too large. */
-export async function readDocuments(port: DataStorePort, limits: Limits, scope: Scope, range: KeyRange): Promise<BoundedPage<DocumentRecord>> {
+export async function readDocuments(port: DataStorePort, bytesMax: number, scope: Scope, range: KeyRange): Promise<BoundedPage<DocumentRecord>> {
   const items: DocumentRecord[] = [];
   let { after } = range;
   let largest = 1;
-  let left = limits.dataPageBytesMax;
+  let left = bytesMax;
   for (let step = Math.min(range.limit, documentsStepMin); ; step = Math.min(range.limit - items.length, Math.max(documentsStepMin, Math.floor(left / largest / 2)))) {
     const found = await port.listDocuments(scope, { ...range, after, limit: step });
-    items.push(...found);
-    if (found.length < step) return { items, ended: true };
-    for (const { valueJson: text } of found) {
-      left -= text.length;
-      largest = Math.max(largest, text.length);
+    for (const [index, document] of found.entries()) {
+      items.push(document);
+      left -= document.valueJson.length;
+      largest = Math.max(largest, document.valueJson.length);
+      if (left <= 0 && index < found.length - 1) return { items, ended: false };
     }
+    if (found.length < step) return { items, ended: true };
     after = found.at(-1)?.key ?? after;
     if (items.length >= range.limit || left <= 0) return { items, ended: false };
   }

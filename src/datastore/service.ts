@@ -189,7 +189,7 @@ export class DataService {
   /** Whole documents in code-point order of their keys. */
   async listDocuments(caller: Caller, namespace: string, options: ListOptions = {}): Promise<Page<DocumentRecord>> {
     const scope = this.#reads(caller, namespace);
-    const page = await readPage(scope, 'documents', options, this.limits, (range) => readDocuments(this.port, this.limits, scope, range));
+    const page = await readPage(scope, 'documents', options, this.limits, (range) => readDocuments(this.port, Math.min(options.bytesMax ?? Infinity, this.limits.dataPageBytesMax), scope, range));
     return { ...page, items: page.items.map((record) => this.#read(caller, scope, record)) };
   }
 

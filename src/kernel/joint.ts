@@ -8,6 +8,9 @@ type Body = (tx: Transaction) => unknown;
 /** Asked in the transaction itself, before the operations. */
 export type JointCheck = (tx: Transaction, store: Store) => void;
 
+/** Told in the transaction itself what each operation came to; what it throws refuses that operation. */
+export type JointResult = (index: number, result: unknown) => void;
+
 /** One operation of a commit: it calls a service that was built over `joint.kernel`, once. */
 export type JointOperation = () => Promise<unknown>;
 
@@ -50,7 +53,7 @@ export class Joint {
   }
 
   /** Runs the operations in order as one transaction, after `check` has agreed. Throws OperationRefused, or what `check` threw. */
-  async commit(operations: readonly JointOperation[], check: JointCheck): Promise<unknown[]> {
+  async commit(operations: readonly JointOperation[], check: JointCheck, onResult?: JointResult): Promise<unknown[]> {
     const turn = this.#collecting;
     const { promise, resolve: release } = withResolvers();
     this.#collecting = promise;
@@ -61,7 +64,7 @@ export class Joint {
     let done: Promise<void>;
     try {
       running = await open.collect(operations);
-      done = open.run(check);
+      done = open.run(check, onResult);
     } finally {
       this.#open = undefined;
       release();
@@ -116,7 +119,7 @@ class OpenCommit {
   }
 
   /** The one transaction. Throws when it was refused or failed; then every operation has failed too. */
-  async run(check: JointCheck): Promise<void> {
+  async run(check: JointCheck, onResult?: JointResult): Promise<void> {
     const [first] = this.#registered;
     const progress = { index: -1 };
     try {
@@ -127,7 +130,9 @@ class OpenCommit {
         check(tx, first.store);
         return this.#registered.map(({ index, body }) => {
           progress.index = index;
-          return body(tx);
+          const result = body(tx);
+          onResult?.(index, result);
+          return result;
         });
       });
       for (const [place, { resolve }] of this.#registered.entries()) resolve(results[place]);

@@ -37,6 +37,8 @@ export class McpEndpoint {
 
   async handle(exchange: Exchange): Promise<Response | DirectAnswer> {
     const { request, body, caller } = exchange;
+    const { mcpBatchMax } = this.#stoa.limits;
+    if (Array.isArray(body) && body.length > mcpBatchMax) return refusal(400, -32_600, `A request holds at most ${mcpBatchMax} messages.`);
     const session = request.headers.get('mcp-session-id');
     if (session !== null) return this.#sessions.handle(session, exchange);
     if (request.method !== 'POST') return refusal(405, -32_000, 'Method not allowed: open a session with initialize first.', { allow: 'POST' });
@@ -99,8 +101,12 @@ export class McpEndpoint {
     const server = createMcpServer({ stoa: this.#stoa, isLasting: false });
     const transport = new WebStandardStreamableHTTPServerTransport({ enableJsonResponse: true });
     await server.connect(transport);
+    // A caller who goes away waits for nothing any more.
+    const gone = new Promise<Response>((resolve) => {
+      request.signal.addEventListener('abort', () => resolve(new Response(null, { status: 202 })), { once: true });
+    });
     try {
-      return await transport.handleRequest(request, { authInfo: authInfoOf(caller), parsedBody: body });
+      return await Promise.race([gone, transport.handleRequest(request, { authInfo: authInfoOf(caller), parsedBody: body })]);
     } finally {
       await server.close();
     }

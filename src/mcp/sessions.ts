@@ -1,12 +1,17 @@
 /** Sessions of clients that speak the protocol of 2025: bounded, expiring, and each its caller's alone. */
 import { randomUUID } from 'node:crypto';
 import { type Server, WebStandardStreamableHTTPServerTransport } from '@modelcontextprotocol/server';
+import { z } from 'zod';
 import type { Caller } from '../identity/caller.js';
 import type { Stoa } from '../index.js';
 import { authInfoOf } from './callers.js';
 import { type DirectAnswer, answerInSession } from './direct.js';
 import { type Exchange, refusal } from './exchange.js';
 import { createMcpServer } from './server.js';
+
+const requestId = z.union([z.string(), z.number()]);
+const requestSchema = z.looseObject({ id: requestId, method: z.string() });
+const cancelSchema = z.looseObject({ method: z.literal('notifications/cancelled'), params: z.looseObject({ requestId }) });
 
 interface Session {
   readonly id: string;
@@ -18,6 +23,8 @@ interface Session {
   lastUsedMs: number;
   /** Requests under way and streams that are open. */
   busy: number;
+  /** By the id of a request under way: ends its exchange without an answer. */
+  readonly cancels: Map<string | number, () => void>;
 }
 
 export class McpSessions {
@@ -48,7 +55,7 @@ export class McpSessions {
       keepAliveMs: this.#stoa.limits.streamHeartbeatSeconds * 1_000,
       sessionIdGenerator: randomUUID,
       onsessioninitialized: (id) => {
-        this.#sessions.set(id, { id, user: caller.user, owner: ownerOf(caller), server, transport, lastUsedMs: performance.now(), busy: 0 });
+        this.#sessions.set(id, { id, user: caller.user, owner: ownerOf(caller), server, transport, lastUsedMs: performance.now(), busy: 0, cancels: new Map() });
       },
       onsessionclosed: (id) => void this.#sessions.delete(id),
     });
@@ -59,7 +66,7 @@ export class McpSessions {
   }
 
   async handle(id: string, exchange: Exchange): Promise<Response | DirectAnswer> {
-    const { request, body, caller } = exchange;
+    const { request, caller } = exchange;
     const session = this.#sessions.get(id);
     // The client then opens another one.
     if (session === undefined || session.owner !== ownerOf(caller)) return refusal(404, -32_001, 'Session not found.');
@@ -75,7 +82,7 @@ export class McpSessions {
         done();
         return direct;
       }
-      const response = await session.transport.handleRequest(request, { authInfo: authInfoOf(caller), ...(body !== undefined && { parsedBody: body }) });
+      const response = await this.#pass(session, exchange);
       if (request.method === 'GET' && response.ok) request.signal.addEventListener('abort', done, { once: true });
       else done();
       return response;
@@ -83,6 +90,26 @@ export class McpSessions {
       done();
       throw error;
     }
+  }
+
+  /**
+   * A cancelled request is never answered, and the protocol's transport would hold its exchange for
+   * ever: it ends here, with an answer that the transport needs to forget it and that nobody gets.
+   */
+  async #pass({ transport, cancels }: Session, { request, body, caller }: Exchange): Promise<Response> {
+    const passing = transport.handleRequest(request, { authInfo: authInfoOf(caller), ...(body !== undefined && { parsedBody: body }) });
+    const cancelled = cancelSchema.safeParse(body);
+    if (cancelled.success) cancels.get(cancelled.data.params.requestId)?.();
+    const asked = requestSchema.safeParse(body);
+    if (!asked.success) return passing;
+    const { id } = asked.data;
+    const unanswered = new Promise<Response>((resolve) => {
+      cancels.set(id, () => {
+        resolve(new Response(null, { status: 202 }));
+        transport.send({ jsonrpc: '2.0', id, error: { code: -32_000, message: 'Cancelled.' } }).catch((error: unknown) => this.#stoa.onError(error, 'a cancelled MCP call'));
+      });
+    });
+    return Promise.race([passing, unanswered]).finally(() => cancels.delete(id));
   }
 
   async close(): Promise<void> {

@@ -39,6 +39,35 @@ describe('a commit', () => {
     expect(await stoa.data.get(ada, 'default', 'plans')).toBe(3);
   });
 
+  it('works on a bounded amount of data, so that a short request makes no answer without end', async () => {
+    const small = await openStoa({ data: 'unused', engine: 'memory', limits: { commitModifiedBytesMax: 5_000 } });
+    try {
+      await small.data.set(ada, 'default', 'list', ['x'.repeat(1_000)]);
+      const append = { op: 'data.append' as const, key: 'list', items: [1] };
+      await expect(small.commit.commit(ada, { operations: Array.from({ length: 5 }, () => append) })).rejects.toMatchObject({ code: 'too_large', details: { operation: 4, commitModifiedBytesMax: 5_000 } });
+      expect(await small.data.getEntry(ada, 'default', 'list')).toMatchObject({ version: 1 });
+      expect(await small.commit.commit(ada, { operations: Array.from({ length: 4 }, () => append) })).toMatchObject({ ok: true });
+    } finally {
+      await small.close();
+    }
+  });
+
+  it('takes several operations of one key in order, each over the version that the one before made', async () => {
+    const outcome = await stoa.commit.commit(ada, {
+      operations: [
+        { op: 'data.set', key: 'k', value: 1, if_version: 0 },
+        { op: 'data.set', key: 'k', value: 2, if_version: 1 },
+        { op: 'data.increment', key: 'k', by: 3, if_version: 2 },
+        { op: 'data.delete', key: 'k', if_version: 3 },
+        { op: 'data.set', key: 'k', value: 'again', if_version: 0 },
+      ],
+    });
+    expect(outcome).toMatchObject({ ok: true, results: [{ version: 1 }, { version: 2 }, { version: 3, value: 5 }, { deleted: true }, { version: 1 }] });
+    const late = await stoa.commit.commit(ada, { operations: [{ op: 'data.set', key: 'k', value: 2 }, { op: 'data.set', key: 'k', value: 3, if_version: 1 }] });
+    expect(late).toMatchObject({ ok: false, failed: { operation: 1, code: 'version_conflict' } });
+    expect(await stoa.data.getEntry(ada, 'default', 'k')).toMatchObject({ value: 'again', version: 1 });
+  });
+
   it('does nothing when a check does not hold, and names it', async () => {
     await stoa.data.set(ada, 'default', 'plan', 1);
     const outcome = await stoa.commit.commit(ada, {

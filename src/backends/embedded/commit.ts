@@ -1,12 +1,13 @@
 /** Commits on the kernel: the operations' transactions joined into one. */
 import { claimFailure, versionFailure } from '../../commit/checks.js';
 import { CheckFailed, type CommitPort, OperationFailed } from '../../commit/port.js';
+import { ModifiedBytes } from '../../commit/modified-bytes.js';
 import { type CommitServices, runOperation } from '../../commit/operations.js';
 import type { Check, Operation } from '../../commit/schemas.js';
 import { StoaError } from '../../errors.js';
 import type { Caller } from '../../identity/caller.js';
 import { userKey } from '../../identity/user-key.js';
-import { type Joint, OperationRefused } from '../../kernel/joint.js';
+import { type Joint, type JointCheck, OperationRefused } from '../../kernel/joint.js';
 import { type Idempotency, answeredBefore, keepAnswer, once } from '../../kernel/once.js';
 import { extendedByOutages } from '../../kernel/outages.js';
 import type { Transaction } from '../../kernel/transaction.js';
@@ -44,14 +45,17 @@ export class EmbeddedCommit implements CommitPort {
     // Before anything else: a repeat must not use up the nonce of a signed message again.
     const before = answeredBefore<unknown[]>(own, idempotency, kernel.nowMs());
     if (before !== undefined) return before;
+    const modified = new ModifiedBytes(kernel.limits);
     const steps = operations.map((operation) => () => runOperation(this.#services, caller, operation));
     try {
-      const results = await this.#joint.commit(steps, (tx, store) => {
+      const check: JointCheck = (tx, store) => {
         const meanwhile = madeBefore(tx, idempotency);
         if (meanwhile !== undefined) throw new AnsweredBefore(meanwhile);
         checkCallerFence(base, store, tx, caller);
         checkAll(tx, caller, checks, leaseTimesOf(kernel.limits, kernel.outages));
-      });
+      };
+      // Each step is of the operation at its place.
+      const results = await this.#joint.commit(steps, check, (index, result) => modified.add(operations[index] as Operation, result));
       if (idempotency !== null) await own.transact((tx) => keepAnswer(tx, idempotency, results));
       return results;
     } catch (error) {

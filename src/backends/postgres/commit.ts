@@ -1,5 +1,6 @@
 /** Commits in PostgreSQL: the services' own code inside one transaction, messages through the outbox. */
 import type { TransactionSql } from 'postgres';
+import { ModifiedBytes } from '../../commit/modified-bytes.js';
 import { type CommitServices, runOperation } from '../../commit/operations.js';
 import { isMessage } from '../../commit/messages.js';
 import { type CommitPort, OperationFailed, type OutboxFacts } from '../../commit/port.js';
@@ -95,11 +96,17 @@ export class PostgresCommit implements CommitPort {
     const { limits, nowMs, workspaces } = this.#options;
     await lockAndCheck({ tx, caller, limits, nowMs: nowMs(), leaseNowMs: workspaces?.nowMs() ?? 0 }, checks, operations);
     const { services, settle } = this.#joined(tx);
+    const modified = new ModifiedBytes(limits);
     const results: unknown[] = [];
     const messages = new Map(promised.map((one) => [one.index, one]));
     for (const [index, operation] of operations.entries()) {
       const message = messages.get(index);
-      results.push(message === undefined ? await asOperation(index, () => runOperation(services, caller, operation)) : messageResult(message, undefined));
+      const run = async (): Promise<unknown> => {
+        const result = await runOperation(services, caller, operation);
+        modified.add(operation, result);
+        return result;
+      };
+      results.push(message === undefined ? await asOperation(index, run) : messageResult(message, undefined));
     }
     await this.#outbox.add(tx, caller.user, promised);
     await keepAnswer(tx, idempotency, results);

@@ -25,8 +25,17 @@ const commit = defineTool({
   run: async ({ stoa, caller }, input) => {
     // The service checks every operation and check with the whole of its own schema.
     const outcome = await stoa.commit.commit(caller, input as Parameters<typeof stoa.commit.commit>[1]);
-    return outcome.ok ? outcome : { ok: false, failed: { ...outcome.failed } };
+    if (!outcome.ok) return { ok: false, failed: { ...outcome.failed } };
+    const isLong = JSON.stringify(outcome.results).length > stoa.limits.mcpAnswerBytesMax;
+    return isLong ? { ...outcome, results: outcome.results.map(withoutValue) } : outcome;
   },
 });
+
+/** What was written is known to have been; its value can be recalled. */
+function withoutValue(result: unknown): unknown {
+  if (typeof result !== 'object' || result === null || !('value' in result)) return result;
+  const { value: _, ...rest } = result;
+  return rest;
+}
 
 export const commitTools = [commit];

@@ -2,6 +2,7 @@
 import { z } from 'zod';
 import { toDocument } from '../../datastore/seed-document.js';
 import { StoaError } from '../../errors.js';
+import type { Limits } from '../../limits.js';
 import { cursor, ifVersion, json, limit, namespace, nextCursor, record } from '../fields.js';
 import { defineTool } from '../tool.js';
 
@@ -48,11 +49,16 @@ const recall = defineTool({
     const keys = [...new Set([input.key].flat())];
     const { mcpKeysMax } = stoa.limits;
     if (keys.length > mcpKeysMax) throw new StoaError('too_large', `At most ${mcpKeysMax} keys at once.`, { fix: 'Use list with values for many.', details: { mcpKeysMax } });
-    const found = await Promise.all(keys.map((name) => stoa.data.getRecord(caller, input.namespace, name)));
-    return {
-      items: found.flatMap((entry) => (entry === undefined ? [] : [documentItem(entry)])),
-      missing: keys.filter((_, index) => found[index] === undefined),
-    };
+    const found = new Map<string, DocumentRecord>();
+    let leftBytes = stoa.limits.mcpAnswerBytesMax;
+    for (const name of keys) {
+      const entry = await stoa.data.getRecord(caller, input.namespace, name);
+      if (entry === undefined) continue;
+      leftBytes -= entry.valueJson.length;
+      if (leftBytes < 0 && found.size > 0) throw tooMuch(stoa.limits, [...found.keys()]);
+      found.set(name, entry);
+    }
+    return { items: [...found.values()].map(documentItem), missing: keys.filter((name) => !found.has(name)) };
   },
 });
 
@@ -73,7 +79,7 @@ const list = defineTool({
       const { items, next_cursor } = await stoa.data.listKeys(caller, ns, { ...page, prefix });
       return { items: items.map((item) => ({ ...item })), next_cursor };
     }
-    const { items, next_cursor } = await stoa.data.listDocuments(caller, ns, { ...page, prefix });
+    const { items, next_cursor } = await stoa.data.listDocuments(caller, ns, { ...page, prefix, bytesMax: stoa.limits.mcpAnswerBytesMax });
     return { items: items.map(documentItem), next_cursor };
   },
 });
@@ -96,6 +102,13 @@ type DocumentRecord = Parameters<typeof toDocument>[0];
 function documentItem(entry: DocumentRecord) {
   const { key: name, value, version, updatedAt, createdByAgent, expiresAt, metadata } = toDocument(entry);
   return { key: name, value, version, updatedAt, createdByAgent, expiresAt, metadata };
+}
+
+function tooMuch({ mcpAnswerBytesMax }: Limits, fitting: readonly string[]): StoaError {
+  return new StoaError('too_large', `The values under these keys are more than the ${mcpAnswerBytesMax} bytes that one answer holds.`, {
+    fix: 'Recall fewer keys at once, those in details.fitting first.',
+    details: { mcpAnswerBytesMax, fitting },
+  });
 }
 
 function written(result: { key: string; version: number; updatedAt: string; value?: unknown }) {

@@ -60,7 +60,7 @@ const tasks = defineTool({
         if (found === undefined) return { tasks: [], next_cursor: null };
         const { workspacePageItemsDefault, workspacePageItemsMax } = stoa.limits;
         const page = await queue.list(found, input, { limit: workspacePageItemsDefault, max: workspacePageItemsMax });
-        return { tasks: page.tasks.map(shown), next_cursor: page.next_cursor };
+        return { tasks: page.tasks.map(shown).map(shortened), next_cursor: page.next_cursor };
       }
     }
   },
@@ -122,6 +122,18 @@ function one(found: Task) {
 
 function shown({ id, command, status, priority, depends_on, claimed_by, output, error, attempts, reason, created_at }: Task): z.output<typeof task> {
   return { id, command, status, priority, depends_on, claimed_by, output, error, attempts, reason, created_at };
+}
+
+/** Characters of each text of a task in a list. */
+const listedCharactersMax = 1_000;
+
+/** A list of long outputs would fill an agent's whole context; one task is shown whole. */
+function shortened(listed: z.output<typeof task>): z.output<typeof task> {
+  return { ...listed, command: cut(listed.command), output: listed.output && cut(listed.output), error: listed.error && cut(listed.error) };
+}
+
+function cut(text: string): string {
+  return text.length <= listedCharactersMax ? text : `${text.slice(0, listedCharactersMax).toWellFormed()}… (${text.length} characters; get shows all)`;
 }
 
 /** Which fields an action needs is not in the schema: one flat list of fields is what models fill in best. */

@@ -1,0 +1,65 @@
+/** However much is stored, an answer holds what an agent can take. */
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { operatorCaller } from '../../src/identity/caller.js';
+import { Running } from '../server/running.js';
+import { TestClient } from './client.js';
+
+const alice = operatorCaller('alice');
+let running: Running;
+let client: TestClient;
+beforeAll(async () => {
+  running = await Running.start({ limits: { mcpAnswerBytesMax: 3_000, mcpBatchMax: 3 } });
+  client = await TestClient.connect(running.url, running.alice, 'legacy');
+  for (let index = 0; index < 10; index += 1) await running.stoa.data.set(alice, 'large', `k${index}`, 'x'.repeat(1_000));
+});
+afterAll(async () => {
+  await client.close();
+  await running.stop();
+});
+
+test('a list with values ends early, and its cursor goes on without a gap or a repeat', async () => {
+  const keys: string[] = [];
+  let cursor: string | undefined;
+  let pages = 0;
+  do {
+    const page = await client.ok('list', { namespace: 'large', values: true, ...(cursor !== undefined && { cursor }) });
+    expect(page.items.length).toBeLessThanOrEqual(3);
+    keys.push(...page.items.map(({ key }: { key: string }) => key));
+    cursor = page.next_cursor ?? undefined;
+    pages += 1;
+  } while (cursor !== undefined);
+  expect(keys).toEqual(Array.from({ length: 10 }, (_, index) => `k${index}`));
+  expect(pages).toBe(4);
+});
+
+test('more keys than fit are refused, with those that do; one alone is recalled whatever its size', async () => {
+  const { isError, value } = await client.call('recall', { namespace: 'large', key: ['k0', 'none', 'k1', 'k2', 'k3'] });
+  expect([isError, value.code, value.details.fitting]).toEqual([true, 'too_large', ['k0', 'k1']]);
+  expect(value.fix).toContain('fewer');
+  await running.stoa.data.set(alice, 'large', 'giant', 'x'.repeat(10_000));
+  expect((await client.ok('recall', { namespace: 'large', key: 'giant' })).items[0].value).toHaveLength(10_000);
+});
+
+test('long outputs are cut in the list of tasks, and whole for one task', async () => {
+  const { id } = (await client.ok('tasks', { action: 'create', command: 'say much' })).tasks[0];
+  const { fence } = await client.ok('work', { action: 'claim' });
+  await client.ok('work', { action: 'complete', task: id, fence, output: 'y'.repeat(50_000) });
+  const [listed] = (await client.ok('tasks', { action: 'list' })).tasks;
+  expect(listed.output.length).toBeLessThan(1_100);
+  expect(listed.output).toContain('50000 characters; get shows all');
+  expect((await client.ok('tasks', { action: 'get', task: id })).tasks[0].output).toHaveLength(50_000);
+});
+
+test('a commit with much to answer leaves the values out', async () => {
+  const operations = Array.from({ length: 4 }, (_, index) => ({ op: 'data.append', key: `list-${index}`, items: ['z'.repeat(1_000)] }));
+  const { ok, results } = await client.ok('commit', { operations });
+  expect([ok, results.map(({ version, value }: { version: number; value?: unknown }) => [version, value])]).toEqual([true, operations.map(() => [1, undefined])]);
+  expect((await client.ok('commit', { operations: operations.slice(0, 1) })).results[0].value).toHaveLength(2);
+});
+
+test('a request with too many messages is refused whole', async () => {
+  const body = Array.from({ length: 4 }, (_, id) => ({ jsonrpc: '2.0', id, method: 'tools/list' }));
+  const refused = await running.ask('POST', '/mcp', { as: running.alice, body });
+  expect([refused.status, refused.json.error.code]).toEqual([400, -32_600]);
+  expect((await running.ask('POST', '/mcp', { as: running.alice, body: body.slice(0, 3) })).json).toHaveLength(3);
+});
