@@ -12,7 +12,7 @@ import { answerClientError } from './client-error.js';
 import { allowOrigins, isGuarded, openToAllSites } from './cors.js';
 import { EventStreams } from './event-stream.js';
 import type { RouteGroup } from './group.js';
-import { HostCheck } from './host-check.js';
+import { HostCheck, requireHost } from './host-check.js';
 import { LastSeen } from './last-seen.js';
 import { silentLogger } from './log.js';
 import { Metrics } from './metrics.js';
@@ -86,6 +86,8 @@ export function createApp(stoa: Stoa, options: AppOptions = {}): FastifyInstance
   const isStopping = () => stopping;
   const writer = new AnswerWriter(metrics, logger, isStopping);
   const routes = groups.flatMap((group) => group.routes);
+  // Node itself would answer a request without Host, and say nothing.
+  const serverOptions = { maxHeaderSize: limits.headerBytesMax, requireHostHeader: false };
   const app = Fastify({
     schemaController: { compilersFactory: noCompilers },
     genReqId: requestIds(),
@@ -101,7 +103,7 @@ export function createApp(stoa: Stoa, options: AppOptions = {}): FastifyInstance
       request.startedMs = performance.now();
       return answerError(error.code === 'FST_ERR_BAD_URL' ? badPath(request.url, error) : error, request, reply);
     },
-    ...(options.tls === undefined ? { http: { maxHeaderSize: limits.headerBytesMax } } : { https: { ...options.tls, maxHeaderSize: limits.headerBytesMax } }),
+    ...(options.tls === undefined ? { http: serverOptions } : { https: { ...options.tls, ...serverOptions } }),
   }) as FastifyInstance; // With and without TLS Fastify has two types; nothing here depends on which.
   let openApi: Record<string, unknown> | undefined;
   const stops: (() => Promise<void>)[] = [];
@@ -163,6 +165,7 @@ export function createApp(stoa: Stoa, options: AppOptions = {}): FastifyInstance
   app.setNotFoundHandler(async (request, reply) => {
     request.startedMs = performance.now();
     refuseWhileStopping(services);
+    requireHost(request);
     await groupOf(request)?.onRequest?.(request, reply);
     if (reply.sent) return reply;
     if (!isGuarded(request.url)) void reply.headers(openToAllSites);

@@ -35,6 +35,12 @@ export class HostCheck {
   }
 }
 
+/** HTTP/1.1 asks for it on every request; HTTP/1.0 does not know it. */
+export function requireHost({ headers, raw }: FastifyRequest): void {
+  if (headers.host !== undefined || raw.httpVersion === '1.0') return;
+  throw new StoaError('invalid_request', 'The request has no Host.', { fix: 'Send the header Host with the name and port of the server.' });
+}
+
 function bracketed(address: string): string {
   const plain = address.startsWith('::ffff:') ? address.slice(7) : address;
   return plain.includes(':') && !plain.startsWith('[') ? `[${plain}]` : plain;

@@ -11,7 +11,7 @@ import { type AnswerWriter, type SharedHeaders, serverHeaders } from './answer-w
 import type { EventStreams } from './event-stream.js';
 import { checkFence } from './fence.js';
 import type { RouteGroup } from './group.js';
-import type { HostCheck } from './host-check.js';
+import { type HostCheck, requireHost } from './host-check.js';
 import { idempotencyOf } from './idempotency.js';
 import { parseJsonBody } from './json-body.js';
 import type { LastSeen } from './last-seen.js';
@@ -111,6 +111,7 @@ class RoutePipeline {
     request.matchedPath = this.#route.path;
     try {
       refuseWhileStopping(this.#services);
+      requireHost(request);
       const entering = this.#onRequest?.(request, reply);
       const entered = entering instanceof Promise ? entering.then(() => this.#enter(request, reply)) : this.#enter(request, reply);
       if (entered instanceof Promise) return entered;

@@ -51,3 +51,20 @@ test('another spelling of the path does not get around it', async () => {
 test('health stays open to probes under any name', async () => {
   expect(await statusOf('/livez', ['Host: evil.example'])).toBe(200);
 });
+
+test.each(['/v1/status', '/mcp', '/livez', '/openapi.json', '/nowhere', '/v1/agents/%ff'])('a request without Host is a 400 with a reason: %s', async (path) => {
+  const answer = await running.bytes(`GET ${path} HTTP/1.1\r\nConnection: close\r\n\r\n`);
+  expect(answer).toMatch(/^HTTP\/1\.1 400 /);
+  expect(answer).toMatch(/^content-type: application\/problem\+json/im);
+  const { code, request_id: id } = JSON.parse(answer.slice(answer.indexOf('\r\n\r\n') + 4)) as { code: string; request_id: string };
+  expect(code).toBe('invalid_request');
+  expect(answer.toLowerCase()).toContain(`request-id: ${id}`);
+});
+
+test('a request without Host is a 400 in messaging\'s own shape, and good in HTTP/1.0', async () => {
+  const answer = await running.bytes('GET /stats HTTP/1.1\r\nConnection: close\r\n\r\n');
+  expect(answer).toMatch(/^HTTP\/1\.1 400 /);
+  expect(answer).toContain('{"error":"The request has no Host."}');
+  expect(await running.bytes('GET /livez HTTP/1.0\r\n\r\n')).toMatch(/^HTTP\/1\.1 200 /);
+  expect(await running.bytes(`GET /v1/status HTTP/1.0\r\nAuthorization: Bearer ${running.operator}\r\n\r\n`)).toMatch(/^HTTP\/1\.1 403 /);
+});
