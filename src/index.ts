@@ -8,6 +8,7 @@ import { openCommit } from './backends/open-commit.js';
 import { fencedServices } from './backends/open-fenced.js';
 import { openMessagingBackend } from './backends/open-messaging.js';
 import { EmbeddedMessaging } from './backends/embedded/messaging.js';
+import { EmbeddedOutboxGate } from './backends/embedded/outbox-gate.js';
 import { EmbeddedRegistry } from './backends/embedded/registry.js';
 import { messagingRecords } from './backends/embedded/transfer-messaging.js';
 import { registryRecords } from './backends/embedded/transfer-registry.js';
@@ -149,8 +150,7 @@ export async function openStoa(options: StoaOptions): Promise<Stoa> {
     const registry = new RegistryService({ port: registryPort, limits });
     const workspaces = await openWorkspaces(kernel, options.workspaces ?? 'embedded', registryPort, secrets, onCall, onError);
     const urls = { data: options.datastore ?? 'embedded', workspaces: options.workspaces ?? 'embedded', messaging: options.messaging ?? 'embedded' };
-    const announceData = announceFor(kernel);
-    const data = await openData(kernel, urls.data, identity, announceData, onCall, onError);
+    const data = await openData(kernel, urls.data, identity, onCall, onError);
     const messaging = new MessagingService({
       port: await openMessaging(kernel, options, onCall, onError),
       limits,
@@ -159,7 +159,7 @@ export async function openStoa(options: StoaOptions): Promise<Stoa> {
     });
     secrets.addHolder({ name: 'messaging', reseal: () => messaging.port.resealKept((sealed, owner) => secrets.sealer.reseal(sealed, owner)) });
     const changes = new ChangesService(kernel.feed, limits);
-    const commit = await openCommit({ kernel, data, workspaces, messaging, sealer: secrets.sealer, urls, announceData, onCall, onError, sweepIntervalMs: options.sweepIntervalMs });
+    const commit = await openCommit({ kernel, data, workspaces, messaging, sealer: secrets.sealer, urls, onCall, onError, sweepIntervalMs: options.sweepIntervalMs });
     const transfer = openTransfer(kernel, registryPort, data, workspaces, messaging, secrets);
     const backups = options.backups && new BackupScheduler(kernel, options.backups, { onBackup: () => undefined, onError });
     kernel.start();
@@ -264,8 +264,8 @@ function announceFor(kernel: Kernel): Announce {
   };
 }
 
-/** The data store on its backend. What another database holds is announced in this directory's feed, right after each write. */
-async function openData(kernel: Kernel, url: string, identity: IdentityService, announce: Announce, onCall: OnCall, onError: (error: unknown, about: string) => void): Promise<DataService> {
+/** The data store on its backend. What happens in another database is told in this directory's feed: through its outbox where it has one, else right after each write. */
+async function openData(kernel: Kernel, url: string, identity: IdentityService, onCall: OnCall, onError: (error: unknown, about: string) => void): Promise<DataService> {
   const { limits, feed } = kernel;
   const nowMs = (): number => kernel.nowMs();
   const users = new UserVerbs(limits);
@@ -274,7 +274,9 @@ async function openData(kernel: Kernel, url: string, identity: IdentityService, 
     return new DataService({ port, limits, nowMs, feed, onError });
   }
   const once: DataServiceOptions['once'] = (user, idempotency, work) => onceAround(kernel.storeOf(userKey(user)), idempotency, work);
-  return new DataService({ port: timedPort(await openDataBackend(url, { limits, nowMs }), 'data', backendName(url), onCall), limits, nowMs, feed, onError, announce, once });
+  const backend = await openDataBackend(url, { limits, nowMs, gate: new EmbeddedOutboxGate(kernel), onError: (error) => onError(error, 'telling of changes in the data store') });
+  const announce = backend.capabilities.changes === 'outbox' ? null : announceFor(kernel);
+  return new DataService({ port: timedPort(backend, 'data', backendName(url), onCall), limits, nowMs, feed, onError, announce, once });
 }
 
 /** Every kind of record, wherever it is kept. */

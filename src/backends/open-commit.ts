@@ -2,7 +2,6 @@
 import type { CommitDomain, CommitPlace, Home } from '../commit/placement.js';
 import { PlacedCommit } from '../commit/placement.js';
 import { CommitService } from '../commit/service.js';
-import type { Announce } from '../datastore/port.js';
 import { DataService } from '../datastore/service.js';
 import { Joint } from '../kernel/joint.js';
 import type { Kernel } from '../kernel/kernel.js';
@@ -28,7 +27,6 @@ export interface OpenCommitOptions {
   sealer: Sealer;
   /** The URL of each domain, or `embedded`. */
   urls: Readonly<Record<'data' | 'workspaces' | 'messaging', string>>;
-  announceData: Announce;
   onCall: (call: BackendCall) => void;
   onError: (error: unknown, about: string) => void;
   sweepIntervalMs?: number | undefined;
@@ -87,14 +85,14 @@ function openEmbedded({ kernel, data, workspaces, messaging, sealer }: OpenCommi
   });
 }
 
-async function openPostgres({ kernel, data, workspaces, messaging, sealer, urls, announceData, onError, sweepIntervalMs }: OpenCommitOptions, homes: Readonly<Record<CommitDomain, Home>>, place: string, url: string): Promise<PostgresCommit> {
+async function openPostgres({ kernel, data, workspaces, messaging, sealer, urls, onError, sweepIntervalMs }: OpenCommitOptions, homes: Readonly<Record<CommitDomain, Home>>, place: string, url: string): Promise<PostgresCommit> {
   const { openPostgresCommit } = await import('./postgres/commit.js');
   return openPostgresCommit(new URL(url), {
     limits: kernel.limits,
     nowMs: () => kernel.nowMs(),
     sealer,
     // A domain whose home is a PostgreSQL was opened with the port of it.
-    data: homes.data.place === place ? { service: data, port: data.port as PostgresDataStore, announce: announceData } : null,
+    data: homes.data.place === place ? { service: data, port: data.port as PostgresDataStore } : null,
     workspaces: homes.workspaces.place === place ? (workspaces.port as PostgresWorkspaces) : null,
     messaging,
     messagingStore: urls.messaging === 'embedded' ? kernel.manifest.id : homes.messaging.place,

@@ -1,5 +1,5 @@
 /** The backend of the data store that a setting names. Drivers are loaded only when they are chosen. */
-import type { DataCapabilities, DataStorePort } from '../datastore/port.js';
+import type { DataCapabilities, DataStorePort, OutboxGate } from '../datastore/port.js';
 import { hasQuota } from '../datastore/quota.js';
 import { StoaError } from '../errors.js';
 import type { Limits } from '../limits.js';
@@ -10,6 +10,10 @@ export interface DataBackendOptions {
   nowMs: () => number;
   /** False where documents are only exported: nothing is made that is missing. */
   prepare?: boolean;
+  /** The feed, for a backend that tells it through an outbox of its own. */
+  gate?: OutboxGate;
+  /** Faults that no caller waits for. */
+  onError?: (error: unknown) => void;
 }
 
 /** The schemes of the URLs that name a backend outside of the data directory. */

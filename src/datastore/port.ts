@@ -11,8 +11,8 @@ export interface DataCapabilities {
   readonly backend: string;
   /** A batch is written whole or not at all; otherwise each key has a result of its own. */
   readonly atomicBatches: boolean;
-  /** Whether a change reaches the feed in the commit that makes it, or right after it. */
-  readonly changes: 'same-commit' | 'after-write';
+  /** Whether a change reaches the feed in the commit that makes it, through an outbox that is written in that commit, or right after it. */
+  readonly changes: 'same-commit' | 'outbox' | 'after-write';
   /** Quotas of documents, bytes and namespaces can be kept. */
   readonly quotas: boolean;
   /** Bytes of a value's JSON that the database itself can hold; null where it sets no bound. */
@@ -150,6 +150,8 @@ export interface DataStorePort {
   exportPage(after: string | null, limit: number): Promise<ExportPage>;
   /** Writes documents exactly as they are, over what is there. */
   restore(documents: readonly DocumentRecord[]): Promise<void>;
+  /** Resolves when the feed tells of every change that an earlier read could have seen. Missing where it always does, or never for certain. */
+  settleFeed?(): Promise<void>;
   /** Removes documents that have expired; answers how many. Missing where the backend does it by itself. */
   sweepExpired?(limit: number): Promise<number>;
   close(): Promise<void>;
@@ -157,3 +159,23 @@ export interface DataStorePort {
 
 /** Appends to the change feed for a backend that can't do so in its own commit. */
 export type Announce = (changes: readonly Change[]) => Promise<void>;
+
+/** A change in a backend's outbox, under the number that it has there. */
+export interface OutboxChange {
+  readonly number: string;
+  readonly change: Change;
+}
+
+/** Where an outbox is emptied into: the change feed of one server. */
+export interface OutboxGate {
+  /** Names the feed; a change in an outbox is meant for one of them. */
+  readonly feed: string;
+  /** Puts changes of one user into the feed in one commit. One that was brought before, also before a crash, is left out. */
+  carry(changes: readonly OutboxChange[]): Promise<void>;
+  /** These stand in the outbox no more: nobody will bring them again. */
+  forget(numbers: readonly string[]): void;
+  /** What was brought before this start and may stand in the outbox still. */
+  carried(): string[];
+  /** Writes down what is forgotten. */
+  close(): Promise<void>;
+}

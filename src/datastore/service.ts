@@ -274,6 +274,11 @@ export class DataService {
     return watchNamespace(this.#feed, scope, options);
   }
 
+  /** Resolves when the feed tells of everything that an earlier read has seen, as far as the backend can say. */
+  async settleFeed(): Promise<void> {
+    await this.port.settleFeed?.();
+  }
+
   /** A handle on one namespace. */
   open(caller: Caller, namespace?: string): DataNamespace {
     return new DataNamespace(this, caller, namespace);

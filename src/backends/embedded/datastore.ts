@@ -150,7 +150,7 @@ export class EmbeddedDataStore implements DataStorePort {
 
   async restore(documents: readonly DocumentRecord[]): Promise<void> {
     for (const store of this.#kernel.stores) {
-      const ofStore = documents.filter(({ userId }) => this.#kernel.storeOf(cachedUserKey(userId)) === store);
+      const ofStore = documents.filter(({ userId }) => this.#storeOf({ user: userId }) === store);
       await store.transact((tx) => {
         for (const record of ofStore) this.verbs.restore(tx, record);
       });

@@ -5,13 +5,11 @@ import { type CommitServices, runOperation } from '../../commit/operations.js';
 import { isMessage } from '../../commit/messages.js';
 import { type CommitPort, OperationFailed, type OutboxFacts } from '../../commit/port.js';
 import type { Check, Operation } from '../../commit/schemas.js';
-import type { Announce } from '../../datastore/port.js';
 import { DataService } from '../../datastore/service.js';
 import { StoaError } from '../../errors.js';
 import type { Caller } from '../../identity/caller.js';
 import { faceOf } from '../../kernel/joint.js';
 import type { Idempotency } from '../../kernel/once.js';
-import type { Change } from '../../kernel/transaction.js';
 import type { Limits } from '../../limits.js';
 import type { MessagingService } from '../../messaging/service.js';
 import type { Sealer } from '../../secrets/sealer.js';
@@ -30,7 +28,7 @@ export interface PostgresCommitOptions {
   nowMs: () => number;
   sealer: Sealer;
   /** Null where the data store is not in this database. */
-  data: { service: DataService; port: PostgresDataStore; announce: Announce } | null;
+  data: { service: DataService; port: PostgresDataStore } | null;
   /** Null where workspaces are not in this database. */
   workspaces: PostgresWorkspaces | null;
   messaging: MessagingService;
@@ -116,14 +114,12 @@ export class PostgresCommit implements CommitPort {
   /** The services once more, over this transaction. What they would do after a write of their own waits for the commit. */
   #joined(tx: TransactionSql): { services: CommitServices; settle: () => Promise<void> } {
     const { data, limits, nowMs, sealer, workspaces } = this.#options;
-    const changes: Change[] = [];
     const later: (() => void)[] = [];
     const tracked = data?.service.tracker;
     const tracker = tracked && faceOf(tracked, { written: (...given: Parameters<typeof tracked.written>) => later.push(() => tracked.written(...given)), forget: (...given: Parameters<typeof tracked.forget>) => later.push(() => tracked.forget(...given)) });
-    const announce: Announce = async (told) => void changes.push(...told);
     const joined = workspaces?.within(tx);
     const services: CommitServices = {
-      data: data && new DataService({ port: data.port.within(tx), limits, nowMs, announce, ...(tracker && { tracker }) }),
+      data: data && new DataService({ port: data.port.within(tx), limits, nowMs, ...(tracker && { tracker }) }),
       registry: null,
       workspaces: joined === undefined ? null : new WorkspacesService({ port: joined.port, limits, sealer }),
       messaging: null,
@@ -131,7 +127,7 @@ export class PostgresCommit implements CommitPort {
     const settle = async (): Promise<void> => {
       for (const work of later) work();
       // The commit stands, whatever becomes of the news about it.
-      await Promise.all([changes.length > 0 && data?.announce(changes), joined?.settle()]).catch(this.#options.onError);
+      await Promise.all([data?.port.announce(), joined?.settle()]).catch(this.#options.onError);
     };
     return { services, settle };
   }

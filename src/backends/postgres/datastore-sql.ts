@@ -4,6 +4,7 @@ import type { DocumentRecord, JsonObject } from '../../datastore/model.js';
 import { expiryOfMs, msOf, normaliseTime } from '../../datastore/times.js';
 import type { Parameter } from './connection.js';
 import { countsMigration } from './datastore-counts.js';
+import { outboxMigration } from './datastore-outbox.js';
 
 /**
  * `json` keeps the text as it was written; `jsonb` would refuse \\u0000 and reorder keys. Collation
@@ -36,6 +37,7 @@ export const dataMigrations: readonly string[] = [
     PRIMARY KEY ("userId", namespace, agent)
   )`,
   countsMigration,
+  outboxMigration,
 ];
 
 export interface DocumentRow {

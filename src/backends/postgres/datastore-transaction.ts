@@ -8,24 +8,32 @@ import { checkQuota, hasQuota, type Usage } from '../../datastore/quota.js';
 import type { Limits } from '../../limits.js';
 import { type PostgresSql, TryAgain, query, transaction } from './connection.js';
 import { usageByNamespace } from './datastore-counts.js';
+import { type Kind, tellDeleted, telling } from './datastore-outbox.js';
 import { type DocumentRow, columnsRead, columnsWritten, documentParameters, recordOf, replaceAll, valuesList } from './datastore-sql.js';
 
 /** A batch, or one document and what to make of it. */
 export type TransactionWork = WriteBatch | { key: string; decide: Decide };
 
-export function writeInTransaction(sql: PostgresSql, scope: Scope, work: TransactionWork, nowMs: () => number, limits: Limits): Promise<BatchResult> {
-  return transaction(sql, (tx) => writeDocuments(tx, scope, work, nowMs, limits));
+export interface TransactionRules {
+  nowMs: () => number;
+  limits: Limits;
+  /** The feed that is told of it, through the outbox; null where none is. */
+  feed: string | null;
+}
+
+export function writeInTransaction(sql: PostgresSql, scope: Scope, work: TransactionWork, rules: TransactionRules): Promise<BatchResult> {
+  return transaction(sql, (tx) => writeDocuments(tx, scope, work, rules));
 }
 
 /**
  * Locks the rows that exist, merges with the domain's own rules, and writes. A row that did not
  * exist cannot be locked: when somebody else made it meanwhile, the transaction begins again.
  */
-export async function writeDocuments(tx: TransactionSql, scope: Scope, work: TransactionWork, nowMs: () => number, limits: Limits): Promise<BatchResult> {
+export async function writeDocuments(tx: TransactionSql, scope: Scope, work: TransactionWork, { nowMs, limits, feed }: TransactionRules): Promise<BatchResult> {
   const at = nowMs();
   const isBatch = 'sets' in work;
   const keys = isBatch ? [...work.sets, ...work.deletes].map(({ key }) => key) : [work.key];
-  if (hasQuota(limits)) await query(tx, 'SELECT pg_advisory_xact_lock(hashtextextended($1, 0))', [scope.user]);
+  if (hasQuota(limits)) await lockUser(tx, scope.user);
   const locked = await lockedDocuments(tx, scope, keys);
   const current = (key: string): DocumentRecord | undefined => {
     const record = locked.get(key)?.record;
@@ -39,9 +47,11 @@ export async function writeDocuments(tx: TransactionSql, scope: Scope, work: Tra
   // What has expired makes room for what is new under the same key.
   const gone = [...removals.map(({ key }) => key), ...writes.map(({ key }) => key).filter((key) => current(key) === undefined)];
   await deleteRows(tx, gone.flatMap((key) => locked.get(key)?.place ?? []));
-  await putRecords(tx, merged.map(({ record }) => record));
+  await putRecords(tx, merged.map(({ record }) => record), feed);
   await noteAgents(tx, scope, writes.flatMap(({ agent }) => (agent === null ? [] : [agent])));
-  return { sets: merged.map(({ record }) => resultOf(record)), deletes: removals.map(({ key }) => current(key) !== undefined) };
+  const deletes = removals.map(({ key }) => current(key) !== undefined);
+  if (feed !== null) await tellDeleted(tx, feed, scope.user, scope.namespace, removals.flatMap(({ key }, index) => (deletes[index] === true ? [key] : [])));
+  return { sets: merged.map(({ record }) => resultOf(record)), deletes };
 }
 
 /** A document under lock, and where its row is. */
@@ -68,15 +78,58 @@ async function deleteRows(tx: TransactionSql, places: readonly string[]): Promis
   if (places.length > 0) await query(tx, 'DELETE FROM agent_data_store WHERE ctid = ANY($1::text[]::tid[])', [places]);
 }
 
-async function putRecords(tx: TransactionSql, records: readonly DocumentRecord[]): Promise<void> {
+async function putRecords(tx: TransactionSql, records: readonly DocumentRecord[], feed: string | null): Promise<void> {
   if (records.length === 0) return;
-  const rows = await query(
-    tx,
-    `INSERT INTO agent_data_store AS d (${columnsWritten}) VALUES ${valuesList(records.length, Array<string>(14).fill(''))}
-      ON CONFLICT ("userId", namespace, key) DO UPDATE SET ${replaceAll} WHERE d.version = excluded.version - 1 RETURNING key`,
-    records.flatMap(documentParameters),
-  );
+  const rows = await insertRecords(tx, records, feed, 'set', 'WHERE d.version = excluded.version - 1');
   if (rows.length < records.length) throw new TryAgain();
+}
+
+function insertRecords(tx: TransactionSql, records: readonly DocumentRecord[], feed: string | null, kind: Kind, condition: string): Promise<readonly object[]> {
+  const statement = `INSERT INTO agent_data_store AS d (${columnsWritten}) VALUES ${valuesList(records.length, Array<string>(14).fill(''))}
+    ON CONFLICT ("userId", namespace, key) DO UPDATE SET ${replaceAll} ${condition} RETURNING "userId", namespace, key, version`;
+  const parameters = records.flatMap(documentParameters);
+  return feed === null ? query(tx, statement, parameters) : query(tx, telling(statement, kind, parameters.length + 1), [...parameters, feed]);
+}
+
+const restoreRowsMax = 500;
+
+/** Writes documents exactly as they are, over what is there: all of them or, where a quota is in the way, none. */
+export function restoreDocuments(sql: PostgresSql, documents: readonly DocumentRecord[], { limits, feed }: TransactionRules): Promise<void> {
+  const names = (record: DocumentRecord): string => `${record.userId}\n${record.namespace}\n${record.key}`;
+  // In one order, so that two of them do not wait for each other.
+  const ordered = documents.toSorted((a, b) => compareCodePoints(names(a), names(b)));
+  const users = [...new Set(ordered.map(({ userId }) => userId))];
+  return transaction(sql, async (tx) => {
+    const before = new Map<string, Usage>();
+    for (const user of hasQuota(limits) ? users : []) {
+      await lockUser(tx, user);
+      before.set(user, usageOf(await usageByNamespace(tx, user)));
+    }
+    for (let start = 0; start < ordered.length; start += restoreRowsMax) {
+      await insertRecords(tx, ordered.slice(start, start + restoreRowsMax), feed, 'imported', '');
+    }
+    for (const [user, usage] of before) checkQuota(usage, usageOf(await usageByNamespace(tx, user)), limits);
+    for (const user of users) {
+      const own = ordered.filter(({ userId }) => userId === user);
+      for (const namespace of new Set(own.map((record) => record.namespace))) {
+        const agents = own.filter((record) => record.namespace === namespace).flatMap((record) => [record.createdByAgent, record.lastAccessedByAgent]);
+        await noteAgents(tx, { user, namespace }, agents.filter((agent) => agent !== null));
+      }
+    }
+  });
+}
+
+/** Holds the sums of a user's documents until the transaction ends. */
+async function lockUser(tx: TransactionSql, user: string): Promise<void> {
+  await query(tx, 'SELECT pg_advisory_xact_lock(hashtextextended($1, 0))', [user]);
+}
+
+function usageOf(namespaces: Awaited<ReturnType<typeof usageByNamespace>>): Usage {
+  return {
+    documents: namespaces.reduce((sum, { documents }) => sum + documents, 0),
+    sizeBytes: namespaces.reduce((sum, { sizeBytes }) => sum + sizeBytes, 0),
+    namespaces: namespaces.length,
+  };
 }
 
 async function noteAgents(tx: TransactionSql, scope: Scope, agents: readonly string[]): Promise<void> {
@@ -92,11 +145,7 @@ async function noteAgents(tx: TransactionSql, scope: Scope, agents: readonly str
 /** The advisory lock of the user makes the sum hold until the transaction ends. */
 async function checkUserQuota(tx: TransactionSql, scope: Scope, locked: ReadonlyMap<string, Locked>, records: readonly DocumentRecord[], removed: readonly string[], limits: Limits): Promise<void> {
   const kept = await usageByNamespace(tx, scope.user);
-  const before: Usage = {
-    documents: kept.reduce((sum, { documents }) => sum + documents, 0),
-    sizeBytes: kept.reduce((sum, { sizeBytes }) => sum + sizeBytes, 0),
-    namespaces: kept.length,
-  };
+  const before = usageOf(kept);
   const storedBytes = (key: string): number => sizeOf(locked.get(key)?.record ?? { valueJson: '' });
   const gone = removed.filter((key) => locked.has(key));
   const documents = records.filter(({ key }) => !locked.has(key)).length - gone.length;

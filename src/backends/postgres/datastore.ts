@@ -3,24 +3,30 @@ import type { TransactionSql } from 'postgres';
 import { compareCodePoints, afterPrefix } from '../../datastore/code-point-order.js';
 import { documentId } from '../../datastore/document-id.js';
 import { KeyQueue } from '../../datastore/key-queue.js';
+import { sizeOf } from '../../datastore/merge-document.js';
 import type { DocumentRecord, KeySummary, NamespaceSummary, Scope } from '../../datastore/model.js';
-import type { AccessRead, BatchResult, ClearStep, DataCapabilities, DataStorePort, Decide, DocumentWrite, ExportPage, KeyRange, WriteBatch, WriteResult } from '../../datastore/port.js';
+import type { AccessRead, BatchResult, ClearStep, DataCapabilities, DataStorePort, Decide, DocumentWrite, ExportPage, KeyRange, OutboxGate, WriteBatch, WriteResult } from '../../datastore/port.js';
 import { hasQuota } from '../../datastore/quota.js';
 import { normaliseTime, timeOfMs } from '../../datastore/times.js';
-import { StoaError } from '../../errors.js';
+import { StoaError, messageOf } from '../../errors.js';
 import { faceOf } from '../../kernel/joint.js';
 import type { Limits } from '../../limits.js';
 import { Grouping } from '../grouping.js';
 import { type Parameter, type PostgresSql, isConcurrency, openPostgres, query } from './connection.js';
 import { countedNamespaces, foldCounts } from './datastore-counts.js';
-import { type DocumentRow, columnsRead, columnsWritten, dataMigrations, documentParameters, recordOf, replaceAll, valuesList } from './datastore-sql.js';
-import { type TransactionWork, writeDocuments, writeInTransaction } from './datastore-transaction.js';
+import { type DocumentRow, columnsRead, dataMigrations, recordOf, valuesList } from './datastore-sql.js';
+import { DataOutbox, telling } from './datastore-outbox.js';
+import { type TransactionRules, type TransactionWork, restoreDocuments, writeDocuments, writeInTransaction } from './datastore-transaction.js';
 import { migrate } from './migrate.js';
 
 export interface PostgresDataStoreOptions {
   limits: Limits;
   nowMs: () => number;
   prepare?: boolean;
+  /** The feed that is told of every change; without it nobody is. */
+  gate?: OutboxGate;
+  /** Faults that no caller waits for. */
+  onError?: (error: unknown) => void;
 }
 
 interface PendingRead {
@@ -34,7 +40,6 @@ interface PendingWrite extends PendingRead {
 
 /** Rows in one statement: each number of rows is a prepared statement of its own on each connection. */
 const groupItemsMax = 64;
-const restoreRowsMax = 500;
 /** Rows of counts in one namespace that a list puts together instead of leaving them to the next sweep. */
 const countRowsMax = 100;
 
@@ -47,24 +52,25 @@ export async function openPostgresDataStore(url: URL, options: PostgresDataStore
     await sql.end({ timeout: 1 });
     throw error;
   }
-  return new PostgresDataStore(sql, options);
+  const store = new PostgresDataStore(sql, options);
+  try {
+    await store.start();
+  } catch (error) {
+    await sql.end({ timeout: 1 });
+    throw error;
+  }
+  return store;
 }
 
 export class PostgresDataStore implements DataStorePort {
-  readonly capabilities: DataCapabilities = {
-    backend: 'postgres',
-    atomicBatches: true,
-    changes: 'after-write',
-    quotas: true,
-    valueBytesMax: null,
-    accessFlushMs: 1_000,
-    tellsAccessVisible: false,
-    sharedIds: false,
-  };
+  readonly capabilities: DataCapabilities;
   readonly #sql: PostgresSql;
   readonly #limits: Limits;
   readonly #nowMs: () => number;
   readonly #hasQuota: boolean;
+  readonly #onError: (error: unknown) => void;
+  /** Null where no feed is told. */
+  readonly #outbox: DataOutbox | null;
   readonly #queue = new KeyQueue();
   readonly #reads = new Grouping<PendingRead, DocumentRecord | undefined>({ run: (reads) => this.#readGroup(reads), itemsMax: groupItemsMax, groupsMax: 4 });
   readonly #writes = new Grouping<PendingWrite, WriteResult>({
@@ -79,6 +85,28 @@ export class PostgresDataStore implements DataStorePort {
     this.#limits = options.limits;
     this.#nowMs = options.nowMs;
     this.#hasQuota = hasQuota(options.limits);
+    const { gate } = options;
+    this.#onError = options.onError ?? ((error) => process.emitWarning(`telling of changes in PostgreSQL: ${messageOf(error)}`));
+    this.#outbox = gate === undefined ? null : new DataOutbox({ sql, gate, onError: this.#onError });
+    this.capabilities = {
+      backend: 'postgres',
+      atomicBatches: true,
+      changes: gate === undefined ? 'after-write' : 'outbox',
+      quotas: true,
+      valueBytesMax: null,
+      accessFlushMs: 1_000,
+      tellsAccessVisible: false,
+      sharedIds: false,
+    };
+  }
+
+  /** Carries to the feed what an earlier run could not. */
+  async start(): Promise<void> {
+    await this.#outbox?.start();
+  }
+
+  async settleFeed(): Promise<void> {
+    await this.#outbox?.empty();
   }
 
   get(scope: Scope, key: string): Promise<DocumentRecord | undefined> {
@@ -90,25 +118,27 @@ export class PostgresDataStore implements DataStorePort {
   }
 
   async write(scope: Scope, batch: WriteBatch): Promise<BatchResult> {
-    const [only] = batch.sets;
-    if (only !== undefined && batch.sets.length === 1 && batch.deletes.length === 0 && this.#isPlain(only)) {
-      return { sets: [await this.#writes.add({ scope, key: only.key, write: only })], deletes: [] };
-    }
-    if (batch.deletes.length === 0 && batch.sets.length > 0 && batch.sets.every((write) => this.#isPlain(write))) {
-      return { sets: await this.#upsert(batch.sets.map((write) => ({ scope, key: write.key, write }))), deletes: [] };
-    }
-    return writeInTransaction(this.#sql, scope, batch, this.#nowMs, this.#limits);
+    const result = await this.#write(scope, batch);
+    await this.announce();
+    return result;
   }
 
   /** Writers of this process line up, so that they do not hold every connection waiting for one row. */
-  modify(scope: Scope, key: string, decide: Decide): Promise<WriteResult> {
-    return this.#queue.run(nameOf(scope, key), async () => modified(await writeInTransaction(this.#sql, scope, { key, decide }, this.#nowMs, this.#limits)));
+  async modify(scope: Scope, key: string, decide: Decide): Promise<WriteResult> {
+    const result = await this.#queue.run(nameOf(scope, key), () => writeInTransaction(this.#sql, scope, { key, decide }, this.#rules()));
+    await this.announce();
+    return modified(result);
   }
 
-  /** The same documents, written inside a transaction that is open already. */
+  /** The same documents, written inside a transaction that is open already; after its commit, `announce` is due. */
   within(tx: TransactionSql): DataStorePort {
-    const write = (scope: Scope, work: TransactionWork): Promise<BatchResult> => writeDocuments(tx, scope, work, this.#nowMs, this.#limits);
+    const write = (scope: Scope, work: TransactionWork): Promise<BatchResult> => writeDocuments(tx, scope, work, this.#rules());
     return faceOf<DataStorePort>(this, { write, modify: async (scope: Scope, key: string, decide: Decide) => modified(await write(scope, { key, decide })) });
+  }
+
+  /** Brings what has been committed to the feed. The write stands, whatever becomes of the news: a sweep brings it later. */
+  async announce(): Promise<void> {
+    await this.#outbox?.empty().catch(this.#onError);
   }
 
   async listKeys(scope: Scope, range: KeyRange): Promise<KeySummary[]> {
@@ -150,16 +180,20 @@ export class PostgresDataStore implements DataStorePort {
       'SELECT key FROM agent_data_store WHERE "userId" = $1 AND namespace = $2 AND key > $3 ORDER BY key LIMIT $4',
       [scope.user, scope.namespace, after ?? '', limit],
     );
-    const rows = await this.#withoutDeadlock(() =>
-      query<{ live: boolean }>(
+    const through = keys.length === limit ? (keys.at(-1)?.key ?? null) : null;
+    const [gone] = await this.#withoutDeadlock(() =>
+      query<{ deleted: string }>(
         this.#sql,
-        `DELETE FROM agent_data_store WHERE "userId" = $1 AND namespace = $2 AND key > $3 AND key <= $4 AND key = ANY($5::text[])
-          RETURNING "expiresAt" IS NULL OR "expiresAt" > $6 AS live`,
-        [scope.user, scope.namespace, after ?? '', keys.at(-1)?.key ?? '', keys.map(({ key }) => key), this.#now()],
+        `WITH gone AS (DELETE FROM agent_data_store WHERE "userId" = $1 AND namespace = $2 AND key > $3 AND key <= $4 AND key = ANY($5::text[])
+            RETURNING "expiresAt" IS NULL OR "expiresAt" > $6 AS live),
+          counted AS (SELECT count(*) FILTER (WHERE live) AS deleted FROM gone)
+          ${this.#outbox === null ? '' : tellingCleared} SELECT deleted FROM counted`,
+        [scope.user, scope.namespace, after ?? '', keys.at(-1)?.key ?? '', keys.map(({ key }) => key), this.#now(), ...(this.#outbox === null ? [] : [this.#outbox.feed, after, through])],
       ),
     );
-    const deleted = rows.filter(({ live }) => live).length;
-    if (keys.length === limit) return { deleted, after: keys.at(-1)?.key ?? null };
+    const deleted = Number(gone?.deleted ?? 0);
+    if (deleted > 0) await this.announce();
+    if (through !== null) return { deleted, after: through };
     await query(this.#sql, 'DELETE FROM agent_data_store_agents WHERE "userId" = $1 AND namespace = $2', [scope.user, scope.namespace]);
     return { deleted, after: null };
   }
@@ -193,35 +227,45 @@ export class PostgresDataStore implements DataStorePort {
   }
 
   async restore(documents: readonly DocumentRecord[]): Promise<void> {
-    for (let start = 0; start < documents.length; start += restoreRowsMax) {
-      const records = documents.slice(start, start + restoreRowsMax);
-      await this.#withoutDeadlock(() =>
-        query(
-          this.#sql,
-          `INSERT INTO agent_data_store (${columnsWritten}) VALUES ${valuesList(records.length, Array<string>(14).fill(''))}
-            ON CONFLICT ("userId", namespace, key) DO UPDATE SET ${replaceAll}`,
-          records.flatMap(documentParameters),
-        ),
-      );
-      const agents = records.flatMap((record) =>
-        [record.createdByAgent, record.lastAccessedByAgent].flatMap((agent) => (agent === null ? [] : [{ scope: { user: record.userId, namespace: record.namespace }, agent }])),
-      );
-      await this.#noteAgents(agents);
-    }
+    await restoreDocuments(this.#sql, documents, this.#rules());
+    await this.announce();
   }
 
   async sweepExpired(limit: number): Promise<number> {
-    const rows = await query(
-      this.#sql,
-      'DELETE FROM agent_data_store WHERE ctid IN (SELECT ctid FROM agent_data_store WHERE "expiresAt" <= $1 LIMIT $2 FOR UPDATE SKIP LOCKED) RETURNING key',
-      [this.#now(), limit],
-    );
+    const statement = `DELETE FROM agent_data_store WHERE ctid IN (SELECT ctid FROM agent_data_store WHERE "expiresAt" <= $1 LIMIT $2 FOR UPDATE SKIP LOCKED)
+      RETURNING "userId", namespace, key, version`;
+    const rows = await query(this.#sql, ...this.#telling(statement, 'expired', [this.#now(), limit]));
+    if (rows.length > 0) await this.announce();
     await foldCounts(this.#sql, null);
     return rows.length;
   }
 
   async close(): Promise<void> {
-    await this.#sql.end({ timeout: 5 });
+    try {
+      await this.#outbox?.close();
+    } finally {
+      await this.#sql.end({ timeout: 5 });
+    }
+  }
+
+  #rules(): TransactionRules {
+    return { nowMs: this.#nowMs, limits: this.#limits, feed: this.#outbox?.feed ?? null };
+  }
+
+  async #write(scope: Scope, batch: WriteBatch): Promise<BatchResult> {
+    const [only] = batch.sets;
+    if (only !== undefined && batch.sets.length === 1 && batch.deletes.length === 0 && this.#isPlain(only)) {
+      return { sets: [await this.#writes.add({ scope, key: only.key, write: only })], deletes: [] };
+    }
+    if (batch.deletes.length === 0 && batch.sets.length > 0 && batch.sets.every((write) => this.#isPlain(write))) {
+      return { sets: await this.#upsert(batch.sets.map((write) => ({ scope, key: write.key, write }))), deletes: [] };
+    }
+    return writeInTransaction(this.#sql, scope, batch, this.#rules());
+  }
+
+  /** The statement with what makes it tell the feed, where there is one. */
+  #telling(statement: string, kind: 'set' | 'expired', parameters: readonly Parameter[]): [text: string, parameters: readonly Parameter[]] {
+    return this.#outbox === null ? [statement, parameters] : [telling(statement, kind, parameters.length + 1), [...parameters, this.#outbox.feed]];
   }
 
   #now(): string {
@@ -266,20 +310,23 @@ export class PostgresDataStore implements DataStorePort {
       documentId(scope.user, scope.namespace, write.key), scope.user, scope.namespace, write.key, write.valueJson, write.agent, write.agent, now, now, now, write.expiresAt ?? null,
     ]);
     const rows = await this.#withoutDeadlock(() =>
-      query<{ userId: string; namespace: string; key: string; version: string; sizeBytes: number }>(
+      query<{ userId: string; namespace: string; key: string; version: string }>(
         this.#sql,
-        `INSERT INTO agent_data_store AS d (_id, "userId", namespace, key, value, "createdByAgent", "lastAccessedByAgent", "createdAt", "updatedAt", "lastAccessedAt", "expiresAt")
-          VALUES ${valuesList(ordered.length, ['text', 'text', 'text', 'text', 'json', 'text', 'text', 'timestamptz', 'timestamptz', 'timestamptz', 'timestamptz'])}
-          ${onConflict} RETURNING "userId", namespace, key, version, "sizeBytes"`,
-        parameters,
+        ...this.#telling(
+          `INSERT INTO agent_data_store AS d (_id, "userId", namespace, key, value, "createdByAgent", "lastAccessedByAgent", "createdAt", "updatedAt", "lastAccessedAt", "expiresAt")
+            VALUES ${valuesList(ordered.length, ['text', 'text', 'text', 'text', 'json', 'text', 'text', 'timestamptz', 'timestamptz', 'timestamptz', 'timestamptz'])}
+            ${onConflict} RETURNING "userId", namespace, key, version`,
+          'set',
+          parameters,
+        ),
       ),
     );
     await this.#noteAgents(agents);
     const found = new Map(rows.map((row) => [nameOf({ user: row.userId, namespace: row.namespace }, row.key), row]));
-    return writes.map(({ scope, key }) => {
+    return writes.map(({ scope, key, write }) => {
       const row = found.get(nameOf(scope, key));
       if (row === undefined) throw new StoaError('internal', `PostgreSQL did not answer for the key "${key}".`);
-      return { key, version: Number(row.version), sizeBytes: row.sizeBytes, updatedAt: now, created: row.version === '1' };
+      return { key, version: Number(row.version), sizeBytes: sizeOf(write), updatedAt: now, created: row.version === '1' };
     });
   }
 
@@ -312,6 +359,10 @@ export class PostgresDataStore implements DataStorePort {
     };
   }
 }
+
+/** The step of a clear that took documents away is told as one. */
+const tellingCleared = `, told AS (INSERT INTO agent_data_store_outbox (feed, kind, "userId", namespace, deleted, after, through)
+  SELECT $7, 'cleared', $1, $2, deleted, $8::text, $9::text FROM counted WHERE deleted > 0)`;
 
 /** What an existing row keeps and takes; an expired one counts as none. */
 const expired = 'd."expiresAt" <= excluded."updatedAt"';

@@ -55,7 +55,7 @@ export class ConformanceContext {
     const limits = limitsWith(overrides);
     const nowMs = () => Date.now() + this.skewMs;
     const port = await this.#target.open({ limits, nowMs });
-    const announce = port.capabilities.changes === 'same-commit' ? null : async (changes: readonly Change[]) => void this.announced.push(...changes);
+    const announce = port.capabilities.changes !== 'after-write' ? null : async (changes: readonly Change[]) => void this.announced.push(...changes);
     const service = new DataService({ port, limits, nowMs, announce, onError: () => undefined });
     this.#opened.push(service);
     return service;

@@ -45,6 +45,8 @@ export const dataRoutes = [
       positioned<Page<KeySummary> | JsonText>(stoa, async () => {
         if (values !== true) return stoa.data.listKeys(caller, params.ns, page);
         const { items, next_cursor } = await stoa.data.listDocuments(caller, params.ns, page);
+        // Whoever follows the feed from the position finds the changes of these documents in it, and knows them.
+        await stoa.data.settleFeed();
         return new JsonText(`{"items":[${items.map(toDocumentJson).join(',')}],"next_cursor":${JSON.stringify(next_cursor)}}`);
       }),
   }),
