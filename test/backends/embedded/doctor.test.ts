@@ -29,6 +29,7 @@ beforeEach(async () => {
   await stoa.data.set(ada, 'notes', 'brief', 1, { ttl: 3600 });
   // Reads are counted a moment after they happen; here at once.
   await store.transact((tx) => tx.put(dataFamilies.access, document('notes/a'), encodeAccess({ count: 1, agent: 'planner', at: '2026-01-31T12:00:00.000000Z' })));
+  await store.transact((tx) => tx.put(dataFamilies.carried, Buffer.concat([userKey('ada'), Buffer.alloc(8, 1)]), none));
   await stoa.messaging.rooms.post(ada, await stoa.messaging.rooms.find('global'), { body: 'hello', pid: '' }, null);
   await stoa.messaging.rooms.create(ada, { name: 'den', is_private: true, key: 'a key of sixteen or more' }, null);
 });
