@@ -95,9 +95,8 @@ const restoreRowsMax = 500;
 
 /** Writes documents exactly as they are, over what is there: all of them or, where a quota is in the way, none. */
 export function restoreDocuments(sql: PostgresSql, documents: readonly DocumentRecord[], { limits, feed }: TransactionRules): Promise<void> {
-  const names = (record: DocumentRecord): string => `${record.userId}\n${record.namespace}\n${record.key}`;
   // In one order, so that two of them do not wait for each other.
-  const ordered = documents.toSorted((a, b) => compareCodePoints(names(a), names(b)));
+  const ordered = documents.toSorted((a, b) => compareCodePoints(nameOf(a), nameOf(b)));
   const users = [...new Set(ordered.map(({ userId }) => userId))];
   return transaction(sql, async (tx) => {
     const before = new Map<string, Usage>();
@@ -117,6 +116,11 @@ export function restoreDocuments(sql: PostgresSql, documents: readonly DocumentR
       }
     }
   });
+}
+
+/** Names have no control characters, so a line break cannot stand inside one. */
+function nameOf({ userId, namespace, key }: DocumentRecord): string {
+  return `${userId}\n${namespace}\n${key}`;
 }
 
 /** Holds the sums of a user's documents until the transaction ends. */
