@@ -1,4 +1,5 @@
 /** The raw entries of a store, for people who want to see the bytes. */
+import { setImmediate as nextTurn } from 'node:timers/promises';
 import { Decoder } from 'cbor-x';
 import { StoaError } from '../errors.js';
 import { didYouMean } from '../nearest.js';
@@ -10,7 +11,7 @@ export interface InspectedEntry {
   /** In hex, as is the value. */
   key: string;
   value: string;
-  /** The value as JSON where it is JSON or a CBOR map, list or text; else null. */
+  /** What the row says, as JSON; null where it cannot be read. */
   decoded: unknown;
 }
 
@@ -25,6 +26,9 @@ export interface InspectPage {
   next: InspectPosition | undefined;
 }
 
+/** Entries counted before others get a turn. */
+const entriesPerTurn = 2_000;
+
 const cbor = new Decoder({ useRecords: false, mapsAsObjects: true });
 
 /** Counts and sizes of every family over all shards. */
@@ -37,6 +41,30 @@ export function familyStats(stores: readonly Store[]): Map<string, FamilyStats> 
     }
   }
   return sums;
+}
+
+/** The same, counted to the end where an engine only estimates: page by page, while others go on. */
+export async function countedStats(stores: readonly Store[]): Promise<Map<string, FamilyStats>> {
+  const sums = familyStats(stores);
+  for (const [family, { estimated }] of sums) if (estimated) sums.set(family, await countFamily(stores, family));
+  return sums;
+}
+
+async function countFamily(stores: readonly Store[], family: string): Promise<FamilyStats> {
+  const counted: FamilyStats = { entries: 0, sizeBytes: 0, estimated: false };
+  for (const store of stores) {
+    for (let after: Buffer | undefined, isMore = true; isMore; ) {
+      isMore = false;
+      for (const { key, value } of store.range(family, { ...(after && { gt: after }), limit: entriesPerTurn })) {
+        counted.entries += 1;
+        counted.sizeBytes += key.length + value.length;
+        after = Buffer.from(key);
+        isMore = true;
+      }
+      await nextTurn();
+    }
+  }
+  return counted;
 }
 
 /** The family that a name means: its full name, or the part after the slash where only one has it. */

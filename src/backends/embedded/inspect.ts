@@ -1,9 +1,18 @@
 /** What a row of any family says, where its domain knows better than its bytes. */
+import { decodeKernelEntry } from '../../kernel/inspect-kernel.js';
 import { decodeDataEntry } from './datastore-inspect.js';
+import { decodeIdentityEntry } from './identity-inspect.js';
+import { decodeMessagingEntry } from './messaging-inspect.js';
 import { decodeRegistryEntry } from './registry-inspect.js';
 import { decodeWorkspacesEntry } from './workspaces-inspect.js';
 
+const decoders = [decodeKernelEntry, decodeIdentityEntry, decodeDataEntry, decodeRegistryEntry, decodeWorkspacesEntry, decodeMessagingEntry];
+
 /** Undefined for a family that no domain decodes. Throws for a row that cannot be read. */
 export function decodeEmbeddedEntry(family: string, key: Buffer, value: Buffer): unknown {
-  return decodeDataEntry(family, key, value) ?? decodeRegistryEntry(family, key, value) ?? decodeWorkspacesEntry(family, key, value);
+  for (const decode of decoders) {
+    const decoded = decode(family, key, value);
+    if (decoded !== undefined) return decoded;
+  }
+  return undefined;
 }

@@ -3,7 +3,7 @@ import { prefixRange } from '../../kernel/engine.js';
 import type { Store } from '../../kernel/store.js';
 import type { Reader, Timer, Transaction } from '../../kernel/transaction.js';
 import type { Limits } from '../../limits.js';
-import { uuidBytes } from '../../messaging/uuid.js';
+import { uuidBytes, uuidOfBytes } from '../../messaging/uuid.js';
 import { NonceFilter } from './messaging-nonce-filter.js';
 import { expiryTimers } from './messaging-retention-timers.js';
 import { families, nothing } from './messaging-rows.js';
@@ -101,6 +101,11 @@ export function isNonceKey(key: Buffer): boolean {
 
 export function nonceBucketOf(key: Buffer): number {
   return key.readUIntBE(0, bucketBytes);
+}
+
+/** Whose nonce it is, and which. */
+export function nonceOfKey(key: Buffer): { agent_id: string; nonce: string } {
+  return { agent_id: uuidOfBytes(key.subarray(bucketBytes)), nonce: key.toString('utf8', bucketBytes + agentBytes) };
 }
 
 /** Drops the bucket of a nonce when none in it can be used again. */

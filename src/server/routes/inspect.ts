@@ -2,7 +2,7 @@
 import { z } from 'zod';
 import { decodeEmbeddedEntry } from '../../backends/embedded/inspect.js';
 import { keyBytesMax } from '../../kernel/engine.js';
-import { familyNamed, familyStats, inspectFamily } from '../../kernel/inspect.js';
+import { countedStats, familyNamed, inspectFamily } from '../../kernel/inspect.js';
 import { decodeCursor, encodeCursor, pageLimit } from '../../paging.js';
 import { pathSegment } from '../path-segment.js';
 import { pageQuery } from '../query.js';
@@ -20,8 +20,8 @@ export const inspectRoutes = [
     answers: {
       200: z.object({ items: z.array(z.object({ family: z.string(), entries: z.int(), size_bytes: z.int(), estimated: z.boolean() })), next_cursor: z.null() }).meta({ id: 'Families' }),
     },
-    handler: ({ stoa }) => {
-      const items = [...familyStats(stoa.kernel.stores)].map(([family, { entries, sizeBytes, estimated }]) => ({ family, entries, size_bytes: sizeBytes, estimated }));
+    handler: async ({ stoa }) => {
+      const items = [...(await countedStats(stoa.kernel.stores))].map(([family, { entries, sizeBytes, estimated }]) => ({ family, entries, size_bytes: sizeBytes, estimated }));
       return { items: items.toSorted((a, b) => (a.family < b.family ? -1 : 1)), next_cursor: null };
     },
   }),

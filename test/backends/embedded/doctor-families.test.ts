@@ -6,19 +6,14 @@ import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import { embeddedChecks, unexaminedFamilies } from '../../../src/backends/embedded/doctor.js';
 import { embeddedFamilies } from '../../../src/backends/embedded/families.js';
 import { families as messaging } from '../../../src/backends/embedded/messaging-rows.js';
-import { fileWords, readWaiting } from '../../../src/backends/embedded/messaging-words.js';
-import { operatorCaller } from '../../../src/identity/caller.js';
 import { userKey } from '../../../src/identity/user-key.js';
 import { type Stoa, openStoa } from '../../../src/index.js';
 import { type Finding, examineAll } from '../../../src/kernel/doctor.js';
 import { kernelFamilies as kernel } from '../../../src/kernel/families.js';
-import { once } from '../../../src/kernel/once.js';
 import type { Store } from '../../../src/kernel/store.js';
 import type { Totals } from '../../../src/messaging/model.js';
+import { nowMs, populate } from './populated.js';
 
-const ada = operatorCaller('ada', 'planner');
-/** Not at the end of a step of expiry: messages that follow each other share a timer. */
-const nowMs = Date.UTC(2026, 4, 1, 12, 0, 5);
 const none = Buffer.alloc(0);
 const junk = Buffer.from('{"junk"');
 const stranger = Buffer.alloc(80, 9);
@@ -120,57 +115,6 @@ it('every family has a rule, or a reason to have none', () => {
 function checkedFamilies(): string[] {
   const unopened = { root: undefined, stores: [], limits: {} } as unknown as Stoa['kernel'];
   return embeddedChecks(unopened).map(({ family }) => family);
-}
-
-/** Something of everything, at one moment: nothing moves but by the damage. */
-async function populate(stoa: Stoa): Promise<void> {
-  const { registry, data, workspaces, identity, kernel: opened } = stoa;
-  const port = stoa.messaging.port;
-  const { token } = await identity.createToken(operatorCaller(), 'ada', { expires_in: 3600 }, null);
-  identity.authenticate(token);
-  await identity.flush();
-
-  for (const [namespace, key, value] of [['notes', 'a', 1], ['notes', 'b', 'x'.repeat(20_000)], ['plans', 'a', 1]] as const) await data.set(ada, namespace, key, value);
-  await data.set(operatorCaller('ada', 'writer'), 'notes', 'brief', 1, { ttl: 3600 });
-  await data.get(operatorCaller('ada', 'reader'), 'plans', 'a');
-  await data.tracker.flush();
-
-  await registry.putUser(operatorCaller(), 'ada', { agents_max: 20 });
-  const agent = await registry.createAgent(ada, { name: 'scout', labels: { team: 'red' } });
-  await registry.start(ada, agent.agent_id);
-  await registry.openSession(ada, agent.agent_id);
-  await registry.heartbeat(ada, agent.agent_id, { holder: 'node-1' });
-
-  const workspace = await workspaces.createWorkspace(ada, { name: 'home' });
-  const project = await workspaces.createProject(ada, workspace.id, { name: 'house', path: '/house' });
-  const session = await workspaces.createSession(ada, project.id, { status: 'active', max_idle_time: 600 });
-  const first = await workspaces.createTask(ada, session.id, { command: 'first' });
-  await workspaces.createTask(ada, session.id, { command: 'second', depends_on: [first.id] });
-  await workspaces.claimTask(ada, project.id);
-
-  const { identity: author } = await port.register({ publicKey: `${'A'.repeat(43)}=`, name: 'author', email: null, proven: true });
-  const { identity: reader } = await port.register({ publicKey: `${'B'.repeat(42)}A=`, name: 'reader', email: null, proven: true });
-  await registry.linkIdentity(ada, agent.agent_id, author.id);
-  await port.keep('ab'.repeat(32), () => ({ owner: 'ab'.repeat(32), publicKey: `${'C'.repeat(42)}A=`, name: 'kept', email: null, proven: true, sealedSeed: 'sealed' }));
-  const room = await port.createRoom({ name: 'open', isPrivate: false, keyHash: null, createdBy: author.id });
-  const closed = await port.createRoom({ name: 'closed', isPrivate: true, keyHash: 'hash', createdBy: author.id });
-  const post = (roomId: string, body: string, parentId: string | null = null) => port.post({ roomId, from: author.id, body, parentId, proof: null, serverSigned: false });
-  const opening = await post(room.id, 'filed words are filed early');
-  await post(closed.id, 'nobody finds this');
-  await opened.root.transact((tx) => fileWords(tx, readWaiting(tx), stoa.limits.messageRetentionSeconds));
-  await post(room.id, 'filed words come again', opening.id);
-  await opened.root.transact((tx) => fileWords(tx, readWaiting(tx), stoa.limits.messageRetentionSeconds));
-  await post(room.id, 'these words wait', opening.id);
-  const direct = { from: author.id, to: reader.id, body: 'sealed', proof: null, serverSigned: false };
-  const { id } = await port.send(direct);
-  await port.send(direct);
-  await port.acknowledge(reader.id, [id]);
-  await port.claimNonce(author.id, 'a-nonce').then(({ durable }) => durable);
-  await port.block({ address: '203.0.113.7', reason: 'noise', expiresAtMs: nowMs + 60_000 });
-  await opened.root.transact((tx) => {
-    once(tx, { scope: 'ada', key: 'k', fingerprint: 'f', seconds: 60 }, () => 1);
-    tx.put(messaging.rateWindows, text('violations'), text('[]'));
-  });
 }
 
 describe.each(['lmdb', 'rocksdb'] as const)('the doctor on %s', (engine) => {

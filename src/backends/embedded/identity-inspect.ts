@@ -1,0 +1,16 @@
+/** The rows of tokens as readable JSON, for whoever looks into the store. */
+import { tokenFamilies as families } from './identity.js';
+
+/** What a row says, or undefined for a family that is not of tokens. Throws for a row that cannot be read. */
+export function decodeIdentityEntry(family: string, key: Buffer, value: Buffer): unknown {
+  switch (family) {
+    case families.tokens:
+      return JSON.parse(value.toString()) as unknown;
+    case families.tokensByUser:
+      return { user_id: key.toString('hex', 0, 32), token_id: key.toString('hex', 32) };
+    case families.tokenUses:
+      return { token_id: key.toString('hex'), last_used_at: new Date(Number(value.toString())).toISOString() };
+    default:
+      return undefined;
+  }
+}
