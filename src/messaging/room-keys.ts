@@ -19,6 +19,8 @@ export class RoomKeys {
   /** Tag of a room and a right key → when to check it again. */
   readonly #checked = new Map<string, number>();
   readonly #wrong = new SlidingWindows();
+  /** Keys that are being checked, by who gave them: each may turn out to be wrong. */
+  readonly #checking = new Map<string, Set<Promise<void>>>();
 
   constructor(port: MessagingPort, limits: Limits) {
     this.#port = port;
@@ -37,15 +39,38 @@ export class RoomKeys {
     if (!room.isPrivate) return;
     if (key === undefined || key === '') throw refuse('roomKeyRequired');
     const tag = createHmac('sha256', this.#secret).update(`${room.id}|${key}`).digest('base64');
-    if ((this.#checked.get(tag) ?? 0) > this.#port.nowMs()) return;
-    const { roomKeyGuessesPerMinuteMax, roomKeyBytesMax } = this.#limits;
-    if (this.#wrong.count(guesser, minuteMs, this.#port.nowMs()) >= roomKeyGuessesPerMinuteMax) throw refuse('rate');
-    const stored = await this.#port.roomKeyHash(room.id);
-    if (stored === null || Buffer.byteLength(key) > roomKeyBytesMax || !(await verify(key, stored))) {
-      this.#wrong.take(guesser, roomKeyGuessesPerMinuteMax, minuteMs, this.#port.nowMs());
-      throw refuse('roomKeyWrong');
+    while (!this.#isKnown(tag)) {
+      const checking = this.#checking.get(guesser) ?? new Set();
+      // A hundred guesses at once are a hundred guesses: what goes beyond the minute's waits for those before it.
+      if (this.#wrong.count(guesser, minuteMs, this.#port.nowMs()) + checking.size < this.#limits.roomKeyGuessesPerMinuteMax) return this.#guess(room, key, guesser, tag);
+      if (checking.size === 0) throw refuse('rate');
+      await Promise.race(checking);
     }
-    this.#remember(tag);
+  }
+
+  #isKnown(tag: string): boolean {
+    return (this.#checked.get(tag) ?? 0) > this.#port.nowMs();
+  }
+
+  async #guess(room: Room, key: string, guesser: string, tag: string): Promise<void> {
+    const opens = this.#opens(room, key);
+    // Whoever waits for it waits for its end, good or bad.
+    const ended = opens.then(() => undefined, () => undefined);
+    const checking = this.#checking.get(guesser) ?? new Set();
+    this.#checking.set(guesser, checking.add(ended));
+    try {
+      if (await opens) return this.#remember(tag);
+      this.#wrong.take(guesser, this.#limits.roomKeyGuessesPerMinuteMax, minuteMs, this.#port.nowMs());
+      throw refuse('roomKeyWrong');
+    } finally {
+      checking.delete(ended);
+      if (checking.size === 0) this.#checking.delete(guesser);
+    }
+  }
+
+  async #opens(room: Room, key: string): Promise<boolean> {
+    const stored = await this.#port.roomKeyHash(room.id);
+    return stored !== null && Buffer.byteLength(key) <= this.#limits.roomKeyBytesMax && verify(key, stored);
   }
 
   #remember(tag: string): void {

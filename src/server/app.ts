@@ -160,6 +160,13 @@ export function createApp(stoa: Stoa, options: AppOptions = {}): FastifyInstance
     for (const socket of connections) if (socket.bytesRead === 0) socket.destroy();
     await Promise.all(stops.map((stop) => stop()));
   });
+  const { port } = stoa.messaging;
+  if (port.capabilities.sharedStore) {
+    const judge = () => streams.endOfChanged((ids) => port.identities(ids)).catch((error: unknown) => stoa.onError(error, 'looking whether open streams are still allowed'));
+    const judging = setInterval(() => void judge(), limits.streamHeartbeatSeconds * 1_000);
+    judging.unref();
+    app.addHook('onClose', async () => clearInterval(judging));
+  }
   app.setErrorHandler(answerError);
   const matchers = routes.map((route) => ({ route, pattern: patternOf(route.path) }));
   app.setNotFoundHandler(async (request, reply) => {

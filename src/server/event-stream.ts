@@ -3,6 +3,7 @@ import type { FastifyReply } from 'fastify';
 import { StoaError } from '../errors.js';
 import type { Caller } from '../identity/caller.js';
 import type { Limits } from '../limits.js';
+import type { Identity } from '../messaging/model.js';
 
 export interface StreamEvent {
   /** The `event:` line; without it clients see a `message`. */
@@ -29,6 +30,8 @@ export class EventStreams {
   readonly #open = new Map<EventStream, Caller | null>();
   /** The latest calls of `endOf`: a request that was let in before one of them may only now open its stream. */
   readonly #endings: { atMs: number; isMeant: (caller: Caller) => boolean }[] = [];
+  /** Those of signed agents, each with the identity as it was when it opened. */
+  readonly #signed = new Map<EventStream, Identity>();
   #stopping = false;
 
   /** `isLive` says whether the credentials of a caller, once proven, are still good. */
@@ -49,7 +52,7 @@ export class EventStreams {
         fix: 'Close streams that nobody reads, or raise streamsMax.',
       });
     }
-    const { caller, startedMs } = reply.request;
+    const { caller, signer, startedMs } = reply.request;
     if (caller !== null && this.#endings.some(({ atMs, isMeant }) => atMs >= startedMs && isMeant(caller))) {
       throw new StoaError('unauthenticated', 'The credentials were changed while the request was under way.', { fix: 'Connect again with the new ones.' });
     }
@@ -58,10 +61,12 @@ export class EventStreams {
       isAllowed: () => caller === null || this.#isLive(caller),
       onEnd: () => {
         this.#open.delete(stream);
+        this.#signed.delete(stream);
         options.onEnd?.();
       },
     });
     this.#open.set(stream, caller);
+    if (signer !== undefined) this.#signed.set(stream, signer.identity);
     return stream;
   }
 
@@ -72,6 +77,17 @@ export class EventStreams {
     while ((this.#endings[0]?.atMs ?? Infinity) < keptSinceMs) this.#endings.shift();
     this.#endings.push({ atMs, isMeant });
     for (const [stream, caller] of this.#open) if (caller !== null && isMeant(caller)) stream.end();
+  }
+
+  /** Ends the streams of identities whose key or link is no longer what it was: another server of the same store may have changed them. */
+  async endOfChanged(current: (ids: readonly string[]) => Promise<ReadonlyMap<string, Identity>>): Promise<void> {
+    if (this.#signed.size === 0) return;
+    const opened = [...this.#signed];
+    const identities = await current([...new Set(opened.map(([, { id }]) => id))]);
+    for (const [stream, { id, publicKey, link }] of opened) {
+      const now = identities.get(id);
+      if (now?.publicKey !== publicKey || JSON.stringify(now.link) !== JSON.stringify(link)) stream.end();
+    }
   }
 
   /** Ends every stream; later ones are refused. */

@@ -208,6 +208,16 @@ export function messagingConformance(backend: Backend): void {
       });
     });
 
+    it('a stream that a key opened ends when the key is rotated', async () => {
+      const eve = await desk.agent('Eve');
+      const stream = await Stream.open(`${desk.url}/dm/stream`, eve.headers());
+      await stream.until(1, ({ events }) => events);
+      const next = new Agent(desk);
+      const proof = next.sign(`aicq-key-rotation|${eve.id}|${eve.publicKey}|${next.publicKey}`);
+      expect((await eve.ask('POST', `/who/${eve.id}/key`, { body: { public_key: next.publicKey, proof } })).status).toBe(200);
+      while (!stream.ended) await new Promise((resolve) => setTimeout(resolve, 5));
+    });
+
     describe('rooms', () => {
       it('are made by signed agents, public unless they have a key', async () => {
         const { status, json } = await ann.ask('POST', '/room', { body: { name: 'planning' } });
@@ -398,6 +408,13 @@ export function messagingConformance(backend: Backend): void {
         expect((await desk.ask('GET', `/room/${room}`, { headers: key })).json.messages[0].body).toBe('inside');
         const stream = await Stream.open(`${desk.url}/room/${room}/stream`);
         expect(stream.status).toBe(403);
+      });
+
+      it('let an author delete what it wrote, with the key or without', async () => {
+        const room = await desk.room(ann, 'den', secret);
+        const { id } = await ann.post(room, 'a slip', {}, { 'x-aicq-room-key': secret });
+        expect(refusal(await bob.ask('DELETE', `/room/${room}/${id}`))).toEqual([403, { error: 'can only delete your own messages' }]);
+        expect((await ann.ask('DELETE', `/room/${room}/${id}`)).status).toBe(204);
       });
 
       it('leave no word in search, statistics, channel list or the feed of others', async () => {
@@ -788,6 +805,24 @@ export function messagingConformance(backend: Backend): void {
         const guesses = [];
         for (let index = 0; index < 4; index += 1) guesses.push((await guess(`wrong key number ${index}`)).status);
         expect(guesses).toEqual([403, 403, 429, 429]);
+      } finally {
+        await desk.close();
+      }
+    });
+  });
+
+  describe(`room keys on ${backend.name}`, () => {
+    it('cannot be guessed faster by guessing at once, and right ones are never counted', async () => {
+      const desk = await backend.open({ limits: { ...roomy, roomKeyGuessesPerMinuteMax: 3 } });
+      try {
+        const ann = await desk.agent();
+        const rooms = await Promise.all(Array.from({ length: 5 }, (_, index) => desk.room(ann, `den${index}`, `${secret} ${index}`)));
+        const open = (room: number, key: string) => desk.ask('GET', `/room/${rooms[room] as string}`, { headers: { 'x-aicq-room-key': key } });
+        const right = await Promise.all(Array.from({ length: 20 }, (_, index) => open(index % 5, `${secret} ${index % 5}`)));
+        expect(right.map(({ status }) => status)).toEqual(right.map(() => 200));
+        const wrong = await Promise.all(Array.from({ length: 20 }, (_, index) => open(index % 5, `${secret} number ${index}`)));
+        expect(wrong.filter(({ status }) => status === 403)).toHaveLength(3);
+        expect(wrong.filter(({ status }) => status === 429)).toHaveLength(17);
       } finally {
         await desk.close();
       }

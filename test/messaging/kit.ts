@@ -170,6 +170,8 @@ export class Stream {
   readonly #abort = new AbortController();
   #wake: (() => void)[] = [];
   status = 0;
+  /** The server has ended it. */
+  ended = false;
 
   static async open(url: string, headers: Record<string, string> = {}): Promise<Stream> {
     const stream = new Stream();
@@ -202,6 +204,7 @@ export class Stream {
         rest = blocks.pop() ?? '';
         for (const block of blocks) this.#take(block);
       }
+      this.ended = true;
     } catch (error) {
       if (!this.#abort.signal.aborted) throw error;
     }
