@@ -9,6 +9,12 @@ export interface TestServer {
   stop(): Promise<void>;
 }
 
+/** A server that can go away and come back with its data, at the same address. */
+export interface HaltingServer extends TestServer {
+  halt(): Promise<void>;
+  resume(): Promise<void>;
+}
+
 /** A child that failed to start says so with everything that it printed. */
 export class Child {
   readonly #child: ChildProcess;

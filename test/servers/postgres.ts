@@ -5,16 +5,10 @@ import { createRequire } from 'node:module';
 import { connect } from 'node:net';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
-import { Child, freePort, type TestServer } from './child.js';
+import { Child, type HaltingServer, freePort } from './child.js';
 
 /** PostgreSQL refuses to run as root, so root hands it to `nobody`. */
 const nobody = 65_534;
-
-/** A server that can go away and come back with its data, at the same address. */
-export interface HaltingServer extends TestServer {
-  halt(): Promise<void>;
-  resume(): Promise<void>;
-}
 
 export async function start(): Promise<HaltingServer> {
   const native = nativeDirectory();

@@ -3,21 +3,27 @@ import { execFileSync } from 'node:child_process';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { Child, freePort, type TestServer } from './child.js';
+import { Child, type HaltingServer, type TestServer, freePort } from './child.js';
 
 /** The bus of a cluster listens 10,000 above the port. */
 const clusterPortMax = 55_535;
 const slots = 16_384;
 const startsMax = 5;
 
-/** One server that syncs every write, as the server asks for at its start. */
-export async function start(extra: readonly string[] = []): Promise<TestServer> {
+/** One server that syncs every write, as the server asks for at its start. It is halted without warning, as by a crash. */
+export async function start(extra: readonly string[] = []): Promise<HaltingServer> {
   const version = installedVersion();
   const directory = await mkdtemp(join(tmpdir(), 'stoa-redis-'));
-  const { port, child: server } = await startNode(directory, undefined, ['--appendonly', 'yes', '--appendfsync', 'always', ...extra]);
+  const synced = ['--appendonly', 'yes', '--appendfsync', 'always', ...extra];
+  const { port, child } = await startNode(directory, undefined, synced);
+  let server = child;
   return {
     url: `redis://127.0.0.1:${port}`,
     describe: `Redis ${version} (real)`,
+    halt: () => server.stop('SIGKILL'),
+    resume: async () => {
+      ({ child: server } = await startNode(directory, undefined, [...synced, '--port', String(port)]));
+    },
     stop: async () => {
       await server.stop();
       await rm(directory, { recursive: true, force: true });

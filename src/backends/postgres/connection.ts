@@ -121,8 +121,8 @@ export function isConcurrency(error: unknown): boolean {
   return code === '40001' || code === '40P01';
 }
 
-/** The server is away, starting, stopping, has ended a silent transaction, or has no room for another connection. */
-const unavailableCodes = /^(ECONN|EPIPE|ENOTFOUND|EAI_|ETIMEDOUT|EHOSTUNREACH|CONNECT|08|25P03|57P|53300)/;
+/** The server is away, starting, stopping, has ended a silent transaction, has become a standby, or has no room for another connection. */
+const unavailableCodes = /^(ECONN|EPIPE|ENOTFOUND|EAI_|ETIMEDOUT|EHOSTUNREACH|CONNECT|08|25006|25P03|57P|53300)/;
 
 function postgresError(error: unknown): unknown {
   if (error instanceof StoaError || error instanceof TryAgain) return error;

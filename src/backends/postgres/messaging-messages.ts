@@ -103,15 +103,7 @@ export class RedisMessages {
   async #index(words: readonly string[], roomId: string, id: string, tsMs: number): Promise<void> {
     const { redis, limits, nowMs } = this.#options;
     const retentionMs = limits.messageRetentionSeconds * 1000;
-    await withRedis(() =>
-      Promise.all(
-        words.flatMap((word) => [
-          redis.commands.zremrangebyscore(word, '-inf', nowMs() - retentionMs),
-          redis.commands.zadd(word, tsMs, `${roomId}:${id}`),
-          redis.commands.pexpire(word, tsMs + retentionMs - nowMs()),
-        ]),
-      ),
-    );
+    await Promise.all(words.map((word) => runScript(redis.commands, 'stoaIndex', [word, nowMs(), retentionMs, tsMs, `${roomId}:${id}`])));
   }
 
   async read(roomId: string, span: Span): Promise<Page<Message>> {

@@ -17,6 +17,8 @@ const options = {
   commandTimeout: commandTimeoutMs,
   connectTimeout: 5_000,
   retryStrategy: (attempt: number) => Math.min(50 * attempt, 1_000),
+  // After a failover the name leads to another server, while the connection is to one that takes no writes any more.
+  reconnectOnError: (error: Error) => error.message.startsWith('READONLY'),
 } as const;
 
 export interface RedisConnection {
@@ -45,12 +47,16 @@ export async function openRedis(urls: string, onError: (error: unknown, about: s
   try {
     await Promise.all([commands.connect(), subscriber.connect()]);
   } catch (error) {
-    commands.disconnect();
-    subscriber.disconnect();
+    closeRedis({ commands, subscriber });
     throw redisError(error);
   }
   for (const [name, { keys, lua }] of Object.entries(scripts)) commands.defineCommand(name, { lua, ...(keys !== undefined && { numberOfKeys: keys }) });
   return { isCluster, commands, subscriber };
+}
+
+export function closeRedis({ commands, subscriber }: Pick<RedisConnection, 'commands' | 'subscriber'>): void {
+  commands.disconnect();
+  subscriber.disconnect();
 }
 
 /** Runs one of the scripts. Their number of keys is fixed, or comes first. */

@@ -39,6 +39,14 @@ local function keepFor(key, life)
   if redis.call('PTTL', key) < life then redis.call('PEXPIRE', key, string.format('%.0f', life)) end
 end`;
 
+/** Rooms run ahead of the clock by different times, so that a later message may end its life earlier. */
+const indexWord = `${keepFor}
+local function indexWord(key, now, retention, ts, member)
+  redis.call('ZREMRANGEBYSCORE', key, '-inf', string.format('%.0f', now - retention))
+  redis.call('ZADD', key, string.format('%.0f', ts), member)
+  keepFor(key, ts + retention - now)
+end`;
+
 export const scripts = {
   /**
    * Keys: messages, clock, count, thread, bytes, delivery, words…
@@ -46,7 +54,7 @@ export const scripts = {
    */
   stoaPost: {
     keys: undefined,
-    lua: `${ulid}${spendBytes}${deliveredBefore}
+    lua: `${ulid}${spendBytes}${deliveredBefore}${indexWord}
 local now, ahead, retention = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3])
 if ARGV[14] ~= '' then
   local id, ts = deliveredBefore(KEYS[6])
@@ -69,11 +77,7 @@ if ARGV[7] ~= '' then
   redis.call('ZADD', KEYS[4], number(ts), id)
   redis.call('PEXPIRE', KEYS[4], life)
 end
-for index = 7, #KEYS do
-  redis.call('ZREMRANGEBYSCORE', KEYS[index], '-inf', number(now - retention))
-  redis.call('ZADD', KEYS[index], number(ts), ARGV[13] .. ':' .. id)
-  redis.call('PEXPIRE', KEYS[index], life)
-end
+for index = 7, #KEYS do indexWord(KEYS[index], now, retention, ts, ARGV[13] .. ':' .. id) end
 local total
 if redis.call('EXISTS', KEYS[3]) == 0 then
   total = tonumber(ARGV[6]) + 1
@@ -111,6 +115,9 @@ return {'ok', id, number(ts)}`,
 
   /** Bytes alone, where they lie on another node than the room. */
   stoaSpend: { keys: 1, lua: `${spendBytes} return spend(KEYS[1], tonumber(ARGV[1]), tonumber(ARGV[2])) or -1` },
+
+  /** One word, where it lies on another node than the room. Keys: word. Arguments: now, retention, time, room and message. */
+  stoaIndex: { keys: 1, lua: `${indexWord} indexWord(KEYS[1], tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3]), ARGV[4]) return 1` },
 
   /** Keys: inbox, acknowledged. Arguments: life, then time and id by turns. */
   stoaAcknowledge: {

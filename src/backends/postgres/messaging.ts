@@ -33,7 +33,7 @@ import { RedisGuards } from './messaging-guards.js';
 import { PostgresIdentities } from './messaging-identities.js';
 import { RedisMessages } from './messaging-messages.js';
 import { type News, newsChannel, parseNews } from './messaging-news.js';
-import { type RedisConnection, RedisKeys, openRedis, withRedis } from './messaging-redis.js';
+import { type RedisConnection, RedisKeys, closeRedis, openRedis, withRedis } from './messaging-redis.js';
 import { PostgresRooms, RoomCounters } from './messaging-rooms.js';
 import { messagingSchema, migrateMessagingUp } from './messaging-schema.js';
 import { searchRedis } from './messaging-search.js';
@@ -50,16 +50,27 @@ export interface PostgresMessagingOptions {
   onError: (error: unknown, about: string) => void;
 }
 
+/**
+ * Readers look for themselves so often: news are told once and to whoever listens, and on a cluster
+ * the driver changes the node that it listens to without a word.
+ */
+const lookAgainMs = 5_000;
+
 export async function openPostgresMessaging(options: PostgresMessagingOptions): Promise<PostgresMessaging> {
   const sql = await openPostgres(new URL(options.postgres), { schema: messagingSchema });
   try {
     await migrateMessagingUp(sql);
     const redis = await openRedis(options.redis, options.onError);
-    const durable = await isSynced(redis);
-    if (!durable) options.onError(new Error('Redis is not set to "appendfsync always"'), 'messages in Redis may be lost with its machine');
-    const messaging = new PostgresMessaging(sql, redis, durable, options);
-    await messaging.start();
-    return messaging;
+    try {
+      const durable = await isSynced(redis);
+      if (!durable) options.onError(new Error('Redis is not set to "appendfsync always"'), 'messages in Redis may be lost with its machine');
+      const messaging = new PostgresMessaging(sql, redis, durable, options);
+      await messaging.start();
+      return messaging;
+    } catch (error) {
+      closeRedis(redis);
+      throw error;
+    }
   } catch (error) {
     await sql.end({ timeout: 1 });
     throw error;
@@ -88,6 +99,7 @@ export class PostgresMessaging implements MessagingPort {
   readonly #messages: RedisMessages;
   readonly #guards: RedisGuards;
   readonly #listeners = new Set<(notice: Notice) => void>();
+  #lookingAgain: NodeJS.Timeout | undefined;
 
   constructor(sql: PostgresSql, redis: RedisConnection, durable: boolean, options: PostgresMessagingOptions) {
     const { limits, nowMs, onError } = options;
@@ -113,10 +125,21 @@ export class PostgresMessaging implements MessagingPort {
   async start(): Promise<void> {
     const { subscriber } = this.#redis;
     subscriber.on('message', (_channel: string, text: string) => this.#onNews(parseNews(text)));
-    // A connection that was lost and is back may have missed something.
-    subscriber.on('ready', () => this.#notify({ topic: 'all' }));
+    subscriber.on('ready', () => void this.#subscribeAgain());
     await withRedis(() => subscriber.subscribe(newsChannel));
     await this.#catchUpCounters();
+    this.#lookingAgain = setInterval(() => this.#notify({ topic: 'all' }), lookAgainMs);
+    this.#lookingAgain.unref();
+  }
+
+  /** A connection that was lost and is back may have missed something, up to the moment at which it has subscribed. */
+  async #subscribeAgain(): Promise<void> {
+    try {
+      await withRedis(() => this.#redis.subscriber.subscribe(newsChannel));
+    } catch (error) {
+      this.#options.onError(error, 'subscribing to the news of other servers');
+    }
+    this.#notify({ topic: 'all' });
   }
 
   async #catchUpCounters(): Promise<void> {
@@ -346,9 +369,9 @@ export class PostgresMessaging implements MessagingPort {
 
   async close(): Promise<void> {
     this.#listeners.clear();
+    clearInterval(this.#lookingAgain);
     await this.#counters.close();
-    this.#redis.subscriber.disconnect();
-    this.#redis.commands.disconnect();
+    closeRedis(this.#redis);
     await this.#sql.end({ timeout: 5 });
   }
 }
