@@ -1,44 +1,17 @@
 /** A directory of backups: full ones, and increments that each build on the one before. */
-import { readFile, readdir } from 'node:fs/promises';
-import { join } from 'node:path';
+import { readdir } from 'node:fs/promises';
 import { StoaError, messageOf } from '../errors.js';
-import type { FileFacts } from './backup-file.js';
-import { dataFormat } from './manifest.js';
+import { type BackupDescription, type ShardBackup, readDescription } from './backup-description.js';
 
-/** What one shard was like at the moment of the backup. */
-export interface ShardBackup {
-  file: FileFacts;
-  /** Increments only: they hold the transactions after this one. */
-  fromLsn: number;
-  /** The newest transaction in it, and the newest sequence number of the feed. */
-  lsn: number;
-  seq: number;
-  /** When that was, by the store's clock. */
-  atMs: number;
-  /** Entries of a full backup, transactions of an increment. */
-  entries: number;
+/** A directory of backups, looked into. */
+export interface BackupDirectory {
+  /** Complete backups, oldest first: by what they hold, since clocks may be set back. */
+  backups: BackupDescription[];
+  /** What has a description that cannot be used. The others do not suffer from it. */
+  unreadable: { name: string; error: StoaError }[];
 }
 
-/** `backup.json`: written last, so that a backup without it is none. */
-export interface BackupDescription {
-  format: number;
-  name: string;
-  kind: 'full' | 'incremental';
-  /** The store it was taken from. */
-  store: string;
-  /** The name of the backup that this increment builds on; null for a full one. */
-  parent: string | null;
-  taken_at: string;
-  engine: string;
-  shards: ShardBackup[];
-  /** The key ring for secrets, where it was asked for; whoever has it can read every secret in the backup. */
-  key?: FileFacts;
-}
-
-export const descriptionFile = 'backup.json';
-
-/** Every complete backup below a directory, oldest first: by what it holds, since clocks may be set back. */
-export async function listBackups(directory: string): Promise<BackupDescription[]> {
+export async function readBackups(directory: string): Promise<BackupDirectory> {
   let names: string[];
   try {
     names = await readdir(directory);
@@ -46,12 +19,23 @@ export async function listBackups(directory: string): Promise<BackupDescription[
     throw new StoaError('not_found', `${directory} cannot be read: ${messageOf(error)}.`, { cause: error, fix: 'Name the directory that holds the backups.' });
   }
   const found: BackupDescription[] = [];
+  const unreadable: BackupDirectory['unreadable'] = [];
   for (const name of names.toSorted()) {
     if (name.endsWith('.partial')) continue;
-    const description = await readDescription(directory, name);
-    if (description !== undefined) found.push(description);
+    try {
+      const description = await readDescription(directory, name);
+      if (description !== undefined) found.push(description);
+    } catch (error) {
+      if (!(error instanceof StoaError)) throw error;
+      unreadable.push({ name, error });
+    }
   }
-  return found.toSorted((a, b) => transactionsIn(a) - transactionsIn(b) || (a.name < b.name ? -1 : 1));
+  return { backups: found.toSorted((a, b) => transactionsIn(a) - transactionsIn(b) || (a.name < b.name ? -1 : 1)), unreadable };
+}
+
+/** Every backup of a directory that can be read, oldest first. */
+export async function listBackups(directory: string): Promise<BackupDescription[]> {
+  return (await readBackups(directory)).backups;
 }
 
 function transactionsIn({ shards }: BackupDescription): number {
@@ -80,22 +64,28 @@ export function summaryOf(directory: string, backup: BackupDescription, reason: 
   return { name, directory, kind, parent, store, taken_at, position, size_bytes: chainBytes([backup]), with_key: backup.key !== undefined, reason };
 }
 
-/** Every backup of a directory, oldest first. */
-export async function summariesIn(directory: string): Promise<BackupSummary[]> {
-  const backups = await listBackups(directory);
-  return backups.map((backup) => {
+export interface BackupSummaries {
+  items: BackupSummary[];
+  unreadable: { name: string; reason: string }[];
+}
+
+/** Every backup of a directory, oldest first, and what looks like one and cannot be read. */
+export async function summariesIn(directory: string): Promise<BackupSummaries> {
+  const { backups, unreadable } = await readBackups(directory);
+  const items = backups.map((backup) => {
     const chain = chainOrRefusal(backups, backup.name);
     return summaryOf(directory, backup, chain instanceof StoaError ? chain.message : null);
   });
+  return { items, unreadable: unreadable.map(({ name, error }) => ({ name, reason: error.message })) };
 }
 
 /** The backups that lead to `name`: a full one first, then increments in order. Refuses a broken chain with the reason. */
-export function chainTo(backups: readonly BackupDescription[], name: string): BackupDescription[] {
+export function chainTo(backups: readonly BackupDescription[], name: string, unreadable: BackupDirectory['unreadable'] = []): BackupDescription[] {
   const byName = new Map(backups.map((backup) => [backup.name, backup]));
   const chain: BackupDescription[] = [];
   for (let next: string | null = name; next !== null; ) {
     const backup: BackupDescription | undefined = byName.get(next);
-    if (backup === undefined) throw broken(chain.at(-1) === undefined ? `there is no backup named ${next}` : `${chain.at(-1)?.name} builds on ${next}, which is missing`);
+    if (backup === undefined) throw unreadable.find((other) => other.name === next)?.error ?? broken(chain.at(-1) === undefined ? `there is no backup named ${next}` : `${chain.at(-1)?.name} builds on ${next}, which is missing`);
     if (chain.includes(backup)) throw broken(`${backup.name} builds on itself`);
     chain.push(backup);
     next = backup.parent;
@@ -112,6 +102,7 @@ function checkLinks(chain: readonly BackupDescription[]): void {
       if (backup.kind !== 'full') throw broken(`${backup.name} is an increment without a full backup before it`);
       continue;
     }
+    if (backup.kind !== 'incremental') throw broken(`${backup.name} is a full backup and cannot build on ${before.name}`);
     if (backup.store !== before.store) throw broken(`${backup.name} was taken from another store than ${before.name}`);
     if (backup.shards.length !== before.shards.length) throw broken(`${backup.name} has another number of shards than ${before.name}`);
     for (const [shard, { fromLsn }] of backup.shards.entries()) {
@@ -123,31 +114,6 @@ function checkLinks(chain: readonly BackupDescription[]): void {
 
 export function chainBytes(chain: readonly BackupDescription[]): number {
   return chain.reduce((sum, backup) => sum + backup.shards.reduce((bytes, { file }) => bytes + file.sizeBytes, 0), 0);
-}
-
-async function readDescription(directory: string, name: string): Promise<BackupDescription | undefined> {
-  const path = join(directory, name, descriptionFile);
-  let text: string;
-  try {
-    text = await readFile(path, 'utf8');
-  } catch (error) {
-    const code = (error as NodeJS.ErrnoException).code;
-    if (code === 'ENOENT' || code === 'ENOTDIR') return undefined;
-    throw broken(`${path} cannot be read: ${messageOf(error)}`);
-  }
-  let description: BackupDescription;
-  try {
-    description = JSON.parse(text) as BackupDescription;
-  } catch {
-    throw broken(`${path} is not JSON`);
-  }
-  if (description.format > dataFormat) {
-    throw new StoaError('newer_data', `The backup ${name} has format ${description.format}; this program knows formats up to ${dataFormat}.`, {
-      fix: 'Restore it with the version of Stoa that wrote it, or a newer one.',
-    });
-  }
-  if (description.name !== name || !Array.isArray(description.shards)) throw broken(`${path} does not describe the backup ${name}`);
-  return description;
 }
 
 /** Every chain of a directory, the one with the newest backup last. A backup whose chain is broken is in none. */

@@ -1,5 +1,6 @@
 /** The files of a backup: frames of bytes, each with its own checksum, under one hash for the whole. */
 import { createHash } from 'node:crypto';
+import { constants } from 'node:fs';
 import { type FileHandle, open } from 'node:fs/promises';
 import { crc32 } from 'node:zlib';
 import { StoaError, messageOf } from '../errors.js';
@@ -13,6 +14,8 @@ export interface FileFacts {
 
 const headerBytes = 8;
 const flushBytes = 1024 * 1024;
+/** Windows has neither. */
+const noFollow = (constants.O_NOFOLLOW ?? 0) | (constants.O_NONBLOCK ?? 0);
 /** No frame is larger than a group of transactions can be; a larger length means damage. */
 const frameBytesMax = 1024 * 1024 * 1024;
 
@@ -69,11 +72,14 @@ export async function* readFrames(path: string, facts: FileFacts, onBytes?: (byt
   const file = await openBackupFile(path);
   const hash = createHash('sha256');
   try {
+    const { size } = await file.stat();
     let at = 0;
     for (;;) {
       const header = await readExactly(file, path, at, headerBytes);
       const length = header.readUInt32BE(0);
       if (length > frameBytesMax) throw damaged(path, `the frame at byte ${at} claims ${length} bytes`);
+      // Before the memory is taken: the length may be anything.
+      if (at + headerBytes + length > size) throw damaged(path, `it ends at byte ${size}, before its last frame`);
       const payload = await readExactly(file, path, at + headerBytes, length);
       if (crc32(payload) !== header.readUInt32BE(4)) throw damaged(path, `the checksum of the frame at byte ${at} is wrong`);
       hash.update(header);
@@ -90,12 +96,44 @@ export async function* readFrames(path: string, facts: FileFacts, onBytes?: (byt
   }
 }
 
+/** The content of a file that was written whole; undefined where there is none. */
+export async function readSmallFile(path: string, bytesMax: number): Promise<Buffer | undefined> {
+  let file: FileHandle;
+  try {
+    file = await openRegular(path);
+  } catch (error) {
+    const { code } = error as NodeJS.ErrnoException;
+    if (code === 'ENOENT' || code === 'ENOTDIR') return undefined;
+    throw error instanceof StoaError ? error : damaged(path, messageOf(error));
+  }
+  try {
+    const { size } = await file.stat();
+    if (size > bytesMax) throw damaged(path, `it has ${size} bytes, and no more than ${bytesMax} are expected`);
+    return await readExactly(file, path, 0, size);
+  } finally {
+    await file.close();
+  }
+}
+
 async function openBackupFile(path: string): Promise<FileHandle> {
   try {
-    return await open(path, 'r');
+    return await openRegular(path);
   } catch (error) {
-    throw damaged(path, messageOf(error));
+    throw error instanceof StoaError ? error : damaged(path, messageOf(error));
   }
+}
+
+/** Neither a link that leads elsewhere nor a pipe that never ends: a backup consists of plain files. */
+async function openRegular(path: string): Promise<FileHandle> {
+  let file: FileHandle;
+  try {
+    file = await open(path, constants.O_RDONLY | noFollow);
+  } catch (error) {
+    throw (error as NodeJS.ErrnoException).code === 'ELOOP' ? damaged(path, 'it is a symbolic link') : error;
+  }
+  if ((await file.stat()).isFile()) return file;
+  await file.close();
+  throw damaged(path, 'it is no plain file');
 }
 
 async function readExactly(file: FileHandle, path: string, position: number, length: number): Promise<Buffer> {

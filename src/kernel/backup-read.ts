@@ -1,11 +1,11 @@
 /** What is in the files of a backup, checked as it is read: restoring writes it, verifying only looks. */
 import { createHash } from 'node:crypto';
-import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { StoaError, messageOf } from '../errors.js';
-import { type BackupDescription, type ShardBackup, chainBytes, chainTo, listBackups } from './backup-chain.js';
+import { chainBytes, chainTo, readBackups } from './backup-chain.js';
+import type { BackupDescription, ShardBackup } from './backup-description.js';
 import { decodeEntries } from './backup-entries.js';
-import { type FileFacts, readFrames } from './backup-file.js';
+import { type FileFacts, readFrames, readSmallFile } from './backup-file.js';
 import type { Entry } from './engine.js';
 import { type RedoTransaction, decodeRedo } from './log.js';
 
@@ -44,12 +44,8 @@ export async function* readTransactions(directory: string, backup: BackupDescrip
 export async function readKey(directory: string, { name, key }: BackupDescription): Promise<Buffer | undefined> {
   if (key === undefined) return undefined;
   const path = join(directory, name, key.name);
-  let content: Buffer;
-  try {
-    content = await readFile(path);
-  } catch (error) {
-    throw new StoaError('damaged_backup', `${path} cannot be read: ${messageOf(error)}.`, { cause: error });
-  }
+  const content = await readSmallFile(path, key.sizeBytes);
+  if (content === undefined) throw new StoaError('damaged_backup', `${path} is missing.`);
   if (!isSame(content, key)) throw new StoaError('damaged_backup', `${path} is not the key ring that was written.`);
   return content;
 }
@@ -57,14 +53,15 @@ export async function readKey(directory: string, { name, key }: BackupDescriptio
 /** One backup, whether it can be restored, and why not. */
 export interface BackupVerdict {
   name: string;
-  kind: 'full' | 'incremental';
+  /** Null where its description cannot be read. */
+  kind: 'full' | 'incremental' | null;
   ok: boolean;
   reason: string | null;
 }
 
 /** Reads every byte of every backup in a directory and follows every link, without restoring anything. */
 export async function verifyBackups(directory: string, onProgress?: (progress: { done: number; total: number }) => void): Promise<BackupVerdict[]> {
-  const backups = await listBackups(directory);
+  const { backups, unreadable } = await readBackups(directory);
   const progress = { done: 0, total: chainBytes(backups) };
   const onBytes: OnBytes = (bytes) => {
     progress.done += bytes;
@@ -73,13 +70,14 @@ export async function verifyBackups(directory: string, onProgress?: (progress: {
   const reasons = new Map<string, string>();
   for (const backup of backups) {
     const reason = await refusalOf(async () => {
-      const before = chainTo(backups, backup.name).find(({ name }) => reasons.has(name));
+      const before = chainTo(backups, backup.name, unreadable).find(({ name }) => reasons.has(name));
       await verifyBackup(directory, backup, onBytes);
       if (before !== undefined) throw damaged(backup, `it builds on ${before.name}, which cannot be used`);
     });
     if (reason !== undefined) reasons.set(backup.name, reason);
   }
-  return backups.map(({ name, kind }) => ({ name, kind, ok: !reasons.has(name), reason: reasons.get(name) ?? null }));
+  const read = backups.map(({ name, kind }) => ({ name, kind, ok: !reasons.has(name), reason: reasons.get(name) ?? null }));
+  return [...unreadable.map(({ name, error }) => ({ name, kind: null, ok: false, reason: error.message })), ...read];
 }
 
 async function verifyBackup(directory: string, backup: BackupDescription, onBytes: OnBytes): Promise<void> {
@@ -95,7 +93,7 @@ async function refusalOf(check: () => Promise<void>): Promise<string | undefined
     await check();
     return undefined;
   } catch (error) {
-    if (error instanceof StoaError && error.code === 'damaged_backup') return error.message;
+    if (error instanceof StoaError && (error.code === 'damaged_backup' || error.code === 'newer_data')) return error.message;
     throw error;
   }
 }

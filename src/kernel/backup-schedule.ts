@@ -1,8 +1,9 @@
 /** Backups by the clock: a full one now and then, increments in between, old chains taken away. */
 import { rm } from 'node:fs/promises';
 import { join } from 'node:path';
-import { messageOf } from '../errors.js';
-import { type BackupDescription, chainsOf, listBackups } from './backup-chain.js';
+import { StoaError, messageOf } from '../errors.js';
+import { chainsOf, listBackups } from './backup-chain.js';
+import type { BackupDescription } from './backup-description.js';
 import { backup } from './backup.js';
 import type { Kernel } from './kernel.js';
 
@@ -60,23 +61,34 @@ export class BackupScheduler {
   async #backUp(): Promise<void> {
     const { directory, chainsKept } = this.#schedule;
     try {
-      const kind = dueBackup(await ownBackups(this.#kernel, directory), this.#schedule, this.#kernel.nowMs());
-      if (kind === null) return;
-      this.#events.onBackup(await backup(this.#kernel, { directory, kind }));
-      if (kind === 'full') await pruneChains(directory, this.#kernel.manifest.id, chainsKept);
+      const due = dueBackup(await ownBackups(this.#kernel, directory), this.#schedule, this.#kernel.nowMs());
+      if (due === null) return;
+      const description = await this.#make(due);
+      this.#events.onBackup(description);
+      if (description.kind === 'full') await pruneChains(directory, this.#kernel.manifest.id, chainsKept);
     } catch (error) {
       this.#events.onError(error, `scheduled backup to ${directory}: ${messageOf(error)}`);
+    }
+  }
+
+  /** Where nothing can be built on what is there, a full one: the next that is due may be a day away. */
+  async #make(kind: 'full' | 'incremental'): Promise<BackupDescription> {
+    const { directory } = this.#schedule;
+    try {
+      return await backup(this.#kernel, { directory, kind });
+    } catch (error) {
+      if (kind === 'full' || !(error instanceof StoaError) || error.code !== 'conflict') throw error;
+      return backup(this.#kernel, { directory, kind: 'full' });
     }
   }
 }
 
 /** Which backup is due, going by those that are there; null when none is. */
 export function dueBackup(backups: readonly BackupDescription[], schedule: BackupSchedule, nowMs: number): 'full' | 'incremental' | null {
-  const full = backups.findLast(({ kind }) => kind === 'full');
-  if (full === undefined || nowMs - takenAtMs(full) >= schedule.fullEveryMs) return 'full';
-  const newest = backups.at(-1) as BackupDescription;
-  if (schedule.incrementalEveryMs > 0 && nowMs - takenAtMs(newest) >= schedule.incrementalEveryMs) return 'incremental';
-  return null;
+  // One of a time to come was taken before the clock was set back: to wait for that time could take years.
+  const isThere = (wanted: readonly BackupDescription[], withinMs: number): boolean => wanted.map(takenAtMs).some((atMs) => atMs <= nowMs && nowMs - atMs < withinMs);
+  if (!isThere(backups.filter(({ kind }) => kind === 'full'), schedule.fullEveryMs)) return 'full';
+  return schedule.incrementalEveryMs > 0 && !isThere(backups, schedule.incrementalEveryMs) ? 'incremental' : null;
 }
 
 /** Removes the oldest chains of a store, each whole and from its end, so that what is left can always be restored. */

@@ -3,14 +3,15 @@ import { createHash } from 'node:crypto';
 import { access, constants, mkdir, rename, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { StoaError, messageOf } from '../errors.js';
-import { type BackupDescription, type ShardBackup, descriptionFile, listBackups } from './backup-chain.js';
+import { listBackups } from './backup-chain.js';
+import { type BackupDescription, type ShardBackup, backupKeyFile, descriptionFile, shardFile } from './backup-description.js';
 import { type FileFacts, FrameWriter } from './backup-file.js';
+import { hasMade } from './backup-marks.js';
 import { encodeEntries } from './backup-entries.js';
 import { kernelFamilies } from './families.js';
 import { makePrivateDirectory, syncDirectory, writeDurably } from './files.js';
 import type { Kernel } from './kernel.js';
 import { decodeRedo, positionKey, positionOf } from './log.js';
-import { shardDirectory } from './manifest.js';
 import type { Store } from './store.js';
 
 export interface BackupOptions {
@@ -49,7 +50,7 @@ export async function backup(kernel: Kernel, options: BackupOptions): Promise<Ba
     await writeDurably(join(partial, descriptionFile), `${JSON.stringify(description, null, 2)}\n`);
     await rename(partial, join(options.directory, name));
     await syncDirectory(options.directory);
-    if (options.kind === 'incremental') await kernel.rememberBackup(options.directory, shards.map(({ lsn }) => lsn));
+    await kernel.rememberBackup(description, options.directory);
     return description;
   } catch (error) {
     await rm(partial, { recursive: true, force: true });
@@ -67,18 +68,18 @@ async function makeTarget(directory: string): Promise<void> {
 }
 
 async function writeKey(partial: string, content: Buffer): Promise<FileFacts> {
-  const name = 'secret.keys';
-  await writeDurably(join(partial, name), content, 0o600);
-  return { name, sizeBytes: content.length, sha256: createHash('sha256').update(content).digest('hex') };
+  await writeDurably(join(partial, backupKeyFile), content, 0o600);
+  return { name: backupKeyFile, sizeBytes: content.length, sha256: createHash('sha256').update(content).digest('hex') };
 }
 
 /** The newest backup of this store in the directory: what an increment builds on. */
 async function parentOf(kernel: Kernel, directory: string): Promise<BackupDescription> {
-  const parent = (await listBackups(directory)).findLast(({ store }) => store === kernel.manifest.id);
-  if (parent === undefined) {
-    throw new StoaError('conflict', `${directory} holds no full backup of this store to build on.`, { fix: 'Make a full backup first: stoa backup --full DIR.' });
-  }
-  return parent;
+  const own = (await listBackups(directory)).filter(({ store }) => store === kernel.manifest.id);
+  const parent = own.findLast(({ name, shards }) => hasMade(kernel.root, name) && kernel.stores.every((store, shard) => (shards[shard]?.lsn ?? Infinity) <= store.lsn));
+  if (parent !== undefined) return parent;
+  const newest = own.at(-1)?.name;
+  const reason = newest === undefined ? `${directory} holds no full backup of this store to build on.` : `The backup ${newest} tells of another history than this store has: one of them is a copy, or was put back to an earlier state.`;
+  throw new StoaError('conflict', reason, { fix: 'Make a full backup first: stoa backup --full DIR.' });
 }
 
 /** Shard 00 last: its directory then knows every id that another shard's copy holds. */
@@ -87,7 +88,7 @@ async function copyShards(kernel: Kernel, partial: string, options: BackupOption
   const shards: ShardBackup[] = [];
   let done = 0;
   for (const [shard, store] of [...kernel.stores.entries()].toReversed()) {
-    shards[shard] = await copyShard(store, partial, fileName(shard, 'data'), options, (entries) => {
+    shards[shard] = await copyShard(store, partial, shardFile(shard, 'full'), options, (entries) => {
       done += entries;
       options.onProgress?.({ done, total: Math.max(total, done) });
     });
@@ -127,7 +128,7 @@ async function copyRedo(kernel: Kernel, partial: string, parent: BackupDescripti
   const total = kernel.stores.reduce((sum, store, shard) => sum + store.lsn - (starts[shard] as number), 0);
   let done = 0;
   for (const [shard, store] of kernel.stores.entries()) {
-    shards[shard] = await copyRedoOf(store, starts[shard] as number, (parent.shards[shard] as ShardBackup).seq, partial, fileName(shard, 'redo'), (transactions) => {
+    shards[shard] = await copyRedoOf(store, starts[shard] as number, (parent.shards[shard] as ShardBackup).seq, partial, shardFile(shard, 'incremental'), (transactions) => {
       done += transactions;
       options.onProgress?.({ done, total: Math.max(total, done) });
     });
@@ -177,8 +178,4 @@ function redoTooShort(wanted: number, first: number): StoaError {
 
 function entriesOf(store: Store): number {
   return Object.values(store.engine.stats().families).reduce((sum, { entries }) => sum + entries, 0);
-}
-
-function fileName(shard: number, ending: string): string {
-  return `${shardDirectory('', shard).split('/')[0]}.${ending}`;
 }

@@ -8,8 +8,9 @@ import { type Engine, type EngineName, type StoreConfig, storeConfigDefaults } f
 import { openEngine } from './engines/index.js';
 import { kernelFamilies } from './families.js';
 import { makePrivateDirectory } from './files.js';
+import type { BackupDescription } from './backup-description.js';
 import { acquireLock, type DirectoryLock } from './lock.js';
-import { backedUpLsn, putBackupMark } from './backup-marks.js';
+import { backedUpLsn, putBackupMark, putBackupName } from './backup-marks.js';
 import { type Manifest, newManifest, readManifest, shardDirectory, shardOf, storeIdKey, storeMark, writeManifest } from './manifest.js';
 import { type MigrateOptions, formatMark, isOlder, migrate, retiredFamilies } from './migrations.js';
 import { forgetAnswer, idempotencyTimer } from './once.js';
@@ -222,9 +223,19 @@ export class Kernel {
     }
   }
 
-  /** Remembers how far the chain of increments in a directory reaches: the redo log up to there may go. */
-  async rememberBackup(directory: string, lsns: readonly number[]): Promise<void> {
-    await this.root.transact((tx) => putBackupMark(tx, directory, lsns));
+  /**
+   * Remembers a backup, and of an increment how far it reaches: the redo log up to there may go. A store
+   * that takes no writes any more can still be backed up; then the next one has to be a full one.
+   */
+  async rememberBackup({ name, kind, shards }: BackupDescription, directory: string): Promise<void> {
+    try {
+      await this.root.transact((tx) => {
+        putBackupName(tx, name);
+        if (kind === 'incremental') putBackupMark(tx, directory, shards.map(({ lsn }) => lsn));
+      });
+    } catch (error) {
+      this.#onError(error, 'noting a backup');
+    }
   }
 
   /** Remembers the time between the last sign of life on this directory and now. */

@@ -2,7 +2,8 @@
 import { access, readdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import { StoaError } from '../errors.js';
-import { type BackupDescription, type ShardBackup, chainBytes, chainTo, listBackups } from './backup-chain.js';
+import { chainBytes, chainTo, readBackups } from './backup-chain.js';
+import type { BackupDescription, ShardBackup } from './backup-description.js';
 import { readFrames } from './backup-file.js';
 import { readEntries, readKey, readTransactions } from './backup-read.js';
 import { type Engine, type EngineName, type WriteOperation, engineNames, storeConfigDefaults } from './engine.js';
@@ -224,10 +225,13 @@ async function checkTarget(target: string): Promise<void> {
 }
 
 async function chooseChain(options: RestoreOptions): Promise<BackupDescription[]> {
-  const backups = await listBackups(options.directory);
+  const { backups, unreadable } = await readBackups(options.directory);
+  // What is newest cannot be told while one of them may be it.
+  const [hidden] = unreadable;
+  if (hidden !== undefined && options.name === undefined && options.to === undefined) throw hidden.error;
   if (backups.length === 0) throw new StoaError('not_found', `${options.directory} holds no complete backup.`, { fix: 'Name the directory that "stoa backup" wrote to.' });
   const end = options.name ?? backupReaching(backups, options.to);
-  const chain = chainTo(backups, end);
+  const chain = chainTo(backups, end, unreadable);
   checkReach(chain, options.to);
   return chain;
 }

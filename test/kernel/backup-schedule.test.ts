@@ -3,6 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, expect, it } from 'vitest';
 import { chainTo, listBackups } from '../../src/kernel/backup-chain.js';
+import { backup } from '../../src/kernel/backup.js';
 import { BackupScheduler } from '../../src/kernel/backup-schedule.js';
 import { type Kernel, openKernel } from '../../src/kernel/kernel.js';
 import { limitsWith } from '../../src/limits.js';
@@ -45,6 +46,43 @@ it('makes a full backup first, increments in between, and keeps only whole chain
   expect(list[0]?.kind).toBe('full');
   expect(list).toHaveLength(24 + 2);
   for (const { name } of list) expect(chainTo(list, name)[0]?.kind).toBe('full');
+});
+
+it('goes on when the clock is set back, instead of waiting for a time that was', async () => {
+  const backups = join(directory, 'backups');
+  const scheduler = new BackupScheduler(
+    kernel,
+    { directory: backups, fullEveryMs: 24 * hourMs, incrementalEveryMs: hourMs, chainsKept: 9 },
+    { onBackup: () => undefined, onError: (error) => faults.push(error) },
+  );
+  await scheduler.tick();
+  nowMs -= 365 * 24 * hourMs;
+  for (let hour = 0; hour < 3; hour += 1) {
+    await scheduler.tick();
+    await scheduler.tick();
+    nowMs += hourMs;
+  }
+  expect(faults).toEqual([]);
+  expect((await listBackups(backups)).map(({ kind }) => kind)).toEqual(['full', 'full', 'incremental', 'incremental']);
+});
+
+it('makes a full backup where the log no longer reaches back to the last one', async () => {
+  await kernel.close();
+  kernel = await openKernel({ dataDir: join(directory, 'data'), families: ['test/values'], limits: limitsWith({ redoBytesMax: 1 }), clock: () => nowMs });
+  const backups = join(directory, 'backups');
+  const scheduler = new BackupScheduler(
+    kernel,
+    { directory: backups, fullEveryMs: 24 * hourMs, incrementalEveryMs: hourMs, chainsKept: 9 },
+    { onBackup: () => undefined, onError: (error) => faults.push(error) },
+  );
+  await scheduler.tick();
+  for (let key = 0; key < 5; key += 1) await kernel.root.transact((tx) => tx.put('test/values', Buffer.from(`k${key}`), Buffer.from('v')));
+  await kernel.trim();
+  await expect(backup(kernel, { directory: backups, kind: 'incremental' })).rejects.toThrow('The redo log begins with transaction');
+  nowMs += hourMs;
+  await scheduler.tick();
+  expect(faults).toEqual([]);
+  expect((await listBackups(backups)).map(({ kind }) => kind)).toEqual(['full', 'full']);
 });
 
 it('reports a backup that fails and goes on', async () => {

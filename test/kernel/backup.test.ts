@@ -1,4 +1,4 @@
-import { mkdtemp, readFile, readdir, rm, truncate, writeFile } from 'node:fs/promises';
+import { cp, mkdtemp, readFile, readdir, rm, truncate, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
@@ -25,6 +25,8 @@ afterEach(async () => {
 function open(dataDir: string, engine: EngineName, shards = 1): Promise<Kernel> {
   return openKernel({ dataDir, engine, shards, families, limits: limitsWith() });
 }
+
+const at = (name: string): string => join(directory, name);
 
 /** Everything of a store but its logs and its notes about itself. */
 function contents(store: Store): Map<string, string> {
@@ -165,6 +167,47 @@ describe('backups that cannot be trusted', () => {
     const kernel = await open(join(directory, 'other'), 'lmdb');
     await expect(backup(kernel, { directory: backups, kind: 'incremental' })).rejects.toMatchObject({ code: 'conflict' });
     await kernel.close();
+  });
+
+  it('a directory that was put back to an earlier state does not build on what it no longer knows', async () => {
+    const chain = at('chain');
+    const first = await open(at('one'), 'lmdb');
+    await backup(first, { directory: at('elsewhere'), kind: 'full' });
+    await first.close();
+    await cp(at('one'), at('earlier'), { recursive: true });
+    const original = await open(at('one'), 'lmdb');
+    for (let key = 0; key < 30; key += 1) await write(original.root, key, 'of the first history');
+    await backup(original, { directory: chain, kind: 'full' });
+    await backup(original, { directory: chain, kind: 'incremental' });
+    await original.close();
+
+    const copy = await open(at('earlier'), 'lmdb');
+    await expect(backup(copy, { directory: chain, kind: 'incremental' })).rejects.toThrow('another history');
+    await backup(copy, { directory: chain, kind: 'full' });
+    for (let key = 0; key < 90; key += 1) await write(copy.root, key, 'of the second history');
+    const { name, parent } = await backup(copy, { directory: chain, kind: 'incremental' });
+    expect(parent).toMatch(/-full$/);
+    const state = contents(copy.root);
+    await copy.close();
+    await restore({ directory: chain, target: at('restored'), families, name });
+    const restored = await open(at('restored'), 'lmdb');
+    expect(contents(restored.root)).toEqual(state);
+    await restored.close();
+  });
+
+  it('a restored directory begins a chain of its own', async () => {
+    await restore({ directory: backups, target: join(directory, 'restored'), families });
+    const kernel = await open(join(directory, 'restored'), 'lmdb');
+    await expect(backup(kernel, { directory: backups, kind: 'incremental' })).rejects.toThrow('holds no full backup of this store');
+    await backup(kernel, { directory: backups, kind: 'full' });
+    await write(kernel.root, 7, 'after the restore');
+    await backup(kernel, { directory: backups, kind: 'incremental' });
+    const state = contents(kernel.root);
+    await kernel.close();
+    expect((await restore({ directory: backups, target: join(directory, 'again'), families })).chain).toHaveLength(2);
+    const again = await open(join(directory, 'again'), 'lmdb');
+    expect(contents(again.root)).toEqual(state);
+    await again.close();
   });
 
   it('a point past the end is refused, and says how far the backups reach', async () => {

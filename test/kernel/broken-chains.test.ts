@@ -1,10 +1,13 @@
 import { createHash } from 'node:crypto';
-import { cp, mkdtemp, readFile, readdir, rename, rm, truncate, writeFile } from 'node:fs/promises';
+import { execFile } from 'node:child_process';
+import { cp, mkdir, mkdtemp, readFile, readdir, rename, rm, symlink, truncate, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { promisify } from 'node:util';
 import { crc32 } from 'node:zlib';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
-import { type BackupDescription, chainsOf, listBackups } from '../../src/kernel/backup-chain.js';
+import { chainTo, chainsOf, listBackups, summariesIn } from '../../src/kernel/backup-chain.js';
+import type { BackupDescription } from '../../src/kernel/backup-description.js';
 import { type BackupVerdict, verifyBackups } from '../../src/kernel/backup-read.js';
 import { pruneChains } from '../../src/kernel/backup-schedule.js';
 import { backup } from '../../src/kernel/backup.js';
@@ -153,7 +156,10 @@ describe('a chain is refused with its reason', () => {
   });
 
   it('where the number of shards differs', async () => {
-    await change(names[3], ({ shards }) => shards.push(shards[0] as BackupDescription['shards'][0]));
+    await change(names[3], ({ shards }) => {
+      const first = shards[0] as BackupDescription['shards'][0];
+      shards.push({ ...first, file: { ...first.file, name: 'shard-01.redo' } });
+    });
     const attempt = restore({ directory: backups, target: join(directory, 'restored'), families, name: names[3] });
     await expect(attempt).rejects.toThrow('another number of shards');
   });
@@ -193,17 +199,18 @@ describe('a chain is refused with its reason', () => {
 
   it('where a description is not JSON', async () => {
     await writeFile(join(backups, names[1], 'backup.json'), '{');
-    await expect(verifyBackups(backups)).rejects.toThrow('is not JSON');
+    await expectRefused(/is not JSON/, names.slice(1));
   });
 
   it('where a backup was given another name', async () => {
     await rename(join(backups, names[1]), join(backups, 'renamed'));
-    await expect(verifyBackups(backups)).rejects.toThrow('does not describe the backup renamed');
+    await expectRefused(/does not describe the backup renamed: it names another/, ['renamed', ...names.slice(2)]);
   });
 
   it('where a newer program wrote it', async () => {
     await change(names[3], (description) => (description.format = 99));
-    await expect(verifyBackups(backups)).rejects.toMatchObject({ code: 'newer_data' });
+    expect((await verifyBackups(backups)).filter(({ ok }) => !ok)).toMatchObject([{ name: names[3], kind: null, reason: expect.stringContaining('has format 99') as string }]);
+    await expect(restore({ directory: backups, target: join(directory, 'restored'), families })).rejects.toMatchObject({ code: 'newer_data' });
   });
 
   it('where the key ring was replaced, when it is asked for', async () => {
@@ -211,6 +218,122 @@ describe('a chain is refused with its reason', () => {
     const attempt = restore({ directory: backups, target: join(directory, 'restored'), families, writeKey: () => Promise.resolve() });
     await expect(attempt).rejects.toThrow('is not the key ring that was written');
     expect((await verifyBackups(backups)).at(-1)?.ok).toBe(false);
+  });
+
+  it('where a file stands for another: one is doubled, or two are swapped', async () => {
+    const [first, second] = [join(backups, names[1], 'shard-00.redo'), join(backups, names[2], 'shard-00.redo')];
+    await rename(first, `${first}.aside`);
+    await rename(second, first);
+    await rename(`${first}.aside`, second);
+    await expectRefused(/another size|SHA-256|follows on/, names.slice(1));
+  });
+
+  it('where two increments have swapped their places with all that belongs to them', async () => {
+    await rename(join(backups, names[1]), join(backups, 'aside'));
+    await rename(join(backups, names[2]), join(backups, names[1]));
+    await rename(join(backups, 'aside'), join(backups, names[2]));
+    await expectRefused(/it names another/, [names[1], names[2], names[3]]);
+  });
+
+  it('where frames are in another order, or one comes twice', async () => {
+    const payloads = await payloadsOf(names[2], 'shard-00.redo');
+    await forge(names[2], 'shard-00.redo', payloads.toReversed());
+    await expectRefused(/transaction \d+ follows on \d+/, names.slice(2));
+    await forge(names[2], 'shard-00.redo', [payloads[0] as Buffer, ...payloads]);
+    await expectRefused(/transaction \d+ follows on \d+/, names.slice(2));
+  });
+
+  it('where a page of a full backup comes twice', async () => {
+    const [first, ...rest] = await payloadsOf(names[0], 'shard-00.data');
+    await forge(names[0], 'shard-00.data', [first as Buffer, first as Buffer, ...rest]);
+    await expectRefused(/it holds \d+ entries, but \d+ were written/, names);
+  });
+
+  it('where any one bit of any file is another', async () => {
+    for (const [index, file] of [[0, 'shard-00.data'], [2, 'shard-00.redo'], [3, 'secret.keys']] as const) {
+      const path = join(backups, names[index], file);
+      const bytes = await readFile(path);
+      for (let flip = 0; flip < 24; flip += 1) {
+        const at = Math.floor((flip / 24) * bytes.length);
+        const damaged = Buffer.from(bytes);
+        damaged[at] = (damaged[at] as number) ^ (1 << (flip % 8));
+        await writeFile(path, damaged);
+        const bad = (await verifyBackups(backups)).filter(({ ok }) => !ok);
+        expect(bad.map(({ name }) => name), `bit ${flip % 8} of byte ${at} of ${file}`).toEqual(names.slice(index));
+        expect(bad[0]?.reason).toBeTruthy();
+      }
+      await writeFile(path, bytes);
+    }
+  });
+
+  it('where a frame claims more bytes than there are', async () => {
+    const path = join(backups, names[0], 'shard-00.data');
+    const bytes = await readFile(path);
+    bytes.writeUInt32BE(1_000_000_000, 0);
+    await writeFile(path, bytes);
+    await expectRefused(/before its last frame/, names);
+  });
+
+  it.each([['a link', 'it is a symbolic link'], ['a pipe', 'it is no plain file'], ['a directory', 'it is no plain file']])('where a file is %s', async (what, reason) => {
+    for (const [file, bad] of [['shard-00.redo', names.slice(3)], ['secret.keys', names.slice(3)], ['backup.json', names.slice(3)]] as const) {
+      const path = join(backups, names[3], file);
+      await rename(path, `${path}.aside`);
+      if (what === 'a link') await symlink(`${path}.aside`, path);
+      else if (what === 'a pipe') await promisify(execFile)('mkfifo', [path]);
+      else await mkdir(path);
+      const verdicts = (await verifyBackups(backups)).filter(({ ok }) => !ok);
+      expect(verdicts.map(({ name }) => name)).toEqual(bad);
+      expect(verdicts[0]?.reason).toContain(reason);
+      await rm(path, { recursive: true });
+      await rename(`${path}.aside`, path);
+    }
+  });
+
+  it.each(['../../data/stoa.json', '/etc/passwd', 'shard-01.redo', ''])('where the file is said to be "%s"', async (name) => {
+    await change(names[3], ({ shards }) => ((shards[0] as BackupDescription['shards'][0]).file.name = name));
+    await expectRefused(/of shard 0, the file is not shard-00\.redo/, names.slice(3));
+  });
+
+  it.each(['../../../etc/passwd', 'operator.token'])('where the key ring is said to be "%s"', async (name) => {
+    await change(names[3], (description) => ((description.key as { name: string }).name = name));
+    await expectRefused(/the file is not secret\.keys/, names.slice(3));
+  });
+
+  it('where it builds on a name that leads out of the directory', async () => {
+    await change(names[1], (description) => (description.parent = `../backups/${names[0]}`));
+    await expectRefused(/builds on \.\.\/backups\/.*, which is missing/, names.slice(1));
+  });
+
+  it('where a full backup builds on another', async () => {
+    await change(names[0], (description) => (description.parent = names[3]));
+    await expectRefused(/builds on itself/, names);
+    await change(names[2], (description) => (description.kind = 'full'));
+    expect((await verifyBackups(backups)).filter(({ ok }) => ok)).toEqual([]);
+  });
+
+  it.each([
+    ['{}', 'its format is no number'],
+    ['[]', 'it is no object'],
+    ['null', 'it is no object'],
+    ['"backup"', 'it is no object'],
+  ])('where a description is only %s', async (text, reason) => {
+    await writeFile(join(backups, names[3], 'backup.json'), text);
+    await expectRefused(new RegExp(reason), names.slice(3));
+  });
+
+  it.each([
+    ['lsn', -1], ['lsn', 1e300], ['seq', null], ['atMs', '0'], ['entries', 0.5], ['fromLsn', undefined],
+  ])('where %s is %s', async (field, value) => {
+    await change(names[3], ({ shards }) => Object.assign(shards[0] as object, { [field]: value }));
+    await expectRefused(new RegExp(`${field} is no number`), names.slice(3));
+  });
+
+  it('and one that cannot be read does not stand in the way of others', async () => {
+    await writeFile(join(backups, names[3], 'backup.json'), '{');
+    expect(await summariesIn(backups)).toMatchObject({ items: [{ name: names[0] }, { name: names[1] }, { name: names[2] }], unreadable: [{ name: names[3], reason: expect.stringContaining('is not JSON') as string }] });
+    expect((await restore({ directory: backups, target: join(directory, 'by-name'), families, name: names[2] })).chain).toEqual(names.slice(0, 3));
+    expect((await restore({ directory: backups, target: join(directory, 'by-point'), families, to: { position: '4' } })).seq).toEqual([4]);
+    expect(() => chainTo([], names[0])).toThrow('there is no backup named');
   });
 
   it('but not where the damage lies past the point that is wanted', async () => {

@@ -3,9 +3,9 @@ import { readFile } from 'node:fs/promises';
 import { join, resolve } from 'node:path';
 import { loadConfig } from '../../config.js';
 import { StoaError } from '../../errors.js';
-import type { BackupSummary } from '../../kernel/backup-chain.js';
+import type { BackupSummaries, BackupSummary } from '../../kernel/backup-chain.js';
 import { type Action, type Options, numberOption, present, textOption } from '../definition.js';
-import { type Column, sizeText } from '../output.js';
+import { type Column, type Output, sizeText } from '../output.js';
 import { settingFlags } from '../setting-flags.js';
 
 const columns: readonly Column<BackupSummary>[] = [
@@ -53,12 +53,17 @@ export const backup: Action = async ({ connect, output }, [given], options) => {
 export const ls: Action = async ({ connect, output, globals }, [given]) => {
   // With --url the directory is on another machine.
   if (textOption(globals, 'url') !== undefined) {
-    output.list(await (await connect()).call<{ items: BackupSummary[] }>('GET', '/v1/backups', { query: { directory: given } }), columns, 'No backups.');
+    show(output, await (await connect()).call<BackupSummaries & { next_cursor: null }>('GET', '/v1/backups', { query: { directory: given } }));
     return;
   }
   const { summariesIn } = await import('../../kernel/backup-chain.js');
-  output.list({ items: await summariesIn(directoryOf(given, globals)), next_cursor: null }, columns, 'No backups.');
+  show(output, { next_cursor: null, ...(await summariesIn(directoryOf(given, globals))) });
 };
+
+function show(output: Output, found: BackupSummaries & { next_cursor: null }): void {
+  output.list(found, columns, 'No backups.');
+  for (const { reason } of found.unreadable) output.warn(reason);
+}
 
 export const verify: Action = async ({ output, globals }, [given]) => {
   const directory = directoryOf(given, globals);

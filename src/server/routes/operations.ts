@@ -4,7 +4,7 @@ import { isAbsolute, join, resolve } from 'node:path';
 import { z } from 'zod';
 import { StoaError } from '../../errors.js';
 import type { Stoa } from '../../index.js';
-import { type BackupSummary, summariesIn, summaryOf } from '../../kernel/backup-chain.js';
+import { type BackupSummaries, summariesIn, summaryOf } from '../../kernel/backup-chain.js';
 import { backup } from '../../kernel/backup.js';
 import { familyStats } from '../../kernel/inspect.js';
 import { onceAround } from '../../kernel/once.js';
@@ -52,6 +52,14 @@ const backupSchema = z
   })
   .meta({ id: 'Backup' });
 
+const backupListSchema = z
+  .object({
+    items: z.array(backupSchema),
+    next_cursor: z.null(),
+    unreadable: z.array(z.object({ name: z.string(), reason: z.string() })).meta({ description: 'What is there but does not say what it is, and why.' }),
+  })
+  .meta({ id: 'BackupList' });
+
 const directorySchema = z.string().min(1).max(4_096).optional().meta({ description: 'An absolute path on the server; `backups` in the data directory unless given.' });
 
 export const operationRoutes = [
@@ -92,8 +100,8 @@ export const operationRoutes = [
     tags: ['operations'],
     principals: operatorOnly,
     query: z.strictObject({ directory: directorySchema }),
-    answers: { 200: z.object({ items: z.array(backupSchema), next_cursor: z.null() }).meta({ id: 'BackupList' }) },
-    handler: async ({ stoa, query }) => ({ items: await summariesOrNone(directoryOf(stoa, query.directory), query.directory !== undefined), next_cursor: null }),
+    answers: { 200: backupListSchema },
+    handler: async ({ stoa, query }) => ({ next_cursor: null, ...(await summariesOrNone(directoryOf(stoa, query.directory), query.directory !== undefined)) }),
   }),
   defineRoute({
     method: 'POST',
@@ -131,11 +139,11 @@ function directoryOf(stoa: Stoa, given: string | undefined): string {
 }
 
 /** Before the first backup the directory of a store's own is not there. */
-async function summariesOrNone(directory: string, isNamed: boolean): Promise<BackupSummary[]> {
+async function summariesOrNone(directory: string, isNamed: boolean): Promise<BackupSummaries> {
   try {
     return await summariesIn(directory);
   } catch (error) {
-    if (!isNamed && error instanceof StoaError && error.code === 'not_found') return [];
+    if (!isNamed && error instanceof StoaError && error.code === 'not_found') return { items: [], unreadable: [] };
     throw error;
   }
 }
