@@ -1,10 +1,10 @@
 /** Nonces in the embedded store: each accepted once, remembered over a restart, forgotten by the bucket. */
 import { prefixRange } from '../../kernel/engine.js';
 import type { Store } from '../../kernel/store.js';
-import type { Reader, Timer, Transaction } from '../../kernel/transaction.js';
+import type { Timer, Transaction } from '../../kernel/transaction.js';
 import type { Limits } from '../../limits.js';
 import { uuidBytes, uuidOfBytes } from '../../messaging/uuid.js';
-import { NonceFilter } from './messaging-nonce-filter.js';
+import { type NonceHash, NonceSet, nonceHash } from './messaging-nonce-set.js';
 import { expiryTimers } from './messaging-retention-timers.js';
 import { families, nothing } from './messaging-rows.js';
 
@@ -13,38 +13,55 @@ const noncesPerStep = 1_000;
 /** A nonce's life spans at most this many buckets beside the current one. */
 const bucketsBack = 2;
 const bucketBytes = 6;
+const timeBytes = 6;
 const agentBytes = 16;
+/** Where agent and nonce begin in a key. */
+const namedAt = bucketBytes + timeBytes;
 
 /**
- * Buckets of half a nonce's life: dropping whole buckets needs no timer for each nonce. A filter in
- * memory answers for nearly every new nonce that no bucket has it; only a doubt costs reads.
+ * Buckets of half a nonce's life: dropping whole buckets needs no timer for each nonce. In a bucket
+ * they stand in the order of time, because those of one commit then lie side by side; at random they
+ * would change a page of the database each. Whether one was used is known in memory.
  */
 export class Nonces {
   readonly #limits: Limits;
-  readonly #filters = new Map<number, NonceFilter>();
+  readonly #used = new Map<number, NonceSet>();
   /** Buckets whose timer is on disk. */
   readonly #timed = new Set<number>();
 
   constructor(store: Store, limits: Limits) {
     this.#limits = limits;
-    for (const { key } of store.range(families.nonces, {})) if (isNonceKey(key)) this.#filter(nonceBucketOf(key)).add(key, bucketBytes);
+    for (const { key } of store.range(families.nonces, {})) {
+      if (!isNonceKey(key)) continue;
+      const used = this.#usedIn(nonceBucketOf(key));
+      used.add(nonceHash(key, namedAt));
+      // Keys without a time, as they were written before: which of the two this is cannot be seen, and both are safe.
+      used.add(nonceHash(key, bucketBytes));
+    }
   }
 
-  isUsed(reader: Reader, agentId: string, nonce: string, nowMs: number): boolean {
-    return this.#isIn(reader, this.#keyOf(agentId, nonce), this.#bucketAt(nowMs));
+  isUsed(agentId: string, nonce: string, nowMs: number): boolean {
+    return this.#isUsed(nonceHash(keyOf(agentId, nonce), namedAt), this.#bucketAt(nowMs));
   }
 
-  /** False when it was there already. */
+  /** False when it was there already. Whoever inserts one and fails to commit it calls `forget`. */
   insert(tx: Transaction, agentId: string, nonce: string): boolean {
     const bucket = this.#bucketAt(tx.nowMs);
-    const key = this.#keyOf(agentId, nonce);
-    if (this.#isIn(tx, key, bucket)) return false;
+    const key = keyOf(agentId, nonce);
+    const hash = nonceHash(key, namedAt);
+    if (this.#isUsed(hash, bucket)) return false;
     key.writeUIntBE(bucket, 0, bucketBytes);
-    // Before it is on disk: whatever becomes of the commit, a filter that knows too much is only slower.
-    this.#filter(bucket).add(key, bucketBytes);
+    key.writeUIntBE(tx.nowMs, bucketBytes, timeBytes);
+    this.#usedIn(bucket).add(hash);
     tx.put(families.nonces, key, nothing);
     if (!this.#timed.has(bucket)) tx.schedule(nonceTimer(this.#limits, key));
     return true;
+  }
+
+  /** The commit failed: the same request may come again. */
+  forget(agentId: string, nonce: string): void {
+    const hash = nonceHash(keyOf(agentId, nonce), namedAt);
+    for (const used of this.#used.values()) used.delete(hash);
   }
 
   /** What was inserted at that time is on disk, and the bucket's timer with it: others need not write it again. */
@@ -53,38 +70,33 @@ export class Nonces {
     if (this.#timed.has(bucket)) return;
     this.#timed.add(bucket);
     for (const old of this.#timed) if (old < bucket - bucketsBack) this.#timed.delete(old);
-    for (const old of this.#filters.keys()) if (old < bucket - bucketsBack) this.#filters.delete(old);
+    for (const old of this.#used.keys()) if (old < bucket - bucketsBack) this.#used.delete(old);
   }
 
-  #isIn(reader: Reader, key: Buffer, current: number): boolean {
-    for (let bucket = current; bucket >= current - bucketsBack; bucket -= 1) {
-      if (this.#filters.get(bucket)?.mayHave(key, bucketBytes) !== true) continue;
-      key.writeUIntBE(bucket, 0, bucketBytes);
-      if (reader.get(families.nonces, key) !== undefined) return true;
-    }
+  #isUsed(hash: NonceHash, current: number): boolean {
+    for (let bucket = current; bucket >= current - bucketsBack; bucket -= 1) if (this.#used.get(bucket)?.has(hash) === true) return true;
     return false;
   }
 
-  #filter(bucket: number): NonceFilter {
-    const known = this.#filters.get(bucket);
+  #usedIn(bucket: number): NonceSet {
+    const known = this.#used.get(bucket);
     if (known !== undefined) return known;
-    const filter = new NonceFilter();
-    this.#filters.set(bucket, filter);
-    return filter;
+    const used = new NonceSet();
+    this.#used.set(bucket, used);
+    return used;
   }
 
   #bucketAt(nowMs: number): number {
     return nonceBucketAt(this.#limits, nowMs);
   }
+}
 
-  /** Room for a bucket, then agent and nonce. */
-  #keyOf(agentId: string, nonce: string): Buffer {
-    const nonceBytes = Buffer.byteLength(nonce);
-    const key = Buffer.allocUnsafe(bucketBytes + agentBytes + nonceBytes);
-    uuidBytes(agentId).copy(key, bucketBytes);
-    key.write(nonce, bucketBytes + agentBytes);
-    return key;
-  }
+/** Room for a bucket and a time, then agent and nonce. */
+function keyOf(agentId: string, nonce: string): Buffer {
+  const key = Buffer.allocUnsafe(namedAt + agentBytes + Buffer.byteLength(nonce));
+  uuidBytes(agentId).copy(key, namedAt);
+  key.write(nonce, namedAt + agentBytes);
+  return key;
 }
 
 function bucketMs({ nonceSeconds }: Limits): number {
@@ -96,7 +108,7 @@ export function nonceBucketAt(limits: Limits, nowMs: number): number {
 }
 
 export function isNonceKey(key: Buffer): boolean {
-  return key.length > bucketBytes + agentBytes;
+  return key.length > namedAt + agentBytes;
 }
 
 export function nonceBucketOf(key: Buffer): number {
@@ -105,7 +117,7 @@ export function nonceBucketOf(key: Buffer): number {
 
 /** Whose nonce it is, and which. */
 export function nonceOfKey(key: Buffer): { agent_id: string; nonce: string } {
-  return { agent_id: uuidOfBytes(key.subarray(bucketBytes)), nonce: key.toString('utf8', bucketBytes + agentBytes) };
+  return { agent_id: uuidOfBytes(key.subarray(namedAt)), nonce: key.toString('utf8', namedAt + agentBytes) };
 }
 
 /** Drops the bucket of a nonce when none in it can be used again. */

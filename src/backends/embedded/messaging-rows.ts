@@ -37,7 +37,7 @@ export const families = {
   inboxClocks: 'messaging/inbox_clocks',
   /** Agent id, time → nothing; direct messages that were not acknowledged. */
   pending: 'messaging/pending',
-  /** Time bucket, agent id, nonce → nothing. */
+  /** Time bucket, time, agent id, nonce → nothing. */
   nonces: 'messaging/nonces',
   /** Agent id → the bytes it posted in the current minute. */
   bytes: 'messaging/bytes',

@@ -270,7 +270,7 @@ export class EmbeddedMessaging implements MessagingPort {
   // Guards
 
   async nonceUsed(agentId: string, nonce: string): Promise<boolean> {
-    return this.#nonces.isUsed(this.#kernel.root, agentId, nonce, this.nowMs());
+    return this.#nonces.isUsed(agentId, nonce, this.nowMs());
   }
 
   /**
@@ -284,7 +284,13 @@ export class EmbeddedMessaging implements MessagingPort {
         fresh = this.#nonces.insert(tx, agentId, nonce);
         return tx.nowMs;
       })
-      .then((atMs) => this.#nonces.settled(atMs));
+      .then(
+        (atMs) => this.#nonces.settled(atMs),
+        (error: unknown) => {
+          if (fresh) this.#nonces.forget(agentId, nonce);
+          throw error;
+        },
+      );
     // A refusal by the store (stopped, overloaded) comes before the body has run.
     if (!fresh) await durable;
     // Whoever answers the request waits for it; a request that is refused meanwhile does not.
