@@ -141,6 +141,7 @@ export class McpSessions {
   }
 }
 
-function ownerOf({ kind, user, tokenId, identity }: Caller): string {
-  return JSON.stringify([kind, user, tokenId, identity]);
+/** Somebody whose rights have changed is another owner: what the session follows was chosen by the old ones. */
+function ownerOf({ kind, user, tokenId, identity, agentId, scopes }: Caller): string {
+  return JSON.stringify([kind, user, tokenId, identity, agentId, scopes.write, scopes.namespaces]);
 }

@@ -54,6 +54,19 @@ test.each(generations)('an agent that signs its requests remembers as itself, in
   await mcp.close();
 });
 
+test('a session ends when the rights of its agent change, with all that it was subscribed to', async () => {
+  const scout = await newSigner('narrowed', { namespaces: ['open', 'closed'] });
+  const initialize = { jsonrpc: '2.0', id: 0, method: 'initialize', params: { protocolVersion: '2025-06-18', capabilities: {}, clientInfo: { name: 'raw', version: '1' } } };
+  const headers = { accept: 'application/json, text/event-stream' };
+  const opened = await post(scout.signed, initialize, headers);
+  const session = { ...headers, 'mcp-session-id': opened.headers.get('mcp-session-id') ?? '' };
+  expect((await post(scout.signed, { jsonrpc: '2.0', id: 1, method: 'resources/subscribe', params: { uri: 'stoa://data/closed/k' } }, session)).status).toBe(200);
+  const agent = new Stoa({ url: running.url }).agent(scout.keys, scout.id);
+  await new Stoa({ url: running.url, token: running.alice }).agents.link(scout.agentId, await agent.consent(scout.agentId), { namespaces: ['open'] });
+  expect((await post(scout.signed, listTools, session)).status).toBe(404);
+  expect((await post(scout.signed, initialize, headers)).status).toBe(200);
+});
+
 test('nobody claims the name of a signed agent, nor acts for another user', async () => {
   const scout = await newSigner('named');
   expect((await post(scout.signed, listTools, { 'stoa-agent': 'somebody-else' })).status).toBe(403);
