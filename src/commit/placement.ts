@@ -46,10 +46,12 @@ export class PlacedCommit implements CommitPort {
     const { homes, places } = this.#options;
     const stored = touched.filter((domain) => domain !== 'messaging');
     const [first = 'messaging', ...others] = stored;
+    const outside = touched.find((domain) => !places.has(homes[domain].place));
     const place = places.get(homes[first].place);
+    // Said first: committed apart, it would be refused again.
+    if (outside !== undefined || place === undefined) throw this.#cannot(outside ?? first);
     const other = others.find((domain) => homes[domain].place !== homes[first].place);
     if (other !== undefined) throw this.#refusal(first, other);
-    if (place === undefined) throw this.#cannot(first);
     if (touched.includes('messaging') && !place.hasOutbox && homes.messaging.place !== homes[first].place) throw this.#refusal(first, 'messaging');
     return place.port;
   }
@@ -65,12 +67,20 @@ export class PlacedCommit implements CommitPort {
   #refusal(one: CommitDomain, other: CommitDomain): StoaError {
     const { homes } = this.#options;
     const [first, second] = [homes[one].backend, homes[other].backend];
-    const isOtherDatabase = first === second;
-    return new StoaError('unsupported', `One commit cannot hold both: ${named[one].toLowerCase()} is kept in ${first}, ${named[other].toLowerCase()} in ${isOtherDatabase ? 'another database of it' : second}.`, {
-      fix: isOtherDatabase ? 'Give both domains the same URL, or commit them apart.' : 'Commit them apart, or keep both domains in the same place.',
+    const where = first === second ? 'another database of it' : second;
+    return new StoaError('unsupported', `One commit cannot hold both: ${named[one].toLowerCase()} is kept in ${first}, ${named[other].toLowerCase()} in ${where}.`, {
+      fix: fixFor(one, other, first === second),
       details: { [one]: first, [other]: second },
     });
   }
+}
+
+function fixFor(one: CommitDomain, other: CommitDomain, isOtherDatabase: boolean): string {
+  if (isOtherDatabase) return 'Give both domains the same URL, or commit them apart.';
+  if (one === 'registry') return `Commit them apart, or keep ${named[other].toLowerCase()} in the data directory, where the registry is.`;
+  if (other === 'registry') return `Commit them apart, or keep ${named[one].toLowerCase()} in the data directory, where the registry is.`;
+  if (other === 'messaging') return `Commit them apart, or keep ${named[one].toLowerCase()} in PostgreSQL too: then messages go along through an outbox.`;
+  return 'Commit them apart, or keep both domains in the same place.';
 }
 
 const named: Readonly<Record<CommitDomain, string>> = { data: 'The data store', registry: 'The registry', workspaces: 'Workspaces', messaging: 'Messaging' };
