@@ -29,6 +29,7 @@ interface Registered {
   index: number;
   store: Store;
   body: Body;
+  onUndone: (() => void) | undefined;
   resolve: (result: unknown) => void;
   reject: (error: unknown) => void;
 }
@@ -75,7 +76,8 @@ export class Joint {
 
   #joined(store: Store): Store {
     return faceOf(store, {
-      transact: (body: Body) => (this.#open === undefined ? store.transact(body) : this.#open.register(store, body)),
+      transact: (body: Body, onDurable?: () => void, onUndone?: () => void) =>
+        this.#open === undefined ? store.transact(body, onDurable, onUndone) : this.#open.register(store, body, onUndone),
     });
   }
 }
@@ -86,13 +88,13 @@ class OpenCommit {
   #onRegistered: (() => void) | undefined;
   #refused: OperationRefused | undefined;
 
-  register(store: Store, body: Body): Promise<unknown> {
+  register(store: Store, body: Body, onUndone?: () => void): Promise<unknown> {
     if (this.#registered.some(({ index }) => index === this.#index)) {
       this.#refused = new OperationRefused(this.#index, new StoaError('unsupported', 'This operation takes more than one transaction and cannot be part of a commit.'));
       return Promise.reject(this.#refused.reason);
     }
     return new Promise((resolve, reject) => {
-      this.#registered.push({ index: this.#index, store, body, resolve, reject });
+      this.#registered.push({ index: this.#index, store, body, onUndone, resolve, reject });
       this.#onRegistered?.();
     });
   }
@@ -126,7 +128,7 @@ class OpenCommit {
       if (this.#refused !== undefined) throw this.#refused;
       if (first === undefined) return;
       this.#refuseSeveralStores(first.store);
-      const results = await first.store.transact((tx) => {
+      const runAll = (tx: Transaction): unknown[] => {
         check(tx, first.store);
         return this.#registered.map(({ index, body }) => {
           progress.index = index;
@@ -134,6 +136,9 @@ class OpenCommit {
           onResult?.(index, result);
           return result;
         });
+      };
+      const results = await first.store.transact(runAll, undefined, () => {
+        for (const { onUndone } of this.#registered) onUndone?.();
       });
       for (const [place, { resolve }] of this.#registered.entries()) resolve(results[place]);
     } catch (reason) {

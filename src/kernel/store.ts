@@ -141,7 +141,8 @@ export class Store implements Reader {
    * Runs `body` at once and alone: it sees every earlier transaction and its own writes. Resolves
    * with its result when all it wrote is on disk; when it throws, nothing of it is kept. `body`
    * must not await: the order of calls is the order of transactions, without locks or retries.
-   * `onDurable` is called once its writes are on disk, before anybody who waited for the same group goes on.
+   * `onDurable` is called once its writes are on disk, before anybody who waited for the same group goes on;
+   * `onUndone` at once when it throws, while its caller waits for what it may have seen.
    *
    * @example
    * const count = await store.transact((tx) => {
@@ -150,7 +151,7 @@ export class Store implements Reader {
    *   return next;
    * });
    */
-  transact<T>(body: (tx: Transaction) => T, onDurable?: () => void): Promise<T> {
+  transact<T>(body: (tx: Transaction) => T, onDurable?: () => void, onUndone?: () => void): Promise<T> {
     // Thrown at once, so that the outer transaction fails with it and nothing of either is kept.
     if (this.#inside) throw new StoaError('internal', 'A transaction was started inside another.');
     const refusal = this.#refusal();
@@ -163,6 +164,7 @@ export class Store implements Reader {
       refuseAsynchronous(result);
       if (tx.writes.size > 0 || tx.changes.length > 0) this.#join(tx);
     } catch (error) {
+      onUndone?.();
       return this.#afterPending(() => {
         throw error;
       });

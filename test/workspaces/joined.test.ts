@@ -59,6 +59,28 @@ describe('workspaces joined with the other domains', () => {
     expect((await waiting)?.task.command).toBe('from a commit');
   });
 
+  it('a claim in a commit that fails gives its task back at once, in its place', async () => {
+    const { projectId, sessionId } = await makePlace(stoa.workspaces, ada);
+    const made: string[] = [];
+    for (let number = 0; number < 6; number += 1) made.push((await stoa.workspaces.createTask(ada, sessionId, { command: `${number}` })).id);
+    const failing = (): Promise<unknown> =>
+      stoa.commit.commit(ada, { operations: [{ op: 'task.claim', project_id: projectId }, { op: 'task.complete', task_id: made[5] as string, fence: 99 }] });
+    const claim = async (): Promise<string | undefined> => (await stoa.workspaces.claimTask(ada, projectId))?.task.id;
+    expect(await failing()).toMatchObject({ ok: false, failed: { operation: 1, code: 'fenced' } });
+    expect(await claim()).toBe(made[0]);
+    // Side by side, in one group, too.
+    const [, second, , third, , fourth] = await Promise.all([failing(), claim(), failing(), claim(), failing(), claim()]);
+    expect([second, third, fourth]).toEqual(made.slice(1, 4));
+    // While the disk is still busy with something else, and whoever made the commit has not heard of its end.
+    const busy = stoa.data.set(ada, 'default', 'busy', true);
+    const failed = failing();
+    for (let turn = 0; turn < 200; turn += 1) await Promise.resolve();
+    expect(await claim()).toBe(made[4]);
+    expect(await failed).toMatchObject({ ok: false });
+    await busy;
+    expect([await claim(), await claim()]).toEqual([made[5], undefined]);
+  });
+
   it('an owner is a user from its first workspace on', async () => {
     await stoa.workspaces.createWorkspace(operatorCaller('newcomer'), { name: 'first' });
     expect(await stoa.registry.getUser(operatorCaller(), 'newcomer')).toMatchObject({ user: 'newcomer' });

@@ -26,11 +26,13 @@ export function checkCallerFence(kernel: Kernel, store: Store, tx: Transaction, 
 export function fencedKernel(kernel: Kernel, caller: FencedCaller): Kernel {
   return kernelOver(kernel, (store) =>
     faceOf(store, {
-      transact: (body: (tx: Transaction) => unknown, onDurable?: () => void) =>
-        store.transact((tx) => {
+      transact: (body: (tx: Transaction) => unknown, onDurable?: () => void, onUndone?: () => void) => {
+        const fenced = (tx: Transaction): unknown => {
           checkCallerFence(kernel, store, tx, caller);
           return body(tx);
-        }, onDurable),
+        };
+        return store.transact(fenced, onDurable, onUndone);
+      },
     }),
   );
 }

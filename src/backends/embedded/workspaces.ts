@@ -287,16 +287,19 @@ export class EmbeddedWorkspaces implements WorkspacesPort {
   /** A claim, or a place in the line taken in the same transaction that found nothing. */
   async #claimOrQueue(store: Store, owner: Owner, projectId: string, options: ClaimOptions, mayWait: boolean): Promise<Claim | 'none' | 'again' | Ticket> {
     let ticket: Ticket | undefined;
+    const giveBack = (): void => this.#lines.forget(projectId);
+    const claim = (tx: Transaction): Claim | 'none' | 'again' | Ticket => {
+      const outcome = this.tasks.claim(tx, owner, projectId, options.holder, options.leaseSeconds);
+      if (outcome !== 'none' || !mayWait) return outcome;
+      ticket = this.waiters.enter(projectId);
+      return ticket;
+    };
     try {
-      return await store.transact((tx) => {
-        const outcome = this.tasks.claim(tx, owner, projectId, options.holder, options.leaseSeconds);
-        if (outcome !== 'none' || !mayWait) return outcome;
-        ticket = this.waiters.enter(projectId);
-        return ticket;
-      });
+      // At once where it is undone: the next claim may come before this one has heard of it.
+      return await store.transact(claim, undefined, giveBack);
     } catch (error) {
       ticket?.leave();
-      this.#lines.forget(projectId);
+      giveBack();
       throw error;
     }
   }
