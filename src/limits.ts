@@ -65,7 +65,7 @@ export const limitDefinitions = {
   dataBatchBytesMax: { default: 16 * 1024 * 1024, about: 'Bytes of the values in one batch.' },
   dataPageBytesMax: { default: 16 * 1024 * 1024, about: 'Bytes of values on a page of documents; the page ends early after it.' },
   clearStepMax: { default: 1_000, about: 'Documents that clearing a namespace removes in one commit.' },
-  trackedReadsMax: { default: 100_000, about: 'Documents whose counted reads may wait in memory to be written.' },
+  trackedReadsMax: { default: 100_000, about: 'Documents whose counted reads wait in memory before they are written at once; when that fails, no more are taken on.' },
   updateAttemptsMax: { default: 100, about: 'Attempts of an update against writers in other processes before it gives up.' },
   dataDocumentsPerUserMax: { default: 0, about: 'Documents of one user; 0 means no quota.' },
   dataBytesPerUserMax: { default: 0, about: 'Bytes of all values of one user; 0 means no quota.' },

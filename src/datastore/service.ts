@@ -226,10 +226,10 @@ export class DataService {
     do {
       const step = await this.port.clearStep(scope, after, this.limits.clearStepMax);
       deleted += step.deleted;
+      this.tracker.forgetCleared(scope, after, step.after);
       if (step.deleted > 0) await this.#announce?.([namespaceCleared(scope, step.deleted, after, step.after)]);
       after = step.after;
     } while (after !== null);
-    this.tracker.forgetNamespace(scope);
     return deleted;
   }
 
@@ -323,8 +323,8 @@ export class DataService {
 
   async #write(scope: Scope, batch: WriteBatch, idempotency: Idempotency | null): Promise<BatchResult> {
     const result = await this.port.write(scope, batch, idempotency);
-    for (const { key } of batch.sets) this.tracker.written(scope, key);
-    for (const { key } of batch.deletes) this.tracker.forget(scope, key);
+    for (const [index, { key }] of batch.sets.entries()) if (!(result.sets[index] instanceof Error)) this.tracker.written(scope, key);
+    for (const [index, { key }] of batch.deletes.entries()) if (result.deletes[index] === true) this.tracker.forget(scope, key);
     if (this.#announce !== null) {
       const changes = result.sets.flatMap((outcome) => (outcome instanceof Error ? [] : [documentSet(scope, outcome.key, outcome.version)]));
       changes.push(...batch.deletes.flatMap(({ key }, index) => (result.deletes[index] === true ? [documentDeleted(scope, key)] : [])));

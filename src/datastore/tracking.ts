@@ -1,4 +1,6 @@
 /** Counted reads: added up in memory, written in batches, never in the way of the read itself. */
+import { StoaError } from '../errors.js';
+import { compareCodePoints } from './code-point-order.js';
 import { type AccessRead, type DataStorePort, PartlyRecorded } from './port.js';
 import type { DocumentRecord, Scope } from './model.js';
 import { laterTime, timeOfMs } from './times.js';
@@ -17,7 +19,7 @@ interface Tally {
 
 export interface AccessTrackerOptions {
   port: Pick<DataStorePort, 'recordAccess' | 'capabilities'>;
-  /** Documents with unwritten reads that are held at most. */
+  /** With this many documents waiting, they are written at once; when that fails too, no more are taken on. */
   entriesMax: number;
   nowMs: () => number;
   /** A flush failed; its reads are kept and tried again. */
@@ -26,6 +28,9 @@ export interface AccessTrackerOptions {
 
 /** Reads handed to the database in one step. */
 const batchMax = 1_000;
+/** At the end a database that is just coming back gets a few moments more. */
+const closingAttemptsMax = 4;
+const closingPauseMs = 250;
 
 export class AccessTracker {
   readonly #options: AccessTrackerOptions;
@@ -38,7 +43,9 @@ export class AccessTracker {
   #handedOver = new Map<string, Tally>();
   #flushing: Promise<void> | undefined;
   #timer: NodeJS.Timeout | undefined;
-  /** Reads that were not counted because the database did not answer and the memory set aside was full. */
+  /** The last flush failed. A database that serves reads and refuses writes must not fill the memory. */
+  #isFailing = false;
+  /** Reads that were not counted, for that reason alone. */
   dropped = 0;
 
   constructor(options: AccessTrackerOptions) {
@@ -59,11 +66,11 @@ export class AccessTracker {
       return;
     }
     if (this.#pending.size >= this.#options.entriesMax) {
-      void this.flush();
-      if (this.#pending.size >= this.#options.entriesMax) {
-        this.dropped += 1;
+      if (this.#isFailing) {
+        this.#drop();
         return;
       }
+      void this.flush();
     }
     const handedOver = this.#handedOver.get(id);
     // What this read saw may be older than the batch that is on its way.
@@ -108,10 +115,13 @@ export class AccessTracker {
     this.#handedOver.delete(idOf(scope, key));
   }
 
-  forgetNamespace(scope: Scope): void {
+  /** A step of a clear took the documents between two keys; those that were made anew elsewhere keep their reads. */
+  forgetCleared(scope: Scope, after: string | null, through: string | null): void {
     for (const tallies of [this.#pending, this.#handedOver]) {
       for (const [id, tally] of tallies) {
-        if (tally.scope.user === scope.user && tally.scope.namespace === scope.namespace) tallies.delete(id);
+        if (tally.scope.user !== scope.user || tally.scope.namespace !== scope.namespace) continue;
+        const isBehind = after === null || compareCodePoints(tally.key, after) > 0;
+        if (isBehind && (through === null || compareCodePoints(tally.key, through) <= 0)) tallies.delete(id);
       }
     }
   }
@@ -120,19 +130,26 @@ export class AccessTracker {
   flush(): Promise<void> {
     this.#flushing ??= this.#flushAll().finally(() => {
       this.#flushing = undefined;
-      if (this.#pending.size > 0) this.#schedule();
+      if (this.#pending.size >= this.#options.entriesMax && !this.#isFailing) void this.flush();
+      else if (this.#pending.size > 0) this.#schedule();
     });
     return this.#flushing;
   }
 
-  /** Flushes to the end, or until the database refuses. */
+  /** Flushes to the end, or until the database has refused several times in a row. */
   async close(): Promise<void> {
-    while (this.#pending.size > 0 || this.#flushing !== undefined) {
-      const before = this.#pending.size;
+    for (let refusals = 0; (this.#pending.size > 0 || this.#flushing !== undefined) && refusals < closingAttemptsMax; ) {
       await this.flush();
-      if (this.#pending.size >= before && before > 0) break;
+      refusals = this.#isFailing ? refusals + 1 : 0;
+      if (this.#isFailing && refusals < closingAttemptsMax) await new Promise((resolve) => setTimeout(resolve, closingPauseMs * refusals));
     }
     clearTimeout(this.#timer);
+    if (this.#pending.size > 0) this.#options.onError(new StoaError('backend_unavailable', `The reads of ${this.#pending.size} documents could not be written any more, and are not counted.`));
+  }
+
+  #drop(): void {
+    if (this.dropped === 0) this.#options.onError(new StoaError('overloaded', `Reads of more than ${this.#options.entriesMax} documents wait to be written, which fails; those of further documents are not counted.`));
+    this.dropped += 1;
   }
 
   async #flushAll(): Promise<void> {
@@ -145,6 +162,7 @@ export class AccessTracker {
         .slice(start, start + batchMax)
         .filter(([id]) => batch.has(id))
         .map(([id, tally]) => ({ id, tally, read: accessRead(tally) }));
+      if (step.length === 0) continue;
       const ids = new Map(step.map(({ id, read }) => [read, id]));
       try {
         await this.#options.port.recordAccess([...ids.keys()], (visible) => {
@@ -154,10 +172,12 @@ export class AccessTracker {
         const failure = error instanceof PartlyRecorded ? error : new PartlyRecorded(step.map(({ read }) => read), error);
         for (const { id, tally, read } of step) if (failure.unrecorded.includes(read)) this.#takeBack(id, tally, batch);
         for (const [id, tally] of tallies.slice(start + batchMax)) this.#takeBack(id, tally, batch);
+        this.#isFailing = true;
         this.#options.onError(failure.cause);
         return;
       }
     }
+    this.#isFailing = false;
   }
 
   /** A batch that could not be written counts again, together with what was read since. */

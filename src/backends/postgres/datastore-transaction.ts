@@ -7,6 +7,7 @@ import type { BatchResult, Decide, WriteBatch } from '../../datastore/port.js';
 import { checkQuota, hasQuota, type Usage } from '../../datastore/quota.js';
 import type { Limits } from '../../limits.js';
 import { type PostgresSql, TryAgain, query, transaction } from './connection.js';
+import { noteAgents } from './datastore-agents.js';
 import { usageByNamespace } from './datastore-counts.js';
 import { type Kind, tellDeleted, telling } from './datastore-outbox.js';
 import { type DocumentRow, columnsRead, columnsWritten, documentParameters, recordOf, replaceAll, valuesList } from './datastore-sql.js';
@@ -48,7 +49,7 @@ export async function writeDocuments(tx: TransactionSql, scope: Scope, work: Tra
   const gone = [...removals.map(({ key }) => key), ...writes.map(({ key }) => key).filter((key) => current(key) === undefined)];
   await deleteRows(tx, gone.flatMap((key) => locked.get(key)?.place ?? []));
   await putRecords(tx, merged.map(({ record }) => record), feed);
-  await noteAgents(tx, scope, writes.flatMap(({ agent }) => (agent === null ? [] : [agent])));
+  await noteAgents(tx, writes.flatMap(({ agent }) => (agent === null ? [] : [{ scope, agent }])));
   const deletes = removals.map(({ key }) => current(key) !== undefined);
   if (feed !== null) await tellDeleted(tx, feed, scope.user, scope.namespace, removals.flatMap(({ key }, index) => (deletes[index] === true ? [key] : [])));
   return { sets: merged.map(({ record }) => resultOf(record)), deletes };
@@ -108,13 +109,9 @@ export function restoreDocuments(sql: PostgresSql, documents: readonly DocumentR
       await insertRecords(tx, ordered.slice(start, start + restoreRowsMax), feed, 'imported', '');
     }
     for (const [user, usage] of before) checkQuota(usage, usageOf(await usageByNamespace(tx, user)), limits);
-    for (const user of users) {
-      const own = ordered.filter(({ userId }) => userId === user);
-      for (const namespace of new Set(own.map((record) => record.namespace))) {
-        const agents = own.filter((record) => record.namespace === namespace).flatMap((record) => [record.createdByAgent, record.lastAccessedByAgent]);
-        await noteAgents(tx, { user, namespace }, agents.filter((agent) => agent !== null));
-      }
-    }
+    await noteAgents(tx, ordered.flatMap(({ userId: user, namespace, createdByAgent, lastAccessedByAgent }) =>
+      [createdByAgent, lastAccessedByAgent].flatMap((agent) => (agent === null ? [] : [{ scope: { user, namespace }, agent }])),
+    ));
   });
 }
 
@@ -134,16 +131,6 @@ function usageOf(namespaces: Awaited<ReturnType<typeof usageByNamespace>>): Usag
     sizeBytes: namespaces.reduce((sum, { sizeBytes }) => sum + sizeBytes, 0),
     namespaces: namespaces.length,
   };
-}
-
-async function noteAgents(tx: TransactionSql, scope: Scope, agents: readonly string[]): Promise<void> {
-  const distinct = [...new Set(agents)].toSorted();
-  if (distinct.length === 0) return;
-  await query(
-    tx,
-    `INSERT INTO agent_data_store_agents ("userId", namespace, agent) VALUES ${valuesList(distinct.length, ['', '', ''])} ON CONFLICT DO NOTHING`,
-    distinct.flatMap((agent) => [scope.user, scope.namespace, agent]),
-  );
 }
 
 /** The advisory lock of the user makes the sum hold until the transaction ends. */

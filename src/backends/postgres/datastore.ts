@@ -13,6 +13,8 @@ import { faceOf } from '../../kernel/joint.js';
 import type { Limits } from '../../limits.js';
 import { Grouping } from '../grouping.js';
 import { type Parameter, type PostgresSql, isConcurrency, openPostgres, query } from './connection.js';
+import { AccessWrites } from './datastore-access.js';
+import { noteAgents } from './datastore-agents.js';
 import { countedNamespaces, foldCounts } from './datastore-counts.js';
 import { type DocumentRow, columnsRead, dataMigrations, recordOf, valuesList } from './datastore-sql.js';
 import { DataOutbox, telling } from './datastore-outbox.js';
@@ -65,6 +67,7 @@ export async function openPostgresDataStore(url: URL, options: PostgresDataStore
 export class PostgresDataStore implements DataStorePort {
   readonly capabilities: DataCapabilities;
   readonly #sql: PostgresSql;
+  readonly #access: AccessWrites;
   readonly #limits: Limits;
   readonly #nowMs: () => number;
   readonly #hasQuota: boolean;
@@ -82,6 +85,7 @@ export class PostgresDataStore implements DataStorePort {
 
   constructor(sql: PostgresSql, options: PostgresDataStoreOptions) {
     this.#sql = sql;
+    this.#access = new AccessWrites(sql);
     this.#limits = options.limits;
     this.#nowMs = options.nowMs;
     this.#hasQuota = hasQuota(options.limits);
@@ -198,20 +202,8 @@ export class PostgresDataStore implements DataStorePort {
     return { deleted, after: null };
   }
 
-  async recordAccess(reads: readonly AccessRead[]): Promise<void> {
-    const agents = reads.flatMap(({ scope, agents: names }) => names.map((agent) => ({ scope, agent })));
-    await this.#withoutDeadlock(() =>
-      query(
-        this.#sql,
-        `UPDATE agent_data_store d SET "accessCount" = d."accessCount" + v.count,
-            "lastAccessedByAgent" = CASE WHEN v.at >= coalesce(d."lastAccessedAt", '-infinity') THEN v.agent ELSE d."lastAccessedByAgent" END,
-            "lastAccessedAt" = greatest(d."lastAccessedAt", v.at)
-          FROM (VALUES ${valuesList(reads.length, ['text', 'text', 'text', 'bigint', 'text', 'timestamptz'])}) AS v (u, n, k, count, agent, at)
-          WHERE d."userId" = v.u AND d.namespace = v.n AND d.key = v.k`,
-        reads.flatMap(({ scope, key, count, last }): Parameter[] => [scope.user, scope.namespace, key, count, last?.agent ?? null, last?.at ?? null]),
-      ),
-    );
-    await this.#noteAgents(agents);
+  recordAccess(reads: readonly AccessRead[]): Promise<void> {
+    return this.#access.record(reads);
   }
 
   async exportPage(after: string | null, limit: number): Promise<ExportPage> {
@@ -242,6 +234,7 @@ export class PostgresDataStore implements DataStorePort {
 
   async close(): Promise<void> {
     try {
+      await this.#access.settle().catch(this.#onError);
       await this.#outbox?.close();
     } finally {
       await this.#sql.end({ timeout: 5 });
@@ -321,24 +314,13 @@ export class PostgresDataStore implements DataStorePort {
         ),
       ),
     );
-    await this.#noteAgents(agents);
+    await noteAgents(this.#sql, agents);
     const found = new Map(rows.map((row) => [nameOf({ user: row.userId, namespace: row.namespace }, row.key), row]));
     return writes.map(({ scope, key, write }) => {
       const row = found.get(nameOf(scope, key));
       if (row === undefined) throw new StoaError('internal', `PostgreSQL did not answer for the key "${key}".`);
       return { key, version: Number(row.version), sizeBytes: sizeOf(write), updatedAt: now, created: row.version === '1' };
     });
-  }
-
-  async #noteAgents(seen: readonly { scope: Scope; agent: string }[]): Promise<void> {
-    const distinct = new Map(seen.map(({ scope, agent }) => [nameOf(scope, agent), [scope.user, scope.namespace, agent]]));
-    if (distinct.size === 0) return;
-    const rows = [...distinct.entries()].toSorted(([a], [b]) => compareCodePoints(a, b)).map(([, row]) => row);
-    await query(
-      this.#sql,
-      `INSERT INTO agent_data_store_agents ("userId", namespace, agent) VALUES ${valuesList(rows.length, ['', '', ''])} ON CONFLICT DO NOTHING`,
-      rows.flat(),
-    );
   }
 
   async #withoutDeadlock<T>(statement: () => Promise<T>): Promise<T> {
