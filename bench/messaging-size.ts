@@ -2,7 +2,7 @@
 import { existsSync } from 'node:fs';
 import { rm, stat, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { embeddedFamilies } from '../src/backends/embedded/families.js';
+import { embeddedFamilies, embeddedHotFamilies } from '../src/backends/embedded/families.js';
 import { type EmbeddedMessaging, openEmbeddedMessaging } from '../src/backends/embedded/messaging.js';
 import { postMessage } from '../src/backends/embedded/messaging-rooms.js';
 import { signingKeysOf } from '../src/identity/signatures.js';
@@ -81,7 +81,7 @@ function textOf(index: number): string {
 async function openFilled(dataDir: string, count: number): Promise<MessageSet> {
   // What is stored for the bench must not expire between its runs.
   const limits = limitsWith({ messageRetentionSeconds: 1e9, messageBytesPerMinuteMax: 1e15, messageClockAheadSecondsMax: 1e9, feedBytesMax: 1 << 24, redoBytesMax: 1 << 24 });
-  const kernel = await openKernel({ dataDir, engine: 'lmdb', families: embeddedFamilies, limits });
+  const kernel = await openKernel({ dataDir, engine: 'lmdb', families: embeddedFamilies, hotFamilies: embeddedHotFamilies, limits });
   const port = await openEmbeddedMessaging(kernel);
   const publicKey = signingKeysOf(Buffer.alloc(32, 7)).publicKey.toString('base64');
   const { identity } = await port.register({ publicKey, name: 'bench', email: null, proven: true });

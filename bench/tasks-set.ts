@@ -1,7 +1,7 @@
 /** A project with so many ready tasks, kept between runs. */
 import { existsSync } from 'node:fs';
 import { writeFile } from 'node:fs/promises';
-import { embeddedFamilies } from '../src/backends/embedded/families.js';
+import { embeddedFamilies, embeddedHotFamilies } from '../src/backends/embedded/families.js';
 import { type EmbeddedWorkspaces, openEmbeddedWorkspaces } from '../src/backends/embedded/workspaces.js';
 import type { EngineName } from '../src/kernel/engine.js';
 import { type Kernel, openKernel } from '../src/kernel/kernel.js';
@@ -21,7 +21,7 @@ export interface TaskSet {
 
 export async function openFilled(dataDir: string, engine: EngineName, count: number): Promise<TaskSet> {
   const limits = limitsWith({ feedBytesMax: 1 << 24, redoBytesMax: 1 << 24 });
-  const kernel = await openKernel({ dataDir, engine, families: embeddedFamilies, limits, sweepIntervalMs: 3_600_000 });
+  const kernel = await openKernel({ dataDir, engine, families: embeddedFamilies, hotFamilies: embeddedHotFamilies, limits, sweepIntervalMs: 3_600_000 });
   const { sealer } = await openSecrets({ dataDir: null });
   const port = await openEmbeddedWorkspaces(kernel, { sealer });
   const mark = `${dataDir}.filled`;
