@@ -83,6 +83,7 @@ export const limitDefinitions = {
   // Registry
   agentsPerUserMax: { default: 10, about: 'Agents of one user; stopped ones count.' },
   rateWindowsKeptMax: { default: 10_000, about: 'Rate windows of messaging that outlive a restart of the embedded store.' },
+  rateWindowsKeptEverySeconds: { default: 5, about: 'How often the embedded store writes the rate windows of messaging that changed; a crash forgets at most so much of them.' },
   identitiesCachedMax: { default: 1_000, about: 'Messaging identities kept in memory as they were last read.' },
   roomsCachedMax: { default: 1_000, about: 'Rooms kept in memory as they were last read.' },
   documentsCachedMax: { default: 1_000, about: 'Documents of the embedded store kept in memory as they were last read; only those with small values that do not expire.' },

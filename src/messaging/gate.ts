@@ -3,7 +3,7 @@ import type { Limits } from '../limits.js';
 import { type AddressRanges, isLoopback } from './addresses.js';
 import type { Block } from './model.js';
 import type { MessagingPort } from './port.js';
-import { type RateLimit, rateLimitFor, rateLimitTable } from './rate-limits.js';
+import { type RateLimit, everyEndpoint, rateLimitFor, rateLimitTable } from './rate-limits.js';
 import { refuse } from './refusals.js';
 import type { RateDecision } from './sliding-windows.js';
 
@@ -53,7 +53,7 @@ export class Gate {
   async admit(address: string): Promise<RateDecision | undefined> {
     if (this.isExempt(address)) return undefined;
     if ((await this.#port.blockOf(address)) !== undefined) throw refuse('blocked');
-    return this.#port.takeRate({ endpoint: 'all', scope: 'ip', subject: address }, this.#limits.addressRequestsPerMinuteMax, minute);
+    return this.#port.takeRate({ endpoint: everyEndpoint, scope: 'ip', subject: address }, this.#limits.addressRequestsPerMinuteMax, minute);
   }
 
   /** Counts a request under its endpoint: by agent where one is verified, else by address. */

@@ -12,6 +12,9 @@ export interface RateLimit {
   by: 'address' | 'agent';
 }
 
+/** The counter of all requests from an address, whatever they ask for. */
+export const everyEndpoint = 'all';
+
 const minute = 60;
 const hour = 3600;
 

@@ -26,7 +26,14 @@ const forgetEveryMs = 30_000;
 
 export class SlidingWindows {
   readonly #windows = new Map<string, Window>();
+  /** Keys of windows that something was counted in or that were dropped, where somebody asks for them. */
+  readonly #changed: Set<string> | undefined;
   #forgottenAtMs = 0;
+
+  /** `isKept`: somebody comes for what has changed, from time to time. */
+  constructor({ isKept = false } = {}) {
+    this.#changed = isKept ? new Set() : undefined;
+  }
 
   /** Counts the request unless the window is full: a refused request uses up nothing. */
   take(key: string, limit: number, windowMs: number, nowMs: number): RateDecision {
@@ -40,6 +47,7 @@ export class SlidingWindows {
     if (allowed) {
       times.push(nowMs);
       this.#windows.set(key, window);
+      this.#changed?.add(key);
     }
     return { allowed, limit, remaining: Math.max(0, limit - times.length), resetAtMs: (times[0] ?? nowMs) + windowMs };
   }
@@ -49,12 +57,19 @@ export class SlidingWindows {
     return this.#windows.get(key)?.times.filter((time) => time > nowMs - windowMs).length ?? 0;
   }
 
-  /** Every window that still counts something, as `restore` takes it. */
-  *entries(nowMs: number): Generator<KeptWindow> {
-    for (const [key, { times, windowMs }] of this.#windows) {
-      const counting = times.filter((time) => time > nowMs - windowMs);
-      if (counting.length > 0) yield { key, windowMs, times: counting };
-    }
+  /** The windows that changed since the last time this was asked, as `restore` takes them; without times where nothing counts any more. */
+  takeChanged(nowMs: number): KeptWindow[] {
+    const changed = Array.from(this.#changed ?? [], (key): KeptWindow => {
+      const { times, windowMs } = this.#windows.get(key) ?? { times: [], windowMs: 0 };
+      return { key, windowMs, times: times.filter((time) => time > nowMs - windowMs) };
+    });
+    this.#changed?.clear();
+    return changed;
+  }
+
+  /** As if they had changed again: they could not be kept. */
+  putBack(keys: readonly string[]): void {
+    for (const key of keys) this.#changed?.add(key);
   }
 
   restore({ key, windowMs, times }: KeptWindow): void {
@@ -63,6 +78,7 @@ export class SlidingWindows {
 
   drop(key: string): void {
     this.#windows.delete(key);
+    this.#changed?.add(key);
   }
 
   #forget(nowMs: number): void {

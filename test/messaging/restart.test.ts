@@ -2,7 +2,8 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, it } from 'vitest';
-import { Agent, Desk, roomy } from './kit.js';
+import { StoaError } from '../../src/errors.js';
+import { Agent, type Answer, Desk, roomy } from './kit.js';
 
 let data: string;
 
@@ -48,6 +49,55 @@ it('what was said, who said it, used nonces, spent bytes, rate windows and block
     expect(newest.from).toBe(oldest.from);
   } finally {
     await desk.close();
+  }
+});
+
+function register(desk: Desk, address: string): Promise<Answer> {
+  return desk.ask('POST', '/register', { body: { public_key: new Agent(desk).publicKey }, headers: { 'x-forwarded-for': address } });
+}
+
+/** Names of the rate windows on disk. */
+function rows(desk: Desk): string[] {
+  return Array.from(desk.stoa.kernel.root.range('messaging/rate_windows', {}), ({ key }) => key.toString());
+}
+
+async function until(holds: () => boolean): Promise<void> {
+  while (!holds()) await new Promise((resolve) => setTimeout(resolve, 5));
+}
+
+it('a crash forgets rate windows of the last moment only, and those that are over leave the disk', async () => {
+  const directory = await mkdtemp(join(tmpdir(), 'stoa-messaging-'));
+  let offsetMs = 0;
+  const open = () =>
+    Desk.open({
+      data: directory,
+      engine: 'lmdb',
+      clock: () => Date.now() + offsetMs,
+      limits: { ...roomy, registrationsPerHourMax: 1, rateWindowsKeptEverySeconds: 0.02 },
+      messagingSettings: { trustedProxies: ['127.0.0.1'] },
+    });
+  try {
+    let desk = await open();
+    expect((await register(desk, '203.0.113.1')).status).toBe(201);
+    // Ten refusals, of which the last one is made after the crash.
+    for (let count = 0; count < 9; count += 1) expect((await register(desk, '203.0.113.1')).status).toBe(429);
+    await until(() => rows(desk).includes('rates register ip 203.0.113.1') && rows(desk).includes('violations 203.0.113.1'));
+    await until(() => JSON.parse(desk.stoa.kernel.root.get('messaging/rate_windows', Buffer.from('violations 203.0.113.1'))?.toString() ?? '[{"times":[]}]')[0].times.length === 9);
+    // From here on nothing reaches the disk, as if the process had been killed.
+    desk.stoa.kernel.root.stop(new StoaError('writes_stopped', 'A crash, as the test wants it.'));
+    await desk.close();
+
+    desk = await open();
+    expect((await register(desk, '203.0.113.1')).json).toEqual({ error: 'rate limit exceeded' });
+    expect((await register(desk, '203.0.113.1')).json).toEqual({ error: 'temporarily blocked' });
+    expect((await register(desk, '203.0.113.2')).status).toBe(201);
+    await until(() => rows(desk).includes('rates register ip 203.0.113.2'));
+    offsetMs = 2 * 3_600_000;
+    await until(() => rows(desk).length === 0);
+    expect((await register(desk, '203.0.113.2')).status).toBe(201);
+    await desk.close();
+  } finally {
+    await rm(directory, { recursive: true, force: true });
   }
 });
 

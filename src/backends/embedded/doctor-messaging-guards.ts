@@ -38,7 +38,7 @@ function* inspectBytes(reader: Reader, { key, value }: Entry): Generator<Damage>
   else if (reader.get(families.agents, key) === undefined) yield surplusRow(families.bytes, key, 'dangling', 'The identity that posted is not there.');
 }
 
-/** Written when the server stops, taken up when it starts: a row that is there now could not be taken up. */
+/** A row that cannot be read is a window that would begin empty. */
 function* inspectWindows(_reader: Reader, { key, value }: Entry): Generator<Damage> {
   if (!Array.isArray(decodeOrUndefined(value))) yield { ...surplusRow(families.rateWindows, key, 'wrong', 'The rate windows cannot be read.'), kind: 'unreadable' };
 }

@@ -41,7 +41,7 @@ export const families = {
   nonces: 'messaging/nonces',
   /** Agent id → the bytes it posted in the current minute. */
   bytes: 'messaging/bytes',
-  /** Kind → the rate windows as they were when the server stopped. */
+  /** Kind, space, endpoint and whose → a rate window as it was a few seconds ago. */
   rateWindows: 'messaging/rate_windows',
   /** Address → block. */
   blocks: 'messaging/blocks',

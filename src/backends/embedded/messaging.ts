@@ -28,12 +28,13 @@ import type {
   SearchResult,
   Span,
 } from '../../messaging/port.js';
+import { everyEndpoint } from '../../messaging/rate-limits.js';
 import { type RateDecision, SlidingWindows } from '../../messaging/sliding-windows.js';
 import { globalRoomAlias, globalRoomId, uuidBytes, uuidOfBytes } from '../../messaging/uuid.js';
 import { Nonces } from './messaging-guards.js';
 import * as identities from './messaging-identities.js';
 import * as inboxes from './messaging-inboxes.js';
-import { keepWindows, takeUpWindows } from './messaging-kept-windows.js';
+import { KeptWindows } from './messaging-kept-windows.js';
 import { handleExpiry } from './messaging-retention.js';
 import { expiryTimers } from './messaging-retention-timers.js';
 import * as rooms from './messaging-rooms.js';
@@ -72,11 +73,14 @@ export class EmbeddedMessaging implements MessagingPort {
     durable: true,
     joinsCommits: true,
     sharedStore: false,
-    about: 'Message, index, counters and change are one commit on disk. Rate windows live in memory and outlive an orderly restart.',
+    about: 'Message, index, counters and change are one commit on disk. Rate windows live in memory and are written every few seconds: a crash forgets the last of them.',
   };
   readonly #kernel: Kernel;
-  readonly #windows = new SlidingWindows();
-  readonly #violations = new SlidingWindows();
+  readonly #windows = new SlidingWindows({ isKept: true });
+  readonly #violations = new SlidingWindows({ isKept: true });
+  /** All requests of an address: they shed load, which a new start does not bring along. */
+  readonly #loads = new SlidingWindows();
+  readonly #keptWindows: KeptWindows;
   /** Few, and asked for with every request. */
   readonly #blocks: Map<string, Block>;
   readonly #revisions = new Map<string, number>();
@@ -94,14 +98,14 @@ export class EmbeddedMessaging implements MessagingPort {
     this.#identities = new RowCache([kernel.root], kernel.limits.identitiesCachedMax, ({ family, key }) => (family === families.agents ? uuidOfBytes(key) : undefined));
     this.#rooms = new RowCache([kernel.root], kernel.limits.roomsCachedMax, ({ family, key }) => (family === families.rooms ? uuidOfBytes(key) : undefined));
     this.#waitingWords = new WaitingIndex(kernel.root, { retentionSeconds: kernel.limits.messageRetentionSeconds, onError });
+    this.#keptWindows = new KeptWindows({ kernel, kinds: { rates: this.#windows, violations: this.#violations }, onError });
     this.#stopFeed = kernel.root.onCommit((commits) => this.#notice(commits));
     handleExpiry(kernel, (address) => this.#blocks.delete(address));
   }
 
   /** Goes on with the rate windows of the last time. */
-  async takeUp(): Promise<void> {
-    await takeUpWindows(this.#kernel, this.#windows, 'rates');
-    await takeUpWindows(this.#kernel, this.#violations, 'violations');
+  takeUp(): Promise<void> {
+    return this.#keptWindows.start();
   }
 
   nowMs(): number {
@@ -299,7 +303,8 @@ export class EmbeddedMessaging implements MessagingPort {
   }
 
   async takeRate({ endpoint, scope, subject }: RateKey, limit: number, windowSeconds: number): Promise<RateDecision> {
-    return this.#windows.take(`${endpoint} ${scope} ${subject}`, limit, windowSeconds * 1000, this.nowMs());
+    const windows = endpoint === everyEndpoint ? this.#loads : this.#windows;
+    return windows.take(`${endpoint} ${scope} ${subject}`, limit, windowSeconds * 1000, this.nowMs());
   }
 
   async recordViolation(address: string): Promise<boolean> {
@@ -373,8 +378,7 @@ export class EmbeddedMessaging implements MessagingPort {
   async close(): Promise<void> {
     this.#stopFeed();
     this.#waitingWords.close();
-    await keepWindows(this.#kernel, this.#windows, 'rates');
-    await keepWindows(this.#kernel, this.#violations, 'violations');
+    await this.#keptWindows.close();
     this.#listeners.clear();
   }
 }
