@@ -1,4 +1,5 @@
 /** Pages of lists: how many items, and the opaque cursor that says where the next page begins. */
+import { isUtf8 } from 'node:buffer';
 import { createHash } from 'node:crypto';
 import { StoaError } from './errors.js';
 import type { Limits } from './limits.js';
@@ -37,6 +38,15 @@ export function decodeCursor(list: string, cursor: string | undefined, keyBytes?
     throw invalidCursor();
   }
   return bytes.subarray(tagBytes);
+}
+
+/** The same for a list whose keys are text of at most `bytesMax` bytes, without control characters: some backends cannot even look for others. */
+export function decodeTextCursor(list: string, cursor: string | undefined, bytesMax = Infinity): string | null {
+  const key = decodeCursor(list, cursor);
+  if (key === null) return null;
+  const text = key.toString();
+  if (key.length > bytesMax || !isUtf8(key) || /\p{Cc}/u.test(text)) throw invalidCursor();
+  return text;
 }
 
 export function invalidCursor(cause?: unknown): StoaError {

@@ -1,6 +1,6 @@
 /** Pages of a namespace: from a cursor to the next, within a number of items and of bytes. */
 import type { Limits } from '../limits.js';
-import { type Page, type PageRequest, decodeCursor, encodeCursor, pageLimit } from '../paging.js';
+import { type Page, type PageRequest, decodeTextCursor, encodeCursor, pageLimit } from '../paging.js';
 import type { DocumentRecord, Scope } from './model.js';
 import { checkPrefix } from './names.js';
 import type { DataStorePort, KeyRange, MaybePromise } from './port.js';
@@ -31,7 +31,7 @@ export async function readPage<Item extends { key: string }>(
   checkPrefix(prefix, limits);
   const limit = pageLimit(options.limit, limits);
   const list = JSON.stringify(['data', kind, scope.user, scope.namespace, prefix]);
-  const after = decodeCursor(list, options.cursor)?.toString() ?? null;
+  const after = decodeTextCursor(list, options.cursor, limits.dataKeyBytesMax);
   const answer = await read({ prefix, after, limit });
   const { items, ended } = Array.isArray(answer) ? { items: answer, ended: answer.length < limit } : answer;
   const last = ended ? undefined : items.at(-1);

@@ -4,7 +4,7 @@ import type { Caller } from '../identity/caller.js';
 import type { ChangeFeed } from '../kernel/changes.js';
 import type { Idempotency } from '../kernel/once.js';
 import type { Limits } from '../limits.js';
-import { type Page, type PageRequest, decodeCursor, encodeCursor, pageLimit } from '../paging.js';
+import { type Page, type PageRequest, decodeTextCursor, encodeCursor, pageLimit } from '../paging.js';
 import { documentDeleted, documentSet, namespaceCleared } from './changes.js';
 import type { DataDocument, DocumentRecord, JsonValue, KeySummary, NamespaceSummary, Scope } from './model.js';
 import { appended, incremented, mergePatched } from './modifications.js';
@@ -207,7 +207,7 @@ export class DataService {
   async listNamespaces(caller: Caller, options: PageRequest = {}): Promise<Page<NamespaceSummary>> {
     const limit = pageLimit(options.limit, this.limits);
     const list = JSON.stringify(['data', caller.user]);
-    let after = decodeCursor(list, options.cursor)?.toString() ?? null;
+    let after = decodeTextCursor(list, options.cursor, this.limits.namespaceBytesMax);
     const items: NamespaceSummary[] = [];
     for (;;) {
       const found = await this.port.listNamespaces(caller.user, after, limit - items.length);

@@ -4,7 +4,7 @@ import { StoaError, messageOf } from '../errors.js';
 import { type Caller } from '../identity/caller.js';
 import { checkUserId } from '../identity/user-key.js';
 import type { Limits } from '../limits.js';
-import { type Page, type PageRequest, decodeCursor, encodeCursor, invalidCursor, pageLimit } from '../paging.js';
+import { type Page, type PageRequest, decodeTextCursor, encodeCursor, invalidCursor, pageLimit } from '../paging.js';
 import { documentImported } from './changes.js';
 import { documentId } from './document-id.js';
 import { sizeOf } from './merge-document.js';
@@ -90,7 +90,7 @@ export class DataTransfer {
     const limit = pageLimit(request.limit, this.#options.limits);
     const list = JSON.stringify(['data', 'export', caller.everyUser ? null : caller.user]);
     const items: DocumentRecord[] = [];
-    let after = decodeCursor(list, request.cursor)?.toString() ?? null;
+    let after = decodeTextCursor(list, request.cursor);
     let sizeBytes = 0;
     do {
       const step = Math.min(limit - items.length, exportStepMax);
@@ -132,7 +132,7 @@ export class DataTransfer {
   /** One namespace after the other; the position is a namespace and the last key in it. */
   async #exportUser(user: string, after: string | null, limit: number): Promise<{ documents: DocumentRecord[]; after: string | null }> {
     const { port } = this.#options;
-    const [namespace, key] = after === null ? [null, null] : placeIn(after);
+    const [namespace, key] = after === null ? [null, null] : placeIn(after, this.#options.limits);
     if (namespace !== null && key !== null) {
       const documents = await port.listDocuments({ user, namespace }, { prefix: '', after: key, limit });
       if (documents.length === limit) return { documents, after: JSON.stringify([namespace, documents.at(-1)?.key ?? null]) };
@@ -146,10 +146,14 @@ export class DataTransfer {
 }
 
 /** A cursor can be forged, so what it holds is checked like any other input. */
-function placeIn(after: string): readonly [namespace: string, key: string | null] {
+function placeIn(after: string, limits: Limits): readonly [namespace: string, key: string | null] {
   try {
     const place: unknown = JSON.parse(after);
-    if (Array.isArray(place) && typeof place[0] === 'string' && (place[1] === null || typeof place[1] === 'string')) return [place[0], place[1]];
+    if (Array.isArray(place) && typeof place[0] === 'string' && (place[1] === null || typeof place[1] === 'string')) {
+      checkNamespace(place[0], limits);
+      if (place[1] !== null) checkKey(place[1], limits);
+      return [place[0], place[1]];
+    }
   } catch (error) {
     throw invalidCursor(error);
   }

@@ -2,7 +2,7 @@
 import { StoaError } from '../errors.js';
 import type { Limits } from '../limits.js';
 import { secretMask } from '../secrets/sealer.js';
-import type { ClaimRequest, CompleteRequest, FailRequest, NewTask, ProjectPatch, SessionPatch, TaskPatch, WorkspacePatch } from './schemas.js';
+import type { ClaimRequest, CompleteRequest, FailRequest, NewTask, ProjectPatch, SessionPatch, TaskPatch, WorkspaceListRequest, WorkspacePatch } from './schemas.js';
 
 export function checkWorkspaceBounds(input: WorkspacePatch, limits: Limits): void {
   checkCharacters('name', input.name, limits.workspaceNameCharactersMax);
@@ -17,6 +17,12 @@ export function checkProjectBounds(input: ProjectPatch, limits: Limits): void {
   for (const field of ['git_url', 'git_branch', 'language'] as const) checkCharacters(field, input[field], limits.projectTextCharactersMax);
   checkJson('config', input.config, limits.projectConfigBytesMax);
   checkJson('git_info', input.git_info, limits.projectConfigBytesMax);
+}
+
+/** Nothing has a longer name or path. */
+export function checkListBounds({ name, path }: WorkspaceListRequest, limits: Limits): void {
+  checkCharacters('name', name, limits.workspaceNameCharactersMax);
+  checkBytes('path', path, limits.projectPathBytesMax);
 }
 
 export function checkSessionBounds(input: SessionPatch, limits: Limits): void {

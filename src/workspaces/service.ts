@@ -3,10 +3,10 @@ import { StoaError } from '../errors.js';
 import type { Caller } from '../identity/caller.js';
 import type { Idempotency } from '../kernel/once.js';
 import type { Limits } from '../limits.js';
-import { type Page, decodeCursor, encodeCursor } from '../paging.js';
+import { type Page, decodeTextCursor, encodeCursor } from '../paging.js';
 import { type Sealer, secretMask } from '../secrets/sealer.js';
 import { validate } from '../validate.js';
-import { checkCharacters, checkClaimBounds, checkProjectBounds, checkResultBounds, checkSessionBounds, checkTaskBounds, checkWorkspaceBounds } from './bounds.js';
+import { checkCharacters, checkClaimBounds, checkListBounds, checkProjectBounds, checkResultBounds, checkSessionBounds, checkTaskBounds, checkWorkspaceBounds } from './bounds.js';
 import { checkNothingSealed, maskConfig, openConfig, sealConfig } from './config-secrets.js';
 import { checkId, newId } from './ids.js';
 import type { Claim, ClaimLease, JsonObject, Project, Task, WorkSession, Workspace } from './model.js';
@@ -58,7 +58,8 @@ export class WorkspacesService {
   }
 
   async listWorkspaces(caller: Caller, query: Unchecked = {}): Promise<Page<Workspace>> {
-    const request = validate(schemas.workspaceListSchema, query);
+    const request = normalised(validate(schemas.workspaceListSchema, query));
+    checkListBounds(request, this.#limits);
     const owner = ownerOf(caller);
     return this.#page(`workspaces ${owner}`, request, async (list) => mapItems(await this.port.listWorkspaces(owner, list), masked));
   }
@@ -112,7 +113,8 @@ export class WorkspacesService {
   }
 
   async listProjects(caller: Caller, workspaceId: string, query: Unchecked = {}): Promise<Page<Project>> {
-    const request = validate(schemas.workspaceListSchema, query);
+    const request = normalised(validate(schemas.workspaceListSchema, query));
+    checkListBounds(request, this.#limits);
     const parent = checkId('workspace', workspaceId);
     return this.#page(`projects ${parent}`, request, async (list) => mapItems(await this.port.listProjects(ownerOf(caller), parent, list), maskedProject));
   }
@@ -294,7 +296,7 @@ export class WorkspacesService {
   async #page<T>(list: string, request: schemas.WorkspaceListRequest | { limit?: number | undefined; cursor?: string | undefined }, read: (request: NamedListRequest) => Promise<Listed<T>>): Promise<Page<T>> {
     const { limit, cursor, ...filters } = request;
     const tag = `${list} ${JSON.stringify(filters)}`;
-    const after = decodeCursor(tag, cursor)?.toString('utf8') ?? null;
+    const after = decodeTextCursor(tag, cursor);
     const items = Math.min(limit ?? this.#limits.workspacePageItemsDefault, this.#limits.workspacePageItemsMax);
     const named = filters as Partial<NamedListRequest>;
     const { items: found, next } = await read({ ...named, deleted: named.deleted ?? false, after, limit: items });

@@ -3,12 +3,13 @@ import type { DocumentRecord, KeySummary, NamespaceSummary, Scope } from '../../
 import type { AccessRead, BatchResult, ClearStep, DataCapabilities, DataStorePort, Decide, ExportPage, KeyRange, StoredValue, WriteBatch, WriteResult } from '../../datastore/port.js';
 import { timeOfMs } from '../../datastore/times.js';
 import type { Entry, RangeOptions, WriteOperation } from '../../kernel/engine.js';
-import { keyAfterPrefix, prefixRange } from '../../kernel/engine.js';
+import { keyAfterPrefix, keyBytesMax, prefixRange } from '../../kernel/engine.js';
 import type { Kernel } from '../../kernel/kernel.js';
 import { type Idempotency, once } from '../../kernel/once.js';
 import { RowCache } from '../../kernel/row-cache.js';
 import type { Store } from '../../kernel/store.js';
 import type { Transaction } from '../../kernel/transaction.js';
+import { invalidCursor } from '../../paging.js';
 import {
   cachedUserKey, checkKeyLimits, dataFamilies as families, decodeNamespace, documentKey, expiryTimer, isApart, isLiveRow, namesOf, namespaceKey, summaryOf, valueJsonOf,
 } from './datastore-rows.js';
@@ -131,7 +132,8 @@ export class EmbeddedDataStore implements DataStorePort {
 
   /** The position is the shard and the last row's key. */
   async exportPage(after: string | null, limit: number): Promise<ExportPage> {
-    const [shardText = '0', keyText = ''] = after?.split('.') ?? [];
+    const [, shardText = '', keyText = ''] = exportPosition.exec(after ?? '0.') ?? [];
+    if (shardText === '' || keyText.length > 2 * keyBytesMax) throw invalidCursor();
     const shard = Number(shardText);
     const store = this.#kernel.stores[shard];
     if (store === undefined) return { documents: [], after: null };
@@ -182,6 +184,9 @@ export class EmbeddedDataStore implements DataStorePort {
     return rows;
   }
 }
+
+/** The number of a shard, and a key in hexadecimal. */
+const exportPosition = /^(\d{1,3})\.((?:[0-9a-f]{2})*)$/;
 
 /** A document is made of these rows; a value that stands apart is not kept. */
 function rowNameOf({ family, key }: WriteOperation): string | undefined {

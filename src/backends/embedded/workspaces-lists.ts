@@ -1,6 +1,7 @@
 /** Pages of lists, read from the indexes of the embedded store. */
-import { prefixRange } from '../../kernel/engine.js';
+import { keyBytesMax, prefixRange } from '../../kernel/engine.js';
 import type { Reader } from '../../kernel/transaction.js';
+import { invalidCursor } from '../../paging.js';
 import type { Entity, Project, SessionStatus, Task, TaskStatus, WorkSession, Workspace } from '../../workspaces/model.js';
 import type { ListRequest, Listed, NamedListRequest } from '../../workspaces/port.js';
 import { buckets, indexPrefix, indexedText } from './workspaces-keys.js';
@@ -36,6 +37,7 @@ export function listReadyOf(reader: Reader, projectId: string, after: string | n
 export function listAllWorkspaces(readers: readonly Reader[], request: NamedListRequest): Listed<Workspace> {
   const prefix = Buffer.from(request.deleted ? 'idx:workspace:deleted:' : 'idx:workspace:owner:');
   const [shardText, after] = splitOnce(request.after ?? '0 ');
+  if (!/^\d{1,3}$/.test(shardText)) throw invalidCursor();
   const items: Workspace[] = [];
   for (let shard = Number(shardText); shard < readers.length; shard += 1) {
     const start = shard === Number(shardText) && after !== '' ? after : null;
@@ -82,7 +84,7 @@ function listRecords<Kind extends Entity>(
 ): Listed<NonNullable<ReturnType<typeof readRecord<Kind>>>> {
   const items: NonNullable<ReturnType<typeof readRecord<Kind>>>[] = [];
   const { lt } = prefixRange(prefix);
-  const start = after === null ? { gte: prefix } : { gt: Buffer.concat([prefix, Buffer.from(after)]) };
+  const start = after === null ? { gte: prefix } : { gt: keyAfter(prefix, after) };
   let last = after;
   let scanned = 0;
   for (const { key, value } of reader.range(buckets.indexes, { ...start, ...(lt !== undefined && { lt }) })) {
@@ -93,6 +95,13 @@ function listRecords<Kind extends Entity>(
     if (record !== undefined && accepts(record)) items.push(record);
   }
   return { items, next: null };
+}
+
+/** A cursor can be forged; no key is longer than the engines take. */
+function keyAfter(prefix: Buffer, after: string): Buffer {
+  const key = Buffer.concat([prefix, Buffer.from(after)]);
+  if (key.length > keyBytesMax) throw invalidCursor();
+  return key;
 }
 
 function splitOnce(text: string): [string, string] {

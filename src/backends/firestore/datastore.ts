@@ -7,6 +7,7 @@ import type { AccessRead, BatchResult, ClearStep, DataCapabilities, DataStorePor
 import { expiryOfMs, laterTime } from '../../datastore/times.js';
 import { StoaError } from '../../errors.js';
 import type { Limits } from '../../limits.js';
+import { invalidCursor } from '../../paging.js';
 import { chunksOf, mapInFlight, recordEach } from '../in-flight.js';
 import { NamespaceAgents } from '../namespace-agents.js';
 import { backOff, contended } from '../retries.js';
@@ -166,6 +167,8 @@ export class FirestoreDataStore implements DataStorePort {
   }
 
   async exportPage(after: string | null, limit: number): Promise<ExportPage> {
+    // A name has one segment; a cursor can be forged.
+    if (after?.includes('/') === true) throw invalidCursor();
     const ordered = this.#documents.orderBy('__name__').limit(limit);
     const page = await this.#snapshots(after === null ? ordered : ordered.startAfter(after));
     const documents = page.map((snapshot) => snapshot.data() ?? {}).filter((fields) => isLiveDocument(fields, this.#nowMs())).map(fromFields);

@@ -11,6 +11,7 @@ import { normaliseTime, timeOfMs } from '../../datastore/times.js';
 import { StoaError, messageOf } from '../../errors.js';
 import { faceOf } from '../../kernel/joint.js';
 import type { Limits } from '../../limits.js';
+import { invalidCursor } from '../../paging.js';
 import { Grouping } from '../grouping.js';
 import { type Parameter, type PostgresSql, isConcurrency, openPostgres, query } from './connection.js';
 import { AccessWrites } from './datastore-access.js';
@@ -207,7 +208,7 @@ export class PostgresDataStore implements DataStorePort {
   }
 
   async exportPage(after: string | null, limit: number): Promise<ExportPage> {
-    const position = after === null ? ['', '', ''] : (JSON.parse(after) as string[]);
+    const position = after === null ? ['', '', ''] : exportPosition(after);
     const rows = await query<DocumentRow>(
       this.#sql,
       `SELECT ${columnsRead} FROM agent_data_store d WHERE ("userId", namespace, key) > ($1, $2, $3) AND ("expiresAt" IS NULL OR "expiresAt" > $4)
@@ -368,4 +369,15 @@ function modified({ sets: [result] }: BatchResult): WriteResult {
 /** Names have no control characters, so a line break cannot stand inside one. */
 function nameOf(scope: Scope, key: string): string {
   return `${scope.user}\n${scope.namespace}\n${key}`;
+}
+
+/** User, namespace and key of the last document. A cursor can be forged. */
+function exportPosition(after: string): string[] {
+  try {
+    const place: unknown = JSON.parse(after);
+    if (Array.isArray(place) && place.length === 3 && place.every((part) => typeof part === 'string' && !part.includes('\0'))) return place as string[];
+  } catch (error) {
+    throw invalidCursor(error);
+  }
+  throw invalidCursor();
 }

@@ -1,4 +1,5 @@
 /** Pages of lists in PostgreSQL. */
+import { invalidCursor } from '../../paging.js';
 import type { Project, SessionStatus, Task, TaskStatus, WorkSession, Workspace } from '../../workspaces/model.js';
 import type { ListRequest, Listed, NamedListRequest, Owner } from '../../workspaces/port.js';
 import { type Parameter, type Queryable, query } from './connection.js';
@@ -25,6 +26,7 @@ export function listTasks(sql: Queryable, sessionId: string, request: ListReques
 /** In the order in which they would be claimed; `after` is how many came before, for that order moves under a reader anyway. */
 export async function listReady(sql: Queryable, projectId: string, after: string | null, limit: number): Promise<Listed<Task>> {
   const skipped = Number(after ?? 0);
+  if (!Number.isSafeInteger(skipped) || skipped < 0) throw invalidCursor();
   const rows = await query<Row>(
     sql,
     `SELECT ${selected('r', taskTable)} FROM workspaces.tasks r JOIN workspaces.sessions s ON s.id = r.session_id

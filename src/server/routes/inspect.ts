@@ -3,7 +3,7 @@ import { z } from 'zod';
 import { decodeEmbeddedEntry } from '../../backends/embedded/inspect.js';
 import { keyBytesMax } from '../../kernel/engine.js';
 import { countedStats, familyNamed, inspectFamily } from '../../kernel/inspect.js';
-import { decodeCursor, encodeCursor, pageLimit } from '../../paging.js';
+import { decodeCursor, encodeCursor, invalidCursor, pageLimit } from '../../paging.js';
 import { pathSegment } from '../path-segment.js';
 import { pageQuery } from '../query.js';
 import { defineRoute, operatorOnly } from '../route.js';
@@ -43,6 +43,7 @@ export const inspectRoutes = [
       const list = `inspect ${family} ${prefix.toString('hex')}`;
       // A cursor is the number of the shard and the last key of the page before.
       const cursor = decodeCursor(list, query.cursor);
+      if (cursor !== null && cursor.length > 1 + keyBytesMax) throw invalidCursor();
       const from = cursor === null ? undefined : { shard: cursor.readUInt8(0), after: cursor.subarray(1) };
       const { items, next } = inspectFamily(stores, family, { prefix, limit: pageLimit(query.limit, stoa.limits), from, decode: decodeEmbeddedEntry });
       return { items, next_cursor: next === undefined ? null : encodeCursor(list, Buffer.concat([Buffer.of(next.shard), next.after])) };
