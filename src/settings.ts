@@ -124,6 +124,7 @@ export const settings = {
   backupFullHours: setting(wholeNumber(1, 24 * 366), 24, 'Hours between two full backups by the clock.'),
   backupIncrementalMinutes: setting(wholeNumber(0, 60 * 24 * 366), 60, 'Minutes between two increments by the clock; 0 makes full backups only.'),
   backupChainsKept: setting(wholeNumber(1, 10_000), 7, 'Full backups by the clock that stay, each with its increments.'),
+  tracing: setting(onOrOff, false, 'Send a trace of each request to an OpenTelemetry collector; the OTEL_* variables say where and how many.'),
   logLevel: setting<LogLevel>(oneOf(logLevels), 'info', 'Least severe level that is logged to stderr.'),
 } as const;
 

@@ -6,6 +6,7 @@ export interface BackendCall {
   backend: string;
   verb: string;
   milliseconds: number;
+  failed: boolean;
 }
 
 /** The same port; each of its asynchronous verbs reports how long it took, also when it failed. */
@@ -18,8 +19,17 @@ export function timedPort<Port extends object>(port: Port, domain: string, backe
         const startedMs = performance.now();
         const result: unknown = Reflect.apply(member, object, given);
         if (!(result instanceof Promise)) return result;
-        const done = (): void => report({ domain, backend, verb: String(name), milliseconds: performance.now() - startedMs });
-        return result.finally(done);
+        const tell = (failed: boolean): void => report({ domain, backend, verb: String(name), milliseconds: performance.now() - startedMs, failed });
+        return result.then(
+          (value: unknown) => {
+            tell(false);
+            return value;
+          },
+          (error: unknown) => {
+            tell(true);
+            throw error;
+          },
+        );
       };
     },
   });

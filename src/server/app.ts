@@ -6,6 +6,7 @@ import Fastify, { type FastifyInstance, type FastifyReply, type FastifyRequest }
 import type { Logger } from 'pino';
 import { StoaError } from '../errors.js';
 import type { Stoa } from '../index.js';
+import type { Tracer } from '../tracing/tracer.js';
 import { type Authenticator, bearerAuthenticator } from './authentication.js';
 import { AnswerWriter, serverHeaders } from './answer-writer.js';
 import { answerClientError } from './client-error.js';
@@ -24,6 +25,7 @@ import { RateLimit } from './rate-limit.js';
 import type { Route } from './route.js';
 import { routeGroups } from './routes/index.js';
 import { signatureAuthenticator } from './routes/messaging-gate.js';
+import { traceRequests } from './trace-requests.js';
 import { badPath } from './url-encoding.js';
 
 export interface AppOptions {
@@ -41,6 +43,8 @@ export interface AppOptions {
   /** Addresses of proxies whose X-Forwarded-For counts. */
   trustedProxies?: readonly string[];
   tls?: HttpsOptions;
+  /** Records a span for each request; without it no request is looked at for that. */
+  tracer?: Tracer | undefined;
 }
 
 declare module 'fastify' {
@@ -191,6 +195,7 @@ export function createApp(stoa: Stoa, options: AppOptions = {}): FastifyInstance
     writer,
     isStopping,
   };
+  if (options.tracer !== undefined) traceRequests(app, options.tracer);
   allowOrigins(app, options.allowedOrigins ?? []);
   for (const group of groups) for (const route of group.routes) addRoute(app, route, group, services);
   return app;

@@ -18,6 +18,9 @@ export const up: Action = async ({ output, globals }, _args, options) => {
   const tls = tlsOf(config);
   for (const warning of warnings) output.warn(warning);
   const logger = createLogger(config.logLevel);
+  // Loaded only where it is wanted: whoever has no collector should not wait for it.
+  const tracing = config.tracing ? await import('../../tracing/start.js') : undefined;
+  const tracer = tracing?.startTracing({ environment: process.env, onError: (error, about) => logger.warn({ err: error }, about) });
   const stoa = await openStoa({ ...stoaOptions(config, (error, about) => logger.error({ err: error }, about)), backups: scheduleOf(config), onMigration: migrationTalk(output) });
   let app: FastifyInstance | undefined;
   try {
@@ -28,7 +31,9 @@ export const up: Action = async ({ output, globals }, _args, options) => {
       trustedProxies: config.trustedProxies,
       logger,
       ...(tls && { tls }),
+      tracer,
     });
+    if (tracer !== undefined) tracing?.traceStore(stoa, tracer);
     const url = await listen(app, config);
     await stoa.kernel.lock?.update({ url });
     const tokenPath = join(resolve(config.data), 'operator.token');
@@ -40,6 +45,7 @@ export const up: Action = async ({ output, globals }, _args, options) => {
   } finally {
     if (app !== undefined) await stopApp(app, config.limits.stopSecondsMax);
     await stoa.close();
+    await tracer?.close();
   }
 };
 
