@@ -1,56 +1,19 @@
 /** Follows the page for newcomers: runs its commands as they stand there, and compares the answers with those it shows. */
 import { execFile } from 'node:child_process';
-import { chmod, mkdir, readFile, readdir, writeFile } from 'node:fs/promises';
-import { dirname, join, resolve } from 'node:path';
-import { fileURLToPath } from 'node:url';
+import { mkdir, readFile, readdir } from 'node:fs/promises';
+import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { expect, test } from 'vitest';
 import { useProgram } from '../cli/program.js';
-import { builtProgram } from '../servers/shared.js';
+import { blocksOf, putOnPath, root, shapeOf, valuesIn } from './pages.js';
 
-const root = resolve(dirname(fileURLToPath(import.meta.url)), '../..');
 const program = useProgram();
 
-interface Block {
-  kind: 'sh' | 'json';
-  text: string;
-}
-
-async function blocksOf(page: string): Promise<Block[]> {
-  const text = await readFile(join(root, page), 'utf8');
-  return Array.from(text.matchAll(/^```(sh|json)\n([\s\S]*?)^```$/gm), ([, kind, block = '']) => ({ kind: kind === 'sh' ? 'sh' : 'json', text: block }));
-}
-
-/** The names and kinds of everything in a value; ids, times and places differ from run to run. */
-function shapeOf(value: unknown): unknown {
-  if (Array.isArray(value)) return value.map(shapeOf);
-  if (typeof value !== 'object' || value === null) return value === null ? null : typeof value;
-  return Object.fromEntries(Object.entries(value).map(([name, member]) => [name, shapeOf(member)]).toSorted(([a], [b]) => (String(a) < String(b) ? -1 : 1)));
-}
-
-/** Values one after the other, each on as many lines as it likes. */
-function valuesIn(text: string): unknown[] {
-  const found: unknown[] = [];
-  let rest = '';
-  for (const line of text.split('\n')) {
-    rest += line;
-    try {
-      found.push(JSON.parse(rest));
-      rest = '';
-    } catch {
-      // The value goes on in the next line.
-    }
-  }
-  expect(rest).toBe('');
-  return found;
-}
-
 test('every command of the five minutes works, and answers what the page shows', async () => {
-  const blocks = await blocksOf('docs/five-minutes.md');
+  const blocks = (await blocksOf('docs/five-minutes.md')).filter(({ kind }) => kind === 'sh' || kind === 'json');
   const [home, project, bin] = ['home', 'project', 'bin'].map((name) => program.path(name)) as [string, string, string]; // map forgets how many there are.
   for (const directory of [home, project, bin]) await mkdir(directory, { recursive: true });
-  await writeFile(join(bin, 'stoa'), `#!/bin/sh\nexec "${process.execPath}" "${await builtProgram()}" "$@"\n`);
-  await chmod(join(bin, 'stoa'), 0o755);
+  await putOnPath(bin);
   const server = await program.up(join(home, 'stoa'));
   const inherited = Object.fromEntries(Object.entries(process.env).filter(([name]) => !name.startsWith('STOA_')));
   const run = async (script: string) => promisify(execFile)('bash', ['-euo', 'pipefail', '-c', script], { cwd: project, env: { ...inherited, HOME: home, PATH: `${bin}:${process.env['PATH'] ?? ''}` } });
