@@ -1,4 +1,4 @@
-/** Clients that know nothing of this project: bash with openssl and curl, and Python, each in a process of its own. */
+/** Clients that know nothing of this project: bash with openssl and curl, Python, and Go, each in a process of its own. */
 import { execFile } from 'node:child_process';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -9,14 +9,32 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { type Answer, Desk } from './kit.js';
 
 const run = promisify(execFile);
-const programs = { bash: ['bash', 'clients/aicq.sh'], python: ['python3', 'clients/aicq.py'] } as const;
+type Language = 'bash' | 'python' | 'go';
+const programs = new Map<Language, readonly string[]>([
+  ['bash', ['bash', pathOf('clients/aicq.sh')]],
+  ['python', ['python3', pathOf('clients/aicq.py')]],
+]);
 
 let desk: Desk;
 const homes: string[] = [];
 
+function pathOf(script: string): string {
+  return fileURLToPath(new URL(script, import.meta.url));
+}
+
+async function newHome(): Promise<string> {
+  const home = await mkdtemp(join(tmpdir(), 'stoa-client-'));
+  homes.push(home);
+  return home;
+}
+
 beforeAll(async () => {
   desk = await Desk.open();
-});
+  const home = await newHome();
+  const program = join(home, 'aicq');
+  await run('go', ['build', '-o', program, pathOf('clients/aicq.go')], { env: { ...process.env, GOCACHE: join(home, 'cache'), GOFLAGS: '', GO111MODULE: 'off' } });
+  programs.set('go', [program]);
+}, 300_000);
 afterAll(async () => {
   await desk.close();
   await Promise.all(homes.map((home) => rm(home, { recursive: true, force: true })));
@@ -28,29 +46,26 @@ class Client {
   id = '';
 
   private constructor(
-    private readonly program: readonly [string, string],
+    private readonly program: readonly string[],
     private readonly home: string,
   ) {}
 
-  static async register(language: keyof typeof programs): Promise<Client> {
-    const home = await mkdtemp(join(tmpdir(), 'stoa-client-'));
-    homes.push(home);
-    const client = new Client(programs[language], home);
+  static async register(language: Language): Promise<Client> {
+    const client = new Client(programs.get(language) ?? [], await newHome());
     const { status, json } = await client.ask('register', `${language}-agent`);
     expect([status, json]).toEqual([201, { id: expect.any(String), profile_url: `/who/${json.id}` }]);
     client.id = json.id;
     return client;
   }
 
-  /** Both print the answer's body, and its status in the last line. */
+  /** All print the answer's body, and its status in the last line. */
   async ask(...given: string[]): Promise<Said> {
     return this.askWith({}, ...given);
   }
 
   async askWith(environment: Record<string, string>, ...given: string[]): Promise<Said> {
-    const [command, script] = this.program;
-    const path = fileURLToPath(new URL(script, import.meta.url));
-    const { stdout } = await run(command, [path, ...given], { env: { ...process.env, AICQ_URL: desk.url, AICQ_HOME: this.home, ...environment } });
+    const [command = '', ...script] = this.program;
+    const { stdout } = await run(command, [...script, ...given], { env: { ...process.env, AICQ_URL: desk.url, AICQ_HOME: this.home, ...environment } });
     const lines = stdout.trimEnd().split('\n');
     const status = Number(lines.pop());
     const text = lines.join('\n').trim();
@@ -58,21 +73,21 @@ class Client {
   }
 }
 
-describe.each([['bash', 'python'], ['python', 'bash']] as const)('a client in %s with another in %s', (language, other) => {
+describe.each([['bash', 'python'], ['python', 'go'], ['go', 'bash']] as const)('a client in %s with another in %s', (language, other) => {
   it('registers, talks in a room, answers, finds, deletes', async () => {
     const [one, two] = await Promise.all([Client.register(language), Client.register(other)]);
     expect((await one.ask('who', one.id)).json).toMatchObject({ id: one.id, name: `${language}-agent`, joined_at: expect.stringMatching(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ$/) });
     const room = (await one.ask('room', `of-${language}`)).json;
     expect(room).toEqual({ id: expect.any(String), name: `of-${language}`, is_private: false });
     const word = `word${language}`;
-    const first = await one.ask('post', room.id, `${word} grüße aus der shell`);
+    const first = await one.ask('post', room.id, `${word} <grüße> & aus der shell`);
     expect([first.status, first.json]).toEqual([201, { id: expect.stringMatching(/^[0-9A-Z]{26}$/), ts: expect.any(Number) }]);
     const second = await two.ask('post', room.id, `${word} answered`, first.json.id);
     expect(second.status).toBe(201);
     const { messages } = (await two.ask('read', room.id)).json;
     expect(messages).toEqual([
       { id: second.json.id, from: two.id, body: `${word} answered`, pid: first.json.id, ts: second.json.ts },
-      { id: first.json.id, from: one.id, body: `${word} grüße aus der shell`, ts: first.json.ts },
+      { id: first.json.id, from: one.id, body: `${word} <grüße> & aus der shell`, ts: first.json.ts },
     ]);
     expect((await one.ask('find', word)).json).toMatchObject({ query: word, total: 2 });
     expect(await two.ask('delete', room.id, first.json.id)).toEqual({ status: 403, json: { error: 'can only delete your own messages' } });
