@@ -5,7 +5,9 @@ import type { JsonObject, JsonValue } from './model.js';
 
 /** A sealed text stands in the stored config as `{"$sealed": "enc:…"}`. */
 const sealedName = '$sealed';
-const secretName = /key|token|secret|passw|passphrase|credential/i;
+const secretName = /key|token|secret|passw|passphrase|pwd|credential|authorization|bearer|cookie|jwt/i;
+/** A URL with a password in it, wherever it stands. */
+const urlPassword = /[a-z][a-z0-9+.-]*:\/\/[^\s/@]*:[^\s@]+@/i;
 
 interface Sealed extends JsonObject {
   [sealedName]: string;
@@ -14,7 +16,7 @@ interface Sealed extends JsonObject {
 /** The config with its secrets sealed. A mask stays as it is, for `keepMasked` to fill in. */
 export function sealConfig(config: JsonObject, projectId: string, sealer: Sealer): JsonObject {
   return mapTexts(config, (text, isSecret) => {
-    if (!isSecret || text === secretMask) return text;
+    if (text === secretMask || !(isSecret || urlPassword.test(text))) return text;
     return { [sealedName]: sealer.seal(text, projectId) };
   });
 }
@@ -47,9 +49,11 @@ export function resealConfig(config: JsonObject, projectId: string, sealer: Seal
 /** Fills the masks that a caller sent back with the secrets that are stored in the same places. */
 export function keepMasked(next: JsonObject, stored: JsonObject): JsonObject {
   return mapTexts(next, (text, isSecret, path) => {
-    if (!isSecret || text !== secretMask) return text;
+    if (text !== secretMask) return text;
     const kept = path.reduce<JsonValue | undefined>((value, name) => memberOf(value, name), stored);
     if (isSealed(kept)) return kept;
+    // Where nothing hides a secret, it is a text like any other.
+    if (!isSecret) return text;
     throw new StoaError('invalid_request', `config.${path.join('.')} is the mask of a secret that is not stored.`, { fix: 'Send the secret itself.', details: { field: `config.${path.join('.')}` } });
   });
 }
@@ -76,9 +80,21 @@ export function withStoredSecrets(next: JsonObject, stored: JsonObject): JsonObj
   return merged;
 }
 
-/** Callers cannot hand in something that looks sealed. */
-export function checkNothingSealed(config: JsonObject): void {
+/** Callers cannot hand in something that looks sealed, nor hide under `secrets` what is no text: it would be stored as it is. */
+export function checkConfig(config: JsonObject): void {
+  const bare = bareSecret(config, [], false);
+  if (bare !== undefined) throw new StoaError('invalid_request', `config.${bare}: what stands under "secrets" is a text.`, { fix: 'Put it in quotes.', details: { field: `config.${bare}` } });
   if (holdsSealedName(config)) throw new StoaError('invalid_request', `config: "${sealedName}" is a name that Stoa keeps for itself.`, { details: { field: 'config' } });
+}
+
+/** The path of a number or a yes or no under `secrets`. */
+function bareSecret(value: JsonValue, path: readonly string[], isHidden: boolean): string | undefined {
+  if (typeof value !== 'object' || value === null) return isHidden && value !== null && typeof value !== 'string' ? path.join('.') : undefined;
+  for (const [name, member] of Object.entries(value)) {
+    const found = bareSecret(member, [...path, name], isHidden || name === 'secrets');
+    if (found !== undefined) return found;
+  }
+  return undefined;
 }
 
 function holdsSealedName(value: JsonValue): boolean {
@@ -89,20 +105,18 @@ function holdsSealedName(value: JsonValue): boolean {
 type OnText = (text: string, isSecret: boolean, path: readonly string[]) => JsonValue;
 type OnSealed = (sealed: Sealed) => JsonValue;
 
-/** Walks the config; a text is a secret by its own name, or by standing under `secrets`. */
+/** Walks the config; a text is a secret by its own name or by the name of anything that it stands under. */
 function mapTexts(config: JsonObject, onText: OnText, onSealed: OnSealed = (sealed) => sealed): JsonObject {
   const walk = (value: JsonValue, path: readonly string[], isSecret: boolean): JsonValue => {
     if (typeof value === 'string') return onText(value, isSecret, path);
     if (Array.isArray(value)) return value.map((item, index) => walk(item, [...path, String(index)], isSecret));
     if (!isObject(value)) return value;
     if (isSealed(value)) return onSealed(value);
-    return walkObject(value, path);
+    return walkObject(value, path, isSecret);
   };
-  const walkObject = (object: JsonObject, path: readonly string[]): JsonObject => {
-    const within = path.includes('secrets');
-    return Object.fromEntries(Object.entries(object).map(([name, value]) => [name, walk(value, [...path, name], within || secretName.test(name))]));
-  };
-  return walkObject(config, []);
+  const walkObject = (object: JsonObject, path: readonly string[], isSecret: boolean): JsonObject =>
+    Object.fromEntries(Object.entries(object).map(([name, value]) => [name, walk(value, [...path, name], isSecret || secretName.test(name))]));
+  return walkObject(config, [], false);
 }
 
 function memberOf(value: JsonValue | undefined, name: string): JsonValue | undefined {

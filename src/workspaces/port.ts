@@ -6,6 +6,9 @@ import type { CompleteRequest, FailRequest, NewProject, NewSession, NewTask, New
 /** Whose things are meant; null is the operator, who reaches everybody's. */
 export type Owner = string | null;
 
+/** The names under which a signed agent holds claims; null is who may report on any: the user and the operator. */
+export type Reporter = readonly (string | null)[] | null;
+
 /** One page of a list, in the order of ids, which is the order of creation. */
 export interface ListRequest<Status> {
   status?: Status | undefined;
@@ -72,9 +75,9 @@ export interface WorkspacesPort {
 
   /** Null when nothing became ready in the time that the caller waits. */
   claimTask(owner: Owner, projectId: string, options: ClaimOptions): Promise<Claim | null>;
-  heartbeatTask(owner: Owner, id: string, fence: number): Promise<TaskLease>;
-  completeTask(owner: Owner, id: string, input: CompleteRequest): Promise<Task>;
-  failTask(owner: Owner, id: string, input: FailRequest): Promise<Task>;
+  heartbeatTask(owner: Owner, id: string, fence: number, by?: Reporter): Promise<TaskLease>;
+  completeTask(owner: Owner, id: string, input: CompleteRequest, by?: Reporter): Promise<Task>;
+  failTask(owner: Owner, id: string, input: FailRequest, by?: Reporter): Promise<Task>;
   cancelTask(owner: Owner, id: string, reason: string | undefined): Promise<Task>;
 
   /** Puts every stored secret under the current key, in bounded steps. Answers how many records changed. */

@@ -114,7 +114,7 @@ export const newWorkspaceSchema = z.strictObject({
 export const workspacePatchSchema = newWorkspaceSchema.partial();
 
 const projectConfig = jsonObject.describe(
-  'environment, model options, build and test commands. Texts under "secrets", and those whose name speaks of a key, token, secret, password or credential, are stored encrypted and answered as masks.',
+  'environment, model options, build and test commands. Texts whose name, or the name of anything above them, speaks of a key, token, secret, password, credential, cookie or authorization, and URLs with a password, are stored encrypted and answered as masks.',
 );
 
 export const newProjectSchema = z.strictObject({

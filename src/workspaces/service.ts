@@ -7,10 +7,10 @@ import { type Page, decodeTextCursor, encodeCursor } from '../paging.js';
 import { type Sealer, secretMask } from '../secrets/sealer.js';
 import { validate } from '../validate.js';
 import { checkCharacters, checkClaimBounds, checkListBounds, checkProjectBounds, checkResultBounds, checkSessionBounds, checkTaskBounds, checkWorkspaceBounds } from './bounds.js';
-import { checkNothingSealed, maskConfig, openConfig, sealConfig } from './config-secrets.js';
+import { checkConfig, maskConfig, openConfig, sealConfig } from './config-secrets.js';
 import { checkId, newId } from './ids.js';
 import type { Claim, ClaimLease, JsonObject, Project, Task, WorkSession, Workspace } from './model.js';
-import type { Listed, NamedListRequest, Owner, WorkspacesPort } from './port.js';
+import type { Listed, NamedListRequest, Owner, Reporter, WorkspacesPort } from './port.js';
 import * as schemas from './schemas.js';
 import { claimLease } from './tasks.js';
 
@@ -240,7 +240,7 @@ export class WorkspacesService {
   async heartbeatTask(caller: Caller, id: string, body: Unchecked): Promise<{ lease: ClaimLease & { holder: string } }> {
     checkWrites(caller);
     const { fence } = validate(schemas.heartbeatRequestSchema, body);
-    const lease = await this.port.heartbeatTask(ownerOf(caller), checkId('task', id), fence);
+    const lease = await this.port.heartbeatTask(ownerOf(caller), checkId('task', id), fence, reporterOf(caller));
     return { lease: { ...claimLease(lease), holder: lease.holder ?? '' } };
   }
 
@@ -248,14 +248,14 @@ export class WorkspacesService {
     checkWrites(caller);
     const input = validate(schemas.completeRequestSchema, body);
     checkResultBounds(input, this.#limits);
-    return this.port.completeTask(ownerOf(caller), checkId('task', id), input);
+    return this.port.completeTask(ownerOf(caller), checkId('task', id), input, reporterOf(caller));
   }
 
   async failTask(caller: Caller, id: string, body: Unchecked): Promise<Task> {
     checkWrites(caller);
     const input = validate(schemas.failRequestSchema, body);
     checkResultBounds(input, this.#limits);
-    return this.port.failTask(ownerOf(caller), checkId('task', id), input);
+    return this.port.failTask(ownerOf(caller), checkId('task', id), input, reporterOf(caller));
   }
 
   async cancelTask(caller: Caller, id: string, body: Unchecked = {}): Promise<Task> {
@@ -282,7 +282,7 @@ export class WorkspacesService {
 
   #sealedConfig<Input extends { config?: JsonObject | undefined }>(id: string, input: Input): Input {
     if (input.config === undefined) return input;
-    checkNothingSealed(input.config);
+    checkConfig(input.config);
     return { ...input, config: sealConfig(input.config, id, this.#sealer) };
   }
 
@@ -319,6 +319,11 @@ function holderOf(caller: Caller, named: string | undefined): string {
     throw new StoaError('forbidden', 'An agent claims in its own name only.', { fix: 'Leave agent_id away.' });
   }
   return named ?? own ?? caller.user;
+}
+
+/** Fencing numbers are small and no secret: a signed agent reports on what it holds itself. */
+function reporterOf({ kind, agentId, agent }: Caller): Reporter {
+  return kind === 'agent' ? [agentId, agent] : null;
 }
 
 function normalised<Input extends { name?: string | undefined }>(input: Input): Input {

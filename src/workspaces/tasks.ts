@@ -3,6 +3,7 @@ import { createHash } from 'node:crypto';
 import { StoaError } from '../errors.js';
 import type { Limits } from '../limits.js';
 import { type ClaimLease, type Task, type TaskLease, isOpen, isoTime } from './model.js';
+import type { Reporter } from './port.js';
 import type { CompleteRequest, FailRequest, NewTask, TaskPatch } from './schemas.js';
 import { checkTaskTransition } from './transitions.js';
 
@@ -69,8 +70,8 @@ export function claimTask({ task, lease }: HeldTask, holder: string, leaseSecond
 }
 
 /** A sign of life: the lease ends later. The task itself does not change. */
-export function renewLease(held: HeldTask, fence: number, nowMs: number, endOf: LeaseEnd): TaskLease {
-  const lease = checkHolder(held, fence, nowMs, endOf);
+export function renewLease(held: HeldTask, fence: number, nowMs: number, endOf: LeaseEnd, by: Reporter = null): TaskLease {
+  const lease = checkHolder(held, fence, nowMs, endOf, by);
   return { ...lease, renewedAtMs: nowMs, expiresAtMs: nowMs + lease.leaseSeconds * 1_000 };
 }
 
@@ -86,19 +87,19 @@ export function returnTask({ task, lease }: HeldTask, reason: string, nowMs: num
 }
 
 /** The holder's result. `undefined` means that this very write was done before. */
-export function completeTask(held: HeldTask, input: CompleteRequest, nowMs: number, endOf: LeaseEnd): HeldTask | undefined {
+export function completeTask(held: HeldTask, input: CompleteRequest, nowMs: number, endOf: LeaseEnd, by: Reporter = null): HeldTask | undefined {
   const resultDigest = digestOf('complete', input);
   if (isRepeat(held, input.fence, resultDigest)) return undefined;
-  const lease = checkHolder(held, input.fence, nowMs, endOf);
+  const lease = checkHolder(held, input.fence, nowMs, endOf, by);
   const task = { ...ended(held.task, 'completed', nowMs), ...resultOf(held.task, input), error: null };
   return { task: touched(task, nowMs), lease: { ...releasedLease(lease), resultDigest } };
 }
 
 /** The holder's failure: final, unless it asks for another attempt and one is left. `undefined`: done before. */
-export function failTask(held: HeldTask, input: FailRequest, nowMs: number, endOf: LeaseEnd): HeldTask | undefined {
+export function failTask(held: HeldTask, input: FailRequest, nowMs: number, endOf: LeaseEnd, by: Reporter = null): HeldTask | undefined {
   const resultDigest = digestOf('fail', input);
   if (isRepeat(held, input.fence, resultDigest)) return undefined;
-  const lease = checkHolder(held, input.fence, nowMs, endOf);
+  const lease = checkHolder(held, input.fence, nowMs, endOf, by);
   const error = input.error ?? 'The holder reported a failure.';
   const failing = { task: { ...held.task, ...resultOf(held.task, input), error }, lease };
   if (input.retry === true) {
@@ -135,7 +136,7 @@ export function claimLease(lease: TaskLease): ClaimLease {
 }
 
 /** The lease, when `fence` is that of its living holder. Throws `fenced` otherwise: the write comes too late. */
-function checkHolder({ task, lease }: HeldTask, fence: number, nowMs: number, endOf: LeaseEnd): TaskLease {
+function checkHolder({ task, lease }: HeldTask, fence: number, nowMs: number, endOf: LeaseEnd, by: Reporter): TaskLease {
   const details = { status: task.status, fence, current_fence: lease?.fence ?? null };
   if (lease === undefined || lease.fence !== fence) {
     throw new StoaError('fenced', `Fence ${fence} does not hold this task.`, { fix: 'Drop the work; claim another task.', details });
@@ -145,6 +146,9 @@ function checkHolder({ task, lease }: HeldTask, fence: number, nowMs: number, en
   }
   if (endOf(lease) <= nowMs) {
     throw new StoaError('fenced', `The lease with fence ${fence} has lapsed.`, { fix: 'Drop the work; claim another task, and send heartbeats more often.', details });
+  }
+  if (by !== null && !by.includes(lease.holder)) {
+    throw new StoaError('forbidden', `The claim is ${lease.holder}'s.`, { fix: 'An agent reports on its own claims only. Claim with agent_id in the name of who does the work.', details: { holder: lease.holder } });
   }
   return lease;
 }

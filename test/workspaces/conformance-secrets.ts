@@ -56,6 +56,31 @@ export function describeSecrets(backend: string, open: OpenBench): void {
       }
     });
 
+    it('below a name that speaks of secrets every text is one, and so is a URL with a password', async () => {
+      const workspace = await service.createWorkspace(ada, { name: 'below' });
+      const config = {
+        api_keys: { openai: 'hunter4-below', list: ['hunter4-list', { also: 'hunter4-object' }] },
+        Authorization: 'Bearer hunter4-header',
+        environment: { DATABASE_URL: 'postgres://ada:hunter4-url@db/app', HOME_PAGE: 'https://example.org/a@b', MAX_TOKENS: 4096 },
+        mask: mask,
+      };
+      const project = await service.createProject(ada, workspace.id, { name: 'p', config });
+      expect(project.config).toEqual({
+        api_keys: { openai: mask, list: [mask, { also: mask }] },
+        Authorization: mask,
+        environment: { DATABASE_URL: mask, HOME_PAGE: 'https://example.org/a@b', MAX_TOKENS: 4096 },
+        mask: mask,
+      });
+      expect(await bench.dump()).not.toContain('hunter4');
+      expect(await service.revealProjectConfig(ada, project.id)).toEqual(config);
+      await service.updateProject(ada, project.id, { config: { ...project.config, more: true } });
+      expect(await service.revealProjectConfig(ada, project.id)).toEqual({ ...config, more: true });
+      for (const bare of [{ secrets: { pin: 1234 } }, { secrets: { deep: [{ on: true }] } }]) {
+        await expect(service.updateProject(ada, project.id, { config: bare })).rejects.toMatchObject({ code: 'invalid_request', message: expect.stringContaining('is a text') as string });
+      }
+      await service.updateProject(ada, project.id, { config: { secrets: { nothing: null } } });
+    });
+
     it('re-keying puts every secret under a new key, and changes nothing else', async () => {
       const workspaces = await Promise.all(Array.from({ length: 25 }, (_, index) => service.createWorkspace(ada, { name: `rekey ${index}`, claude_key: `sk-rekey-${index}` })));
       const project = await service.createProject(ada, workspaces[0]!.id, { name: 'p', config: { token: 'sk-token' } });

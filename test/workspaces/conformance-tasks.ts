@@ -1,5 +1,7 @@
 /** What tasks do on every backend: claimed once, given back when the holder is lost, closed to late writes. */
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { operatorCaller } from '../../src/identity/caller.js';
+import { encodeCursor } from '../../src/paging.js';
 import type { Claim, Task } from '../../src/workspaces/model.js';
 import type { WorkspacesService } from '../../src/workspaces/service.js';
 import { type Bench, type OpenBench, makePlace, makeTasks, userCaller } from './fixture.js';
@@ -381,6 +383,49 @@ export function describeTasks(backend: string, open: OpenBench): void {
       const signed = userCaller('ada', { kind: 'agent', agent: 'signed', agentId: 'a'.repeat(64) });
       await expect(service.claimTask(signed, projectId, { agent_id: 'somebody else' })).rejects.toMatchObject({ code: 'forbidden' });
       expect((await service.claimTask(signed, projectId))?.task.claimed_by).toBe('a'.repeat(64));
+    });
+
+    it('a signed agent reports on its own claims only, whatever number it guesses', async () => {
+      const { projectId, sessionId } = await makePlace(service, ada);
+      const [task] = await makeTasks(service, ada, sessionId, 1);
+      const holder = userCaller('ada', { kind: 'agent', agent: 'holder', agentId: 'a'.repeat(64) });
+      const other = userCaller('ada', { kind: 'agent', agent: 'other', agentId: 'b'.repeat(64) });
+      const { lease } = (await service.claimTask(holder, projectId))!;
+      for (const fence of [lease.fence, 1]) {
+        await expect(service.heartbeatTask(other, task!.id, { fence })).rejects.toMatchObject({ code: 'forbidden' });
+        await expect(service.completeTask(other, task!.id, { fence, output: 'forged' })).rejects.toMatchObject({ code: 'forbidden' });
+        await expect(service.failTask(other, task!.id, { fence, error: 'forged' })).rejects.toMatchObject({ code: 'forbidden' });
+      }
+      await service.heartbeatTask(holder, task!.id, { fence: lease.fence });
+      // The user may report for any of its agents.
+      await service.heartbeatTask(ada, task!.id, { fence: lease.fence });
+      expect(await service.completeTask(holder, task!.id, { fence: lease.fence, output: 'done' })).toMatchObject({ status: 'completed', output: 'done' });
+    });
+
+    it('a cursor that somebody made up is refused, or shows nothing of others', async () => {
+      const { projectId, sessionId, workspaceId } = await makePlace(service, ada);
+      await makeTasks(service, ada, sessionId, 3);
+      await makePlace(service, userCaller('bob'));
+      const { next_cursor: real } = await service.listReadyTasks(ada, projectId, { limit: 1 });
+      const lists = [
+        (cursor: string) => service.listReadyTasks(ada, projectId, { cursor }),
+        (cursor: string) => service.listTasks(ada, sessionId, { cursor }),
+        (cursor: string) => service.listSessions(ada, projectId, { cursor }),
+        (cursor: string) => service.listProjects(ada, workspaceId, { cursor }),
+        (cursor: string) => service.listWorkspaces(ada, { cursor }),
+        (cursor: string) => service.listWorkspaces(operatorCaller(), { cursor }),
+      ];
+      expect(real).not.toBeNull();
+      const tags = ['ready', 'tasks', 'sessions', 'projects'].map((kind, at) => [`${kind} ${[projectId, sessionId, projectId, workspaceId][at]} {}`, lists[at]] as const);
+      const forged = [...tags, ['workspaces ada {}', lists[4]], ['workspaces null {}', lists[5]]] as const;
+      for (const [tag, list] of forged) {
+        for (const key of ['-1 ', '-1', '1e9 x', 'NaN', '99999999999999999999', '\0', '\u{10FFFF}', '%', "' OR 1=1 --", 'a'.repeat(1_000), 'a'.repeat(5_000), '9999 idx']) {
+          const cursor = encodeCursor(tag, Buffer.from(key));
+          const answer = await list!(cursor).catch((error: unknown) => error);
+          if (answer instanceof Error) expect(answer, `${tag}: ${key}`).toMatchObject({ code: expect.stringMatching(/^(invalid_cursor|too_large)$/) as string });
+          else for (const item of (answer as { items: { owner_id?: string }[] }).items) expect(item.owner_id ?? 'ada').toMatch(tag.startsWith('workspaces null') ? /./ : /^ada$/);
+        }
+      }
     });
 
     it('a deleted task is gone with its claim', async () => {

@@ -5,7 +5,7 @@ import { type Outage, extendedByOutages } from '../../kernel/outages.js';
 import type { Transaction } from '../../kernel/transaction.js';
 import type { Limits } from '../../limits.js';
 import { type Claim, type Task, type TaskLease, type WorkSession, isOpen } from '../../workspaces/model.js';
-import type { Owner } from '../../workspaces/port.js';
+import type { Owner, Reporter } from '../../workspaces/port.js';
 import type { ReadyWaiters } from '../../workspaces/ready-waiters.js';
 import type { CompleteRequest, FailRequest, NewTask, TaskPatch } from '../../workspaces/schemas.js';
 import { activeNow, afterTask, checkTakesTasks } from '../../workspaces/sessions.js';
@@ -107,25 +107,25 @@ export class TaskVerbs {
     return this.#lines.take(projectId, tx.nowMs);
   }
 
-  heartbeat(tx: Transaction, owner: Owner, id: string, fence: number): TaskLease {
+  heartbeat(tx: Transaction, owner: Owner, id: string, fence: number, by: Reporter): TaskLease {
     const path = findTask(tx, owner, id, this.#above);
     const held = readHeld(tx, path.task);
-    const lease = rules.renewLease(held, fence, tx.nowMs, this.#endOf);
+    const lease = rules.renewLease(held, fence, tx.nowMs, this.#endOf, by);
     storeLease(tx, id, held.lease, lease);
     this.#showActivity(tx, path.session);
     return lease;
   }
 
-  complete(tx: Transaction, owner: Owner, id: string, input: CompleteRequest): Task {
+  complete(tx: Transaction, owner: Owner, id: string, input: CompleteRequest, by: Reporter): Task {
     const path = findTask(tx, owner, id, this.#above);
     const held = readHeld(tx, path.task);
-    return this.#end(tx, path, held, rules.completeTask(held, input, tx.nowMs, this.#endOf));
+    return this.#end(tx, path, held, rules.completeTask(held, input, tx.nowMs, this.#endOf, by));
   }
 
-  fail(tx: Transaction, owner: Owner, id: string, input: FailRequest): Task {
+  fail(tx: Transaction, owner: Owner, id: string, input: FailRequest, by: Reporter): Task {
     const path = findTask(tx, owner, id, this.#above);
     const held = readHeld(tx, path.task);
-    return this.#end(tx, path, held, rules.failTask(held, input, tx.nowMs, this.#endOf));
+    return this.#end(tx, path, held, rules.failTask(held, input, tx.nowMs, this.#endOf, by));
   }
 
   cancel(tx: Transaction, owner: Owner, id: string, reason: string | undefined): Task {

@@ -7,7 +7,7 @@ import type { Store } from '../../kernel/store.js';
 import type { Transaction } from '../../kernel/transaction.js';
 import type { Sealer } from '../../secrets/sealer.js';
 import type { Claim, Project, SessionStatus, Task, TaskLease, TaskStatus, WorkSession, Workspace } from '../../workspaces/model.js';
-import type { ClaimOptions, ListRequest, Listed, NamedListRequest, Owner, WorkspacesPort } from '../../workspaces/port.js';
+import type { ClaimOptions, ListRequest, Listed, NamedListRequest, Owner, Reporter, WorkspacesPort } from '../../workspaces/port.js';
 import { ReadyWaiters, type Ticket } from '../../workspaces/ready-waiters.js';
 import type { CompleteRequest, FailRequest, NewProject, NewSession, NewTask, NewWorkspace, ProjectPatch, SessionPatch, TaskPatch, WorkspacePatch } from '../../workspaces/schemas.js';
 import { notFound } from '../../workspaces/workspaces.js';
@@ -237,16 +237,16 @@ export class EmbeddedWorkspaces implements WorkspacesPort {
     }
   }
 
-  async heartbeatTask(owner: Owner, id: string, fence: number): Promise<TaskLease> {
-    return this.#store(owner, 'task', id).transact((tx) => this.tasks.heartbeat(tx, owner, id, fence));
+  async heartbeatTask(owner: Owner, id: string, fence: number, by: Reporter = null): Promise<TaskLease> {
+    return this.#store(owner, 'task', id).transact((tx) => this.tasks.heartbeat(tx, owner, id, fence, by));
   }
 
-  async completeTask(owner: Owner, id: string, input: CompleteRequest): Promise<Task> {
-    return this.#store(owner, 'task', id).transact((tx) => this.tasks.complete(tx, owner, id, input));
+  async completeTask(owner: Owner, id: string, input: CompleteRequest, by: Reporter = null): Promise<Task> {
+    return this.#store(owner, 'task', id).transact((tx) => this.tasks.complete(tx, owner, id, input, by));
   }
 
-  async failTask(owner: Owner, id: string, input: FailRequest): Promise<Task> {
-    return this.#store(owner, 'task', id).transact((tx) => this.tasks.fail(tx, owner, id, input));
+  async failTask(owner: Owner, id: string, input: FailRequest, by: Reporter = null): Promise<Task> {
+    return this.#store(owner, 'task', id).transact((tx) => this.tasks.fail(tx, owner, id, input, by));
   }
 
   async cancelTask(owner: Owner, id: string, reason: string | undefined): Promise<Task> {

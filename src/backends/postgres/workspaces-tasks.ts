@@ -1,7 +1,7 @@
 /** Tasks in PostgreSQL: claimed with SKIP LOCKED, so that claimers never wait for each other. */
 import { StoaError } from '../../errors.js';
 import { type Claim, type Task, type TaskLease, isOpen } from '../../workspaces/model.js';
-import type { Owner } from '../../workspaces/port.js';
+import type { Owner, Reporter } from '../../workspaces/port.js';
 import type { CompleteRequest, FailRequest, NewTask, TaskPatch } from '../../workspaces/schemas.js';
 import { checkTakesTasks } from '../../workspaces/sessions.js';
 import * as rules from '../../workspaces/tasks.js';
@@ -85,22 +85,22 @@ export async function claimTask(work: Work, owner: Owner, projectId: string, hol
   return { task: after.task, lease: rules.claimLease(after.lease) };
 }
 
-export async function heartbeatTask(work: Work, owner: Owner, id: string, fence: number): Promise<TaskLease> {
+export async function heartbeatTask(work: Work, owner: Owner, id: string, fence: number, by: Reporter): Promise<TaskLease> {
   const path = await findTask(work.sql, owner, id, true);
-  const lease = rules.renewLease(path.held, fence, work.nowMs, endOf);
+  const lease = rules.renewLease(path.held, fence, work.nowMs, endOf, by);
   await putLease(work.sql, id, lease);
   await showActivity(work, path);
   return lease;
 }
 
-export async function completeTask(work: Work, owner: Owner, id: string, input: CompleteRequest): Promise<Task> {
+export async function completeTask(work: Work, owner: Owner, id: string, input: CompleteRequest, by: Reporter): Promise<Task> {
   const path = await findTask(work.sql, owner, id, true);
-  return endTask(work, path, rules.completeTask(path.held, input, work.nowMs, endOf));
+  return endTask(work, path, rules.completeTask(path.held, input, work.nowMs, endOf, by));
 }
 
-export async function failTask(work: Work, owner: Owner, id: string, input: FailRequest): Promise<Task> {
+export async function failTask(work: Work, owner: Owner, id: string, input: FailRequest, by: Reporter): Promise<Task> {
   const path = await findTask(work.sql, owner, id, true);
-  return endTask(work, path, rules.failTask(path.held, input, work.nowMs, endOf));
+  return endTask(work, path, rules.failTask(path.held, input, work.nowMs, endOf, by));
 }
 
 export async function cancelTask(work: Work, owner: Owner, id: string, reason: string | undefined): Promise<Task> {

@@ -7,7 +7,7 @@ import type { Limits } from '../../limits.js';
 import type { Sealer } from '../../secrets/sealer.js';
 import type { RecordStore } from '../../transfer/port.js';
 import type { Claim, Project, SessionStatus, Task, TaskLease, TaskStatus, WorkSession, Workspace } from '../../workspaces/model.js';
-import type { ClaimOptions, ListRequest, Listed, NamedListRequest, Owner, WorkspacesPort } from '../../workspaces/port.js';
+import type { ClaimOptions, ListRequest, Listed, NamedListRequest, Owner, Reporter, WorkspacesPort } from '../../workspaces/port.js';
 import { ReadyWaiters } from '../../workspaces/ready-waiters.js';
 import type { CompleteRequest, FailRequest, NewProject, NewSession, NewTask, NewWorkspace, ProjectPatch, SessionPatch, TaskPatch, WorkspacePatch } from '../../workspaces/schemas.js';
 import { type PostgresSql, openPostgres, query, transaction } from './connection.js';
@@ -227,16 +227,16 @@ export class PostgresWorkspaces implements WorkspacesPort {
     }
   }
 
-  heartbeatTask(owner: Owner, id: string, fence: number): Promise<TaskLease> {
-    return this.#transact((work) => tasks.heartbeatTask(work, owner, id, fence));
+  heartbeatTask(owner: Owner, id: string, fence: number, by: Reporter = null): Promise<TaskLease> {
+    return this.#transact((work) => tasks.heartbeatTask(work, owner, id, fence, by));
   }
 
-  completeTask(owner: Owner, id: string, input: CompleteRequest): Promise<Task> {
-    return this.#transact((work) => tasks.completeTask(work, owner, id, input));
+  completeTask(owner: Owner, id: string, input: CompleteRequest, by: Reporter = null): Promise<Task> {
+    return this.#transact((work) => tasks.completeTask(work, owner, id, input, by));
   }
 
-  failTask(owner: Owner, id: string, input: FailRequest): Promise<Task> {
-    return this.#transact((work) => tasks.failTask(work, owner, id, input));
+  failTask(owner: Owner, id: string, input: FailRequest, by: Reporter = null): Promise<Task> {
+    return this.#transact((work) => tasks.failTask(work, owner, id, input, by));
   }
 
   cancelTask(owner: Owner, id: string, reason: string | undefined): Promise<Task> {
