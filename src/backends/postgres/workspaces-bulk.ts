@@ -1,14 +1,11 @@
-/** Work too large for one transaction in PostgreSQL: purges, long lines of dependants, re-keying. */
-import type { Sealer } from '../../secrets/sealer.js';
-import { resealConfig } from '../../workspaces/config-secrets.js';
-import type { JsonObject } from '../../workspaces/model.js';
+/** Work too large for one transaction in PostgreSQL: purges and long lines of dependants. */
+import { resealKind } from './workspaces-reseal.js';
 import { settleDependants } from './workspaces-dependants.js';
-import type { Row } from './workspaces-rows.js';
 import type { Work } from './workspaces-work.js';
 
 /** One step of whatever is marked and no other server is at; false when there is nothing. */
 export async function bulkStep(work: Work): Promise<boolean> {
-  const [mark] = await work.rows<{ kind: string; name: string; value: string }>('SELECT kind, name, value FROM workspaces.bulk_work ORDER BY kind, name LIMIT 1 FOR UPDATE SKIP LOCKED');
+  const [mark] = await work.rows<{ kind: string; name: string; value: string }>('SELECT kind, name, value FROM workspaces.bulk_work WHERE kind <> $1 ORDER BY kind, name LIMIT 1 FOR UPDATE SKIP LOCKED', [resealKind]);
   if (mark === undefined) return false;
   const isDone = mark.kind === 'dependants' ? await dependantsStep(work, mark.name, mark.value) : await purgeStep(work, mark.value, mark.name);
   if (isDone) await work.rows('DELETE FROM workspaces.bulk_work WHERE kind = $1 AND name = $2', [mark.kind, mark.name]);
@@ -47,30 +44,3 @@ async function purgeStep(work: Work, entity: string, id: string): Promise<boolea
 
 /** Each removed task settles this many dependants in the step; the rest follows in steps of their own. */
 const dependantsEachMax = 10;
-
-/** Re-encrypts a page of one table after `after`. Answers where it ended, or null at the end. */
-export async function resealStep(work: Work, sealer: Sealer, table: 'workspaces' | 'projects', after: string): Promise<{ last: string | null; resealed: number }> {
-  const column = table === 'workspaces' ? 'claude_key' : 'config';
-  const limit = work.limits.workspaceStepRowsMax;
-  const rows = await work.rows<Row>(`SELECT id, ${column} AS sealed FROM workspaces.${table} WHERE id > $1 ORDER BY id LIMIT ${limit} FOR UPDATE`, [after]);
-  let resealed = 0;
-  for (const row of rows) {
-    const id = String(row['id']);
-    const fresh = table === 'workspaces' ? resealedKey(row['sealed'], id, sealer) : resealedConfig(row['sealed'], id, sealer);
-    if (fresh === undefined) continue;
-    await work.rows(`UPDATE workspaces.${table} SET ${column} = $2 WHERE id = $1`, [id, fresh]);
-    resealed += 1;
-  }
-  return { last: rows.length < limit ? null : String(rows.at(-1)?.['id']), resealed };
-}
-
-function resealedKey(sealed: unknown, id: string, sealer: Sealer): string | undefined {
-  return typeof sealed === 'string' && sealer.isStale(sealed) ? sealer.reseal(sealed, id) : undefined;
-}
-
-function resealedConfig(stored: unknown, id: string, sealer: Sealer): string | undefined {
-  // The column holds the config that a project was written with, as text.
-  const config = JSON.parse(String(stored)) as JsonObject;
-  const fresh = resealConfig(config, id, sealer);
-  return fresh === config ? undefined : JSON.stringify(fresh);
-}

@@ -13,9 +13,10 @@ import type { CompleteRequest, FailRequest, NewProject, NewSession, NewTask, New
 import { type PostgresSql, openPostgres, query, transaction } from './connection.js';
 import { migrate } from './migrate.js';
 import { workspacesRecords } from './transfer-workspaces.js';
-import { bulkStep, resealStep } from './workspaces-bulk.js';
+import { bulkStep } from './workspaces-bulk.js';
 import * as holders from './workspaces-holders.js';
 import * as lists from './workspaces-lists.js';
+import { resealStep, startReseal } from './workspaces-reseal.js';
 import { workspacesMigrations } from './workspaces-schema.js';
 import * as sessions from './workspaces-sessions.js';
 import * as tasks from './workspaces-tasks.js';
@@ -72,6 +73,8 @@ export class PostgresWorkspaces implements WorkspacesPort {
   #background: Promise<void> = Promise.resolve();
   #announcing: Promise<void> = Promise.resolve();
   #announcingNext: Promise<void> | undefined;
+  /** Who waits for a re-keying, told of each step. */
+  readonly #resealed = new Set<(records: number) => void>();
   #closing = false;
   readonly #transact: Transact;
 
@@ -250,17 +253,26 @@ export class PostgresWorkspaces implements WorkspacesPort {
 
   async reseal(onProgress: (resealed: number) => void): Promise<number> {
     let resealed = 0;
-    for (const table of ['workspaces', 'projects'] as const) {
-      let after: string | null = '';
-      while (after !== null) {
-        const from: string = after;
-        const step = await this.#transact((work) => resealStep(work, this.#options.sealer, table, from));
-        resealed += step.resealed;
-        onProgress(resealed);
-        after = step.last;
-      }
+    const listener = (records: number): void => {
+      resealed += records;
+      onProgress(resealed);
+    };
+    this.#resealed.add(listener);
+    try {
+      await this.#transact((work) => startReseal(work, this.#options.sealer));
+      while (!this.#closing && (await this.#reseal()));
+    } finally {
+      this.#resealed.delete(listener);
     }
     return resealed;
+  }
+
+  /** A step of a re-keying that was begun here or cut off; false when there is none. */
+  async #reseal(): Promise<boolean> {
+    const records = await this.#transact((work) => resealStep(work, this.#options.sealer));
+    if (records === null) return false;
+    for (const listener of this.#resealed) listener(records);
+    return true;
   }
 
   /** Does what is due: lapsed leases, sessions past their limits, bulk work, changes that were not announced. */
@@ -327,6 +339,7 @@ export class PostgresWorkspaces implements WorkspacesPort {
   /** Marked work until none is left, and whatever another server could not announce any more. */
   async #settle(): Promise<void> {
     while (!this.#closing && (await this.#transact((work) => bulkStep(work))));
+    while (!this.#closing && (await this.#reseal()));
     await this.#announce();
   }
 
