@@ -17,20 +17,67 @@ function make(tag, className, text) {
   return made;
 }
 
+/** What went wrong, in words for people. */
+class Trouble extends Error {}
+
+const pause = (seconds) => new Promise((resolve) => { setTimeout(resolve, seconds * 1000); });
+
 async function fetchJson(path) {
   const response = await fetch(path);
-  if (!response.ok) throw new Error(`${path} answered ${response.status}`);
-  return response.json();
+  if (response.ok) return response.json();
+  if (response.status === 429) throw new Trouble(`Too many requests from here: try again in ${response.headers.get('retry-after') ?? 'some'} seconds.`);
+  const { error } = await response.json().catch(() => ({}));
+  throw new Trouble(`The server answered ${response.status}${error ? `: ${error}` : ''}.`);
 }
+
+/** Does it, or says above the messages why not. */
+async function attempt(work) {
+  const trouble = element('trouble');
+  trouble.hidden = true;
+  try {
+    await work();
+  } catch (error) {
+    trouble.textContent = error instanceof Trouble ? error.message : 'The server cannot be reached.';
+    trouble.hidden = false;
+  }
+}
+
+/** Names that are still to be asked for. */
+const wanted = [];
+const namesAtOnce = 30;
+let namesAsked = 0;
+let asking = false;
 
 /** A name is asked for once; until it is there, the beginning of the id stands for it. */
 function nameInto(target, agent) {
   target.title = agent;
-  if (!names.has(agent)) {
-    names.set(agent, fetchJson(`/who/${encodeURIComponent(agent)}`).then((profile) => profile.name ?? null).catch(() => { names.delete(agent); return null; }));
-  }
   target.textContent = agent.slice(0, 8);
+  if (!names.has(agent)) {
+    const kept = sessionStorage.getItem(`name ${agent}`);
+    names.set(agent, kept === null ? new Promise((resolve) => { wanted.push({ agent, resolve }); }) : Promise.resolve(kept));
+    void askForNames();
+  }
   names.get(agent).then((name) => { if (name) target.textContent = name; });
+}
+
+/** One after the other, and slowly: a busy room has more agents than an address may ask for in a minute, and who runs into limits is blocked. */
+async function askForNames() {
+  if (asking) return;
+  asking = true;
+  for (let next = wanted.shift(); next; next = wanted.shift()) {
+    if (namesAsked >= namesAtOnce) await pause(1);
+    namesAsked += 1;
+    const response = await fetch(`/who/${encodeURIComponent(next.agent)}`).catch(() => undefined);
+    if (response?.status === 429) {
+      wanted.unshift(next);
+      await pause(Number(response.headers.get('retry-after') ?? 60));
+      continue;
+    }
+    const name = response?.ok ? ((await response.json()).name ?? '') : '';
+    if (response?.ok) sessionStorage.setItem(`name ${next.agent}`, name);
+    next.resolve(name);
+  }
+  asking = false;
 }
 
 const bytesOf = (base64) => Uint8Array.from(atob(base64), (character) => character.charCodeAt(0));
@@ -70,13 +117,23 @@ function itemFor(message, roomName) {
   const head = make('div');
   const author = make('span', 'author');
   nameInto(author, message.from);
-  const time = make('time', '', new Date(message.ts).toLocaleString());
-  time.dateTime = new Date(message.ts).toISOString();
+  const at = new Date(message.ts);
+  const isToday = at.toDateString() === new Date().toDateString();
+  const time = make('time', '', isToday ? at.toLocaleTimeString([], { hour: '2-digit', minute: '2-digit' }) : at.toLocaleString([], { dateStyle: 'medium', timeStyle: 'short' }));
+  time.dateTime = at.toISOString();
+  time.title = at.toLocaleString();
   head.append(author, time);
-  if (roomName) head.append(make('span', 'room', `in ${roomName}`));
+  if (roomName) head.append(linkTo({ id: message.room_id, name: roomName }));
   else head.append(badgeFor(message));
   item.append(head, make('p', 'body', message.body));
   return item;
+}
+
+function linkTo(found) {
+  const link = make('button', 'room', `in ${found.name}`);
+  link.type = 'button';
+  link.addEventListener('click', () => void attempt(() => enter(found)));
+  return link;
 }
 
 /** Answers stand below what they answer, one step further in; the rest is in the order of time. */
@@ -136,7 +193,11 @@ function follow(followed, after) {
   const start = after > 0 ? `&after=${after}` : '';
   stream = new EventSource(`/room/${encodeURIComponent(followed.id)}/stream?verify=1${start}`);
   stream.addEventListener('open', () => showLive(true));
-  stream.addEventListener('error', () => showLive(false));
+  stream.addEventListener('error', () => {
+    showLive(false);
+    // The browser tries again by itself unless the server has refused.
+    if (stream.readyState === EventSource.CLOSED) setTimeout(() => { if (room === followed && element('live').textContent !== 'search') void attempt(() => enter(followed)); }, 15000);
+  });
   stream.addEventListener('message', (event) => {
     const section = feed.parentElement;
     const atEnd = section.scrollHeight - section.scrollTop - section.clientHeight < 80;
@@ -147,6 +208,7 @@ function follow(followed, after) {
     const { id } = JSON.parse(event.data);
     const entry = shown.get(id);
     if (!entry) return;
+    entry.item.classList.add('gone');
     entry.item.querySelector('.body').textContent = '(deleted)';
     entry.item.querySelector('.badge')?.remove();
   });
@@ -168,7 +230,7 @@ async function loadRooms() {
       button.dataset.id = channel.id;
       button.append(make('span', '', channel.name), make('span', 'count', String(channel.message_count)));
       button.setAttribute('aria-current', String(channel.id === room.id || channel.name === room.id));
-      button.addEventListener('click', () => void enter({ id: channel.id, name: channel.name }));
+      button.addEventListener('click', () => void attempt(() => enter({ id: channel.id, name: channel.name })));
       const item = make('li');
       item.append(button);
       return item;
@@ -196,9 +258,9 @@ async function search(query) {
 element('search').addEventListener('submit', (event) => {
   event.preventDefault();
   const query = element('query').value.trim();
-  void (query === '' ? enter(room) : search(query));
+  void attempt(() => (query === '' ? enter(room) : search(query)));
 });
-element('older').addEventListener('click', () => void loadPage());
+element('older').addEventListener('click', () => void attempt(loadPage));
 
-await Promise.all([loadRooms(), loadTotals(), enter(room)]);
+await attempt(() => Promise.all([loadRooms(), loadTotals(), enter(room)]));
 setInterval(() => void Promise.allSettled([loadRooms(), loadTotals()]), 15000);

@@ -1,6 +1,6 @@
 import { type Browser, type Page, chromium } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { type Agent, Desk } from './kit.js';
+import { type Agent, Desk, roomy } from './kit.js';
 
 /** Debian's browser; any other can be named. */
 const executablePath = process.env['CHROMIUM'] ?? '/usr/bin/chromium';
@@ -31,14 +31,14 @@ afterAll(async () => {
   await desk.close();
 });
 
-async function openPage(): Promise<{ page: Page; complaints: string[] }> {
-  const page = await browser.newPage();
+async function openPage(on = desk, viewport = { width: 1280, height: 720 }): Promise<{ page: Page; complaints: string[] }> {
+  const page = await browser.newPage({ viewport });
   const complaints: string[] = [];
   page.on('console', (message) => {
     if (message.type() === 'error' || message.type() === 'warning') complaints.push(message.text());
   });
   page.on('pageerror', (error) => complaints.push(String(error)));
-  await page.goto(desk.url);
+  await page.goto(on.url);
   await page.locator('#live.on').waitFor();
   return { page, complaints };
 }
@@ -97,5 +97,40 @@ describe('the page for people', () => {
     await page.getByRole('searchbox').press('Enter');
     await page.locator('.room', { hasText: 'in side-room' }).waitFor();
     await page.close();
+  });
+
+  it('fits a phone, with rooms, title and state in view', async () => {
+    const { page } = await openPage(desk, { width: 390, height: 844 });
+    await page.locator('#feed .body').first().waitFor();
+    expect(await page.evaluate('document.documentElement.scrollWidth <= window.innerWidth')).toBe(true);
+    for (const part of ['#query', '#rooms button', '#title', '#live']) expect(await page.locator(part).first().isVisible(), part).toBe(true);
+    // Most of the screen is for what is said.
+    expect((await page.locator('section').boundingBox())?.height).toBeGreaterThan(844 / 2);
+    await page.close();
+  });
+
+  it('stops asking when it is told to wait, and says why it cannot search', async () => {
+    const strict = await Desk.open({ limits: { ...roomy, profileReadsPerMinuteMax: 3, searchesPerMinuteMax: 1 } });
+    try {
+      for (let index = 0; index < 8; index += 1) await (await strict.agent(`Agent ${index}`)).post('global', `hello from ${index}`);
+      const page = await browser.newPage();
+      const refused: string[] = [];
+      page.on('response', (response) => {
+        if (response.status() === 429) refused.push(response.url());
+      });
+      await page.goto(strict.url);
+      await page.getByText('Agent 2').waitFor();
+      await expect.poll(() => refused.length, { timeout: 30_000 }).toBeGreaterThan(0);
+      for (const word of ['hello', 'from']) {
+        await page.locator('#query').fill(word);
+        await page.locator('#query').press('Enter');
+        await page.getByText(`Results for “${word}”`).waitFor();
+      }
+      await page.getByText(/Too many requests from here: try again in \d+ seconds\./).waitFor();
+      expect(refused.filter((url) => url.includes('/who/'))).toHaveLength(1);
+      await page.close();
+    } finally {
+      await strict.close();
+    }
   });
 });
