@@ -175,6 +175,7 @@ export const limitDefinitions = {
   workspaceStepRowsMax: { default: 500, about: 'Rows that a cascade, purge or re-keying handles in one transaction.' },
 
   // Export and import
+  importBytesMax: { default: 16 * 1024 ** 3, about: 'Bytes of a file of documents that one import takes; they wait on the disk of the server.' },
   importStepRecordsMax: { default: 200, about: 'Records that an import writes in one transaction.' },
   importStepBytesMax: { default: 1024 * 1024, about: 'Bytes of lines that an import writes in one transaction; one longer line goes alone.' },
   importFindingsMax: { default: 100, about: 'Bad lines, and conflicts, that the report of an import lists; all are counted.' },

@@ -3,6 +3,7 @@ import { StoaError } from '../errors.js';
 import type { Idempotency } from '../kernel/once.js';
 import type { Change } from '../kernel/transaction.js';
 import type { DocumentRecord, JsonObject, KeySummary, NamespaceSummary, Scope } from './model.js';
+import type { Usage } from './quota.js';
 
 export type MaybePromise<T> = T | Promise<T>;
 
@@ -148,8 +149,12 @@ export interface DataStorePort {
   recordAccess(reads: readonly AccessRead[], onVisible?: (reads: readonly AccessRead[]) => void): Promise<void>;
   /** Every document of every user, expired ones left out, in an order that allows to go on later. */
   exportPage(after: string | null, limit: number): Promise<ExportPage>;
-  /** Writes documents exactly as they are, over what is there. */
-  restore(documents: readonly DocumentRecord[]): Promise<void>;
+  /** Writes documents exactly as they are, over what is there. With `isCounted`, who asks has looked at the quotas. */
+  restore(documents: readonly DocumentRecord[], options?: { readonly isCounted?: boolean }): Promise<void>;
+  /** What a user has in all; missing where there are no quotas. */
+  usage?(user: string): MaybePromise<Usage>;
+  /** Those whose id is another owner's document already; missing where that cannot be. */
+  heldByOthers?(documents: readonly DocumentRecord[]): Promise<DocumentRecord[]>;
   /** Resolves when the feed tells of every change that an earlier read could have seen. Missing where it always does, or never for certain. */
   settleFeed?(): Promise<void>;
   /** Removes documents that have expired; answers how many. Missing where the backend does it by itself. */

@@ -88,6 +88,19 @@ export const importAnswerSchema = z
   .object({ imported: z.int(), oversized: z.array(z.string()).describe('Ids of documents over the value limit, which were imported all the same') })
   .meta({ id: 'ImportedDocuments' });
 
+export const importReportSchema = z
+  .object({
+    dry_run: z.boolean(),
+    lines: z.int(),
+    skipped: z.int().describe('Empty lines and design documents of CouchDB'),
+    imported: z.int(),
+    bad: z.array(z.object({ line: z.int(), reason: z.string() })),
+    bad_total: z.int(),
+    oversized: z.array(z.int()).describe('Lines with documents over the value limit, which are imported all the same'),
+    oversized_total: z.int(),
+  })
+  .meta({ id: 'DocumentLinesReport' });
+
 /** A page of a list. */
 export function pageOf<Item extends z.ZodType>(item: Item): z.ZodObject<{ items: z.ZodArray<Item>; next_cursor: z.ZodNullable<z.ZodString> }> {
   return z.object({ items: z.array(item), next_cursor: z.string().nullable() });

@@ -7,7 +7,8 @@ import type { Limits } from '../limits.js';
 import { type Page, type PageRequest, decodeTextCursor, encodeCursor, invalidCursor, pageLimit } from '../paging.js';
 import { documentImported } from './changes.js';
 import { documentId } from './document-id.js';
-import { sizeOf } from './merge-document.js';
+import { ImportQuota } from './import-quota.js';
+import { idCollision, sizeOf } from './merge-document.js';
 import type { DocumentRecord, JsonValue } from './model.js';
 import { checkAgent, checkKey, checkNamespace } from './names.js';
 import type { Announce, DataCapabilities, DataStorePort } from './port.js';
@@ -28,9 +29,11 @@ const importedCountMax = 1e12;
 export function importedRecord(fields: unknown, limits: Limits): DocumentRecord {
   if (typeof fields !== 'object' || fields === null || Array.isArray(fields)) throw refused('it is not a JSON object');
   const document = fields as Readonly<Record<string, unknown>>;
+  // First of all, because nothing else may look into what is nested too deeply.
+  const json = document['value'] === undefined ? undefined : valueJson(document['value'], { ...limits, valueBytesMax: Infinity });
   let record: DocumentRecord;
   try {
-    record = fromSeedFields(document);
+    record = fromSeedFields(document, json);
   } catch (error) {
     throw refused(messageOf(error), error);
   }
@@ -40,7 +43,6 @@ export function importedRecord(fields: unknown, limits: Limits): DocumentRecord 
   for (const agent of [record.createdByAgent, record.lastAccessedByAgent]) if (agent !== null) checkAgent(agent, limits);
   // Version 0 stands for no document, and a count past the last safe number would stay where it is.
   if (record.version < 1 || Math.max(record.version, record.accessCount) > importedCountMax) throw refused(`version and accessCount are at most ${importedCountMax}, a version is at least 1`);
-  valueJson(document['value'], { ...limits, valueBytesMax: Infinity });
   valueJson(record.metadata, { ...limits, valueBytesMax: Infinity });
   const id = documentId(record.userId, record.namespace, record.key);
   if (document['_id'] !== undefined && document['_id'] !== id) throw refused(`its _id is ${JSON.stringify(document['_id'])}, but userId, namespace and key make "${id}"`);
@@ -104,29 +106,61 @@ export class DataTransfer {
 
   /** Writes documents as they are, over what is there. Nothing is written unless all are good, and nothing at all by a dry run. */
   async import(caller: Caller, documents: readonly unknown[], { dryRun = false } = {}): Promise<{ imported: number; oversized: string[] }> {
-    const { port, limits, tracker, announce } = this.#options;
-    if (!caller.scopes.write || caller.scopes.namespaces !== null) throw new StoaError('forbidden', 'An import needs credentials that may write in every namespace.');
+    this.checkMayImport(caller);
+    const { port, limits } = this.#options;
+    const ids = new Set<string>();
     const records = documents.map((fields, index) => {
       try {
-        const record = importedRecord(fields, limits);
-        const tooLarge = unheld(record, port.capabilities);
-        if (tooLarge !== undefined) throw refused(tooLarge);
+        const record = this.recordFor(caller, fields);
+        const id = port.capabilities.sharedIds ? idOf(record) : JSON.stringify([record.userId, record.namespace, record.key]);
+        if (ids.has(id)) throw refused('it comes a second time');
+        ids.add(id);
         return record;
       } catch (error) {
-        throw new StoaError('invalid_request', `Document ${index + 1}: ${messageOf(error)}`, { cause: error, details: { index } });
+        throw new StoaError(error instanceof StoaError && error.code === 'forbidden' ? error.code : 'invalid_request', `Document ${index + 1}: ${messageOf(error)}`, { cause: error, details: { index } });
       }
     });
-    const foreign = caller.everyUser ? undefined : records.find(({ userId }) => userId !== caller.user);
-    if (foreign !== undefined) throw new StoaError('forbidden', `A document of the user "${foreign.userId}" cannot be imported for "${caller.user}".`);
-    const oversized = records.filter((record) => isOversized(record, limits)).map((record) => documentId(record.userId, record.namespace, record.key));
+    const [held] = await this.heldByOthers(records);
+    if (held !== undefined) throw idCollision(idOf(held));
+    await this.quota().add(records);
+    const oversized = records.filter((record) => isOversized(record, limits)).map(idOf);
     if (dryRun) return { imported: 0, oversized };
-    await port.restore(records);
+    await this.write(records);
+    return { imported: records.length, oversized };
+  }
+
+  checkMayImport(caller: Caller): void {
+    if (!caller.scopes.write || caller.scopes.namespaces !== null) throw new StoaError('forbidden', 'An import needs credentials that may write in every namespace.');
+  }
+
+  /** The document that somebody brings, or why it cannot be taken. */
+  recordFor(caller: Caller, fields: unknown): DocumentRecord {
+    const { port, limits } = this.#options;
+    const record = importedRecord(fields, limits);
+    const tooLarge = unheld(record, port.capabilities);
+    if (tooLarge !== undefined) throw refused(tooLarge);
+    if (!caller.everyUser && record.userId !== caller.user) throw new StoaError('forbidden', `A document of the user "${record.userId}" cannot be imported for "${caller.user}".`);
+    return record;
+  }
+
+  async heldByOthers(records: readonly DocumentRecord[]): Promise<DocumentRecord[]> {
+    return (await this.#options.port.heldByOthers?.(records)) ?? [];
+  }
+
+  /** What documents would add to the quotas, for whoever is about to write them. */
+  quota(): ImportQuota {
+    return new ImportQuota(this.#options.port, this.#options.limits);
+  }
+
+  /** Writes documents that have been looked at, one by one and against the quotas. */
+  async write(records: readonly DocumentRecord[]): Promise<void> {
+    const { port, tracker, announce } = this.#options;
+    await port.restore(records, { isCounted: true });
     for (const record of records) tracker.forget({ user: record.userId, namespace: record.namespace }, record.key);
     for (const user of announce === null ? [] : new Set(records.map(({ userId }) => userId))) {
       const own = records.filter(({ userId }) => userId === user);
       await announce?.(own.map((record) => documentImported({ user, namespace: record.namespace }, record.key, record.version)));
     }
-    return { imported: records.length, oversized };
   }
 
   /** One namespace after the other; the position is a namespace and the last key in it. */
@@ -158,6 +192,10 @@ function placeIn(after: string, limits: Limits): readonly [namespace: string, ke
     throw invalidCursor(error);
   }
   throw invalidCursor();
+}
+
+function idOf({ userId, namespace, key }: DocumentRecord): string {
+  return documentId(userId, namespace, key);
 }
 
 function refused(reason: string, cause?: unknown): StoaError {

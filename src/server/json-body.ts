@@ -1,6 +1,7 @@
 /** Bytes of a request to a JSON value: strict about what the bytes are, silent about what they mean. */
 import { isUtf8 } from 'node:buffer';
 import { StoaError, jsonFaultOf } from '../errors.js';
+import { hasPrototypeKey } from '../prototype-keys.js';
 
 const quote = 0x22;
 const backslash = 0x5c;
@@ -19,7 +20,7 @@ export function parseJsonBody(bytes: Buffer, depthMax: number): unknown {
   } catch (error) {
     throw new StoaError('invalid_request', `The body is not JSON: ${jsonFaultOf(error)}.`);
   }
-  if (text.includes('__proto__') || text.includes('\\u005f') || text.includes('\\u005F')) refusePrototypeKeys(value);
+  if (hasPrototypeKey(text, value)) throw new StoaError('invalid_request', 'The body has a field named "__proto__", which is not taken.', { fix: 'Use another name.' });
   return value;
 }
 
@@ -43,13 +44,4 @@ function isDeeperThan(bytes: Buffer, depthMax: number): boolean {
     } else if ((byte & 0xdf) === 0x5d) depth -= 1;
   }
   return false;
-}
-
-/** `__proto__` as a key would change what later code believes an object has. */
-function refusePrototypeKeys(value: unknown): void {
-  if (typeof value !== 'object' || value === null) return;
-  if (Object.hasOwn(value, '__proto__')) {
-    throw new StoaError('invalid_request', 'The body has a field named "__proto__", which is not taken.', { fix: 'Use another name.' });
-  }
-  for (const inner of Object.values(value)) refusePrototypeKeys(inner);
 }

@@ -168,6 +168,11 @@ export class CouchDataStore implements DataStorePort {
     return { documents, after: page.length < limit ? null : (page.at(-1)?._id ?? null) };
   }
 
+  async heldByOthers(documents: readonly DocumentRecord[]): Promise<DocumentRecord[]> {
+    const found = await this.#writes.look(documents.map((record) => couchId(scopeOf(record), record.key)));
+    return documents.filter((record, index) => found[index] !== undefined && !isOf(scopeOf(record), found[index]));
+  }
+
   async restore(documents: readonly DocumentRecord[]): Promise<void> {
     for (const record of documents) await this.#ensureIndexed(scopeOf(record));
     const scopes = new Map(documents.map((record) => [`${record.userId}\n${record.namespace}`, scopeOf(record)]));

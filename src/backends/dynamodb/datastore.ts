@@ -157,6 +157,17 @@ export class DynamodbDataStore implements DataStorePort {
     return { documents, after: LastEvaluatedKey?.['_id']?.S ?? null };
   }
 
+  async heldByOthers(documents: readonly DocumentRecord[]): Promise<DocumentRecord[]> {
+    const owners = new Map<string, Item>();
+    for (const ids of chunksOf([...new Set(documents.map((record) => idOf(scopeOf(record), record.key)))], batchGetMax)) {
+      for (const found of await this.#client.batchGet(this.#tables.documents, ids, ['_id', 'userId', 'namespace'])) owners.set(found['_id']?.S ?? '', found);
+    }
+    return documents.filter((record) => {
+      const owner = owners.get(idOf(scopeOf(record), record.key));
+      return owner !== undefined && !isOf(scopeOf(record), owner);
+    });
+  }
+
   async restore(documents: readonly DocumentRecord[]): Promise<void> {
     const items = new Map<string, Item>();
     for (const record of documents) {
@@ -166,16 +177,10 @@ export class DynamodbDataStore implements DataStorePort {
       if (twin !== undefined && !isOf(scopeOf(record), twin)) throw idCollision(id);
       items.set(id, item);
     }
-    const { documents: table } = this.#tables;
-    for (const ids of chunksOf([...items.keys()], batchGetMax)) {
-      for (const found of await this.#client.batchGet(table, ids, ['_id', 'userId', 'namespace'])) {
-        const id = found['_id']?.S ?? '';
-        const item = items.get(id);
-        if (item?.['userId']?.S !== found['userId']?.S || item?.['namespace']?.S !== found['namespace']?.S) throw idCollision(id);
-      }
-    }
+    const [collision] = await this.heldByOthers(documents);
+    if (collision !== undefined) throw idCollision(idOf(scopeOf(collision), collision.key));
     const requests = [...items.values()].map((item) => ({ PutRequest: { Item: item } }));
-    await mapInFlight(chunksOf(requests, batchWriteMax), this.#limits.backendInFlightMax, (chunk) => this.#client.batchWrite(table, chunk));
+    await mapInFlight(chunksOf(requests, batchWriteMax), this.#limits.backendInFlightMax, (chunk) => this.#client.batchWrite(this.#tables.documents, chunk));
     for (const record of documents) await this.#agents.seen(scopeOf(record), [record.createdByAgent, record.lastAccessedByAgent]);
   }
 

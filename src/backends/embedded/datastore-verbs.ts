@@ -107,13 +107,13 @@ export class DataVerbs {
     for (const agent of read.agents) this.#noteAgent(tx, read.scope, agent);
   }
 
-  /** Writes a document exactly as it is. */
-  restore(tx: Transaction, record: DocumentRecord): void {
+  /** Writes a document exactly as it is; `isCounted` where the quotas have been looked at. */
+  restore(tx: Transaction, record: DocumentRecord, isCounted: boolean): void {
     const scope = { user: record.userId, namespace: record.namespace };
     const rowKey = documentKey(scope, record.key);
     const row = tx.get(families.documents, rowKey);
     if (row !== undefined) this.#forgetReads(tx, rowKey);
-    this.#put(tx, scope, rowKey, row === undefined ? undefined : { row, sizeBytes: sizeOfRow(row) }, record);
+    this.#put(tx, scope, rowKey, row === undefined ? undefined : { row, sizeBytes: sizeOfRow(row) }, record, isCounted);
     for (const agent of [record.createdByAgent, record.lastAccessedByAgent]) if (agent !== null) this.#noteAgent(tx, scope, agent);
     tx.change(documentImported(scope, record.key, record.version));
   }
@@ -128,9 +128,9 @@ export class DataVerbs {
   }
 
   /** Answers the size of the value. */
-  #put(tx: Transaction, scope: Scope, rowKey: Buffer, before: { row: Buffer; sizeBytes: number } | undefined, record: DocumentRecord): number {
+  #put(tx: Transaction, scope: Scope, rowKey: Buffer, before: { row: Buffer; sizeBytes: number } | undefined, record: DocumentRecord, isCounted = false): number {
     const { row, apart, sizeBytes } = encodeDocument(record);
-    this.#account(tx, scope, { documents: before === undefined ? 1 : 0, sizeBytes: sizeBytes - (before?.sizeBytes ?? 0) });
+    this.#account(tx, scope, { documents: before === undefined ? 1 : 0, sizeBytes: sizeBytes - (before?.sizeBytes ?? 0) }, isCounted);
     tx.put(families.documents, rowKey, row);
     if (apart !== undefined) tx.put(families.values, rowKey, apart);
     else if (before !== undefined && isApart(before.row)) tx.delete(families.values, rowKey);
@@ -159,7 +159,7 @@ export class DataVerbs {
   }
 
   /** Keeps the counts of namespace and user, and refuses what a quota forbids. */
-  #account(tx: Transaction, scope: Scope, difference: Difference): void {
+  #account(tx: Transaction, scope: Scope, difference: Difference, isCounted = false): void {
     const namespaceRowKey = namespaceKey(scope);
     const storedNamespace = tx.get(families.namespaces, namespaceRowKey);
     const namespace = storedNamespace === undefined ? { count: 0, sizeBytes: 0, updatedAtMs: 0 } : decodeNamespace(storedNamespace);
@@ -179,7 +179,7 @@ export class DataVerbs {
       sizeBytes: before.sizeBytes + difference.sizeBytes,
       namespaces: before.namespaces + (count > 0 ? 1 : 0) - (namespace.count > 0 ? 1 : 0),
     };
-    checkQuota(before, after, this.#limits);
+    if (!isCounted) checkQuota(before, after, this.#limits);
     tx.put(families.usage, userRowKey, encodeUsage(after));
   }
 

@@ -1,6 +1,7 @@
 /** The data store on the kernel: the default backend. */
 import type { DocumentRecord, KeySummary, NamespaceSummary, Scope } from '../../datastore/model.js';
 import type { AccessRead, BatchResult, ClearStep, DataCapabilities, DataStorePort, Decide, ExportPage, KeyRange, StoredValue, WriteBatch, WriteResult } from '../../datastore/port.js';
+import type { Usage } from '../../datastore/quota.js';
 import { timeOfMs } from '../../datastore/times.js';
 import type { Entry, RangeOptions, WriteOperation } from '../../kernel/engine.js';
 import { keyAfterPrefix, keyBytesMax, prefixRange } from '../../kernel/engine.js';
@@ -11,7 +12,7 @@ import type { Store } from '../../kernel/store.js';
 import type { Transaction } from '../../kernel/transaction.js';
 import { invalidCursor } from '../../paging.js';
 import {
-  cachedUserKey, checkKeyLimits, dataFamilies as families, decodeNamespace, documentKey, expiryTimer, isApart, isLiveRow, namesOf, namespaceKey, summaryOf, valueJsonOf,
+  cachedUserKey, checkKeyLimits, dataFamilies as families, decodeNamespace, decodeUsage, documentKey, expiryTimer, isApart, isLiveRow, namesOf, namespaceKey, noUsage, summaryOf, valueJsonOf,
 } from './datastore-rows.js';
 import { DataVerbs, type DataVerbsOptions, readDocument } from './datastore-verbs.js';
 
@@ -150,11 +151,16 @@ export class EmbeddedDataStore implements DataStorePort {
     return { documents, after: shard + 1 < this.#kernel.stores.length ? `${shard + 1}.` : null };
   }
 
-  async restore(documents: readonly DocumentRecord[]): Promise<void> {
+  usage(user: string): Usage {
+    const row = this.#storeOf({ user }).get(families.usage, cachedUserKey(user));
+    return row === undefined ? noUsage : decodeUsage(row);
+  }
+
+  async restore(documents: readonly DocumentRecord[], { isCounted = false } = {}): Promise<void> {
     for (const store of this.#kernel.stores) {
       const ofStore = documents.filter(({ userId }) => this.#storeOf({ user: userId }) === store);
       await store.transact((tx) => {
-        for (const record of ofStore) this.verbs.restore(tx, record);
+        for (const record of ofStore) this.verbs.restore(tx, record, isCounted);
       });
     }
   }

@@ -175,6 +175,14 @@ export class FirestoreDataStore implements DataStorePort {
     return { documents, after: page.length < limit ? null : (page.at(-1)?.ref.id ?? null) };
   }
 
+  async heldByOthers(documents: readonly DocumentRecord[]): Promise<DocumentRecord[]> {
+    const found = await this.#getAll(documents.map((record) => nameOf(scopeOf(record), record.key)));
+    return documents.filter((record, index) => {
+      const fields = found[index]?.data();
+      return fields !== undefined && !isOf(scopeOf(record), fields);
+    });
+  }
+
   async restore(documents: readonly DocumentRecord[]): Promise<void> {
     const byName = new Map<string, Fields>();
     for (const record of documents) {

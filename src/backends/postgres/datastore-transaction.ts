@@ -95,13 +95,13 @@ function insertRecords(tx: TransactionSql, records: readonly DocumentRecord[], f
 const restoreRowsMax = 500;
 
 /** Writes documents exactly as they are, over what is there: all of them or, where a quota is in the way, none. */
-export function restoreDocuments(sql: PostgresSql, documents: readonly DocumentRecord[], { limits, feed }: TransactionRules): Promise<void> {
+export function restoreDocuments(sql: PostgresSql, documents: readonly DocumentRecord[], { limits, feed, isCounted }: TransactionRules & { isCounted: boolean }): Promise<void> {
   // In one order, so that two of them do not wait for each other.
   const ordered = documents.toSorted((a, b) => compareCodePoints(nameOf(a), nameOf(b)));
   const users = [...new Set(ordered.map(({ userId }) => userId))];
   return transaction(sql, async (tx) => {
     const before = new Map<string, Usage>();
-    for (const user of hasQuota(limits) ? users : []) {
+    for (const user of hasQuota(limits) && !isCounted ? users : []) {
       await lockUser(tx, user);
       before.set(user, usageOf(await usageByNamespace(tx, user)));
     }
@@ -125,7 +125,7 @@ async function lockUser(tx: TransactionSql, user: string): Promise<void> {
   await query(tx, 'SELECT pg_advisory_xact_lock(hashtextextended($1, 0))', [user]);
 }
 
-function usageOf(namespaces: Awaited<ReturnType<typeof usageByNamespace>>): Usage {
+export function usageOf(namespaces: Awaited<ReturnType<typeof usageByNamespace>>): Usage {
   return {
     documents: namespaces.reduce((sum, { documents }) => sum + documents, 0),
     sizeBytes: namespaces.reduce((sum, { sizeBytes }) => sum + sizeBytes, 0),

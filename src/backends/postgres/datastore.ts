@@ -6,7 +6,7 @@ import { KeyQueue } from '../../datastore/key-queue.js';
 import { sizeOf } from '../../datastore/merge-document.js';
 import type { DocumentRecord, KeySummary, NamespaceSummary, Scope } from '../../datastore/model.js';
 import type { AccessRead, BatchResult, ClearStep, DataCapabilities, DataStorePort, Decide, DocumentWrite, ExportPage, KeyRange, OutboxGate, WriteBatch, WriteResult } from '../../datastore/port.js';
-import { hasQuota } from '../../datastore/quota.js';
+import { type Usage, hasQuota } from '../../datastore/quota.js';
 import { normaliseTime, timeOfMs } from '../../datastore/times.js';
 import { StoaError, messageOf } from '../../errors.js';
 import { faceOf } from '../../kernel/joint.js';
@@ -16,10 +16,10 @@ import { Grouping } from '../grouping.js';
 import { type Parameter, type PostgresSql, isConcurrency, openPostgres, query } from './connection.js';
 import { AccessWrites } from './datastore-access.js';
 import { noteAgents } from './datastore-agents.js';
-import { countedNamespaces, foldCounts } from './datastore-counts.js';
+import { countedNamespaces, foldCounts, usageByNamespace } from './datastore-counts.js';
 import { type DocumentRow, columnsRead, dataMigrations, recordOf, valuesList } from './datastore-sql.js';
 import { DataOutbox, telling } from './datastore-outbox.js';
-import { type TransactionRules, type TransactionWork, restoreDocuments, writeDocuments, writeInTransaction } from './datastore-transaction.js';
+import { type TransactionRules, type TransactionWork, restoreDocuments, usageOf, writeDocuments, writeInTransaction } from './datastore-transaction.js';
 import { migrate } from './migrate.js';
 
 export interface PostgresDataStoreOptions {
@@ -219,8 +219,12 @@ export class PostgresDataStore implements DataStorePort {
     return { documents: rows.map(recordOf), after: last === undefined ? null : JSON.stringify([last.userId, last.namespace, last.key]) };
   }
 
-  async restore(documents: readonly DocumentRecord[]): Promise<void> {
-    await restoreDocuments(this.#sql, documents, this.#rules());
+  async usage(user: string): Promise<Usage> {
+    return usageOf(await usageByNamespace(this.#sql, user));
+  }
+
+  async restore(documents: readonly DocumentRecord[], { isCounted = false } = {}): Promise<void> {
+    await restoreDocuments(this.#sql, documents, { ...this.#rules(), isCounted });
     await this.announce();
   }
 

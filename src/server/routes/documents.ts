@@ -1,8 +1,11 @@
 /** Documents of the data store exactly as they are: export and import. */
 import { z } from 'zod';
-import { documentSchema, importAnswerSchema, importSchema, pageOf } from '../../datastore/schemas.js';
+import { documentSchema, importAnswerSchema, importReportSchema, importSchema, pageOf } from '../../datastore/schemas.js';
 import { toDocumentJson } from '../../datastore/seed-document.js';
+import { importDocumentFile } from '../../transfer/document-file.js';
+import { withProgress, progressAbout } from '../progress-stream.js';
 import { pageQuery } from '../query.js';
+import { withFile } from '../spooled-body.js';
 import { JsonText, authenticated, defineRoute } from '../route.js';
 
 export const documentRoutes = [
@@ -30,5 +33,29 @@ export const documentRoutes = [
     body: importSchema,
     answers: { 200: importAnswerSchema },
     handler: ({ stoa, caller, body }) => stoa.data.transfer.import(caller, body.documents, { dryRun: body.dry_run === true }),
+  }),
+  defineRoute({
+    method: 'POST',
+    path: '/v1/documents/lines',
+    summary: 'Imports a file of documents, one a line, of any length',
+    description: "Every line is checked, and the whole counted against the quotas, before the first document is written. Over what is there, as it is. " + progressAbout,
+    tags: ['data'],
+    // A signature is of a body that fits in memory.
+    principals: ['operator', 'user'],
+    consumes: null,
+    streamsBody: true,
+    bodyLimit: 'importBytesMax',
+    streams: true,
+    query: z.object({
+      dry_run: z.stringbool().default(false).meta({ description: 'Only check them.' }),
+      keep_going: z.stringbool().default(false).meta({ description: 'Leave bad lines out instead of refusing the file.' }),
+    }),
+    answers: { 200: importReportSchema },
+    handler: async ({ stoa, caller, query, request, reply, streams }) => {
+      stoa.data.transfer.checkMayImport(caller);
+      return withFile(request.body, stoa.limits.importBytesMax, (path) =>
+        withProgress({ stoa, request, reply, streams }, (onProgress) => importDocumentFile(stoa.data, caller, path, { dryRun: query.dry_run, keepGoing: query.keep_going, onProgress })),
+      );
+    },
   }),
 ];

@@ -1,15 +1,10 @@
 /** Everything out of a store and into one, as lines of JSON. */
-import { createWriteStream } from 'node:fs';
-import { mkdtemp, rm } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
 import { Readable } from 'node:stream';
-import { pipeline } from 'node:stream/promises';
 import { z } from 'zod';
-import { StoaError } from '../../errors.js';
 import { transferDomains } from '../../transfer/model.js';
 import { progressAbout, withProgress } from '../progress-stream.js';
 import { defineRoute, operatorOnly, streaming } from '../route.js';
+import { withFile } from '../spooled-body.js';
 
 const ndjson = 'application/x-ndjson';
 const flag = z.stringbool().default(false);
@@ -74,16 +69,8 @@ export const transferRoutes = [
     }),
     answers: { 200: reportSchema },
     handler: async ({ stoa, caller, query, request, reply, streams }) => {
-      if (!(request.body instanceof Readable)) throw new StoaError('unsupported_media_type', 'An import is sent as lines of JSON.', { fix: `Send ${ndjson}.` });
-      const directory = await mkdtemp(join(tmpdir(), 'stoa-import-'));
-      try {
-        const path = join(directory, 'lines.ndjson');
-        await pipeline(request.body, createWriteStream(path, { mode: 0o600 }));
-        const choices = { dryRun: query.dry_run, ids: query.ids, onConflict: query.on_conflict, keepGoing: query.keep_going };
-        return await withProgress({ stoa, request, reply, streams }, (onProgress) => stoa.transfer.import(caller, path, { ...choices, onProgress }));
-      } finally {
-        await rm(directory, { recursive: true, force: true });
-      }
+      const choices = { dryRun: query.dry_run, ids: query.ids, onConflict: query.on_conflict, keepGoing: query.keep_going };
+      return withFile(request.body, Infinity, (path) => withProgress({ stoa, request, reply, streams }, (onProgress) => stoa.transfer.import(caller, path, { ...choices, onProgress })));
     },
   }),
 ];

@@ -38,5 +38,10 @@ export const dataRows: Record<string, Row> = {
     request: () => ({ path: '/v1/documents', body: { documents: [{ userId: 'alice', namespace: 'imported', key: 'k', value: 1, createdAt: '2026-01-01T00:00:00Z' }] } }),
     status: statuses(200, 200, 403, 403, 200, 401),
   },
+  'POST /v1/documents/lines': {
+    request: () => ({ path: '/v1/documents/lines?dry_run=true', headers: { 'content-type': 'application/json' }, body: {} }),
+    // Who may bring documents in is told that lines of JSON are wanted.
+    status: statuses(415, 415, 415, 403, 403, 401),
+  },
   'DELETE /v1/data/{ns}/{key}': { request: (running) => document(running, 1), status: statuses(204, 204, 404, 403, 204, 401) },
 };

@@ -1,0 +1,167 @@
+/** A file of documents into the data store: every line is judged before the first document is written. */
+import { documentId } from '../datastore/document-id.js';
+import type { DocumentRecord } from '../datastore/model.js';
+import { isOversized } from '../datastore/transfer.js';
+import type { DataService } from '../datastore/service.js';
+import { StoaError, messageOf } from '../errors.js';
+import type { Caller } from '../identity/caller.js';
+import { hasPrototypeKey } from '../prototype-keys.js';
+import { fileLines, parsedLine } from './file-lines.js';
+
+export interface DocumentFileOptions {
+  /** Only checks. */
+  dryRun?: boolean | undefined;
+  /** Leaves bad lines out instead of refusing the file. */
+  keepGoing?: boolean | undefined;
+  onProgress?: ((progress: { done: number; total: number }) => void) | undefined;
+}
+
+export interface DocumentFileReport {
+  dry_run: boolean;
+  /** Lines that hold a document, or should. */
+  lines: number;
+  /** Empty lines and CouchDB's own design documents. */
+  skipped: number;
+  imported: number;
+  bad: { line: number; reason: string }[];
+  bad_total: number;
+  /** Lines with documents over the value limit, which are imported all the same. */
+  oversized: number[];
+  oversized_total: number;
+}
+
+export async function importDocumentFile(data: DataService, caller: Caller, path: string, options: DocumentFileOptions = {}): Promise<DocumentFileReport> {
+  data.transfer.checkMayImport(caller);
+  return new DocumentFile(data, caller, path, options).run();
+}
+
+interface Line {
+  number: number;
+  record: DocumentRecord;
+  sizeBytes: number;
+}
+
+class DocumentFile {
+  readonly #data: DataService;
+  readonly #caller: Caller;
+  readonly #path: string;
+  readonly #options: DocumentFileOptions;
+  readonly #report: DocumentFileReport;
+  readonly #bad = new Set<number>();
+  /** The line of each id. */
+  readonly #seen = new Map<string, number>();
+  #done = 0;
+
+  constructor(data: DataService, caller: Caller, path: string, options: DocumentFileOptions) {
+    this.#data = data;
+    this.#caller = caller;
+    this.#path = path;
+    this.#options = options;
+    this.#report = { dry_run: options.dryRun === true, lines: 0, skipped: 0, imported: 0, bad: [], bad_total: 0, oversized: [], oversized_total: 0 };
+  }
+
+  async run(): Promise<DocumentFileReport> {
+    await this.#judge();
+    this.#refuseBad();
+    // Only what will be written counts, so that it takes a look of its own once the bad lines are known.
+    const quota = this.#data.transfer.quota();
+    for await (const batch of this.#batches()) await quota.add(batch.map(({ record }) => record));
+    if (this.#report.dry_run) return this.#report;
+    for await (const batch of this.#batches()) {
+      await this.#data.transfer.write(batch.map(({ record }) => record));
+      this.#report.imported += batch.length;
+      this.#done += batch.length;
+      this.#options.onProgress?.({ done: this.#done, total: this.#goodLines * 2 });
+    }
+    return this.#report;
+  }
+
+  get #goodLines(): number {
+    return this.#report.lines - this.#report.bad_total;
+  }
+
+  async #judge(): Promise<void> {
+    const { limits, transfer } = this.#data;
+    for await (const batch of this.#batches(true)) {
+      for (const record of await transfer.heldByOthers(batch.map((line) => line.record))) {
+        const { number } = batch.find((line) => line.record === record) as Line; // It answers some of what it was asked.
+        this.#complain(number, 'its _id belongs to a document of another user or namespace');
+      }
+      for (const { number, record } of batch) {
+        if (!isOversized(record, limits)) continue;
+        this.#report.oversized_total += 1;
+        if (this.#report.oversized.length < limits.importFindingsMax) this.#report.oversized.push(number);
+      }
+      this.#done += batch.length;
+      // How many there are is known when this is over; until then, half is.
+      this.#options.onProgress?.({ done: this.#done, total: this.#done * 2 });
+    }
+  }
+
+  /** The good lines, as many at a time as are written in one step. The first time it finds out which are. */
+  async *#batches(judges = false): AsyncGenerator<Line[]> {
+    const { importStepRecordsMax, importStepBytesMax } = this.#data.limits;
+    let batch: Line[] = [];
+    let sizeBytes = 0;
+    for await (const { number, bytes } of fileLines(this.#path)) {
+      const record = this.#bad.has(number) ? undefined : this.#recordOf(number, bytes, judges);
+      if (record === undefined) continue;
+      if (batch.length === importStepRecordsMax || (batch.length > 0 && sizeBytes + bytes.length > importStepBytesMax)) {
+        yield batch;
+        [batch, sizeBytes] = [[], 0];
+      }
+      batch.push({ number, record, sizeBytes: bytes.length });
+      sizeBytes += bytes.length;
+    }
+    if (batch.length > 0) yield batch;
+  }
+
+  /** Undefined for a line without a document, and for a bad one. */
+  #recordOf(number: number, bytes: Buffer, judges: boolean): DocumentRecord | undefined {
+    const fields = bytes.every((byte) => whitespace.has(byte)) ? undefined : parsedLine(bytes);
+    const { _id: id } = (fields ?? {}) as { _id?: unknown };
+    if (fields === undefined || (typeof id === 'string' && id.startsWith('_design/'))) {
+      if (judges) this.#report.skipped += 1;
+      return undefined;
+    }
+    if (!judges) return this.#data.transfer.recordFor(this.#caller, fields);
+    this.#report.lines += 1;
+    try {
+      if (fields instanceof Error) throw fields;
+      if (hasPrototypeKey(bytes.toString(), fields)) throw new StoaError('invalid_request', 'It has a field named "__proto__", which is not taken.');
+      const record = this.#data.transfer.recordFor(this.#caller, fields);
+      this.#checkRepeat(number, record);
+      return record;
+    } catch (error) {
+      this.#complain(number, messageOf(error));
+      return undefined;
+    }
+  }
+
+  /** Where the id is the key of a database, two owners' documents can repeat it too. */
+  #checkRepeat(number: number, { userId, namespace, key }: DocumentRecord): void {
+    const id = this.#data.port.capabilities.sharedIds ? documentId(userId, namespace, key) : `${userId}\n${namespace}\n${key}`;
+    const first = this.#seen.get(id);
+    if (first !== undefined) throw new StoaError('invalid_request', `Its document comes a second time; the first is on line ${first}.`);
+    this.#seen.set(id, number);
+  }
+
+  #complain(line: number, reason: string): void {
+    this.#bad.add(line);
+    this.#report.bad_total += 1;
+    if (this.#report.bad.length < this.#data.limits.importFindingsMax) this.#report.bad.push({ line, reason });
+  }
+
+  #refuseBad(): void {
+    const { bad, bad_total, lines } = this.#report;
+    if (bad_total === 0 || this.#options.keepGoing === true) return;
+    const first = Math.min(...bad.map(({ line }) => line));
+    throw new StoaError('invalid_request', `${bad_total} of ${lines} lines cannot be imported (the first is line ${first}); nothing was written.`, {
+      fix: 'Mend the lines, or leave them out with --keep-going.',
+      details: { bad, bad_total, first },
+    });
+  }
+}
+
+/** JSON's own. */
+const whitespace: ReadonlySet<number> = new Set(Buffer.from(' \t\r\n'));
