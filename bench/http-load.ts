@@ -7,10 +7,9 @@
  * as for the disk, but the process that sends the load shares the machine with the server, and where
  * it is the slower of the two every server looks alike.
  */
-import { type ChildProcess, fork } from 'node:child_process';
-import { once } from 'node:events';
+import type { ChildProcess } from 'node:child_process';
 import { createConnection } from 'node:net';
-import { fileURLToPath } from 'node:url';
+import { forkServer } from './child-server.js';
 import { type Row, median } from './frame.js';
 
 const roundMs = 1_000;
@@ -106,33 +105,9 @@ function isWhole(received: string): boolean {
   return head !== -1 && received.length >= head + 4 + Number(length ?? 0);
 }
 
-/** Starts a server of the file, which tells what it serves and answers every message with its processor time. */
+/** Starts a server of the file, which ends with the others. */
 export async function startServer<Served>(children: ChildProcess[], file: string, kind: string, argument: string): Promise<Served & { cpuUs(): Promise<number> }> {
-  const child = fork(fileURLToPath(new URL(file, import.meta.url)), [kind, argument]);
+  const { child, served, cpuUs } = await forkServer<Served>(file, [kind, argument]);
   children.push(child);
-  const ended = once(child, 'exit').then(() => Promise.reject(new Error(`The server "${kind}" ended.`)));
-  // It also ends when all is measured, and nobody waits for it then.
-  ended.catch(() => undefined);
-  const hear = async <T>(): Promise<T> => {
-    const [message] = (await Promise.race([once(child, 'message'), ended])) as [T];
-    return message;
-  };
-  const served = await hear<Served>();
-  const cpuUs = () => {
-    const told = hear<number>();
-    child.send('cpu');
-    return told;
-  };
   return { ...served, cpuUs };
-}
-
-/** The other half of `startServer`, in the process of the server: processor time of all its threads, in microseconds. */
-export function serve(served: unknown): void {
-  process.send?.(served);
-  process.on('message', () => {
-    const { user, system } = process.cpuUsage();
-    process.send?.(user + system);
-  });
-  // It ends with whoever measures.
-  process.on('disconnect', () => process.exit(0));
 }

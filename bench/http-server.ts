@@ -3,7 +3,7 @@ import Fastify from 'fastify';
 import { operatorCaller } from '../src/identity/caller.js';
 import { openStoa } from '../src/index.js';
 import { createApp } from '../src/server/app.js';
-import { serve } from './http-load.js';
+import { serve } from './child-server.js';
 
 /** What the load needs to know of a server. */
 export interface Served {

@@ -1,11 +1,9 @@
 /** What a signed post, a page of a room and a thousand live readers cost over HTTP. */
-import { fork } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
-import { once } from 'node:events';
 import { rm } from 'node:fs/promises';
 import { join } from 'node:path';
-import { fileURLToPath } from 'node:url';
 import { type SigningKeys, aicqSignedText, sign, signingKeysOf } from '../src/identity/signatures.js';
+import { forkServer } from './child-server.js';
 import { type Row, median } from './frame.js';
 import { Listener, load } from './messaging-load.js';
 
@@ -122,20 +120,7 @@ async function listenerRows(url: string, post: (url: string) => string): Promise
   ];
 }
 
-async function start(kind: string, ...given: readonly string[]): Promise<Server> {
-  const child = fork(fileURLToPath(new URL('messaging-server.js', import.meta.url)), [kind, ...given]);
-  const ended = once(child, 'exit').then(() => Promise.reject(new Error(`The server "${kind}" ended.`)));
-  // It also ends when all is measured, and nobody waits for it then.
-  ended.catch(() => undefined);
-  const hear = async <T>(): Promise<T> => {
-    const [message] = (await Promise.race([once(child, 'message'), ended])) as [T];
-    return message;
-  };
-  const { url } = await hear<{ url: string }>();
-  const cpuUs = () => {
-    const told = hear<number>();
-    child.send('cpu');
-    return told;
-  };
-  return { url, cpuUs, end: () => child.disconnect() };
+async function start(...given: readonly string[]): Promise<Server> {
+  const { child, served, cpuUs } = await forkServer<{ url: string }>('messaging-server.js', given);
+  return { ...served, cpuUs, end: () => child.disconnect() };
 }

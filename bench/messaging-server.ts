@@ -4,17 +4,11 @@ import { aicqSignedText, verifySignature } from '../src/identity/signatures.js';
 import { openStoa } from '../src/index.js';
 import { limitDefinitions, limitsWith } from '../src/limits.js';
 import { createApp } from '../src/server/app.js';
+import { serve } from './child-server.js';
 
 const [, , kind, ...given] = process.argv;
 if (kind === 'stoa' || kind === 'bare') {
-  process.send?.({ url: await (kind === 'stoa' ? serveStoa(...given) : serveBare(...given)) });
-  // Processor time of all threads, in microseconds.
-  process.on('message', () => {
-    const { user, system } = process.cpuUsage();
-    process.send?.(user + system);
-  });
-  // It ends with whoever measures.
-  process.on('disconnect', () => process.exit(0));
+  serve({ url: await (kind === 'stoa' ? serveStoa(...given) : serveBare(...given)) });
 }
 
 /** With its rate limits out of the way: they would refuse what is to be measured. */

@@ -55,7 +55,7 @@ export async function messagingSizeRows(directory: string): Promise<Row[]> {
   const far = await byTurns(turns, () => search(large, ['topic5', 'often']), () => search(small, ['topic5', 'often']));
   const rare = await search(large, ['odd', 'even']);
   const posts = await byTurns(turns, () => post(large), () => post(empty));
-  const bytes = (await stat(join(directory, `messages-${many}`, 'shard-00', 'db', 'data.mdb')).catch(() => undefined))?.size ?? 0;
+  const bytes = (await stat(join(directory, `messages-${many}`, 'shard-00', 'db', 'data.mdb'))).size;
   const heapBytes = process.memoryUsage().rss;
   for (const { kernel, port } of [large, small, empty]) {
     await port.close();

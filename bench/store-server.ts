@@ -6,7 +6,8 @@ import type { ChildProcess } from 'node:child_process';
 import { operatorCaller } from '../src/identity/caller.js';
 import { openStoa } from '../src/index.js';
 import { createApp } from '../src/server/app.js';
-import { type Measured, serve, startServer } from './http-load.js';
+import { serve } from './child-server.js';
+import { type Measured, startServer } from './http-load.js';
 
 export interface Served {
   url: string;

@@ -3,7 +3,7 @@ import { fastify } from 'fastify';
 import { operatorCaller } from '../src/identity/caller.js';
 import { openStoa } from '../src/index.js';
 import { createApp } from '../src/server/app.js';
-import { serve } from './http-load.js';
+import { serve } from './child-server.js';
 import { close, openFilled, owner } from './tasks-set.js';
 
 /** More than can be claimed while it is measured. */

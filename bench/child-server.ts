@@ -1,0 +1,50 @@
+/** Servers in processes of their own: what they serve, and the processor time that they have used. */
+import { type ChildProcess, fork } from 'node:child_process';
+import { once } from 'node:events';
+import { fileURLToPath } from 'node:url';
+
+export interface ChildServer<Served> {
+  child: ChildProcess;
+  served: Served;
+  /** Of all its threads, in microseconds. */
+  cpuUs(): Promise<number>;
+}
+
+/** Starts a server of the file, which tells what it serves and answers every message with its processor time. */
+export async function forkServer<Served>(file: string, given: readonly string[]): Promise<ChildServer<Served>> {
+  const child = fork(fileURLToPath(new URL(file, import.meta.url)), given);
+  const served = await heard<Served>(child, file);
+  const cpuUs = () => {
+    const told = heard<number>(child, file);
+    child.send('cpu');
+    return told;
+  };
+  return { child, served, cpuUs };
+}
+
+/** The next message of a child, or an error when it ends instead. */
+async function heard<Message>(child: ChildProcess, file: string): Promise<Message> {
+  const over = new AbortController();
+  const { signal } = over;
+  const ended = async (): Promise<never> => {
+    const [status] = (await once(child, 'exit', { signal })) as [number | null];
+    throw new Error(`The server of ${file} ended with ${status}.`);
+  };
+  try {
+    const [message] = (await Promise.race([once(child, 'message', { signal }), ended()])) as [Message];
+    return message;
+  } finally {
+    over.abort();
+  }
+}
+
+/** The other half, in the process of the server. */
+export function serve(served: unknown): void {
+  process.send?.(served);
+  process.on('message', () => {
+    const { user, system } = process.cpuUsage();
+    process.send?.(user + system);
+  });
+  // It ends with whoever measures.
+  process.on('disconnect', () => process.exit(0));
+}
