@@ -2,7 +2,7 @@ import { readFile } from 'node:fs/promises';
 import type { AddressInfo } from 'node:net';
 import { dirname, join, resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
 import { Stoa } from '../../src/client/index.js';
 import { type Stoa as OpenedStoa, openStoa, operatorCaller } from '../../src/index.js';
 import { createApp, stopApp } from '../../src/server/app.js';
@@ -182,10 +182,13 @@ describe('retries', () => {
   test('an abort ends the call and the pauses between attempts with its own reason', async () => {
     const reason = new Error('enough');
     const waiting = new AbortController();
-    const { fetch: fake } = flaky(100, broken);
+    const { fetch: fake, calls } = flaky(100, broken);
     const call = client({ fetch: fake, retryDelayMs: 60_000, attemptsMax: 9 }).data().listKeys({ signal: waiting.signal });
-    setTimeout(() => waiting.abort(reason), 20);
-    await expect(call).rejects.toBe(reason);
+    const ended = expect(call).rejects.toBe(reason);
+    // The first attempt has failed; the pause before the second is a minute.
+    await vi.waitUntil(() => calls() === 1);
+    waiting.abort(reason);
+    await ended;
     await expect(client().data().set('k', 1, { signal: AbortSignal.abort(reason) })).rejects.toBe(reason);
     const hanging = client({ fetch: (_input, init) => new Promise((_resolve, reject) => init?.signal?.addEventListener('abort', () => reject(init.signal?.reason as Error))), timeoutMs: 20, attemptsMax: 1 });
     await expect(hanging.data().get('k')).rejects.toMatchObject({ code: 'unreachable', message: expect.stringContaining('20 ms') });

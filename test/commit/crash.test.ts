@@ -2,44 +2,22 @@ import { expect, it } from 'vitest';
 import { operatorCaller } from '../../src/identity/caller.js';
 import { openStoa } from '../../src/index.js';
 import { useProgram } from '../cli/program.js';
+import { Acknowledged, commitUntilGone, resultOf } from './writers.js';
 
 const program = useProgram();
 const rounds = 3;
 const writers = 16;
 
-/** Commits without end until the server is gone; notes the numbers that were acknowledged. */
-async function write(url: string, token: string, next: () => number, acknowledged: Set<number>): Promise<void> {
-  for (;;) {
-    const number = next();
-    const operations = [
-      { op: 'data.set', namespace: 'results', key: String(number), value: number },
-      { op: 'data.increment', key: 'count' },
-      { op: 'room.post', room: 'global', body: `result ${number}` },
-    ];
-    try {
-      const response = await fetch(`${url}/v1/commit`, {
-        method: 'POST',
-        headers: { authorization: `Bearer ${token}`, 'content-type': 'application/json', 'stoa-user': 'ada' },
-        body: JSON.stringify({ operations }),
-      });
-      const answer = (await response.json()) as { ok?: boolean };
-      if (answer.ok === true) acknowledged.add(number);
-    } catch {
-      return;
-    }
-  }
-}
-
 it('a killed server leaves every acknowledged commit whole, and no part of any', async () => {
   const data = program.path('data');
   const ada = operatorCaller('ada');
-  const acknowledged = new Set<number>();
+  const acknowledged = new Acknowledged();
   let last = 0;
   for (let round = 0; round < rounds; round += 1) {
     const server = await program.up(data, [], { STOA_LIMIT_MESSAGE_BYTES_PER_MINUTE_MAX: '1000000000' });
-    const writing = Promise.all(Array.from({ length: writers }, () => write(server.url, server.token, () => (last += 1), acknowledged)));
-    const enough = acknowledged.size + 100;
-    while (acknowledged.size < enough) await new Promise((resolve) => setTimeout(resolve, 5));
+    const enough = acknowledged.more(100);
+    const writing = Promise.all(Array.from({ length: writers }, () => commitUntilGone(server, { next: () => (last += 1), acknowledged, operationsOf: resultOf })));
+    await enough;
     await server.end('SIGKILL');
     await writing;
 
@@ -54,7 +32,7 @@ it('a killed server leaves every acknowledged commit whole, and no part of any',
       if (items.length === 0) break;
       afterMs = Math.max(...items.map(({ tsMs }) => tsMs));
     }
-    expect([...acknowledged].filter((number) => !documents.has(number))).toEqual([]);
+    expect([...acknowledged.numbers].filter((number) => !documents.has(number))).toEqual([]);
     expect(said).toEqual(documents);
     expect(await stoa.data.get(ada, 'default', 'count')).toBe(documents.size);
     await stoa.close();

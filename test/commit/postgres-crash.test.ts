@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, expect, it } from 'vitest';
+import { afterAll, beforeAll, expect, it, vi } from 'vitest';
 import { operatorCaller } from '../../src/identity/caller.js';
 import { type Stoa, openStoa } from '../../src/index.js';
 import { globalRoomId } from '../../src/messaging/uuid.js';
@@ -6,6 +6,7 @@ import { type RunningServer, useProgram } from '../cli/program.js';
 import type { TestServer } from '../servers/child.js';
 import { start as startRedis } from '../servers/redis.js';
 import { noteServer, sharedPostgres } from '../servers/shared.js';
+import { Acknowledged, type Writing, commitUntilGone, resultOf } from './writers.js';
 
 const program = useProgram();
 const rounds = 3;
@@ -22,36 +23,6 @@ beforeAll(async () => {
   await noteServer(redis.describe);
 });
 afterAll(() => redis.stop());
-
-interface Story {
-  projectId: string;
-  next: () => number;
-  acknowledged: Set<number>;
-}
-
-/** Claims, writes and tells without end until the server is gone; notes what was acknowledged. */
-async function write({ url, token }: RunningServer, { projectId, next, acknowledged }: Story): Promise<void> {
-  for (;;) {
-    const number = next();
-    const operations = [
-      { op: 'task.claim', project_id: projectId, agent_id: `worker ${number}`, lease_seconds: 3_600 },
-      { op: 'data.set', namespace: 'results', key: String(number), value: number },
-      { op: 'data.increment', key: 'count' },
-      { op: 'room.post', room: 'global', body: `result ${number}` },
-    ];
-    try {
-      const response = await fetch(`${url}/v1/commit`, {
-        method: 'POST',
-        headers: { authorization: `Bearer ${token}`, 'content-type': 'application/json', 'stoa-user': 'ada' },
-        body: JSON.stringify({ operations }),
-      });
-      const answer = (await response.json()) as { ok?: boolean };
-      if (answer.ok === true) acknowledged.add(number);
-    } catch {
-      return;
-    }
-  }
-}
 
 async function bodiesIn(stoa: Stoa): Promise<number[]> {
   const bodies: number[] = [];
@@ -75,17 +46,17 @@ async function makeProject(stoa: Stoa): Promise<{ workspaceId: string; projectId
 }
 
 /** Lets the servers work until enough was acknowledged, and kills them in the middle of it. */
-async function workAndKill(servers: readonly RunningServer[], story: Story): Promise<void> {
-  const writing = servers.flatMap((server) => Array.from({ length: writersPerServer }, () => write(server, story)));
-  const wanted = story.acknowledged.size + enough;
-  while (story.acknowledged.size < wanted) await new Promise((resolve) => setTimeout(resolve, 5));
+async function workAndKill(servers: readonly RunningServer[], story: Writing): Promise<void> {
+  const acknowledged = story.acknowledged.more(enough);
+  const writing = servers.flatMap((server) => Array.from({ length: writersPerServer }, () => commitUntilGone(server, story)));
+  await acknowledged;
   await Promise.all(servers.map((server) => server.end('SIGKILL')));
   await Promise.all(writing);
 }
 
 /** Documents, count, claims and messages all tell of the same commits, and of every acknowledged one. */
 async function expectWhole(stoa: Stoa, { workspaceId, sessionId }: { workspaceId: string; sessionId: string }, acknowledged: ReadonlySet<number>): Promise<void> {
-  while ((await stoa.commit.outbox()).waiting > 0) await new Promise((resolve) => setTimeout(resolve, 20));
+  await vi.waitUntil(async () => (await stoa.commit.outbox()).waiting === 0, { timeout: 120_000 });
   const documents: number[] = [];
   for await (const { value } of stoa.data.getAll(ada, 'results')) documents.push(Number(value));
   documents.sort((a, b) => a - b);
@@ -104,9 +75,11 @@ async function expectWhole(stoa: Stoa, { workspaceId, sessionId }: { workspaceId
   expect(await stoa.commit.outbox()).toMatchObject({ waiting: 0, undeliverable: 0 });
 }
 
-function newStory(projectId: string): Story {
+/** Every commit also claims a task. */
+function newStory(projectId: string): Writing {
   let last = 0;
-  return { projectId, next: () => (last += 1), acknowledged: new Set() };
+  const claimOf = (number: number): object => ({ op: 'task.claim', project_id: projectId, agent_id: `worker ${number}`, lease_seconds: 3_600 });
+  return { next: () => (last += 1), acknowledged: new Acknowledged(), operationsOf: (number) => [claimOf(number), ...resultOf(number)] };
 }
 
 it('two servers that are killed leave every acknowledged commit whole, no part of any, and every message once', async () => {
@@ -121,7 +94,7 @@ it('two servers that are killed leave every acknowledged commit whole, no part o
   for (let round = 0; round < rounds; round += 1) {
     const servers = await Promise.all(['one', 'two'].map((name) => program.up(program.path(`${name}-${round}`), places, environment)));
     await workAndKill(servers, story);
-    await expectWhole(stoa, made, story.acknowledged);
+    await expectWhole(stoa, made, story.acknowledged.numbers);
   }
   await stoa.close();
 }, 300_000);
@@ -137,7 +110,7 @@ it('a killed server with messages in its own directory finds there, started agai
   for (let round = 0; round < rounds; round += 1) {
     await workAndKill([await program.up(data, ['--datastore', url, '--workspaces', url], { STOA_LIMIT_MESSAGE_BYTES_PER_MINUTE_MAX: roomy })], story);
     const stoa = await open();
-    await expectWhole(stoa, made, story.acknowledged);
+    await expectWhole(stoa, made, story.acknowledged.numbers);
     await stoa.close();
   }
 }, 300_000);
