@@ -13,7 +13,7 @@ import { uuidBytes } from '../../messaging/uuid.js';
 import { scheduleExpiry } from './messaging-retention-timers.js';
 import { HotRow, type RoomRow, activityKey, decode, decodeMessage, encode, encodeMessage, endOfTimeMs, families, nothing, roomOfActivityKey, timeOfKey, timedKey } from './messaging-rows.js';
 import { forgetMessage, indexMessage } from './messaging-words.js';
-import { countMessage, countRoom, rankRoom } from './messaging-totals.js';
+import { countMessage, countRoom, newestRoom, rankRoom } from './messaging-totals.js';
 
 export function readRoom(reader: Reader, id: Buffer): RoomRow | undefined {
   const value = reader.get(families.rooms, id);
@@ -99,11 +99,17 @@ export function restoreRoom(tx: Transaction, room: RoomRow, keyHash: string | nu
   else rankRoom(tx, room);
 }
 
+/** The first room stays the first with each post in it; its time in the list is renewed now and then. */
+const listedMs = 1_000;
+
 /** The room's counters, and its place among the active ones. */
 function moveRoom(tx: Transaction, room: RoomRow, roomKey: Buffer, tsMs: number): void {
-  const next: RoomRow = { ...room, messageCount: room.messageCount + 1, lastActiveAtMs: tx.nowMs, lastTsMs: tsMs };
+  const { nowMs } = tx;
+  const listedAtMs = room.listedAtMs ?? room.lastActiveAtMs;
+  const staysFirst = room.isPrivate || (newestRoom(tx) === room.id && nowMs - listedAtMs < listedMs);
+  const next: RoomRow = { ...room, messageCount: room.messageCount + 1, lastActiveAtMs: nowMs, lastTsMs: tsMs, listedAtMs: staysFirst ? listedAtMs : nowMs };
   tx.put(families.rooms, roomKey, postedRoom.encode(next));
-  if (!room.isPrivate && room.lastActiveAtMs !== next.lastActiveAtMs) {
+  if (!staysFirst && listedAtMs !== nowMs) {
     tx.delete(families.roomsByActivity, activityKey(room, roomKey));
     tx.put(families.roomsByActivity, activityKey(next, roomKey), nothing);
   }

@@ -15,7 +15,7 @@ export const families = {
   rooms: 'messaging/rooms',
   /** Room id → bcrypt hash; apart, so that no list of rooms can show it. */
   roomKeys: 'messaging/room_keys',
-  /** Time of the last activity, room id → nothing; public rooms only. */
+  /** Time of activity, room id → nothing; public rooms only, and in the order of their last activity. */
   roomsByActivity: 'messaging/rooms_by_activity',
   /** One row: the totals of `/stats`. */
   totals: 'messaging/totals',
@@ -99,6 +99,8 @@ export class HotRow<T> {
 export interface RoomRow extends Room {
   /** The time of the newest message ever, deleted or not. */
   lastTsMs: number;
+  /** The time under which it stands among the active rooms; without it, that of its last activity. */
+  listedAtMs?: number;
 }
 
 export type IdentityRow = Identity;
@@ -122,9 +124,9 @@ export function timeOfKey(key: Buffer): number {
   return key.readUIntBE(key.length - timeBytes, timeBytes);
 }
 
-export function activityKey({ lastActiveAtMs }: Room, roomKey: Buffer): Buffer {
+export function activityKey({ lastActiveAtMs, listedAtMs = lastActiveAtMs }: RoomRow, roomKey: Buffer): Buffer {
   const key = Buffer.allocUnsafe(timeBytes + roomKey.length);
-  key.writeUIntBE(lastActiveAtMs, 0, timeBytes);
+  key.writeUIntBE(listedAtMs, 0, timeBytes);
   roomKey.copy(key, timeBytes);
   return key;
 }

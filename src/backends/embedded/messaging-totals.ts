@@ -6,7 +6,7 @@ import { byRank, topRoomsMax } from '../../messaging/totals.js';
 import { uuidBytes } from '../../messaging/uuid.js';
 import { HotRow, type RoomRow, decode, families } from './messaging-rows.js';
 
-export type CountsRow = Omit<Totals, 'top'>;
+export type CountsRow = Omit<Totals, 'top'> & { newestRoom?: string | undefined };
 
 /**
  * The busiest rooms, without their counts: those are read when somebody asks, so that a post in one
@@ -24,7 +24,8 @@ const hotCounts = new HotRow<CountsRow>();
 const hotTop = new HotRow<TopRow>();
 
 export function readTotals(reader: Reader): Totals {
-  return { ...readCounts(reader), top: topRooms(reader, readTop(reader).ids).map(({ id, name, messageCount }) => ({ id, name, messageCount })) };
+  const { newestRoom: _inside, ...counts } = readCounts(reader);
+  return { ...counts, top: topRooms(reader, readTop(reader).ids).map(({ id, name, messageCount }) => ({ id, name, messageCount })) };
 }
 
 export function readCounts(reader: Reader): CountsRow {
@@ -32,17 +33,26 @@ export function readCounts(reader: Reader): CountsRow {
   return value === undefined ? { agents: 0, publicRooms: 0, messages: 0, lastActivityAtMs: null } : hotCounts.decode(value);
 }
 
+/** The public room that came or was posted to last. */
+export function newestRoom(reader: Reader): string | undefined {
+  return readCounts(reader).newestRoom;
+}
+
 export function countAgent(tx: Transaction): void {
   change(tx, ({ agents }) => ({ agents: agents + 1 }));
 }
 
 export function countRoom(tx: Transaction, room: Room): void {
-  change(tx, ({ publicRooms, lastActivityAtMs }) => ({ publicRooms: publicRooms + (room.isPrivate ? 0 : 1), lastActivityAtMs: Math.max(room.lastActiveAtMs, lastActivityAtMs ?? 0) }));
+  change(tx, ({ publicRooms, lastActivityAtMs, newestRoom: before }) => ({
+    publicRooms: publicRooms + (room.isPrivate ? 0 : 1),
+    lastActivityAtMs: Math.max(room.lastActiveAtMs, lastActivityAtMs ?? 0),
+    newestRoom: room.isPrivate ? before : room.id,
+  }));
   rankRoom(tx, room);
 }
 
 export function countMessage(tx: Transaction, room: Room): void {
-  change(tx, ({ messages }) => ({ messages: messages + 1, lastActivityAtMs: room.lastActiveAtMs }));
+  change(tx, ({ messages }) => ({ messages: messages + 1, lastActivityAtMs: room.lastActiveAtMs, ...(!room.isPrivate && { newestRoom: room.id }) }));
   rankRoom(tx, room);
 }
 

@@ -106,9 +106,10 @@ export function fileWords(tx: Transaction, waiting: readonly WaitingWords[], ret
     const entry = Buffer.concat([id, room]);
     const tsMs = timeOf(id);
     for (const word of words) {
+      const known = byWord.get(word);
       if (tsMs < startMs) fileLate(tx, wordPrefix(segments[segmentOf(segments, tsMs)] as number, word), entry, made);
-      else if (!byWord.has(word)) byWord.set(word, [entry]);
-      else byWord.get(word)?.push(entry);
+      else if (known === undefined) byWord.set(word, [entry]);
+      else known.push(entry);
     }
     tx.delete(families.waitingWords, id);
   }

@@ -37,3 +37,29 @@ it('names the five public rooms with the most messages, the more recently active
     await kernel.close();
   }
 });
+
+it('lists rooms in the order of their last activity, however often and fast they take turns', async () => {
+  let nowMs = Date.UTC(2026, 0, 1);
+  const limits = limitsWith({ messageBytesPerMinuteMax: 1e15 });
+  const kernel = await openKernel({ dataDir: '', engine: 'memory', families: embeddedFamilies, limits, clock: () => nowMs });
+  const port = await openEmbeddedMessaging(kernel);
+  try {
+    const { identity } = await port.register({ publicKey: `${'A'.repeat(43)}=`, name: 'author', email: null, proven: true });
+    const ids: string[] = [];
+    for (let step = 0; step < 1_500; step += 1) {
+      nowMs += randomInt(1, randomInt(10) === 0 ? 3_000 : 30);
+      const isPrivate = randomInt(5) === 0;
+      if (ids.length < 3 || randomInt(100) === 0) ids.push((await port.createRoom({ name: `room-${step}`, isPrivate, keyHash: null, createdBy: identity.id })).id);
+      // The same room again and again, now and then another.
+      const roomId = ids[randomInt(4) === 0 ? randomInt(ids.length) : ids.length - 1] as string;
+      await port.post({ roomId, from: identity.id, body: 'x', parentId: null, proof: null, serverSigned: false });
+      const { rooms } = await port.publicRooms(100, 0);
+      const times = rooms.map(({ lastActiveAtMs }) => lastActiveAtMs);
+      if (times.some((time, at) => time > (times[at - 1] ?? Infinity))) expect.fail(`Step ${step}: ${times.join(', ')}`);
+    }
+    expect([...kernel.root.range('messaging/rooms_by_activity', {})].length).toBe((await port.publicRooms(100, 0)).total);
+  } finally {
+    await port.close();
+    await kernel.close();
+  }
+});
