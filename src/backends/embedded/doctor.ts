@@ -2,6 +2,7 @@
 import type { Check } from '../../kernel/doctor.js';
 import { kernelFamilies } from '../../kernel/families.js';
 import type { Kernel } from '../../kernel/kernel.js';
+import { dataFamilies } from './datastore-rows.js';
 import { dataChecks } from './doctor-datastore.js';
 import { directoryChecks } from './doctor-directory.js';
 import { identityChecks } from './doctor-identity.js';
@@ -18,5 +19,6 @@ export function embeddedChecks(kernel: Kernel): Check[] {
 export const unexaminedFamilies: Readonly<Record<string, string>> = {
   [kernelFamilies.meta]: 'Notes of the store about itself, which nothing else repeats; opening the directory checks them.',
   [kernelFamilies.changes]: 'A log: its records are the only account of what happened, and each is checked when it is read.',
+  [dataFamilies.carried]: 'Marks of what came from the outbox of a database; only that database can tell whether they are right, and each start compares them.',
   [kernelFamilies.redo]: 'A log: its records are the only account of what happened, and each is checked when it is read.',
 };
