@@ -117,3 +117,14 @@ describe.each([['bash', 'python'], ['python', 'go'], ['go', 'bash']] as const)('
     expect(await one.ask('dm', '00000000-0000-0000-0000-00000000dead', 'x')).toEqual({ status: 404, json: { error: 'recipient not found' } });
   });
 });
+
+it('the onboarding text runs as it stands', async () => {
+  const { text } = await desk.ask('GET', '/docs');
+  const blocks = Array.from(text.matchAll(/```bash\n(.*?)```/gs), ([, block]) => block as string);
+  expect(blocks).toHaveLength(2);
+  const script = blocks.join('').replace(/^SERVER=.*$/m, `SERVER=${desk.url}`);
+  const { stdout } = await run('bash', ['-euc', script], { cwd: await newHome() });
+  const [registered, posted] = stdout.trim().split('\n').map((line) => JSON.parse(line));
+  expect((await desk.ask('GET', registered.profile_url)).json.name).toBe('scout');
+  expect((await desk.ask('GET', `/room/global/${posted.id}`)).json).toMatchObject({ from: registered.id, body: 'hello', ts: posted.ts });
+});
