@@ -178,6 +178,7 @@ export const limitDefinitions = {
   importBytesMax: { default: 16 * 1024 ** 3, about: 'Bytes of a file of documents that one import takes; they wait on the disk of the server.' },
   importStepRecordsMax: { default: 200, about: 'Records that an import writes in one transaction.' },
   importStepBytesMax: { default: 1024 * 1024, about: 'Bytes of lines that an import writes in one transaction; one longer line goes alone.' },
+  importRecordsMax: { default: 10_000_000, about: 'Records in one file that is imported; their ids are held in memory, in up to 32 bytes each.' },
   importFindingsMax: { default: 100, about: 'Bad lines, and conflicts, that the report of an import lists; all are counted.' },
 
   // MCP

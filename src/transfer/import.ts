@@ -4,6 +4,7 @@ import { StoaError } from '../errors.js';
 import type { Limits } from '../limits.js';
 import type { RecordStores } from './export.js';
 import { mapIds } from './id-map.js';
+import { KnownIds } from './known-ids.js';
 import type { MapId, RecordKind, UserLine } from './kinds.js';
 import type { ImportReport, LineConflict, OnConflict, TransferRecord } from './model.js';
 import type { RecordStore } from './port.js';
@@ -35,8 +36,9 @@ class Import {
   readonly #limits: Limits;
   readonly #path: string;
   readonly #options: ImportOptions;
-  /** Every `type id` that the file defines. */
-  readonly #defined = new Set<string>();
+  readonly #defined = new KnownIds();
+  /** Lines whose id came before: bad in the first pass, and left out in the last. */
+  readonly #repeated = new Set<number>();
   /** New records by type and user. */
   readonly #newOnes = new Map<string, number>();
   /** The quotas that the file itself brings. */
@@ -56,7 +58,7 @@ class Import {
   async run(): Promise<ImportReport> {
     const facts = await this.#read((line) => this.#judgeLine(line));
     this.#refuseBad(facts);
-    if (this.#options.ids === 'map') this.#map = mapIds(facts.sha256, (type, id) => this.#defined.has(`${type} ${id}`));
+    if (this.#options.ids === 'map') this.#map = mapIds(facts.sha256, (type, id) => this.#defined.has(type, id));
     await this.#read((line) => this.#judgeConflict(line));
     if (this.#options.dryRun === true) return this.#report;
     if (this.#report.conflicts_total > 0 && this.#onConflict === 'fail') throw this.#refusal();
@@ -79,15 +81,23 @@ class Import {
 
   /** The first pass: is every line good, and does each record's id come once? */
   #judgeLine({ number, record, reason }: ReadLine): void {
+    const { importRecordsMax } = this.#limits;
+    // The first line is the header.
+    if (number > importRecordsMax + 1) {
+      throw new StoaError('too_large', `The file holds more than ${importRecordsMax} records; nothing was written.`, {
+        fix: 'Export in parts, a user or a domain at a time, or raise the limit importRecordsMax.',
+        details: { importRecordsMax },
+      });
+    }
     if (record === undefined) {
       this.#addBad(number, reason ?? '');
       return;
     }
     const { kind, value } = record;
-    const name = `${kind.type} ${kind.idOf(value)}`;
-    if (this.#defined.has(name)) this.#addBad(number, `${name} comes a second time`);
-    else {
-      this.#defined.add(name);
+    if (!this.#defined.add(kind.type, kind.idOf(value))) {
+      this.#repeated.add(number);
+      this.#addBad(number, `${kind.type} ${kind.idOf(value)} comes a second time`);
+    } else {
       // The schema has looked at it: a user has a quota or null.
       if (kind.type === 'registry.user') this.#agentsMax.set(kind.idOf(value), (value as UserLine).agents_max);
       this.#report.records += 1;
@@ -96,9 +106,9 @@ class Import {
 
   /** The second pass, with every id of the file known: what stands in the way of each record? */
   async #judgeConflict({ number, record }: ReadLine): Promise<void> {
-    if (record === undefined) return;
+    if (record === undefined || this.#repeated.has(number)) return;
     const { kind, value } = record;
-    const references = kind.referencesOf(value).every(({ type, id }) => this.#defined.has(`${type} ${id}`));
+    const references = kind.referencesOf(value).every(({ type, id }) => this.#defined.has(type, id));
     const mapped = kind.mapped(value, this.#map);
     const user = userOf(mapped);
     const group = `${kind.type} ${user}`;
@@ -110,20 +120,15 @@ class Import {
 
   async #write(): Promise<void> {
     let batch: { kind: RecordKind; records: TransferRecord[]; sizeBytes: number } | undefined;
-    const seen = new Set<string>();
     const flush = async (): Promise<void> => {
       if (batch === undefined) return;
       const outcomes = await (this.#stores.get(batch.kind.type) as RecordStore).write(batch.records, this.#onConflict);
       for (const outcome of outcomes) this.#report[outcome] += 1;
       batch = undefined;
     };
-    await this.#read(async ({ record, sizeBytes }) => {
-      if (record === undefined) return;
+    await this.#read(async ({ number, record, sizeBytes }) => {
+      if (record === undefined || this.#repeated.has(number)) return;
       const { kind, value } = record;
-      const name = `${kind.type} ${kind.idOf(value)}`;
-      // A second one was called bad in the first pass.
-      if (seen.has(name)) return;
-      seen.add(name);
       const isFull = batch !== undefined && (batch.records.length >= this.#limits.importStepRecordsMax || batch.sizeBytes + sizeBytes > this.#limits.importStepBytesMax);
       if (batch !== undefined && (batch.kind !== kind || isFull)) await flush();
       batch ??= { kind, records: [], sizeBytes: 0 };

@@ -222,6 +222,19 @@ describe('a file that is not right', () => {
     expect(comparable(await linesOf(target, { domains: ['registry', 'data', 'workspaces'] }))).toEqual([]);
   });
 
+  it('a record that comes twice is taken once when told to keep going', async () => {
+    const report = await run(await open('twice'), await save([lines[0] as string, lines[1] as string, ...lines.slice(1)]), { keepGoing: true });
+    expect(report).toMatchObject({ bad_total: 2, conflicts_total: 0, records: lines.length - 2, written: report.records - report.same });
+    expect(report.bad.map(({ reason }) => reason)).toContainEqual(expect.stringContaining('comes a second time'));
+  });
+
+  it('a file of more records than are allowed is refused before anything is written', async () => {
+    const small = await openStoa({ data: join(directory, 'small'), limits: { importRecordsMax: 5 }, sweepIntervalMs: 3_600_000 });
+    opened.push(small);
+    await expect(run(small, await save(lines, 'many.ndjson'), { keepGoing: true })).rejects.toMatchObject({ code: 'too_large', details: { importRecordsMax: 5 } });
+    expect(comparable(await linesOf(small))).toEqual([]);
+  });
+
   it('a bad line is left out when told to keep going', async () => {
     const report = await run(target, await save(lines.with(1, '{"type":\n')), { keepGoing: true });
     expect(report.bad_total).toBe(2);
