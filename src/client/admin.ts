@@ -1,7 +1,7 @@
 /** What only the operator may: users, tokens, backups, the state of the server. */
 import type { CreateTokenInput, CreatedToken } from '../identity/schemas.js';
 import type { UserAnswer } from '../registry/schemas.js';
-import type { Page } from './data.js';
+import type { CallSettings, Page } from './data.js';
 import type { Transport } from './transport.js';
 
 export interface BackupAnswer {
@@ -19,28 +19,28 @@ export class AdminClient {
     this.#transport = transport;
   }
 
-  status(): Promise<Record<string, unknown>> {
-    return this.#transport.call('GET', '/v1/status');
+  status({ signal }: CallSettings = {}): Promise<Record<string, unknown>> {
+    return this.#transport.call('GET', '/v1/status', { signal });
   }
 
-  listUsers(query: { limit?: number; cursor?: string } = {}): Promise<Page<UserAnswer>> {
-    return this.#transport.call('GET', '/v1/users', { query });
+  listUsers({ signal, ...query }: { limit?: number; cursor?: string } & CallSettings = {}): Promise<Page<UserAnswer>> {
+    return this.#transport.call('GET', '/v1/users', { query, signal });
   }
 
-  putUser(id: string, input: { email?: string; agents_max?: number | null }): Promise<UserAnswer> {
-    return this.#transport.call('PUT', `/v1/users/${encodeURIComponent(id)}`, { body: input, repeatable: true });
+  putUser(id: string, input: { email?: string; agents_max?: number | null }, { signal }: CallSettings = {}): Promise<UserAnswer> {
+    return this.#transport.call('PUT', `/v1/users/${encodeURIComponent(id)}`, { body: input, signal, repeatable: true });
   }
 
   /** The token is in this answer and nowhere else. */
-  createToken(user: string, input: CreateTokenInput = {}): Promise<CreatedToken> {
-    return this.#transport.call('POST', `/v1/users/${encodeURIComponent(user)}/tokens`, { body: input });
+  createToken(user: string, input: CreateTokenInput = {}, { signal }: CallSettings = {}): Promise<CreatedToken> {
+    return this.#transport.call('POST', `/v1/users/${encodeURIComponent(user)}/tokens`, { body: input, signal });
   }
 
-  revokeToken(user: string, id: string): Promise<unknown> {
-    return this.#transport.call('DELETE', `/v1/users/${encodeURIComponent(user)}/tokens`, { query: { token: id }, repeatable: true });
+  revokeToken(user: string, id: string, { signal }: CallSettings = {}): Promise<unknown> {
+    return this.#transport.call('DELETE', `/v1/users/${encodeURIComponent(user)}/tokens`, { query: { token: id }, signal, repeatable: true });
   }
 
-  backup(input: { kind?: 'full' | 'incremental'; directory?: string } = {}): Promise<BackupAnswer> {
-    return this.#transport.call('POST', '/v1/backups', { body: input });
+  backup(input: { kind?: 'full' | 'incremental'; directory?: string } = {}, { signal }: CallSettings = {}): Promise<BackupAnswer> {
+    return this.#transport.call('POST', '/v1/backups', { body: input, signal });
   }
 }

@@ -1,9 +1,9 @@
 /** An agent that signs for itself: rooms, direct messages, and its user's data when it is linked. */
 import { StoaError } from '../errors.js';
 import type { JsonValue } from '../datastore/model.js';
-import { DataClient } from './data.js';
+import { type CallSettings, DataClient } from './data.js';
 import { DirectClient } from './direct.js';
-import { AgentKeys } from './keys.js';
+import type { AgentKeys } from './keys.js';
 import { RoomClient, type RoomMessage } from './rooms.js';
 import { signedFetch } from './signed-fetch.js';
 import { Transport, type TransportOptions } from './transport.js';
@@ -26,6 +26,17 @@ export interface LinkConsent {
 export interface SearchResult extends Omit<RoomMessage, 'pid' | 'sig' | 'proof'> {
   room_id: string;
   room_name: string;
+}
+
+export interface SearchAnswer {
+  results: SearchResult[];
+  total: number;
+}
+
+export interface CreatedRoom {
+  id: string;
+  name: string;
+  is_private: boolean;
 }
 
 /**
@@ -56,22 +67,22 @@ export class AgentClient {
   }
 
   /** Registers the keys, signed with them; keys that are known answer their id. */
-  async register(profile: { name?: string; email?: string } = {}): Promise<string> {
+  async register(profile: { name?: string; email?: string } = {}, { signal }: CallSettings = {}): Promise<string> {
     const body = { public_key: this.#keys.publicKey, ...profile };
     const nonce = crypto.randomUUID();
     const timestamp = String(Date.now());
     const hash = new Uint8Array(await crypto.subtle.digest('SHA-256', new TextEncoder().encode(JSON.stringify(body))));
     const hex = Array.from(hash, (byte) => byte.toString(16).padStart(2, '0')).join('');
     const headers = { 'x-aicq-nonce': nonce, 'x-aicq-timestamp': timestamp, 'x-aicq-signature': await this.#keys.sign(`${hex}|${nonce}|${timestamp}`) };
-    const { id } = await this.#transport.call<{ id: string }>('POST', '/register', { body, headers, repeatable: true });
+    const { id } = await this.#transport.call<{ id: string }>('POST', '/register', { body, headers, signal, repeatable: true });
     this.#id = id;
     return id;
   }
 
   /** Takes new keys; the old ones sign the change and stay in the history. */
-  async rotate(next: AgentKeys): Promise<void> {
+  async rotate(next: AgentKeys, { signal }: CallSettings = {}): Promise<void> {
     const proof = await next.sign(`aicq-key-rotation|${this.id}|${this.#keys.publicKey}|${next.publicKey}`);
-    await this.#transport.call('POST', `/who/${this.id}/key`, { body: { public_key: next.publicKey, proof } });
+    await this.#transport.call('POST', `/who/${this.id}/key`, { body: { public_key: next.publicKey, proof }, signal });
     this.#keys = next;
   }
 
@@ -81,16 +92,16 @@ export class AgentClient {
     return { identity: this.id, signed_at: signedAt, signature: await this.#keys.sign(`stoa-link|${this.id}|${agentId.toLowerCase()}|${signedAt}`) };
   }
 
-  updateProfile(profile: { name?: string | null; email?: string | null }): Promise<Profile> {
-    return this.#transport.call('PATCH', `/who/${this.id}`, { body: profile, repeatable: true });
+  updateProfile(profile: { name?: string | null; email?: string | null }, { signal }: CallSettings = {}): Promise<Profile> {
+    return this.#transport.call('PATCH', `/who/${this.id}`, { body: profile, signal, repeatable: true });
   }
 
-  who(id: string): Promise<Profile> {
-    return this.#transport.call('GET', `/who/${encodeURIComponent(id)}`);
+  who(id: string, { signal }: CallSettings = {}): Promise<Profile> {
+    return this.#transport.call('GET', `/who/${encodeURIComponent(id)}`, { signal });
   }
 
-  createRoom(name: string, settings: { key?: string } = {}): Promise<{ id: string; name: string; is_private: boolean }> {
-    return this.#transport.call('POST', '/room', { body: { name, ...(settings.key !== undefined && { is_private: true, key: settings.key }) } });
+  createRoom(name: string, { key, signal }: { key?: string } & CallSettings = {}): Promise<CreatedRoom> {
+    return this.#transport.call('POST', '/room', { body: { name, ...(key !== undefined && { is_private: true, key }) }, signal });
   }
 
   /** A room by its id; a private one with its key. */
@@ -98,8 +109,8 @@ export class AgentClient {
     return new RoomClient(this.#transport, id, key);
   }
 
-  find(query: string, settings: { limit?: number; room?: string; after?: number } = {}): Promise<{ results: SearchResult[]; total: number }> {
-    return this.#transport.call('GET', '/find', { query: { q: query, ...settings } });
+  find(query: string, { signal, ...settings }: { limit?: number; room?: string; after?: number } & CallSettings = {}): Promise<SearchAnswer> {
+    return this.#transport.call('GET', '/find', { query: { q: query, ...settings }, signal });
   }
 
   /** A namespace of its user's data store; the user has to link the agent first. */

@@ -1,8 +1,9 @@
 /** The registry through a server: agents, their sessions, and leases that renew themselves. */
-import { StoaError } from '../errors.js';
+import type { StoaError } from '../errors.js';
 import type { AgentAnswer, CreateAgentInput, LeaseAnswer, ListAgentsInput, SessionAnswer, UpdateAgentInput } from '../registry/schemas.js';
 import type { LinkConsent } from './agent.js';
 import type { Page } from './data.js';
+import { type LostEvent, Renewal } from './renewal.js';
 import type { Transport } from './transport.js';
 
 export interface AgentCallSettings {
@@ -19,17 +20,34 @@ export interface AgentWriteSettings extends AgentCallSettings {
 export interface KeepAliveSettings {
   /** Who keeps the agent alive; the caller unless given. */
   holder?: string | undefined;
-  /** Called once when the lease is gone: lapsed, or held by somebody else. What it guarded must stop. */
-  onLost: (reason: StoaError) => void;
+  /** Called once when the lease is lost, as a listener of `lost` is. What it guarded must stop. */
+  onLost?: ((reason: StoaError) => void) | undefined;
+  /** Ends the renewals, as `stop` does. */
   signal?: AbortSignal | undefined;
 }
 
-/** A lease that renews itself until it is stopped or lost. */
-export interface LiveLease {
+/** A lease that renews itself until it is stopped or lost. It tells with `lost`, and with its signal, when it is lost. */
+export class LiveLease extends Renewal {
+  readonly #lease: () => LeaseAnswer;
+
+  constructor(life: { lifeMs: number; takenMs: number }, lease: () => LeaseAnswer, renew: (signal: AbortSignal) => Promise<unknown>) {
+    super(life, renew);
+    this.#lease = lease;
+  }
+
+  /** As the server last answered it. */
+  get lease(): LeaseAnswer {
+    return this.#lease();
+  }
+
   /** Send it along with writes: those of a former holder are refused. */
-  readonly fence: number;
-  readonly lease: LeaseAnswer;
-  stop(): void;
+  get fence(): number {
+    return this.#lease().fence;
+  }
+
+  stop(): void {
+    this.letGo();
+  }
 }
 
 /** An identity that speaks for an agent. */
@@ -92,46 +110,21 @@ export class AgentsClient {
    * while is tried again; the lease counts as lost when it has lapsed or somebody else holds it.
    *
    * @example
-   * const lease = await stoa.agents.keepAlive(id, { onLost: () => process.exit(1) });
+   * const lease = await stoa.agents.keepAlive(id);
+   * lease.addEventListener('lost', () => process.exit(1));
    */
-  async keepAlive(id: string, { holder, onLost, signal }: KeepAliveSettings): Promise<LiveLease> {
+  async keepAlive(id: string, { holder, onLost, signal }: KeepAliveSettings = {}): Promise<LiveLease> {
+    const takenMs = Date.now();
     let lease = await this.heartbeat(id, { holder, signal });
-    let timer: ReturnType<typeof setTimeout> | undefined;
-    let isOver = false;
-    const stop = (): void => {
-      isOver = true;
-      clearTimeout(timer);
-    };
-    const lose = (reason: StoaError): void => {
-      if (isOver) return;
-      stop();
-      onLost(reason);
-    };
-    const lifeMs = Math.max(1_000, lease.expires_at - Date.now());
-    const renew = async (): Promise<void> => {
-      try {
-        lease = await this.heartbeat(id, { holder, fence: lease.fence, signal });
-      } catch (error) {
-        if (isOver) return;
-        if (!(error instanceof StoaError) || !mayPass(error)) return lose(lostBy(error));
-        if (Date.now() > lease.expires_at) return lose(new StoaError('fenced', 'The lease lapsed while the server did not answer.', { cause: error }));
-      }
-      schedule();
-    };
-    const schedule = (): void => {
-      if (!isOver) timer = setTimeout(() => void renew(), lifeMs / 3);
-    };
-    signal?.addEventListener('abort', stop, { once: true });
-    schedule();
-    return {
-      get fence() {
-        return lease.fence;
-      },
-      get lease() {
-        return lease;
-      },
-      stop,
-    };
+    const { last_heartbeat_at: renewedAtMs } = await this.get(id, { signal });
+    // Both times are the server's, so the clock of this machine does not matter.
+    const lifeMs = lease.expires_at - (renewedAtMs ?? takenMs);
+    const live = new LiveLease({ lifeMs, takenMs }, () => lease, async (ended) => {
+      lease = await this.heartbeat(id, { holder, fence: lease.fence, signal: ended });
+    });
+    if (onLost !== undefined) live.addEventListener('lost', (event) => onLost((event as LostEvent).error)); // A renewal dispatches no other event.
+    signal?.addEventListener('abort', () => live.stop(), { once: true });
+    return live;
   }
 
   openSession(id: string, { signal }: AgentCallSettings = {}): Promise<SessionAnswer> {
@@ -181,13 +174,4 @@ function linkPath(identity: string): string {
 
 function guards({ ifVersion, fence }: AgentWriteSettings): Record<string, string> {
   return { ...(ifVersion !== undefined && { 'if-match': `"${ifVersion}"` }), ...(fence !== undefined && { 'stoa-fence': String(fence) }) };
-}
-
-/** The server may answer the next time. */
-function mayPass({ code }: StoaError): boolean {
-  return ['unreachable', 'overloaded', 'closed', 'rate_limited', 'writes_stopped', 'disk_full', 'backend_unavailable'].includes(code);
-}
-
-function lostBy(error: unknown): StoaError {
-  return error instanceof StoaError ? error : new StoaError('internal', 'The heartbeat failed.', { cause: error });
 }

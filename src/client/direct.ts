@@ -1,7 +1,9 @@
 /** Direct messages through a server, encrypted from agent to agent. */
 import type { Transport } from './transport.js';
-import { type AgentKeys, sealDirect } from './keys.js';
+import type { CallSettings } from './data.js';
 import { followMessages } from './follow.js';
+import type { AgentKeys } from './keys.js';
+import type { PostedMessage } from './rooms.js';
 
 export interface DirectMessage {
   id: string;
@@ -17,6 +19,22 @@ export interface OpenedMessage extends DirectMessage {
   text: string | null;
 }
 
+export interface DirectPage {
+  messages: OpenedMessage[];
+  has_more: boolean;
+  next_cursor?: string;
+}
+
+export interface ReadDirectSettings extends CallSettings {
+  /** What was not acknowledged, oldest first. */
+  pending?: boolean | undefined;
+  limit?: number | undefined;
+  after?: number | undefined;
+  cursor?: string | undefined;
+  /** With `after`: seconds to wait for a message when there is none. */
+  wait?: number | undefined;
+}
+
 export class DirectClient {
   readonly #transport: Transport;
   readonly #keys: () => AgentKeys;
@@ -27,21 +45,20 @@ export class DirectClient {
   }
 
   /** Encrypts for the recipient's current key and sends. */
-  async send(recipient: string, text: string): Promise<{ id: string; ts: number }> {
-    const { public_key } = await this.#transport.call<{ public_key: string }>('GET', `/who/${encodeURIComponent(recipient)}`);
-    return this.#transport.call('POST', `/dm/${encodeURIComponent(recipient)}`, { body: { body: await sealDirect(public_key, text) } });
+  async send(recipient: string, text: string, { signal }: CallSettings = {}): Promise<PostedMessage> {
+    const { public_key } = await this.#transport.call<{ public_key: string }>('GET', `/who/${encodeURIComponent(recipient)}`, { signal });
+    return this.#transport.call('POST', `/dm/${encodeURIComponent(recipient)}`, { body: { body: await this.#keys().sealDirect(public_key, text) }, signal });
   }
 
   /** The newest first; with `pending` what was not acknowledged, oldest first. */
-  async read(settings: { pending?: boolean; limit?: number; after?: number; cursor?: string; wait?: number } = {}): Promise<{ messages: OpenedMessage[]; has_more: boolean; next_cursor?: string }> {
-    const { pending, ...query } = settings;
-    const page = await this.#transport.call<{ messages: DirectMessage[]; has_more: boolean; next_cursor?: string }>('GET', '/dm', { query: { ...query, ...(pending === true && { pending: 1 }) } });
+  async read({ pending, signal, ...query }: ReadDirectSettings = {}): Promise<DirectPage> {
+    const page = await this.#transport.call<Omit<DirectPage, 'messages'> & { messages: DirectMessage[] }>('GET', '/dm', { query: { ...query, ...(pending === true && { pending: 1 }) }, signal });
     return { ...page, messages: await Promise.all(page.messages.map((message) => this.#open(message))) };
   }
 
   /** What was read is not delivered again. */
-  async acknowledge(...ids: string[]): Promise<number> {
-    return (await this.#transport.call<{ acknowledged: number }>('POST', '/dm/ack', { body: { ids }, repeatable: true })).acknowledged;
+  async acknowledge(ids: readonly string[], { signal }: CallSettings = {}): Promise<number> {
+    return (await this.#transport.call<{ acknowledged: number }>('POST', '/dm/ack', { body: { ids }, signal, repeatable: true })).acknowledged;
   }
 
   /** What is pending, then what comes. */

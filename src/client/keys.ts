@@ -1,25 +1,16 @@
 /** An agent's Ed25519 keys: they sign its requests and open its direct messages. No Node built-ins. */
 import { StoaError } from '../errors.js';
+import { fromBase64, toBase64 } from './base64.js';
 import { open, seal } from './chacha20-poly1305.js';
 import { exchangeKeyOf, exchangePublicOf, exchangeSecretOf, publicKeyOf, sharedSecret } from './curve25519.js';
 
 const seedBytes = 32;
 const nonceBytes = 12;
-const directInfo = new TextEncoder().encode('aicq-dm-v1');
+const directInfo = 'aicq-dm-v1';
 /** What stands before a seed in PKCS#8. */
-const pkcs8Prefix = Uint8Array.of(0x30, 0x2e, 0x02, 0x01, 0x00, 0x30, 0x05, 0x06, 0x03, 0x2b, 0x65, 0x70, 0x04, 0x22, 0x04, 0x20);
+const pkcs8Prefix = [0x30, 0x2e, 0x02, 0x01, 0x00, 0x30, 0x05, 0x06, 0x03, 0x2b, 0x65, 0x70, 0x04, 0x22, 0x04, 0x20];
 
 type SigningKey = Awaited<ReturnType<typeof crypto.subtle.importKey>>;
-
-export function toBase64(bytes: Uint8Array): string {
-  let binary = '';
-  for (const byte of bytes) binary += String.fromCharCode(byte);
-  return btoa(binary);
-}
-
-export function fromBase64(text: string): Uint8Array<ArrayBuffer> {
-  return Uint8Array.from(atob(text), (character) => character.charCodeAt(0));
-}
 
 export class AgentKeys {
   readonly #seed: Uint8Array<ArrayBuffer>;
@@ -58,6 +49,11 @@ export class AgentKeys {
     return toBase64(new Uint8Array(await crypto.subtle.sign('Ed25519', this.#signingKey, new TextEncoder().encode(text))));
   }
 
+  /** Encrypts a text for another's public key. Beside `sealDirect` for those who hold keys: who has none carries no cipher. */
+  sealDirect(publicKey: string, text: string): Promise<string> {
+    return sealDirect(publicKey, text);
+  }
+
   /** The text of a direct message to these keys. Throws when it was not meant for them, or was altered. */
   async openDirect(ciphertext: string): Promise<string> {
     const bytes = fromBase64(ciphertext);
@@ -83,5 +79,5 @@ export async function sealDirect(publicKey: string, text: string): Promise<strin
 async function directKey(shared: Uint8Array<ArrayBuffer>, ephemeral: Uint8Array, recipient: Uint8Array): Promise<Uint8Array> {
   const material = await crypto.subtle.importKey('raw', shared, 'HKDF', false, ['deriveBits']);
   const salt = Uint8Array.of(...ephemeral, ...recipient);
-  return new Uint8Array(await crypto.subtle.deriveBits({ name: 'HKDF', hash: 'SHA-256', salt, info: directInfo }, material, 256));
+  return new Uint8Array(await crypto.subtle.deriveBits({ name: 'HKDF', hash: 'SHA-256', salt, info: new TextEncoder().encode(directInfo) }, material, 256));
 }

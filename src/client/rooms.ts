@@ -1,7 +1,7 @@
 /** A room through a server: read, post, follow, check who wrote. */
 import type { CallSettings } from './data.js';
 import type { Transport } from './transport.js';
-import { fromBase64, toBase64 } from './keys.js';
+import { fromBase64, toBase64 } from './base64.js';
 import { followMessages } from './follow.js';
 import type { WatchEvent, WatchSettings } from './watch.js';
 import { type RoomChange, watchRoom } from './watch-room.js';

@@ -1,5 +1,6 @@
 /** Requests signed by RFC 9421: method, address and body, each time with a new nonce. No Node built-ins. */
-import { type AgentKeys, toBase64 } from './keys.js';
+import { toBase64 } from './base64.js';
+import type { AgentKeys } from './keys.js';
 
 /** A `fetch` that signs what it sends. `keyId` is asked anew each time: an agent learns its id when it registers. */
 export function signedFetch(keys: () => AgentKeys, keyId: () => string | undefined, send: typeof fetch): typeof fetch {

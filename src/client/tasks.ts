@@ -1,8 +1,8 @@
 /** Tasks through a server: made, claimed, kept alive by heartbeats, completed. No Node built-ins. */
-import { StoaError } from '../errors.js';
-import type { Claim, ClaimLease, Task, TaskStatus } from '../workspaces/model.js';
+import type { Claim, Task, TaskStatus } from '../workspaces/model.js';
 import type { CompleteRequest, FailRequest, NewTask, TaskPatch } from '../workspaces/schemas.js';
 import type { CallSettings, Page } from './data.js';
+import { Renewal } from './renewal.js';
 import type { Transport } from './transport.js';
 import { type ChangeSettings, type CreateSettings, type PageSettings, change, creation, projectPath, sessionPath } from './workspaces.js';
 
@@ -76,85 +76,40 @@ export class TasksClient {
   }
 }
 
-/** The claim is lost: its lease lapsed, or the task was cancelled or given to another. */
-export class LostEvent extends Event {
-  constructor(readonly error: StoaError) {
-    super('lost');
-  }
-}
-
 /** A task that this caller holds. It tells with `lost`, and with its signal, when it holds it no more. */
-export class ClaimedTask extends EventTarget {
+export class ClaimedTask extends Renewal {
   readonly task: Task;
   readonly fence: number;
   readonly #transport: Transport;
-  readonly #leaseMs: number;
-  readonly #lost = new AbortController();
-  #heldUntilMs: number;
-  #timer: ReturnType<typeof setTimeout> | undefined;
 
   constructor(transport: Transport, { task, lease }: Claim) {
-    super();
+    // Both times are the server's, so the clock of this machine does not matter.
+    const lifeMs = Date.parse(lease.expires_at) - Date.parse(task.started_at ?? lease.expires_at);
+    super({ lifeMs, takenMs: Date.now() }, (signal) => transport.call('POST', `${taskPath(task.id)}/heartbeat`, { body: { fence: lease.fence }, signal, repeatable: true }));
     this.#transport = transport;
     this.task = task;
     this.fence = lease.fence;
-    // Both times are the server's, so the clock of this machine does not matter.
-    this.#leaseMs = Math.max(1, Date.parse(lease.expires_at) - Date.parse(task.started_at ?? lease.expires_at));
-    this.#heldUntilMs = Date.now() + this.#leaseMs;
-    this.#schedule();
   }
 
-  /** Aborted when the claim is lost: pass it to whatever does the work. */
-  get signal(): AbortSignal {
-    return this.#lost.signal;
-  }
-
-  async complete(result: Omit<CompleteRequest, 'fence'> = {}): Promise<Task> {
-    return this.#end('complete', result);
+  async complete(result: Omit<CompleteRequest, 'fence'> = {}, settings: CallSettings = {}): Promise<Task> {
+    return this.#end('complete', result, settings);
   }
 
   /** With `retry` the task goes back to the others while it has attempts left. */
-  async fail(result: Omit<FailRequest, 'fence'> = {}): Promise<Task> {
-    return this.#end('fail', result);
+  async fail(result: Omit<FailRequest, 'fence'> = {}, settings: CallSettings = {}): Promise<Task> {
+    return this.#end('fail', result, settings);
   }
 
   /** Stops the heartbeats without a word; the claim lapses by itself. */
   abandon(): void {
-    clearTimeout(this.#timer);
-    this.#timer = undefined;
+    this.letGo();
   }
 
   /** The same report again is no error, so a lost answer is asked for again. */
-  async #end(verb: 'complete' | 'fail', result: object): Promise<Task> {
-    const task = await this.#transport.call<Task>('POST', `${taskPath(this.task.id)}/${verb}`, { body: { ...result, fence: this.fence }, repeatable: true });
+  async #end(verb: 'complete' | 'fail', result: object, { signal }: CallSettings): Promise<Task> {
+    const task = await this.#transport.call<Task>('POST', `${taskPath(this.task.id)}/${verb}`, { body: { ...result, fence: this.fence }, signal, repeatable: true });
     this.abandon();
     return task;
-  }
-
-  #schedule(): void {
-    this.#timer = setTimeout(() => void this.#beat(), this.#leaseMs / 3);
-  }
-
-  async #beat(): Promise<void> {
-    const timer = this.#timer;
-    const sentMs = Date.now();
-    try {
-      await this.#transport.call<{ lease: ClaimLease }>('POST', `${taskPath(this.task.id)}/heartbeat`, { body: { fence: this.fence } });
-      this.#heldUntilMs = sentMs + this.#leaseMs;
-    } catch (error) {
-      const isFinal = error instanceof StoaError && (error.code === 'fenced' || error.code === 'not_found');
-      if (this.#timer === timer && (isFinal || Date.now() >= this.#heldUntilMs)) {
-        this.#lose(error instanceof StoaError ? error : new StoaError('unreachable', 'The lease could not be renewed.', { cause: error }));
-      }
-    }
-    // Completed or lost meanwhile: nothing to keep.
-    if (this.#timer === timer) this.#schedule();
-  }
-
-  #lose(error: StoaError): void {
-    this.abandon();
-    this.#lost.abort(error);
-    this.dispatchEvent(new LostEvent(error));
   }
 }
 

@@ -1,5 +1,5 @@
 /** Serialized values as documents: text stays readable, and what is too long for one document is split. */
-import { fromBase64, toBase64 } from '../client/keys.js';
+import { fromBase64, toBase64 } from '../client/base64.js';
 
 /** The first piece of a value, or all of it. Further ones are documents of their own. */
 export interface Packed {

@@ -65,6 +65,18 @@ describe('an agent', () => {
     expect((await room.read()).messages).toHaveLength(1);
   });
 
+  it('registers although the first answer is lost on the way', async () => {
+    let lost = 0;
+    const lossy: typeof fetch = async (input, init) => {
+      const answer = await fetch(input, init);
+      if ((lost += 1) > 1) return answer;
+      throw new TypeError('the connection broke');
+    };
+    const agent = new Stoa({ url: desk.url, fetch: lossy, retryDelayMs: 5 }).agent(await AgentKeys.generate());
+    const id = await agent.register({ name: 'Ann' });
+    expect([lost, (await agent.who(id)).id]).toEqual([2, id]);
+  });
+
   it('is told why in the server\'s own words', async () => {
     const ann = await newAgent('Ann');
     const { id } = await ann.createRoom('den', { key: 'a key of sixteen or more' });
@@ -79,7 +91,7 @@ describe('an agent', () => {
     const { messages } = await bob.direct.read({ pending: true });
     expect(messages).toMatchObject([{ id, from: ann.id, text: 'meet at the north gate' }]);
     expect(messages[0]?.body).not.toContain('north');
-    expect(await bob.direct.acknowledge(id)).toBe(1);
+    expect(await bob.direct.acknowledge([id])).toBe(1);
     expect((await bob.direct.read({ pending: true })).messages).toEqual([]);
   });
 

@@ -10,7 +10,7 @@ import type { Setting } from './browser-app.js';
 /** Debian's browser; any other can be named. */
 const executablePath = process.env['CHROMIUM'] ?? '/usr/bin/chromium';
 const clientPath = fileURLToPath(new URL('../../src/client/index.ts', import.meta.url));
-/** Measured as 34 kB; an import that drags a server, a schema library or a second codec along is far more. */
+/** Measured as 35 kB; an import that drags a server, a schema library or a second codec along is far more. */
 const stoaBytesMax = 40_000;
 
 let site: Server;
@@ -100,6 +100,23 @@ test('the bundle needs nothing of Node and nothing from elsewhere', async () => 
 async function sizeOf(app: string): Promise<number> {
   return (await bundled('virtual-app', app)).code.length;
 }
+
+/** The modules of ours of which something is left in an app. */
+async function modulesIn(app: string): Promise<string[]> {
+  const { modules } = await bundled('virtual-app', app);
+  return Object.entries(modules).flatMap(([path, { renderedLength }]) => (renderedLength > 0 && path.includes('/client/') ? [path.slice(path.lastIndexOf('/') + 1, -3)] : []));
+}
+
+test('an app without keys carries no cipher, and one of data alone nothing of the other domains', async () => {
+  const ciphers = ['chacha20-poly1305', 'curve25519', 'keys'];
+  const stoa = await modulesIn(`import { Stoa } from '${clientPath}'; console.log(new Stoa({ url: 'http://localhost' }).room('global'))`);
+  expect(stoa.filter((name) => ciphers.includes(name))).toEqual([]);
+  const signing = await modulesIn(`import { AgentKeys, Stoa } from '${clientPath}'; console.log(new Stoa({ url: 'http://localhost' }).agent(await AgentKeys.generate()))`);
+  expect(signing).toEqual(expect.arrayContaining(ciphers));
+  const data = await modulesIn(`import { DataClient, Transport } from '${clientPath}'; console.log(new DataClient(new Transport({ url: 'http://localhost' }), 'notes'))`);
+  expect(data).toEqual(expect.arrayContaining(['data', 'transport']));
+  expect(data.filter((name) => ['agent', 'agents', 'direct', 'rooms', 'tasks', 'workspaces', 'watch-room', 'signed-fetch', 'base64', 'renewal', 'index', ...ciphers].includes(name))).toEqual([]);
+});
 
 test('an app carries only what it uses', async () => {
   const whole = await sizeOf(`import * as all from '${clientPath}'; console.log(all)`);

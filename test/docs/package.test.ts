@@ -1,6 +1,6 @@
 /** The package as npm would publish it, in an empty project. */
 import { execFile } from 'node:child_process';
-import { mkdir, mkdtemp, readdir, rm, symlink, writeFile } from 'node:fs/promises';
+import { mkdir, mkdtemp, readFile, readdir, rm, symlink, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
@@ -47,6 +47,20 @@ test('the types of every entry are there, whole, for the strictest reader', asyn
   await writeFile(join(directory, 'tsconfig.json'), JSON.stringify({ compilerOptions, files: ['reader.ts'] }));
   const compiled = run(process.execPath, [join(root, 'node_modules/typescript/bin/tsc'), '-p', directory]);
   expect(await compiled.catch(({ stdout }: { stdout: string }) => ({ stdout }))).toMatchObject({ stdout: '' });
+});
+
+test('every type that a call of the client answers with is exported', async () => {
+  const declarations = join(directory, 'node_modules/stoa/dist/client');
+  const index = await readFile(join(declarations, 'index.d.ts'), 'utf8');
+  const exported = new Set(Array.from(index.matchAll(/^export (?:type )?\{([^}]*)\}/gm), ([, names = '']) => names.split(',').map((name) => name.trim().replace(/^type /, '').replace(/^(\w+) as \w+$/, '$1'))).flat());
+  const answered = new Set<string>();
+  for (const name of ['admin', 'agent', 'agents', 'changes', 'data', 'direct', 'index', 'rooms', 'tasks', 'workspaces']) {
+    const text = await readFile(join(declarations, `${name}.d.ts`), 'utf8');
+    for (const [, answer = ''] of text.matchAll(/\): (?:Promise|AsyncGenerator)<(.*)>;$/gm)) for (const [type] of answer.matchAll(/\b[A-Z]\w+\b/g)) answered.add(type);
+  }
+  for (const parameter of ['Value', 'Other', 'Fallback', 'Record', 'Omit']) answered.delete(parameter);
+  expect(answered.size).toBeGreaterThan(25);
+  expect([...answered].filter((type) => !exported.has(type))).toEqual([]);
 });
 
 test('its command says its version and brings the words for agents along', async () => {
