@@ -24,6 +24,14 @@ export class SharedHeaders {
 /** What an answer carries whose group says nothing else. */
 export const serverHeaders = new SharedHeaders(securityHeaders);
 
+/**
+ * What JSON for programs carries: never taken for something else, and nothing at all if a browser is
+ * made to show it. That covers frames too; it has no links that could tell where one came from, and
+ * whether a name is served over TLS only is for its pages to say. Every header costs each answer time.
+ */
+const { 'x-content-type-options': sniffing, 'content-security-policy': policy } = securityHeaders;
+export const apiHeaders = new SharedHeaders({ 'x-content-type-options': sniffing, 'content-security-policy': policy });
+
 export interface TextOptions {
   shared: SharedHeaders;
   etag?: string | undefined;

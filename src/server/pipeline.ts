@@ -7,7 +7,7 @@ import type { Stoa } from '../index.js';
 import { type FieldError, check, fieldErrors, invalidFields } from '../validate.js';
 import { type Authenticator, callerOf, missingCredentials } from './authentication.js';
 import { conditionsOf, entityTag, isNotModified, unconditional } from './conditions.js';
-import { type AnswerWriter, type SharedHeaders, serverHeaders } from './answer-writer.js';
+import { type AnswerWriter, type SharedHeaders, apiHeaders, serverHeaders } from './answer-writer.js';
 import type { EventStreams } from './event-stream.js';
 import { checkFence } from './fence.js';
 import type { RouteGroup } from './group.js';
@@ -101,7 +101,7 @@ class RoutePipeline {
     this.#hasPlainParams = plainParamsOf(route.params);
     this.#takesConditions = route.versioned === true && route.writes && route.creates !== true;
     this.#refusesConditions = this.#isGuarded && route.method !== 'GET' && !this.#takesConditions;
-    this.#shared = group.headers ?? serverHeaders;
+    this.#shared = group.headers ?? (this.#isGuarded ? apiHeaders : serverHeaders);
     this.#setsHeaders = this.#onRequest !== undefined || this.#rateLimit !== undefined;
   }
 

@@ -86,6 +86,14 @@ test('every answer carries the headers that keep browsers careful', async () => 
   }
 });
 
+test('JSON for programs is never taken for something else, and shows nothing in a browser', async () => {
+  const { status, headers } = await running.ask('GET', '/v1/agents', { as: running.alice });
+  expect(status).toBe(200);
+  expect(headers.get('x-content-type-options')).toBe('nosniff');
+  expect(headers.get('content-security-policy')).toBe("default-src 'none'; frame-ancestors 'none'");
+  expect(headers.get('request-id')).toBeTruthy();
+});
+
 test.each([
   ['POST', '/plain', 'not json', 400],
   ['POST', '/plain', '{"nam":1}', 400],
