@@ -1,15 +1,14 @@
 /** Real MCP clients of both generations of the protocol, connected to a running server. */
 import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/client';
 import { credentials } from '../server/running.js';
+import type { AnswerFields } from '../answer-fields.js';
 
 export const generations = ['legacy', 'modern'] as const;
 export type Generation = (typeof generations)[number];
 
 export interface ToolOutcome {
   isError: boolean;
-  // Tests look into answers of every shape; what they expect is what they assert.
-  // oxlint-disable-next-line typescript/no-explicit-any
-  value: any;
+  value: AnswerFields;
 }
 
 /** A client that speaks the protocol of 2025 with a session, or of 2026 without one. */
@@ -36,12 +35,11 @@ export class TestClient {
     const [first] = result.content;
     if (first?.type !== 'text') throw new Error(`${name} answered no text: ${JSON.stringify(result)}`);
     const text: unknown = JSON.parse(first.text);
-    return { isError: result.isError === true, value: result.isError === true ? (text as { error: unknown }).error : result.structuredContent };
+    return { isError: result.isError === true, value: (result.isError === true ? (text as { error: unknown }).error : result.structuredContent) as AnswerFields };
   }
 
   /** The answer of a call that must succeed. */
-  // oxlint-disable-next-line typescript/no-explicit-any
-  async ok(name: string, input: Record<string, unknown> = {}): Promise<any> {
+  async ok(name: string, input: Record<string, unknown> = {}): Promise<AnswerFields> {
     const { isError, value } = await this.call(name, input);
     if (isError) throw new Error(`${name} failed: ${JSON.stringify(value)}`);
     return value;

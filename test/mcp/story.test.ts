@@ -30,7 +30,7 @@ test('two agents: one stores, asks and posts; the other claims, reads, answers a
   const outcome = await doer.ok('commit', {
     checks: [{ check: 'data', key: 'harvest/fields', version: fields.version }],
     operations: [
-      { op: 'data.set', key: 'harvest/count', value: fields.value.length },
+      { op: 'data.set', key: 'harvest/count', value: (fields.value as unknown[]).length },
       { op: 'task.complete', task_id: claim.task.id, fence: claim.fence, output: 'counted' },
     ],
   });

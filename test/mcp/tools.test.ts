@@ -70,7 +70,7 @@ describe.each(generations)('a client of the %s protocol', (generation) => {
   test('lists namespaces, keys and values, page after page', async () => {
     for (const key of ['p/1', 'p/2', 'p/3', 'q']) await client.ok('remember', { key, value: key, namespace: `${namespace}-list` });
     const first = await client.ok('list', { namespace: `${namespace}-list`, prefix: 'p/', limit: 2, values: true });
-    expect(first.items.map((item: { value: string }) => item.value)).toEqual(['p/1', 'p/2']);
+    expect(first.items.map(({ value }) => value)).toEqual(['p/1', 'p/2']);
     const second = await client.ok('list', { namespace: `${namespace}-list`, prefix: 'p/', limit: 2, values: true, cursor: first.next_cursor });
     expect(second).toMatchObject({ items: [{ key: 'p/3' }], next_cursor: null });
     const { items } = await client.ok('list');

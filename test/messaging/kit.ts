@@ -6,14 +6,13 @@ import { aicqSignedText, linkText, sign, signingKeysOf } from '../../src/identit
 import { contentDigest, signatureBase } from '../../src/identity/signatures-rfc9421.js';
 import { type Stoa, type StoaOptions, openStoa } from '../../src/index.js';
 import { createApp, stopApp } from '../../src/server/app.js';
+import type { AnswerFields } from '../answer-fields.js';
 
 export interface Answer {
   status: number;
   headers: Headers;
   text: string;
-  // Tests look into answers of every shape; what they expect is what they assert.
-  // oxlint-disable-next-line typescript/no-explicit-any
-  json: any;
+  json: AnswerFields;
 }
 
 export interface Request {
@@ -159,9 +158,7 @@ export class Agent {
 export interface StreamedEvent {
   event: string;
   id: string | undefined;
-  // As above: events of every shape.
-  // oxlint-disable-next-line typescript/no-explicit-any
-  data: any;
+  data: AnswerFields;
 }
 
 /** A reader of server-sent events. */

@@ -126,7 +126,7 @@ describe('several servers on one pair', () => {
       await stream.until(61);
       expect(stream.messages.slice(1).map(({ data }) => data.ts)).toEqual(times.toSorted((a, b) => a - b));
       stream.close();
-      const counts = await Promise.all(desks.map(async (desk) => (await desk.ask('GET', '/channels')).json.channels.find(({ id }: { id: string }) => id === room).message_count));
+      const counts = await Promise.all(desks.map(async (desk) => (await desk.ask('GET', '/channels')).json.channels.find(({ id }: { id: string }) => id === room)?.message_count));
       expect(counts).toEqual([61, 61]);
     } finally {
       await Promise.all(desks.map((desk) => desk.close()));
@@ -223,7 +223,7 @@ describe('a database that is away', () => {
       await post('meanwhile as well');
       await own.resume();
       await until(async () => (await desk.ask('GET', '/health')).status === 200);
-      const count = async () => (await desk.ask('GET', '/channels?limit=100')).json.channels.find(({ id }: { id: string }) => id === room).message_count as number;
+      const count = async () => (await desk.ask('GET', '/channels?limit=100')).json.channels.find(({ id }: { id: string }) => id === room)?.message_count;
       await until(async () => (await count()) === 3);
       await ann.post(room, 'after');
       expect(await count()).toBe(4);
@@ -249,7 +249,7 @@ describe('a database that is away', () => {
     const second = await open(url, redis.url);
     try {
       const { channels } = (await second.ask('GET', '/channels')).json;
-      expect(channels.find(({ id }: { id: string }) => id === room).message_count).toBe(2);
+      expect(channels.find(({ id }: { id: string }) => id === room)?.message_count).toBe(2);
     } finally {
       await second.close();
     }

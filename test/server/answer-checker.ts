@@ -2,16 +2,16 @@
 import { Ajv2020 } from 'ajv/dist/2020.js';
 import type { Reply } from './running.js';
 
-interface Document {
+export interface OpenApiDocument {
   paths: Record<string, Record<string, { responses: Record<string, { content?: Record<string, { schema: object }> }> }>>;
   components: object;
 }
 
 export class AnswerChecker {
-  readonly #document: Document;
+  readonly #document: OpenApiDocument;
   readonly #ajv = new Ajv2020({ strict: false, validateFormats: false });
 
-  constructor(document: Document) {
+  constructor(document: OpenApiDocument) {
     this.#document = document;
     this.#ajv.addSchema({ $id: 'openapi', ...document });
   }

@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { operatorCaller } from '../../src/identity/caller.js';
 import { routeGroups } from '../../src/server/routes/index.js';
-import { AnswerChecker } from './answer-checker.js';
+import { AnswerChecker, type OpenApiDocument } from './answer-checker.js';
 import { principals, type TestPrincipal } from './rows/row.js';
 import { routeTable } from './rows/index.js';
 import { type Ask, Running } from './running.js';
@@ -13,7 +13,7 @@ let agentId: string;
 
 beforeAll(async () => {
   running = await Running.start({ limits: { agentsPerUserMax: 1_000_000 } });
-  checker = new AnswerChecker((await running.ask('GET', '/openapi.json')).json);
+  checker = new AnswerChecker(JSON.parse((await running.ask('GET', '/openapi.json')).text) as OpenApiDocument);
   agentId = (await running.stoa.registry.createAgent(operatorCaller('alice'), { name: 'signed' })).agent_id;
 });
 afterAll(() => running.stop());

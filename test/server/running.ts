@@ -6,14 +6,13 @@ import { operatorCaller, fullScopes } from '../../src/identity/caller.js';
 import { type Stoa, type StoaOptions, openStoa } from '../../src/index.js';
 import { type AppOptions, createApp, stopApp } from '../../src/server/app.js';
 import type { Authenticator } from '../../src/server/authentication.js';
+import type { AnswerFields } from '../answer-fields.js';
 
 export interface Reply {
   status: number;
   headers: Headers;
   text: string;
-  // Tests look into answers of every shape; what they expect is what they assert.
-  // oxlint-disable-next-line typescript/no-explicit-any
-  json: any;
+  json: AnswerFields;
 }
 
 export interface Ask {
