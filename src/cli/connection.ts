@@ -41,10 +41,17 @@ export interface ServerEvent {
   data: string;
 }
 
+/**
+ * What a directory without a store is. Most commands look at what is there, and refuse: the name is
+ * mistyped. Those that bring something in create a store; trying that out takes it for an empty one.
+ */
+export type AbsentStore = 'refused' | 'created' | 'empty';
+
 /** Who calls, as flags or variables say. */
 export interface ConnectionOptions {
-  /** For commands that look after what is there: a directory without a store is an error, not a new store. */
-  mustExist?: boolean | undefined;
+  absent?: AbsentStore | undefined;
+  /** Told of the directory when a store was made. */
+  onCreation?: ((dataDir: string) => void) | undefined;
   url?: string | undefined;
   token?: string | undefined;
   user?: string | undefined;
@@ -62,15 +69,12 @@ export async function connect(options: ConnectionOptions): Promise<Connection> {
   if (options.url !== undefined) return remote(options.url, { ...identity, ...bearer(options.token) });
   const config = options.loadConfig();
   const dataDir = resolve(config.data);
-  if (options.mustExist === true && config.engine !== 'memory' && (await readManifest(dataDir)) === undefined) {
-    throw new StoaError('not_found', `There is no Stoa data in ${dataDir}.`, { fix: 'Name the directory with --data, or start with "stoa up".' });
-  }
   const deadlineMs = Date.now() + lockWaitMsMax;
   for (;;) {
     const owner = config.engine === 'memory' ? undefined : await readLock(dataDir);
     if (owner?.url !== undefined) return remote(owner.url, { ...identity, ...bearer(options.token ?? (await operatorToken(dataDir))) }, async () => (await readLock(dataDir))?.url);
     try {
-      if (owner === undefined) return await local(config, options, identity);
+      if (owner === undefined) return await localStore(config, dataDir, options, identity);
     } catch (error) {
       if (!(error instanceof StoaError && error.code === 'locked')) throw error;
     }
@@ -155,6 +159,18 @@ function remote(url: string, identity: Readonly<Record<string, string>>, findAga
     },
     close: async () => undefined,
   };
+}
+
+/** What the directory holds. Without a store in it, most commands have nothing to say. */
+async function localStore(config: Config, dataDir: string, options: ConnectionOptions, identity: Readonly<Record<string, string>>): Promise<Connection> {
+  const isNew = config.engine !== 'memory' && (await readManifest(dataDir)) === undefined;
+  if (isNew && options.absent === 'empty') return local({ ...config, engine: 'memory' }, options, identity);
+  if (isNew && options.absent !== 'created') {
+    throw new StoaError('not_found', `There is no Stoa data in ${dataDir}.`, { fix: `Name another directory with --data, or make a store there with: stoa up --data ${dataDir}` });
+  }
+  const connection = await local(config, options, identity);
+  if (isNew) options.onCreation?.(dataDir);
+  return connection;
 }
 
 /** The directory itself, through the routes of a server that listens nowhere but, for a stream, on a port of its own. */

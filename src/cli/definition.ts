@@ -1,6 +1,6 @@
 /** What a command is made of; `main.ts` builds the parser from it and loads the code only when it runs. */
 import { StoaError } from '../errors.js';
-import type { Connection } from './connection.js';
+import type { AbsentStore, Connection } from './connection.js';
 import type { Output } from './output.js';
 
 export type OptionValue = string | boolean | readonly string[] | undefined;
@@ -11,8 +11,8 @@ export interface Context {
   output: Output;
   /** The options of every command: `--data`, `--url`, `--user` … */
   globals: Options;
-  /** Finds the running server or opens the directory; closed when the action ends. */
-  connect(options?: { mustExist?: boolean }): Promise<Connection>;
+  /** Finds the running server or opens the directory; closed when the action ends. A directory without a store is refused unless told otherwise. */
+  connect(absent?: AbsentStore): Promise<Connection>;
 }
 
 export type Action = (context: Context, args: readonly string[], options: Options) => Promise<void>;

@@ -4,7 +4,7 @@ import { Command, CommanderError, Option } from 'commander';
 import { loadConfig } from '../config.js';
 import { StoaError, messageOf } from '../errors.js';
 import { version } from '../version.js';
-import { type Connection, connect } from './connection.js';
+import { type AbsentStore, type Connection, connect } from './connection.js';
 import { type CommandDefinition, type Options, textOption } from './definition.js';
 import { migrationTalk } from './migration-talk.js';
 import { Output } from './output.js';
@@ -69,9 +69,12 @@ async function run(load: NonNullable<CommandDefinition['action']>, args: readonl
   const globals: Options = program.opts();
   const output = new Output({ json: globals['json'] === true });
   const opened: Connection[] = [];
-  const connectNow = async ({ mustExist = false } = {}): Promise<Connection> => {
+  const connectNow = async (absent: AbsentStore = 'refused'): Promise<Connection> => {
     const connection = await connect({
-      mustExist,
+      absent,
+      onCreation: (directory) => {
+        if (!output.json) output.say(`A new store was made in ${directory}.`);
+      },
       url: textOption(globals, 'url'),
       token: textOption(globals, 'token'),
       user: textOption(globals, 'user'),

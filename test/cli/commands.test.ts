@@ -1,10 +1,15 @@
 import { spawn } from 'node:child_process';
 import { access } from 'node:fs/promises';
+import { PassThrough } from 'node:stream';
 import { beforeAll, describe, expect, test } from 'vitest';
 import { embeddedFamilies } from '../../src/backends/embedded/families.js';
 import { openKernel } from '../../src/kernel/kernel.js';
 import { limitsWith } from '../../src/limits.js';
 import { builtProgram } from '../servers/shared.js';
+import type { AbsentStore } from '../../src/cli/connection.js';
+import type { CommandDefinition } from '../../src/cli/definition.js';
+import { Output } from '../../src/cli/output.js';
+import { commandTree } from '../../src/cli/tree.js';
 import { type RunningServer, useProgram } from './program.js';
 
 const { stoa, up, path } = useProgram();
@@ -247,7 +252,7 @@ describe('without a server', () => {
 
   test('re-sharding says what it needs, and touches nothing that is there', async () => {
     const from = path('one-shard');
-    await stoa(['agents', 'ls', '--data', from]);
+    await stoa(['agents', 'create', 'first', '--data', from]);
     expect((await stoa(['reshard', '--from', from, '--to', path('four'), '--shards', '0'])).status).toBe(2);
     expect((await stoa(['reshard', '--from', from, '--shards', '4', '--json'])).error().fix).toContain('--to');
     expect((await stoa(['reshard', '--from', from, '--to', data, '--shards', '4'])).status).toBe(5);
@@ -255,11 +260,80 @@ describe('without a server', () => {
   });
 });
 
+/** What the running server exports. */
+async function exported(command: readonly string[]): Promise<string> {
+  return (await run(...command.map((word) => word.replace('import', 'export')), '-')).stdout;
+}
+
 describe('a mistyped directory', () => {
-  test.each([['doctor'], ['inspect'], ['status'], ['backup']])('%s says that there is nothing, and makes nothing', async (command) => {
-    const { status, stderr } = await stoa([command, '--data', path('mistyped')]);
+  test.each([
+    ['doctor'],
+    ['inspect'],
+    ['status'],
+    ['backup'],
+    ['agents', 'ls'],
+    ['users', 'ls'],
+    ['data', 'get', 'key'],
+    ['data', 'ls'],
+    ['export', '-'],
+    ['changes'],
+    ['watch', 'agents'],
+  ])('%s %s says that there is nothing and how to make it, and makes nothing', async (...command) => {
+    const { status, stderr } = await stoa([...command, '--data', path('mistyped')]);
     expect(status).toBe(4);
-    expect(stderr).toContain('There is no Stoa data');
+    expect(stderr).toContain(`There is no Stoa data in ${path('mistyped')}.`);
+    expect(stderr).toContain(`stoa up --data ${path('mistyped')}`);
     await expect(access(path('mistyped'))).rejects.toThrow('ENOENT');
   });
+
+  test('becomes a store by a command that brings something in, which says so', async () => {
+    const { status, stderr } = await stoa(['data', 'set', 'plan', 'go', '--data', path('brought')]);
+    expect(status).toBe(0);
+    expect(stderr).toContain(`A new store was made in ${path('brought')}.`);
+    const second = await stoa(['data', 'get', 'plan', '--data', path('brought')]);
+    expect(second).toMatchObject({ status: 0, stderr: '' });
+  });
+
+  test('counts as empty for an import that is only tried out, and makes nothing', async () => {
+    for (const command of [['import'], ['data', 'import']]) {
+      const tried = await stoa([...command, '-', '--dry-run', '--json', '--data', path('tried')], { input: await exported(command) });
+      expect(tried, tried.stderr).toMatchObject({ status: 0 });
+      await expect(access(path('tried'))).rejects.toThrow('ENOENT');
+    }
+  });
+
+  /** Stands in for the way to a store, and tells how it was asked for. */
+  class Asked extends Error {
+    constructor(readonly absent: AbsentStore) {
+      super('asked');
+    }
+  }
+
+  test('becomes a store by no other command', async () => {
+    const creating: string[] = [];
+    let asked = 0;
+    for (const { words, load, values } of leaves(commandTree)) {
+      const output = new Output({ json: true, stdout: new PassThrough(), stderr: new PassThrough() });
+      const connect = (absent: AbsentStore = 'refused'): Promise<never> => Promise.reject(new Asked(absent));
+      try {
+        await (await load())({ output, globals: { user: 'ada' }, connect }, values, { yes: true, fence: '1', email: 'a@b.example' });
+      } catch (error) {
+        if (!(error instanceof Asked)) continue;
+        asked += 1;
+        if (error.absent !== 'refused') creating.push(words);
+      }
+    }
+    expect(asked).toBeGreaterThan(60);
+    expect(creating.toSorted()).toEqual(['agents create', 'data append', 'data import', 'data increment', 'data set', 'import', 'post', 'rooms create', 'token create', 'users set', 'workspaces create']);
+  });
 });
+
+/** Commands that do something, with a value for each of their arguments. Those that start or replace a server or a directory have ways of their own. */
+function leaves(definitions: readonly CommandDefinition[], before = ''): { words: string; load: NonNullable<CommandDefinition['action']>; values: string[] }[] {
+  return definitions.flatMap(({ usage, action, commands = [] }) => {
+    const [word = '', ...parameters] = usage.split(' ');
+    const words = `${before}${word}`;
+    const own = action === undefined || ['up', 'mcp', 'connect', 'restore', 'reshard', 'move', 'config'].includes(words) ? [] : [{ words, load: action, values: parameters.map(() => (/(im|ex)port$/.test(words) ? '/dev/null' : '1')) }];
+    return [...own, ...leaves(commands, `${words} `)];
+  });
+}

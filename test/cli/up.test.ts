@@ -125,7 +125,7 @@ describe('what cannot start says why and what to do', () => {
 
   test('a damaged database', async () => {
     const data = path('damaged');
-    await stoa(['agents', 'ls', '--data', data]);
+    await stoa(['agents', 'create', 'first', '--data', data]);
     const directory = `${data}/shard-00/db`;
     for (const name of await readdir(directory)) {
       if (/lock/.test(name)) continue;

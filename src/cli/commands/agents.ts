@@ -39,7 +39,7 @@ export const create: Action = async ({ connect, output }, [name], options) => {
   const key = textOption(options, 'idempotencyKey');
   const body = present({ name, spec: specOf(options), labels: pairsOption(options, 'label') });
   const headers: Record<string, string> = key === undefined ? {} : { 'idempotency-key': key };
-  output.value(await (await connect()).call<AgentAnswer>('POST', '/v1/agents', { body, headers }));
+  output.value(await (await connect('created')).call<AgentAnswer>('POST', '/v1/agents', { body, headers }));
 };
 
 export const update: Action = async ({ connect, output }, [id], options) => {

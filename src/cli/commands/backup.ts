@@ -19,7 +19,7 @@ const columns: readonly Column<BackupSummary>[] = [
 
 export const backup: Action = async ({ connect, output }, [given], options) => {
   if (options['full'] === true && options['incremental'] === true) throw new StoaError('invalid_request', '--full and --incremental exclude each other.');
-  const connection = await connect({ mustExist: true });
+  const connection = await connect();
   const kind = options['incremental'] === true ? ('incremental' as const) : ('full' as const);
   const withKey = options['withKey'] === true;
   const directory = given === undefined ? undefined : resolve(given);

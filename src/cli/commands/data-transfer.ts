@@ -50,7 +50,7 @@ export const importAll: Action = async ({ connect, output, globals }, [file = '-
     const path = directory === undefined ? file : join(directory, 'documents.ndjson');
     if (directory !== undefined) await pipeline(process.stdin, createWriteStream(path, { mode: 0o600 }));
     const choices = { dryRun: options['dryRun'] === true, keepGoing: options['keepGoing'] === true };
-    const report = await importInto(await connect(), output, path, textOption(globals, 'user'), choices).catch((error: unknown) => {
+    const report = await importInto(await connect(choices.dryRun ? 'empty' : 'created'), output, path, textOption(globals, 'user'), choices).catch((error: unknown) => {
       if (error instanceof StoaError) tellBad(output, (error.details?.['bad'] ?? []) as DocumentFileReport['bad']); // The server's own words for a file that it refuses.
       throw error;
     });

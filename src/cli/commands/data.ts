@@ -46,7 +46,7 @@ export const set: Action = async ({ connect, output }, [key, argument], options)
   const ifVersion = numberOption(options, 'ifVersion');
   const headers: Record<string, string> = ifVersion === undefined ? {} : ifVersion === 0 ? { 'if-none-match': '*' } : { 'if-match': `"${ifVersion}"` };
   const body = present({ value, metadata: metadataOf(options), ttl: durationOption(options, 'ttl') });
-  const written = await (await connect()).call<KeySummary>('PUT', documentPath(options, key), { body, headers });
+  const written = await (await connect('created')).call<KeySummary>('PUT', documentPath(options, key), { body, headers });
   output.done(written, `Stored ${key} as version ${written.version}.`);
 };
 
@@ -79,14 +79,14 @@ export const clear: Action = async ({ connect, output }, _args, options) => {
 export const increment: Action = async ({ connect, output }, [key, by = '1'], options) => {
   const amount = Number(by);
   if (by.trim() === '' || !Number.isFinite(amount)) throw new StoaError('invalid_request', `"${by}" is not a number.`);
-  const { value, version } = await (await connect()).call<Document>('PATCH', documentPath(options, key), { body: { increment: amount } });
+  const { value, version } = await (await connect('created')).call<Document>('PATCH', documentPath(options, key), { body: { increment: amount } });
   output.line({ key, value, version }, String(value));
 };
 
 export const append: Action = async ({ connect, output }, [key, ...items], options) => {
   // Commander hands a variadic argument over as one list.
   const append = items.flat().map(parsed);
-  const { value, version } = await (await connect()).call<Document>('PATCH', documentPath(options, key), { body: { append } });
+  const { value, version } = await (await connect('created')).call<Document>('PATCH', documentPath(options, key), { body: { append } });
   output.line({ key, value, version }, JSON.stringify(value));
 };
 

@@ -19,7 +19,7 @@ interface Examination {
 }
 
 export const doctor: Action = async ({ connect, output }, _args, options) => {
-  const connection = await connect({ mustExist: true });
+  const connection = await connect();
   output.say(`Examining ${connection.where} …`);
   const examination = await connection.call<Examination>('POST', '/v1/doctor', { body: { repair: options['repair'] === true } });
   const { found, repaired, remaining, findings } = examination;

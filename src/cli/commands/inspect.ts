@@ -16,7 +16,7 @@ interface Entry {
 }
 
 export const inspect: Action = async ({ connect, output }, [family], options) => {
-  const connection = await connect({ mustExist: true });
+  const connection = await connect();
   if (family === undefined) {
     const page = await connection.call<{ items: Family[] }>('GET', '/v1/inspect');
     output.list(page, [

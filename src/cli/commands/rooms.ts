@@ -25,7 +25,7 @@ export const ls: Action = async ({ connect, output }, _args, options) => {
 
 export const create: Action = async ({ connect, output }, [name], options) => {
   const key = roomKey(options);
-  output.value(await (await connect()).call<object>('POST', '/room', { body: { name, ...(key !== undefined && { is_private: true, key }) } }));
+  output.value(await (await connect('created')).call<object>('POST', '/room', { body: { name, ...(key !== undefined && { is_private: true, key }) } }));
 };
 
 export const deleteMessage: Action = async ({ connect, output }, [room = '', message = ''], options) => {

@@ -9,7 +9,7 @@ interface Status extends Record<string, unknown> {
 }
 
 export const status: Action = async ({ connect, output }) => {
-  const connection = await connect({ mustExist: true });
+  const connection = await connect();
   const answer = await connection.call<Status>('GET', '/v1/status');
   if (output.json) {
     output.value(answer);

@@ -23,7 +23,7 @@ export const create: Action = async (context, _args, options) => {
     expires_in: durationOption(options, 'expiresIn'),
     scopes: Object.keys(scopes).length === 0 ? undefined : scopes,
   });
-  const created = await (await context.connect()).call<CreatedToken>('POST', tokensPath(context), { body });
+  const created = await (await context.connect('created')).call<CreatedToken>('POST', tokensPath(context), { body });
   context.output.value(created);
   context.output.say('The token is shown this once and not kept.');
 };

@@ -34,7 +34,7 @@ export const importAll: Action = async ({ connect, output }, [file = '-'], optio
     // Every line is checked before the first record is written, so standard input has to be kept.
     const path = directory === undefined ? file : join(directory, 'lines.ndjson');
     if (directory !== undefined) await pipeline(process.stdin, createWriteStream(path, { mode: 0o600 }));
-    const report = await importInto(await connect(), output, path, { dryRun: options['dryRun'] === true, ids: choice(options, 'ids', ['keep', 'map']), onConflict: choice(options, 'onConflict', ['fail', 'skip', 'replace']), keepGoing: options['keepGoing'] === true });
+    const report = await importInto(await connect(options['dryRun'] === true ? 'empty' : 'created'), output, path, { dryRun: options['dryRun'] === true, ids: choice(options, 'ids', ['keep', 'map']), onConflict: choice(options, 'onConflict', ['fail', 'skip', 'replace']), keepGoing: options['keepGoing'] === true });
     show(report, output);
     if (report.bad_total > 0 || (report.dry_run && report.conflicts_total > 0)) process.exitCode = 1;
   } finally {

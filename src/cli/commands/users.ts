@@ -26,7 +26,7 @@ export const set: Action = async ({ connect, output }, [user], options) => {
   const quota = textOption(options, 'agentsMax');
   const body = present({ email: textOption(options, 'email'), agents_max: quota === 'none' ? null : numberOption(options, 'agentsMax') });
   if (Object.keys(body).length === 0) throw new StoaError('invalid_request', 'There is nothing to set.', { fix: 'Give --email or --agents-max.' });
-  output.value(await (await connect()).call<UserAnswer>('PUT', userPath(user), { body }));
+  output.value(await (await connect('created')).call<UserAnswer>('PUT', userPath(user), { body }));
 };
 
 export function userPath(user = ''): string {

@@ -25,7 +25,7 @@ export const get: Action = async ({ connect, output }, [id], options) => {
 
 export const create: Action = async ({ connect, output }, [name], options) => {
   const body = present({ name, ...(await fieldsOf(options)) });
-  output.value(await (await connect()).call<Workspace>('POST', '/v1/workspaces', { body, headers: creationHeaders(options) }));
+  output.value(await (await connect('created')).call<Workspace>('POST', '/v1/workspaces', { body, headers: creationHeaders(options) }));
 };
 
 export const update: Action = async ({ connect, output }, [id], options) => {
