@@ -143,37 +143,48 @@ async function familiesIn(job: ShardJob, backup: BackupDescription, part: ShardB
   return families;
 }
 
-/** Answers, beside the counts, the last moment that the store has seen. */
-async function replay(job: ShardJob, engine: Engine, increments: readonly { backup: BackupDescription; part: ShardBackup }[], full: ShardBackup): Promise<{ transactions: number; seq: number; aliveAtMs: number }> {
+interface Replayed {
+  transactions: number;
+  seq: number;
+  /** The last moment that the store has seen. */
+  aliveAtMs: number;
+}
+
+async function replay(job: ShardJob, engine: Engine, increments: readonly { backup: BackupDescription; part: ShardBackup }[], full: ShardBackup): Promise<Replayed> {
   let { seq, lsn, atMs: aliveAtMs } = full;
   let transactions = 0;
   let feedBytes = feedBytesOf(engine);
+  // Many transactions in one commit: the new directory counts only when it is whole, and each commit waits for the disk.
+  const loader = new Loader(engine);
+  const end = async (): Promise<Replayed> => {
+    await loader.flush();
+    await beginRedo(engine, lsn);
+    return { transactions, seq, aliveAtMs };
+  };
   for (const { backup, part } of increments) {
     for await (const items of readTransactions(job.options.directory, backup, part, job.onBytes)) {
       const wanted = takeUntil(items, job.point);
-      const operations = wanted.flatMap((item) => item.operations);
-      for (const { commit } of wanted) {
+      for (const { commit, operations } of wanted) {
+        for (const operation of operations) await loader.add(operation);
         if (commit === null) continue;
         const value = encodeFeed(feedBytes, [commit]);
         feedBytes += value.length;
-        operations.push({ family: kernelFamilies.changes, key: positionKey(commit.seq), value });
+        await loader.add({ family: kernelFamilies.changes, key: positionKey(commit.seq), value });
         seq = commit.seq;
       }
       lsn = wanted.at(-1)?.lsn ?? lsn;
       aliveAtMs = wanted.at(-1)?.atMs ?? aliveAtMs;
-      if (operations.length > 0) await engine.commit(operations);
       transactions += wanted.length;
-      if (wanted.length < items.length) return { transactions, seq: await beginRedo(engine, lsn, seq), aliveAtMs };
+      if (wanted.length < items.length) return end();
     }
     aliveAtMs = Math.max(aliveAtMs, part.atMs);
   }
-  return { transactions, seq: await beginRedo(engine, lsn, seq), aliveAtMs };
+  return end();
 }
 
 /** An empty record keeps the numbering of the redo log going where the chain ended. */
-async function beginRedo(engine: Engine, lsn: number, seq: number): Promise<number> {
+async function beginRedo(engine: Engine, lsn: number): Promise<void> {
   if (lsn > 0) await engine.commit([{ family: kernelFamilies.redo, key: positionKey(lsn), value: encodeRedo(0, []) }]);
-  return seq;
 }
 
 /** Everything before the first transaction that lies past the point. */
