@@ -27,9 +27,15 @@ export async function searchMessages(store: Store, waiting: WaitingIndex, limits
   return { messages: messages.filter(({ tsMs }) => tsMs > reachedMs), restBeforeMs: reachedMs + 1 };
 }
 
+/** What is left of a turn, for all words of a search together. */
+interface Budget {
+  stepsLeft: number;
+}
+
 /** One turn of a search over one view of the store. */
 class Walk {
   readonly #store: Store;
+  readonly #budget: Budget = { stepsLeft: stepsPerTurn };
   readonly #lists: readonly WordWalk[];
   readonly #room: Buffer | undefined;
   readonly #oldestMs: number;
@@ -37,7 +43,7 @@ class Walk {
 
   constructor(store: Store, waiting: WaitingIndex, query: SearchQuery, oldestMs: number, upper: Buffer) {
     this.#store = store;
-    this.#lists = query.words.map((word) => new WordWalk(store, word, waiting.messagesOf(word), waiting.segments, oldestMs));
+    this.#lists = query.words.map((word) => new WordWalk({ store, word, waiting: waiting.messagesOf(word), segments: waiting.segments, oldestMs, budget: this.#budget }));
     this.#room = query.roomId === null ? undefined : uuidBytes(query.roomId);
     this.#oldestMs = oldestMs;
     this.#upper = upper;
@@ -46,12 +52,10 @@ class Walk {
   /** Adds what it finds; answers where to go on, or undefined at the end. */
   run(wanted: number, found: Message[]): Buffer | undefined {
     let left = wanted;
-    let steps = 0;
     while (left > 0) {
-      if (steps >= stepsPerTurn) return this.#upper;
+      if (this.#budget.stepsLeft <= 0) return this.#upper;
       if (this.#room !== undefined && !this.#sinkToRoom(this.#room)) return undefined;
       const agreed = this.#agree();
-      steps += this.#lists.reduce((sum, list) => sum + list.takeSteps(), 0);
       if (agreed === 'end') return undefined;
       if (agreed === 'lower') continue;
       const message = this.#read(agreed);
@@ -70,6 +74,10 @@ class Walk {
     for (const list of this.#lists) {
       const place = list.sinkTo(this.#upper);
       if (place === undefined || timeOf(place.id) < this.#oldestMs) return 'end';
+      if (place.room === undefined) {
+        this.#upper = place.id;
+        return 'lower';
+      }
       if (agreed !== undefined && Buffer.compare(place.id, this.#upper) < 0) {
         this.#upper = place.id;
         return 'lower';
@@ -107,66 +115,75 @@ interface Place {
   room: Buffer;
 }
 
+/** A turn ended before the next message was found: it is not above this. */
+interface Below {
+  id: Buffer;
+  room?: undefined;
+}
+
+interface WordWalkOptions {
+  store: Store;
+  word: string;
+  waiting: readonly WaitingWords[];
+  segments: readonly number[];
+  oldestMs: number;
+  budget: Budget;
+}
+
 /** The messages that have a word, from the newest: those that wait, and those in its lists. */
 class WordWalk {
-  readonly #store: Store;
-  readonly #word: string;
-  readonly #waiting: readonly WaitingWords[];
-  readonly #segments: readonly number[];
-  readonly #oldestMs: number;
+  readonly #options: WordWalkOptions;
   #waitingLeft: number;
-  #steps = 0;
   /** The list that the walk is in; undefined before the first and after the last. */
   #entries: Buffer | undefined;
   #entriesLeft = 0;
   #ended = false;
 
-  constructor(store: Store, word: string, waiting: readonly WaitingWords[], segments: readonly number[], oldestMs: number) {
-    this.#store = store;
-    this.#word = word;
-    this.#segments = segments;
-    this.#oldestMs = oldestMs;
-    this.#waiting = waiting;
-    this.#waitingLeft = waiting.length;
-  }
-
-  /** How much was looked at since the last time this was asked. */
-  takeSteps(): number {
-    const steps = this.#steps;
-    this.#steps = 0;
-    return steps;
+  constructor(options: WordWalkOptions) {
+    this.#options = options;
+    this.#waitingLeft = options.waiting.length;
   }
 
   /** The newest message not above `id`. Whoever asks goes down only. */
-  sinkTo(id: Buffer): Place | undefined {
-    this.#steps += 1;
+  sinkTo(id: Buffer): Place | Below | undefined {
+    const { waiting: all, budget } = this.#options;
+    budget.stepsLeft -= 1;
     const filed = this.#filedAt(id);
-    while (this.#waitingLeft > 0 && Buffer.compare((this.#waiting[this.#waitingLeft - 1] as WaitingWords).id, id) > 0) this.#waitingLeft -= 1;
-    const waiting = this.#waiting[this.#waitingLeft - 1];
+    while (this.#waitingLeft > 0 && Buffer.compare((all[this.#waitingLeft - 1] as WaitingWords).id, id) > 0) this.#waitingLeft -= 1;
+    const waiting = all[this.#waitingLeft - 1];
     if (waiting === undefined || filed === undefined) return waiting ?? filed;
     return Buffer.compare(filed.id, waiting.id) > 0 ? filed : waiting;
   }
 
-  #filedAt(id: Buffer): Place | undefined {
+  #filedAt(id: Buffer): Place | Below | undefined {
     if (this.#ended) return undefined;
     if (this.#entries === undefined || this.#entries.compare(id, 0, idBytes, 0, idBytes) > 0) {
-      this.#entries = this.#listAt(id);
-      this.#ended = this.#entries === undefined;
-      if (this.#entries === undefined) return undefined;
-      this.#entriesLeft = this.#entries.length / entryBytes;
+      const found = this.#listAt(id);
+      this.#ended = found === undefined;
+      this.#entries = Buffer.isBuffer(found) ? found : undefined;
+      if (!Buffer.isBuffer(found)) return found;
+      this.#entriesLeft = found.length / entryBytes;
     }
-    this.#entriesLeft = lastNotAbove(this.#entries, this.#entriesLeft, id) + 1;
+    const entries = this.#entries as Buffer;
+    this.#entriesLeft = lastNotAbove(entries, this.#entriesLeft, id) + 1;
     const at = (this.#entriesLeft - 1) * entryBytes;
-    return { id: this.#entries.subarray(at, at + idBytes), room: this.#entries.subarray(at + idBytes, at + entryBytes) };
+    return { id: entries.subarray(at, at + idBytes), room: entries.subarray(at + idBytes, at + entryBytes) };
   }
 
-  /** The list with the newest message not above `id`, in its segment or the next one down that has the word. */
-  #listAt(id: Buffer): Buffer | undefined {
-    for (let at = segmentOf(this.#segments, timeOf(id)); at >= 0 && at < this.#segments.length; at -= 1) {
+  /**
+   * The list with the newest message not above `id`, in its segment or the next one down that has the
+   * word. A rare word is in few of very many segments: the turn ends between them too.
+   */
+  #listAt(id: Buffer): Buffer | Below | undefined {
+    const { store, word, segments, oldestMs, budget } = this.#options;
+    const first = segmentOf(segments, timeOf(id));
+    for (let at = first; at >= 0 && at < segments.length; at -= 1) {
       // A segment ends where the next one begins.
-      if ((this.#segments[at + 1] ?? Infinity) <= this.#oldestMs) return undefined;
-      this.#steps += 1;
-      const list = listAt(this.#store, wordPrefix(this.#segments[at] as number, this.#word), id);
+      const endMs = segments[at + 1] ?? Infinity;
+      if (endMs <= oldestMs) return undefined;
+      if (budget.stepsLeft <= 0) return { id: at === first ? id : highestIdOf(endMs - 1) };
+      budget.stepsLeft -= 1;
+      const list = listAt(store, wordPrefix(segments[at] as number, word), id);
       if (list !== undefined) return list.entries;
     }
     return undefined;

@@ -7,7 +7,7 @@ import { messagingChecks } from '../../../src/backends/embedded/doctor-messaging
 import { embeddedFamilies } from '../../../src/backends/embedded/families.js';
 import { type EmbeddedMessaging, openEmbeddedMessaging } from '../../../src/backends/embedded/messaging.js';
 import { messageOf } from '../../../src/errors.js';
-import type { WriteOperation } from '../../../src/kernel/engine.js';
+import type { Entry, RangeOptions, WriteOperation } from '../../../src/kernel/engine.js';
 import { examine } from '../../../src/kernel/doctor.js';
 import { type Kernel, openKernel } from '../../../src/kernel/kernel.js';
 import { type Limits, limitsWith } from '../../../src/limits.js';
@@ -25,6 +25,13 @@ afterEach(async () => {
 /** The disk is full for as long as the test wants, for filings alone: posts go on. */
 class FilingFaults extends FaultyEngine {
   fail = false;
+  /** Lists of words that were looked for. */
+  seeks = 0;
+
+  override range(family: string, options: RangeOptions): Iterable<Entry> {
+    if (family === 'messaging/word_lists') this.seeks += 1;
+    return super.range(family, options);
+  }
 
   override commit(operations: readonly WriteOperation[]): Promise<void> {
     if (this.fail && operations.some(({ family }) => family === 'messaging/word_lists')) this.failNext('disk_full');
@@ -199,6 +206,45 @@ it('stops at its bound and goes on from there without losing or repeating a mess
   } while (beforeMs !== null);
   expect(rounds).toBeGreaterThan(1);
   expect(found).toEqual(library.expected(['odd', 'even']));
+});
+
+it('takes bounded steps for a rare word among very many segments, and lets others have their turn', async () => {
+  const library = await Library.open({ searchStepsMax: 6_000 });
+  await library.post(3_100, (index) => (index === 5 ? 'needle here' : bodyOf(index)));
+  while (library.rowsIn('word_lists') === 0) await new Promise((resolve) => setTimeout(resolve, 5));
+  const needle = library.expected(['needle']);
+  // Segments that have other words only, as days of busy rooms would make them.
+  const segments = 20_000;
+  await library.kernel.root.transact((tx) => {
+    for (let index = 1; index <= segments; index += 1) {
+      const key = Buffer.alloc(6);
+      key.writeUIntBE(library.nowMs + 60_000 + index, 0, 6);
+      tx.put('messaging/word_segments', key, Buffer.alloc(0));
+    }
+  });
+  library.nowMs += 120_000;
+  const found: string[] = [];
+  const rounds: number[] = [];
+  let beforeMs: number | null = null;
+  let turnsOfOthers = 0;
+  const others = () => {
+    turnsOfOthers += 1;
+    turn = setImmediate(others);
+  };
+  let turn = setImmediate(others);
+  do {
+    library.engine.seeks = 0;
+    const page = await library.port.search({ words: ['needle'], roomId: null, afterMs: 0, beforeMs, limit: 10 });
+    found.push(...page.messages.map(({ id }) => id));
+    beforeMs = page.restBeforeMs;
+    rounds.push(library.engine.seeks);
+  } while (beforeMs !== null);
+  clearImmediate(turn);
+  expect(found).toEqual(needle);
+  expect(Math.max(...rounds)).toBeLessThanOrEqual(6_000);
+  expect(rounds.length).toBe(Math.ceil((segments + 1) / 6_000));
+  // Two thousand steps at a time.
+  expect(turnsOfOthers).toBeGreaterThanOrEqual(segments / 2_000);
 });
 
 it('reports a filing that fails, finds what waits all the same, and files it once the disk takes it', async () => {
