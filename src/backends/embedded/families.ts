@@ -1,4 +1,5 @@
 /** Every family of the embedded backend: what a data directory is opened with. */
+import { kernelFamilies } from '../../kernel/families.js';
 import type { Migration } from '../../kernel/migrations.js';
 import { dataFamilies } from './datastore-rows.js';
 import { identityFamilies } from './identity.js';
@@ -13,7 +14,7 @@ export const embeddedMigrations: readonly Migration[] = [toFormat2];
 /** Read at random, an agent at a time: its ids are hashes. */
 export const embeddedScatteredFamilies: readonly string[] = [registryFamilies.agents, registryFamilies.agentMeta, registryFamilies.agentsById];
 
-/** Whose a task is, and where a room stands: a few small rows that every claim and every post reads. */
-export const embeddedHotFamilies: readonly string[] = [buckets.workspaces, buckets.projects, buckets.sessions, messaging.rooms, messaging.totals];
+/** Whose a task is, where a room stands and when its messages expire: a few small rows that every claim and every post reads. */
+export const embeddedHotFamilies: readonly string[] = [buckets.workspaces, buckets.projects, buckets.sessions, messaging.rooms, messaging.totals, kernelFamilies.timers];
 
 export const embeddedFamilies: readonly string[] = [...identityFamilies, ...Object.values(dataFamilies), ...messagingFamilies, ...Object.values(registryFamilies), ...workspacesFamilies];

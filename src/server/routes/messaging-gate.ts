@@ -3,7 +3,7 @@ import type { FastifyReply, FastifyRequest } from 'fastify';
 import { z } from 'zod';
 import { StoaError } from '../../errors.js';
 import { callerAddress } from '../../messaging/addresses.js';
-import type { Signer, UnreadRequest } from '../../messaging/authentication.js';
+import type { Signer, SignedRequest } from '../../messaging/authentication.js';
 import type { Identity } from '../../messaging/model.js';
 import { isRefusal, refuse } from '../../messaging/refusals.js';
 import { type MessagingService, principalOf } from '../../messaging/service.js';
@@ -90,7 +90,7 @@ function hasLargeBody({ headers, server }: FastifyRequest): boolean {
 }
 
 async function screened(request: FastifyRequest): Promise<void> {
-  requireLink(request, await messagingOf(request).signatures.screen(unreadOf(request)));
+  requireLink(request, await messagingOf(request).signatures.screen(signedRequestOf(request)));
 }
 
 function requireLink(request: FastifyRequest, { link }: Identity): void {
@@ -100,14 +100,23 @@ function requireLink(request: FastifyRequest, { link }: Identity): void {
   }
 }
 
-function unreadOf({ method, headers, protocol, originalUrl }: FastifyRequest): UnreadRequest {
-  return { method, headers, targetUri: `${protocol}://${headers.host ?? ''}${originalUrl}` };
+/** The body is there once it has been read. Only one of the two schemes looks at the address, so that it is made when it is asked for. */
+function signedRequestOf(request: FastifyRequest): SignedRequest {
+  const { method, headers, rawBody } = request;
+  return {
+    method,
+    headers,
+    rawBody,
+    get targetUri() {
+      return `${request.protocol}://${headers.host ?? ''}${request.originalUrl}`;
+    },
+  };
 }
 
 async function verified(request: FastifyRequest, messaging: MessagingService, isMessaging: boolean): Promise<Signer> {
   const messageSignaturesOnly = !isMessaging || messaging.settings.requireMessageSignatures;
   try {
-    return await messaging.signatures.verify({ ...unreadOf(request), rawBody: request.rawBody }, { messageSignaturesOnly });
+    return await messaging.signatures.verify(signedRequestOf(request), { messageSignaturesOnly });
   } catch (error) {
     // While no agent is verified, requests count by address: guessing is not free.
     if (isMessaging) await countByAddress(request, messaging);

@@ -37,8 +37,12 @@ export function readOptionalTexts(request: FastifyRequest, rawBody: Buffer, name
 }
 
 function parseObject(request: FastifyRequest, rawBody: Buffer): Readonly<Record<string, unknown>> {
-  const mediaType = request.headers['content-type']?.split(';', 1)[0]?.trim().toLowerCase();
-  if (mediaType !== 'application/json' && (rawBody.length > 0 || mediaType !== undefined)) throw refuse('contentType');
+  const given = request.headers['content-type'];
+  // As nearly everybody sends it.
+  if (given !== 'application/json') {
+    const mediaType = given?.split(';', 1)[0]?.trim().toLowerCase();
+    if (mediaType !== 'application/json' && (rawBody.length > 0 || mediaType !== undefined)) throw refuse('contentType');
+  }
   let value: unknown;
   try {
     value = JSON.parse(rawBody.toString());
