@@ -40,10 +40,11 @@ function onDeleted(kind: 'workspace' | 'project', suffix: string): Row['request'
   };
 }
 
+/** The claim is the signed agent's: it reports on its own only, and users on everybody's. */
 function onClaimed(verb: string): Row['request'] {
-  return async (running): Promise<RowRequest> => {
+  return async (running, agentId): Promise<RowRequest> => {
     const things = await makeThings(running);
-    const claim = await running.stoa.workspaces.claimTask(alice, things.project);
+    const claim = await running.stoa.workspaces.claimTask(alice, things.project, { agent_id: agentId });
     return { path: `/v1/tasks/${things.task}/${verb}`, body: { fence: claim?.lease.fence } };
   };
 }
