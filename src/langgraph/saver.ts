@@ -51,6 +51,8 @@ type StoredWrite = Packed & { task: string; channel: string };
 type Stored = StoredCheckpoint | StoredWrite | Packed | string;
 
 const batchKeysMax = 1_000;
+/** Half of what the server takes at once: more goes in several requests. */
+const batchBytesMax = 8 * 1024 * 1024;
 
 /**
  * @example
@@ -108,6 +110,7 @@ export class StoaSaver extends BaseCheckpointSaver {
       Object.assign(documents, pack(valueKey(line, channel, version), ...(await this.serde.dumpsTyped(values[channel]))));
     }
     const key = checkpointKey(line, checkpoint.id);
+    // The last of all: who finds the checkpoint finds its values.
     documents[key] = {
       ...line,
       id: checkpoint.id,
@@ -115,7 +118,11 @@ export class StoaSaver extends BaseCheckpointSaver {
       checkpoint: packWhole(...(await this.serde.dumpsTyped(rest))),
       metadata: packWhole(...(await this.serde.dumpsTyped(metadata))),
     };
-    await this.#set(documents);
+    try {
+      await this.#set(documents);
+    } catch (error) {
+      throw error instanceof StoaError && error.code === 'too_large' ? tooLong(checkpoint.id, error) : error;
+    }
     return configOf(line, checkpoint.id);
   }
 
@@ -197,9 +204,25 @@ export class StoaSaver extends BaseCheckpointSaver {
     return this.serde.loadsTyped(packed.type, unpack(packed, further));
   }
 
+  /** In one step where one request holds it; otherwise in order. */
   async #set(documents: Readonly<Record<string, Stored>>): Promise<void> {
-    requireWritten((await this.#data.batch({ set: documents })).set);
+    for (const set of batchesOf(documents)) requireWritten((await this.#data.batch({ set })).set);
   }
+}
+
+function* batchesOf(documents: Readonly<Record<string, Stored>>): Generator<Record<string, Stored>> {
+  let batch: [string, Stored][] = [];
+  let bytes = 0;
+  for (const [key, stored] of Object.entries(documents)) {
+    const added = new TextEncoder().encode(JSON.stringify(stored)).length;
+    if (batch.length > 0 && (batch.length >= batchKeysMax || bytes + added > batchBytesMax)) {
+      yield Object.fromEntries(batch);
+      [batch, bytes] = [[], 0];
+    }
+    batch.push([key, stored]);
+    bytes += added;
+  }
+  yield Object.fromEntries(batch);
 }
 
 function furtherPieces(key: string, packed: Packed, pieces: Readonly<Record<string, Stored>>): string[] {
@@ -227,6 +250,15 @@ function writeIn(stored: Stored): StoredWrite {
 
 function damaged(what: string): StoaError {
   return new StoaError('invalid_data', `The namespace of the checkpoints does not hold what belongs there: ${what}.`, { fix: 'Give the checkpointer a namespace of its own.' });
+}
+
+/** Values are split, so that only what stands beside them can be too long. */
+function tooLong(id: string, cause: StoaError): StoaError {
+  return new StoaError('too_large', `The checkpoint ${id} is too long for one document, even without its values: ${cause.message}`, {
+    cause,
+    fix: 'Keep what is long in a channel and not in the metadata, or raise valueBytesMax of the server.',
+    ...(cause.details !== undefined && { details: cause.details }),
+  });
 }
 
 function threadPrefix(kind: 'c' | 'v' | 'w', thread: string): string {

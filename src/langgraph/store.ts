@@ -23,6 +23,8 @@ export interface StoaStoreOptions {
   namespace?: string | undefined;
   /** Seconds after its last put at which an item expires, where the put names none; without it never. */
   ttlSeconds?: number | undefined;
+  /** Whether `get` and `search` begin the life of what they find anew, once half of it is over. Off unless given. */
+  refreshOnRead?: boolean | undefined;
 }
 
 export interface PutSettings {
@@ -47,12 +49,14 @@ export class StoaStore extends BaseStore {
   readonly #client: Stoa;
   readonly #data: DataClient<Value>;
   readonly #ttlSeconds: number | null;
+  readonly #refreshOnRead: boolean;
 
-  constructor({ client, namespace = 'langgraph', ttlSeconds }: StoaStoreOptions) {
+  constructor({ client, namespace = 'langgraph', ttlSeconds, refreshOnRead = false }: StoaStoreOptions) {
     super();
     this.#client = client;
     this.#data = client.data<Value>(namespace);
     this.#ttlSeconds = ttlSeconds ?? null;
+    this.#refreshOnRead = refreshOnRead;
   }
 
   /** Reads see what was there before the batch; its writes follow in one request, all or none. The last write of an item counts. */
@@ -79,7 +83,9 @@ export class StoaStore extends BaseStore {
 
   async #get({ namespace, key }: GetOperation): Promise<Item | null> {
     const document = await this.#data.getEntry(itemKey(namespace, key));
-    return document === undefined ? null : itemOf(document);
+    if (document === undefined) return null;
+    await this.#refresh([document]);
+    return itemOf(document);
   }
 
   /** In order of namespace and key. */
@@ -87,17 +93,34 @@ export class StoaStore extends BaseStore {
     if (query !== undefined && query !== '') {
       throw new StoaError('unsupported', 'This store ranks nothing by meaning.', { fix: 'Leave query away and search by filter.' });
     }
-    const found: SearchItem[] = [];
-    if (limit <= 0) return found;
+    const found: DataDocument<Value>[] = [];
+    if (limit <= 0) return [];
     let skipped = 0;
     const pageItems = filter === undefined ? Math.min(pageItemsMax, limit + offset) : pageItemsMax;
     for await (const document of this.#data.entries({ prefix: pathPrefix(namespacePrefix), pageItems })) {
       if (filter !== undefined && !matches(document.value, filter)) continue;
       skipped += 1;
-      if (skipped > offset) found.push(itemOf(document));
+      if (skipped > offset) found.push(document);
       if (found.length >= limit) break;
     }
-    return found;
+    await this.#refresh(found);
+    return found.map(itemOf);
+  }
+
+  /** A whole life from now on for what has less than half of it left. Somebody who writes meanwhile does the same. */
+  async #refresh(documents: readonly DataDocument<Value>[]): Promise<void> {
+    if (!this.#refreshOnRead) return;
+    await Promise.all(documents.map(async ({ key, value, version, expiresAt, updatedAt }) => {
+      if (expiresAt === null) return;
+      const lifeMs = Date.parse(expiresAt) - Date.parse(updatedAt);
+      const leftMs = Date.parse(expiresAt) - Date.now();
+      if (leftMs > lifeMs / 2) return;
+      try {
+        await this.#data.set(key, value, { ttl: lifeMs / 1_000, ifVersion: version });
+      } catch (error) {
+        if (!(error instanceof StoaError) || error.code !== 'version_conflict') throw error;
+      }
+    }));
   }
 
   async #listNamespaces({ matchConditions = [], maxDepth, limit = 100, offset = 0 }: ListNamespacesOperation): Promise<string[][]> {

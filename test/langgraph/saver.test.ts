@@ -82,3 +82,47 @@ it('tells threads of any characters apart, and deletes one with thousands of doc
   expect((await client.data(`checkpoints-${created}`).listKeys()).items).toHaveLength(2 * (threads.length - 1));
   for (const thread_id of threads.slice(1)) expect((await saver.getTuple({ configurable: { thread_id } }))?.config.configurable).toMatchObject({ thread_id });
 });
+
+it('keeps what no single request could carry', async () => {
+  const saver = newSaver();
+  const long = 'x'.repeat(20 * 1024 * 1024);
+  const many = Object.fromEntries(Array.from({ length: 1_200 }, (_, index) => [`channel-${index}`, index]));
+  const versions = Object.fromEntries(['long', ...Object.keys(many)].map((channel) => [channel, 1]));
+  const config = await saver.put({ configurable: { thread_id: 't' } }, checkpointWith({ long, ...many }, versions), metadata, versions);
+  const values = (await saver.get(config))?.channel_values ?? {};
+  expect([values['long'] === long, values['channel-1199'], Object.keys(values).length]).toEqual([true, 1_199, 1_201]);
+}, 120_000);
+
+it('refuses a checkpoint that is too long even without its values, and says so', async () => {
+  const saver = newSaver();
+  const large = { ...metadata, note: 'x'.repeat(2 * 1024 * 1024) };
+  const config = { configurable: { thread_id: 't' } };
+  await expect(saver.put(config, checkpointWith({ x: 1 }, { x: 1 }), large, { x: 1 })).rejects.toMatchObject({ code: 'too_large', message: expect.stringMatching(/checkpoint .* without its values/) as string, fix: expect.stringContaining('metadata') as string });
+  expect(await saver.getTuple(config)).toBeUndefined();
+});
+
+it('keeps one whole of several puts of the same checkpoint at once', async () => {
+  const saver = newSaver();
+  const checkpoint = checkpointWith({}, { x: 1, y: 1 });
+  const config = { configurable: { thread_id: 't' } };
+  await Promise.all(Array.from({ length: 20 }, (_, turn) => saver.put(config, { ...checkpoint, channel_values: { x: turn, y: turn } }, { ...metadata, step: turn }, { x: 1, y: 1 })));
+  const tuple = await saver.getTuple(config);
+  const { x, y } = tuple?.checkpoint.channel_values ?? {};
+  expect([x, tuple?.metadata?.step]).toEqual([y, y]);
+  const listed = [];
+  for await (const found of saver.list(config)) listed.push(found);
+  expect(listed).toHaveLength(1);
+});
+
+it('gives pending writes back in the order in which each task wrote them', async () => {
+  const saver = newSaver();
+  const config = await saver.put({ configurable: { thread_id: 't' } }, checkpointWith({}, {}), metadata, {});
+  const writes = Array.from({ length: 120 }, (_, index): [string, number] => [`channel-${index % 3}`, index]);
+  await Promise.all([saver.putWrites(config, writes, 'task-b'), saver.putWrites(config, writes.slice(0, 11), 'task-a')]);
+  const pending = (await saver.getTuple(config))?.pendingWrites ?? [];
+  expect(pending.filter(([task]) => task === 'task-b').map(([, , value]) => value)).toEqual(writes.map(([, value]) => value));
+  expect(pending.filter(([task]) => task === 'task-a').map(([, channel, value]) => [channel, value])).toEqual(writes.slice(0, 11));
+  await saver.deleteThread('t');
+  expect(await saver.getTuple(config)).toBeUndefined();
+  await saver.deleteThread('t');
+});

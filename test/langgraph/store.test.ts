@@ -175,3 +175,34 @@ test('items expire after the life of the store, or after their own', async () =>
   expect(await store.get(['n'], 'short')).toBeNull();
   expect(await store.listNamespaces()).toEqual([['n']]);
 });
+
+test.each([[[]], [['']], [['a', '']], [['a.b']], [['langgraph', 'x']]])('put refuses the namespace %j, as LangGraph\'s own stores do', async (namespace) => {
+  const store = newStore();
+  await expect(store.put(namespace, 'k', {})).rejects.toThrow(/[Nn]amespace/);
+  await expect(store.put(namespace, 'k', {}, undefined, { ttlSeconds: 1 })).rejects.toThrow(/[Nn]amespace/);
+  expect(await store.search([])).toEqual([]);
+});
+
+test('a read begins the life of an item anew when the store is told so, and leaves it alone otherwise', async () => {
+  const store = newStore({ ttlSeconds: 3_600, refreshOnRead: true });
+  const namespace = `store-${made}`;
+  const plain = new StoaStore({ client: new Stoa({ url: running.url, token: running.alice }), namespace });
+  const caller = operatorCaller('alice');
+  const documentOf = (key: string) => running.stoa.data.getEntry(caller, namespace, `n/:${key}`);
+  const expiryOf = async (key: string) => (await documentOf(key))?.expiresAt;
+  await store.put(['n'], 'forever', {}, undefined, { ttlSeconds: null });
+  for (const key of ['got', 'searched', 'plain', 'fresh']) await store.put(['n'], key, { key });
+  // Of three the hour is nearly over.
+  const soon = new Date(Date.now() + 60_000).toISOString();
+  const aged = await Promise.all(['got', 'searched', 'plain'].map(async (key) => ({ ...(await documentOf(key)), updatedAt: new Date(Date.now() - 3_540_000).toISOString(), expiresAt: soon })));
+  await running.stoa.data.transfer.import(caller, aged);
+  const fresh = await expiryOf('fresh');
+  expect(await store.get(['n'], 'got')).toMatchObject({ value: { key: 'got' } });
+  expect(await store.search(['n'], { filter: { key: 'searched' } })).toHaveLength(1);
+  await plain.get(['n'], 'plain');
+  await store.get(['n'], 'fresh');
+  await store.get(['n'], 'forever');
+  expect(Date.parse(String(await expiryOf('got')))).toBeGreaterThan(Date.now() + 3_000_000);
+  expect(Date.parse(String(await expiryOf('searched')))).toBeGreaterThan(Date.now() + 3_000_000);
+  expect([await expiryOf('plain'), await expiryOf('fresh'), await expiryOf('forever')]).toEqual([soon, fresh, null]);
+});
