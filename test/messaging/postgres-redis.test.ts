@@ -163,6 +163,33 @@ describe('a search that stops at its bound', () => {
   });
 });
 
+describe('a search while others post', () => {
+  it('shows every message once, though all places in the lists move', async () => {
+    const desk = await open((await sharedPostgres()).url, redis.url);
+    try {
+      const ann = await desk.agent();
+      const room = await desk.room(ann);
+      const tag = randomUUID().slice(0, 8);
+      const { port } = desk.stoa.messaging;
+      const post = (body: string) => port.post({ roomId: room, from: ann.id, body, parentId: null, proof: null, serverSigned: false });
+      // Two long lists that meet in every tenth message, so that a search takes several pages.
+      await Promise.all(Array.from({ length: 1_000 }, (_, index) => post(index % 10 === 0 ? `a${tag} b${tag}` : index % 2 === 0 ? `a${tag}` : `b${tag}`)));
+      const stop = new AbortController();
+      const posting = Array.from({ length: 3 }, async () => {
+        while (!stop.signal.aborted) await Promise.all([post(`a${tag}`), post(`b${tag}`)]);
+      });
+      for (let round = 0; round < 6; round += 1) {
+        const { json } = await desk.ask('GET', `/find?q=a${tag}+b${tag}&limit=100`);
+        expect(new Set(json.results.map(({ id }: { id: string }) => id)).size).toBe(100);
+      }
+      stop.abort();
+      await Promise.all(posting);
+    } finally {
+      await desk.close();
+    }
+  });
+});
+
 describe('a database that is away', () => {
   it('Redis: signed calls and writes are 503, nothing is accepted, and it comes back by itself', async () => {
     const own = await startRedis();

@@ -22,23 +22,33 @@ export async function searchRedis({ redis, keys, limits, nowMs, messages }: Redi
   const sizes = await withRedis(() => Promise.all(query.words.map((word) => redis.commands.zcard(keys.word(word)))));
   if (sizes.includes(0)) return { messages: [], restBeforeMs: null };
   const [shortest = '', ...others] = query.words.toSorted((a, b) => (sizes[query.words.indexOf(a)] ?? 0) - (sizes[query.words.indexOf(b)] ?? 0));
-  const newest = query.beforeMs === null ? '+inf' : `(${query.beforeMs}`;
+  let newest = query.beforeMs === null ? '+inf' : `(${query.beforeMs}`;
   const found: Message[] = [];
   let reachedMs = 0;
-  for (let offset = 0; offset < limits.searchStepsMax; offset += pageSize) {
-    const page = await withRedis(() => redis.commands.zrevrangebyscore(keys.word(shortest), newest, `(${oldestMs}`, 'LIMIT', offset, pageSize));
-    reachedMs = ulidTimeMs(page.at(-1)?.slice(37) ?? '') ?? reachedMs;
-    const inRoom = query.roomId === null ? page : page.filter((member) => member.startsWith(`${query.roomId ?? ''}:`));
+  /** Those of the last page that the next one begins with again: what is posted meanwhile moves places, not times. */
+  let seen = new Set<string>();
+  for (let steps = 0; steps < limits.searchStepsMax; steps += pageSize) {
+    const wantedMembers = pageSize + seen.size;
+    const page = await withRedis(() => redis.commands.zrevrangebyscore(keys.word(shortest), newest, `(${oldestMs}`, 'LIMIT', 0, wantedMembers));
+    const fresh = page.filter((member) => !seen.has(member));
+    const inRoom = query.roomId === null ? fresh : fresh.filter((member) => member.startsWith(`${query.roomId ?? ''}:`));
     const matching = await inAll(redis, others.map((word) => keys.word(word)), inRoom);
     const wanted = matching.map((member) => ({ roomId: member.slice(0, 36), messageId: member.slice(37) }));
     // Only as many as are still missing are fetched; those that are gone make room for the next.
     for (let at = 0; at < wanted.length && found.length < query.limit; at += query.limit) {
       found.push(...(await messages.findMany(wanted.slice(at, at + query.limit))).slice(0, query.limit - found.length));
     }
-    if (found.length >= query.limit || page.length < pageSize) return { messages: found, restBeforeMs: null };
+    if (found.length >= query.limit || page.length < wantedMembers) return { messages: found, restBeforeMs: null };
+    reachedMs = timeOf(page.at(-1));
+    newest = String(reachedMs);
+    seen = new Set(page.filter((member) => timeOf(member) === reachedMs));
   }
   // It goes on at a whole millisecond, with what it has found of that one left to the next time.
   return { messages: found.filter(({ tsMs }) => tsMs > reachedMs), restBeforeMs: reachedMs + 1 };
+}
+
+function timeOf(member: string | undefined): number {
+  return ulidTimeMs(member?.slice(37) ?? '') ?? 0;
 }
 
 async function inAll(redis: RedisConnection, keys: readonly string[], members: readonly string[]): Promise<readonly string[]> {
