@@ -28,6 +28,7 @@ export const limitDefinitions = {
   headerBytesMax: { default: 16 * 1024, about: 'Bytes of the headers of a request.' },
   requestSecondsMax: { default: 60, about: 'Time in which a request must have arrived whole.' },
   streamsMax: { default: 5_000, about: 'Open event streams of the whole server.' },
+  streamsPerCallerMax: { default: 2_000, about: 'Open event streams of one user, of one messaging identity, or of one address without credentials; the operator has no such limit.' },
   streamBufferBytesMax: { default: 1024 * 1024, about: 'Bytes waiting for a slow stream reader before it is told to resync and cut off.' },
   streamStallSecondsMax: { default: 60, about: 'Time for which a stream reader may take nothing before it is cut off.' },
   streamHeartbeatSeconds: { default: 15, about: 'Pause after which an idle stream sends a comment.' },

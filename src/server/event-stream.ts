@@ -1,5 +1,5 @@
 /** Server-sent events: bounded for slow readers, kept alive while idle, ended when the server stops. */
-import type { FastifyReply } from 'fastify';
+import type { FastifyReply, FastifyRequest } from 'fastify';
 import { StoaError } from '../errors.js';
 import type { Caller } from '../identity/caller.js';
 import type { Limits } from '../limits.js';
@@ -28,6 +28,8 @@ export class EventStreams {
   readonly #isLive: (caller: Caller) => boolean;
   /** Each with its reader; null for one without credentials. */
   readonly #open = new Map<EventStream, Caller | null>();
+  /** How many each holder has open. */
+  readonly #held = new Map<string, number>();
   /** The latest calls of `endOf`: a request that was let in before one of them may only now open its stream. */
   readonly #endings: { atMs: number; isMeant: (caller: Caller) => boolean }[] = [];
   /** Those of signed agents, each with the identity as it was when it opened. */
@@ -56,18 +58,31 @@ export class EventStreams {
     if (caller !== null && this.#endings.some(({ atMs, isMeant }) => atMs >= startedMs && isMeant(caller))) {
       throw new StoaError('unauthenticated', 'The credentials were changed while the request was under way.', { fix: 'Connect again with the new ones.' });
     }
+    const holder = holderOf(reply.request);
+    const held = this.#held.get(holder ?? '') ?? 0;
+    if (holder !== undefined && held >= this.#limits.streamsPerCallerMax) {
+      throw new StoaError('overloaded', `This caller has ${held} event streams open, which is the limit.`, { fix: 'Close streams that nobody reads, or raise streamsPerCallerMax.' });
+    }
     const stream = new EventStream(reply, this.#limits, {
       ...options,
       isAllowed: () => caller === null || this.#isLive(caller),
       onEnd: () => {
         this.#open.delete(stream);
         this.#signed.delete(stream);
+        if (holder !== undefined) this.#letGo(holder);
         options.onEnd?.();
       },
     });
     this.#open.set(stream, caller);
     if (signer !== undefined) this.#signed.set(stream, signer.identity);
+    if (holder !== undefined) this.#held.set(holder, held + 1);
     return stream;
+  }
+
+  #letGo(holder: string): void {
+    const left = (this.#held.get(holder) ?? 1) - 1;
+    if (left > 0) this.#held.set(holder, left);
+    else this.#held.delete(holder);
   }
 
   /** Ends the streams of callers who may no longer see what they saw. */
@@ -95,6 +110,12 @@ export class EventStreams {
     this.#stopping = true;
     for (const stream of this.#open.keys()) stream.end();
   }
+}
+
+/** By whom streams are counted, so that nobody takes the places of all; undefined for the operator. */
+function holderOf({ caller, ip }: FastifyRequest): string | undefined {
+  if (caller === null) return `address ${ip}`;
+  return caller.kind === 'operator' ? undefined : `${caller.kind} ${caller.identity ?? caller.user}`;
 }
 
 /** An event as it goes over the wire. */

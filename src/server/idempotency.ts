@@ -16,6 +16,7 @@ export function idempotencyOf(request: FastifyRequest, caller: Caller | null, bo
   return { scope: scopeOf(caller), key, fingerprint, seconds: limits.idempotencySeconds };
 }
 
+/** Also by what the credentials reach: an answer must not be told again to narrower ones. */
 function scopeOf(caller: Caller | null): string {
-  return caller === null ? 'anyone' : JSON.stringify([caller.kind, caller.user, caller.identity]);
+  return caller === null ? 'anyone' : JSON.stringify([caller.kind, caller.user, caller.identity, caller.scopes.namespaces]);
 }

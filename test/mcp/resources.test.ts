@@ -88,6 +88,17 @@ describe.each(generations)('resources for a client of the %s protocol', (generat
   });
 });
 
+test('a listener that gets no stream any more is not followed for', async () => {
+  const full = await Running.start({ limits: { streamsMax: 0 } });
+  const follow = vi.spyOn(full.stoa.changes, 'follow');
+  const client = await TestClient.connect(full.url, full.alice, 'modern');
+  await expect(subscribe(client, 'modern', ['stoa://data/default/x'])).rejects.toThrow();
+  expect(follow).toHaveBeenCalled();
+  await vi.waitFor(() => expect(follow.mock.calls.every(([, , signal]) => signal.aborted)).toBe(true));
+  await client.close();
+  await full.stop();
+});
+
 /** The two generations subscribe in ways of their own. */
 async function subscribe({ client }: TestClient, generation: (typeof generations)[number], uris: string[]): Promise<() => Promise<void>> {
   if (generation === 'modern') {

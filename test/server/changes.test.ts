@@ -242,3 +242,21 @@ test('streams beyond the limit are refused', async () => {
   await vi.waitFor(() => expect(few.app.stoaServer.streams.count).toBe(0));
   await few.stop();
 });
+
+test('nobody takes the streams of all: each user, and each address without credentials, has a number of its own', async () => {
+  const few = await Running.start({ limits: { streamsPerCallerMax: 1 } });
+  const stop = new AbortController();
+  const open = (path: string, token?: string) => fetch(few.url + path, { headers: { accept: 'text/event-stream', ...(token !== undefined && { authorization: `Bearer ${token}` }) }, signal: stop.signal });
+  const statuses = async (path: string, token?: string) => [(await open(path, token)).status, (await open(path, token)).status];
+  expect(await statuses('/v1/changes', few.alice)).toEqual([200, 503]);
+  expect(await statuses('/v1/changes', few.bob)).toEqual([200, 503]);
+  expect(await statuses('/room/global/stream')).toEqual([200, 503]);
+  expect(await statuses('/v1/changes', few.operator)).toEqual([200, 200]);
+  stop.abort();
+  await vi.waitFor(() => expect(few.app.stoaServer.streams.count).toBe(0));
+  // Whoever has closed its own may open another.
+  const again = await fetch(`${few.url}/v1/changes`, { headers: { accept: 'text/event-stream', authorization: `Bearer ${few.alice}` } });
+  expect(again.status).toBe(200);
+  await again.body?.cancel();
+  await few.stop();
+});

@@ -2,6 +2,7 @@ import { mkdtemp, readdir, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
+import { operatorCaller } from '../../src/identity/caller.js';
 import { Running } from './running.js';
 
 let running: Running;
@@ -60,6 +61,17 @@ test('two users may use the same key', async () => {
   const second = await create(key, 'mine', running.bob);
   expect(second.status).toBe(201);
   expect(second.json.agent_id).not.toBe(first.json.agent_id);
+});
+
+test('an answer is not told again to a token that reaches less', async () => {
+  const headers = { 'idempotency-key': newKey() };
+  const narrow = (await running.stoa.identity.createToken(operatorCaller(), 'alice', { scopes: { namespaces: ['notes'] } }, null)).token;
+  const body = { operations: [{ op: 'data.increment', namespace: 'payroll', key: 'total', by: 41 }] };
+  const first = await running.ask('POST', '/v1/commit', { as: running.alice, body, headers });
+  expect(first.json).toMatchObject({ ok: true });
+  const told = await running.ask('POST', '/v1/commit', { as: narrow, body, headers });
+  expect(told.json).toMatchObject({ status: 403 });
+  expect(told.text).not.toContain('41');
 });
 
 test('a refused request uses up no key', async () => {

@@ -113,14 +113,17 @@ async function written(response: Response, reply: FastifyReply, streams: EventSt
     return text === '' ? answer(202, undefined, headers) : answer(response.status, new JsonText(text), headers);
   }
   const reader = response.body.getReader();
-  const stream = streams.open(reply, {
-    headers,
-    onEnd: () => {
-      gone.abort();
-      void reader.cancel();
-    },
-  });
-  void forward(reader, stream);
+  const onEnd = (): void => {
+    gone.abort();
+    void reader.cancel();
+  };
+  try {
+    void forward(reader, streams.open(reply, { headers, onEnd }));
+  } catch (error) {
+    // What was to be told on the stream is still being followed.
+    onEnd();
+    throw error;
+  }
   return streaming;
 }
 
