@@ -178,15 +178,17 @@ export class DataClient<Value = JsonValue> {
   }
 
   /** Replaces the value by what `change` makes of it; tried again whenever somebody else was faster. */
-  async update(key: string, change: (current: Value | undefined) => Value | Promise<Value>, settings: CallSettings = {}): Promise<Value> {
+  async update(key: string, change: (current: Value | undefined) => Value | Promise<Value>, settings: Omit<SetSettings, 'ifVersion'> = {}): Promise<Value> {
+    const { signal, ...options } = settings;
+    const keepsExpiry = options.ttl === undefined && options.expiresAt === undefined;
     for (let attempt = 1; ; attempt += 1) {
-      const entry = await this.getEntry(key, settings);
+      const entry = await this.getEntry(key, { signal });
       const value = await change(entry?.value);
       checkIsJson(value, 'value');
       try {
         const expiresAt = entry?.expiresAt ?? null;
-        const body = { value, ...(expiresAt !== null && { expiresAt }) };
-        await this.#transport.call('PUT', this.#path(key), { body, headers: conditions(entry?.version ?? 0), signal: settings.signal });
+        const body = { value, ...options, ...(keepsExpiry && expiresAt !== null && { expiresAt }) };
+        await this.#transport.call('PUT', this.#path(key), { body, headers: conditions(entry?.version ?? 0), signal });
         return value;
       } catch (error) {
         if (!(error instanceof StoaError) || error.code !== 'version_conflict' || attempt >= updateAttemptsMax) throw error;

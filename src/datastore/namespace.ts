@@ -5,8 +5,14 @@ import { type DataDocument, type JsonValue, type KeySummary, type NamespaceSumma
 import type { ExpectedVersion, WriteResult } from './port.js';
 import type { SetOptions } from './requests.js';
 import type { ListOptions } from './pages.js';
-import type { DataService, KeyResult } from './service.js';
+import type { UpdateOptions } from './read-modify-write.js';
+import type { BatchAnswer, BatchRequest, DataService, KeyResult } from './service.js';
 import type { DocumentChange, WatchOptions } from './watch.js';
+
+/** Only over this version. */
+interface VersionOption {
+  ifVersion?: ExpectedVersion | undefined;
+}
 
 /**
  * @example
@@ -48,7 +54,7 @@ export class DataNamespace {
     return this.#service.set(this.#caller, this.namespace, key, value, options);
   }
 
-  delete(key: string, options?: { ifVersion?: ExpectedVersion }): Promise<boolean> {
+  delete(key: string, options?: VersionOption): Promise<boolean> {
     return this.#service.delete(this.#caller, this.namespace, key, options);
   }
 
@@ -58,6 +64,11 @@ export class DataNamespace {
 
   setMany(items: Readonly<Record<string, unknown>>, options?: Omit<SetOptions, 'ifVersion'>): Promise<Record<string, KeyResult>> {
     return this.#service.setMany(this.#caller, this.namespace, items, options);
+  }
+
+  /** Sets and deletes in one step, then reads; at most 1,000 keys. `ttl` and `metadata` go with every key in `set`. */
+  batch(request: BatchRequest): Promise<BatchAnswer> {
+    return this.#service.batch(this.#caller, this.namespace, request);
   }
 
   /** Every value by key, however many there are; `entries` gives them one by one. */
@@ -85,16 +96,24 @@ export class DataNamespace {
     return this.#service.clear(this.#caller, this.namespace);
   }
 
-  async update<Value extends JsonValue>(key: string, change: (current: JsonValue | undefined) => Value | Promise<Value>): Promise<Value> {
-    return (await this.#service.update(this.#caller, this.namespace, key, change)).value;
+  /** Replaces the value by what `change` makes of it; tried again whenever somebody else was faster. */
+  async update<Value extends JsonValue>(key: string, change: (current: JsonValue | undefined) => Value | Promise<Value>, options?: UpdateOptions): Promise<Value> {
+    return (await this.#service.update(this.#caller, this.namespace, key, change, options)).value;
   }
 
-  async increment(key: string, by = 1): Promise<number> {
-    return (await this.#service.increment(this.#caller, this.namespace, key, by)).value;
+  /** Adds to a number in one step; a missing one counts as 0. */
+  async increment(key: string, by = 1, options?: VersionOption): Promise<number> {
+    return (await this.#service.increment(this.#caller, this.namespace, key, by, options)).value;
   }
 
-  async append(key: string, ...items: unknown[]): Promise<JsonValue[]> {
-    return (await this.#service.append(this.#caller, this.namespace, key, items)).value;
+  /** Adds items at the end of a list in one step; a missing one counts as empty. */
+  async append(key: string, items: readonly unknown[], options?: VersionOption): Promise<JsonValue[]> {
+    return (await this.#service.append(this.#caller, this.namespace, key, items, options)).value;
+  }
+
+  /** A JSON merge patch of the value: null removes a member, objects go on inside. */
+  async mergePatch(key: string, patch: unknown, options?: VersionOption): Promise<JsonValue> {
+    return (await this.#service.mergePatch(this.#caller, this.namespace, key, patch, options)).value;
   }
 
   watch(options: WatchOptions): AsyncGenerator<DocumentChange> {

@@ -58,6 +58,12 @@ describe('stoa data against a running server', () => {
     expect((await data('ls', 'c', '-n', 'list', '--values', '--json')).json<{ items: Document[] }>().items.map(({ value }) => value)).toEqual([1]);
     expect((await data('increment', 'a', '4', '-n', 'list')).stdout).toBe('5\n');
     expect((await data('append', 'log', 'one', '2', '-n', 'list')).stdout).toBe('["one",2]\n');
+    expect((await data('append', 'log', 'three', '-n', 'list', '--if-version', '7')).status).toBe(5);
+    await data('set', 'box', '{"a": 1, "b": {"c": 2, "d": 3}}', '-n', 'patched', '--expires-at', '2099-01-01T00:00:00Z');
+    expect((await data('patch', 'box', '{"a": null, "b": {"c": 4}}', '-n', 'patched', '--if-version', '1')).stdout).toBe('{"b":{"c":4,"d":3}}\n');
+    expect((await data('patch', 'box', '{"a": 2}', '-n', 'patched', '--if-version', '1')).status).toBe(5);
+    expect((await data('get', 'box', '-n', 'patched', '--json')).json()).toMatchObject({ value: { b: { c: 4, d: 3 } }, version: 2, expiresAt: '2099-01-01T00:00:00.000Z' });
+    expect((await data('set', 'box', '1', '-n', 'patched', '--expires-at', 'tomorrow')).status).toBe(2);
     expect((await data('namespaces', '--json')).json<{ items: { namespace: string; count: number }[] }>().items).toContainEqual(expect.objectContaining({ namespace: 'list', count: 4 }));
     expect((await data('clear', '-n', 'list', '--yes', '--json')).json()).toEqual({ deleted: 4 });
   });

@@ -46,6 +46,9 @@ describe.each(generations)('a client of the %s protocol', (generation) => {
   });
 
   test('a stored null is a value, not something missing', async () => {
+    expect(await client.ok('remember', { key: 'brief', value: 1, namespace, expires_at: '2099-01-01T00:00:00Z' })).toMatchObject({ version: 1 });
+    expect(await client.ok('recall', { key: 'brief', namespace })).toMatchObject({ items: [{ expiresAt: '2099-01-01T00:00:00.000Z' }] });
+    await client.ok('forget', { key: 'brief', namespace });
     await client.ok('remember', { key: 'null', value: null, namespace });
     expect(await client.ok('recall', { key: 'null', namespace })).toMatchObject({ items: [{ key: 'null', value: null }], missing: [] });
   });

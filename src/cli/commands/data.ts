@@ -43,10 +43,8 @@ export const get: Action = async ({ connect, output }, [key], options) => {
 
 export const set: Action = async ({ connect, output }, [key, argument], options) => {
   const value = await valueOf(argument, options);
-  const ifVersion = numberOption(options, 'ifVersion');
-  const headers: Record<string, string> = ifVersion === undefined ? {} : ifVersion === 0 ? { 'if-none-match': '*' } : { 'if-match': `"${ifVersion}"` };
-  const body = present({ value, metadata: metadataOf(options), ttl: durationOption(options, 'ttl') });
-  const written = await (await connect('created')).call<KeySummary>('PUT', documentPath(options, key), { body, headers });
+  const body = present({ value, metadata: metadataOf(options), ttl: durationOption(options, 'ttl'), expiresAt: textOption(options, 'expiresAt') });
+  const written = await (await connect('created')).call<KeySummary>('PUT', documentPath(options, key), { body, headers: conditionsOf(options) });
   output.done(written, `Stored ${key} as version ${written.version}.`);
 };
 
@@ -79,14 +77,21 @@ export const clear: Action = async ({ connect, output }, _args, options) => {
 export const increment: Action = async ({ connect, output }, [key, by = '1'], options) => {
   const amount = Number(by);
   if (by.trim() === '' || !Number.isFinite(amount)) throw new StoaError('invalid_request', `"${by}" is not a number.`);
-  const { value, version } = await (await connect('created')).call<Document>('PATCH', documentPath(options, key), { body: { increment: amount } });
+  const { value, version } = await (await connect('created')).call<Document>('PATCH', documentPath(options, key), { body: { increment: amount }, headers: conditionsOf(options) });
   output.line({ key, value, version }, String(value));
 };
 
 export const append: Action = async ({ connect, output }, [key, ...items], options) => {
   // Commander hands a variadic argument over as one list.
   const append = items.flat().map(parsed);
-  const { value, version } = await (await connect('created')).call<Document>('PATCH', documentPath(options, key), { body: { append } });
+  const { value, version } = await (await connect('created')).call<Document>('PATCH', documentPath(options, key), { body: { append }, headers: conditionsOf(options) });
+  output.line({ key, value, version }, JSON.stringify(value));
+};
+
+export const patch: Action = async ({ connect, output }, [key, argument], options) => {
+  const body = await valueOf(argument, options);
+  const headers = { ...conditionsOf(options), 'content-type': 'application/merge-patch+json' };
+  const { value, version } = await (await connect('created')).call<Document>('PATCH', documentPath(options, key), { body, headers });
   output.line({ key, value, version }, JSON.stringify(value));
 };
 
@@ -105,6 +110,12 @@ export const watch: Action = async ({ connect, output }, [prefix], options) => {
     }
   });
 };
+
+function conditionsOf(options: Options): Record<string, string> {
+  const ifVersion = numberOption(options, 'ifVersion');
+  if (ifVersion === undefined) return {};
+  return ifVersion === 0 ? { 'if-none-match': '*' } : { 'if-match': `"${ifVersion}"` };
+}
 
 function namespaceOf(options: Options): string {
   return textOption(options, 'namespace') ?? defaultNamespace;

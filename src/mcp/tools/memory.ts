@@ -20,13 +20,14 @@ const remember = defineTool({
     namespace,
     how: z.enum(['set', 'append', 'add', 'merge']).default('set'),
     ttl_seconds: z.number().positive().optional().describe('Forget it after this time (set only)'),
+    expires_at: z.string().optional().describe('Forget it at this time, ISO 8601, instead of ttl_seconds (set only)'),
     metadata: z.record(z.string(), z.unknown()).optional().describe('Facts about the value (set only)'),
     if_version: ifVersion,
   }),
   output: z.object({ key: z.string(), version: z.int(), updatedAt: z.string(), value: json.optional().describe('After append, add, merge') }),
-  run: async ({ stoa, caller }, { key: name, value, namespace: ns, how, ttl_seconds: ttl, metadata, if_version: version }) => {
-    if (how === 'set') return written(await stoa.data.set(caller, ns, name, value, { ttl, metadata, ifVersion: version }));
-    if (ttl !== undefined || metadata !== undefined) throw new StoaError('invalid_request', `ttl_seconds and metadata go with how "set", not with "${how}".`);
+  run: async ({ stoa, caller }, { key: name, value, namespace: ns, how, ttl_seconds: ttl, expires_at: expiresAt, metadata, if_version: version }) => {
+    if (how === 'set') return written(await stoa.data.set(caller, ns, name, value, { ttl, expiresAt, metadata, ifVersion: version }));
+    if (ttl !== undefined || expiresAt !== undefined || metadata !== undefined) throw new StoaError('invalid_request', `ttl_seconds, expires_at and metadata go with how "set", not with "${how}".`);
     const options = { ifVersion: version };
     if (how === 'merge') return written(await stoa.data.mergePatch(caller, ns, name, value, options));
     if (how === 'append') return written(await stoa.data.append(caller, ns, name, Array.isArray(value) ? value : [value], options));
