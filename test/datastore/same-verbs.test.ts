@@ -18,10 +18,11 @@ test('no verb is missing on either side', () => {
   expect(verbs(DataNamespace)).toEqual(verbs(DataClient));
 });
 
+const refused = (call: Promise<unknown>): Promise<unknown> => call.then(() => 'taken', ({ code }: { code: string }) => code);
+
 /** Everything that a handle answers, without what depends on the time. */
 async function story(notes: DataClient): Promise<unknown[]> {
   const expiresAt = '2099-01-01T00:00:00.000Z';
-  const refused = (call: Promise<unknown>): Promise<unknown> => call.then(() => 'taken', ({ code }: { code: string }) => code);
   const told: unknown[] = [
     (await notes.set('a', { n: 1, old: true }, { metadata: { by: 'test' }, expiresAt })).version,
     await notes.get('a'),
