@@ -62,7 +62,7 @@ export interface ConnectionOptions {
 }
 
 /** Another command holds the directory for a moment at most; a server without an address is still starting. */
-const lockWaitMsMax = 10_000;
+export const lockWaitMsMax = 10_000;
 
 export async function connect(options: ConnectionOptions): Promise<Connection> {
   const identity = identityHeaders(options);

@@ -1,6 +1,7 @@
 import { spawn } from 'node:child_process';
 import { access } from 'node:fs/promises';
 import { PassThrough } from 'node:stream';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { beforeAll, describe, expect, test } from 'vitest';
 import { embeddedFamilies } from '../../src/backends/embedded/families.js';
 import { openKernel } from '../../src/kernel/kernel.js';
@@ -230,6 +231,20 @@ describe('help', () => {
 });
 
 describe('without a server', () => {
+  test('a server that is started while a command is at work waits for its end, and a second server does not', async () => {
+    const own = path('busy');
+    const kernel = await openKernel({ dataDir: own, families: embeddedFamilies, limits: limitsWith() });
+    const starting = up(own);
+    // Long enough for the program to have met the lock.
+    await sleep(2_000);
+    await kernel.close();
+    const server = await starting;
+    const second = await stoa(['up', '--data', own, '--port', '0', '--json']);
+    expect(second).toMatchObject({ status: 5 });
+    expect(second.error().code).toBe('locked');
+    expect(await server.end('SIGTERM')).toBe(0);
+  });
+
   test('the doctor finds nothing wrong, and mends an index entry that was lost', async () => {
     const own = path('doctored');
     const created = (await stoa(['agents', 'create', 'patient', '--user', 'doc', '--data', own, '--json'])).json<Agent>();

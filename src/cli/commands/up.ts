@@ -1,13 +1,16 @@
 /** `stoa up`: the server, in the foreground, until a signal ends it. */
 import { readFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { createSecureContext } from 'node:tls';
 import type { FastifyInstance } from 'fastify';
 import { type Config, loadConfig } from '../../config.js';
 import { StoaError, messageOf } from '../../errors.js';
-import { openStoa } from '../../index.js';
+import { type Stoa, type StoaOptions, openStoa } from '../../index.js';
+import { readLock } from '../../kernel/lock.js';
 import { createApp, stopApp } from '../../server/app.js';
 import { createLogger } from '../../server/log.js';
+import { lockWaitMsMax } from '../connection.js';
 import type { Action } from '../definition.js';
 import { migrationTalk } from '../migration-talk.js';
 import { settingFlags } from '../setting-flags.js';
@@ -21,7 +24,7 @@ export const up: Action = async ({ output, globals }, _args, options) => {
   // Loaded only where it is wanted: whoever has no collector should not wait for it.
   const tracing = config.tracing ? await import('../../tracing/start.js') : undefined;
   const tracer = tracing?.startTracing({ environment: process.env, onError: (error, about) => logger.warn({ err: error }, about) });
-  const stoa = await openStoa({ ...stoaOptions(config, (error, about) => logger.error({ err: error }, about)), backups: scheduleOf(config), onMigration: migrationTalk(output) });
+  const stoa = await openWhenFree({ ...stoaOptions(config, (error, about) => logger.error({ err: error }, about)), backups: scheduleOf(config), onMigration: migrationTalk(output) });
   let app: FastifyInstance | undefined;
   try {
     app = createApp(stoa, {
@@ -48,6 +51,18 @@ export const up: Action = async ({ output, globals }, _args, options) => {
     await tracer?.close();
   }
 };
+
+/** A command that came first holds the directory for a moment; a server that serves it holds it for good. */
+async function openWhenFree(options: StoaOptions): Promise<Stoa> {
+  for (const deadlineMs = Date.now() + lockWaitMsMax; ; await sleep(50)) {
+    try {
+      return await openStoa(options);
+    } catch (error) {
+      const isHeld = error instanceof StoaError && error.code === 'locked';
+      if (!isHeld || Date.now() > deadlineMs || (await readLock(options.data))?.url !== undefined) throw error;
+    }
+  }
+}
 
 /** Everything that a first-time user needs, in five lines. */
 function greet(say: (line: string) => void, { url, data, token, secret }: { url: string; data: string; token: string | undefined; secret: string }): void {
