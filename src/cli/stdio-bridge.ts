@@ -111,8 +111,10 @@ export class StdioBridge {
     try {
       return await this.#send('POST', signal, message);
     } catch (error) {
-      if (signal.aborted || !isRefused(error)) throw error;
+      if (signal.aborted) throw error;
+      // Whoever comes next looks for the server anew: it may be another one, at another address.
       this.#server = undefined;
+      if (!isRefused(error)) throw error;
       return this.#send('POST', signal, message);
     }
   }
@@ -213,8 +215,8 @@ export class StdioBridge {
         if (response.status === 405) return;
       } catch (error) {
         if (signal.aborted) return;
-        if (isRefused(error)) this.#server = undefined;
-        else this.#options.say(`The stream from the server broke off: ${messageOf(error)}.`);
+        this.#server = undefined;
+        if (!isRefused(error)) this.#options.say(`The stream from the server broke off: ${messageOf(error)}.`);
       }
       await new Promise((resolve) => setTimeout(resolve, listenAgainMs).unref());
     }

@@ -1,4 +1,6 @@
 import { randomUUID } from 'node:crypto';
+import { existsSync } from 'node:fs';
+import { join } from 'node:path';
 import { describe, expect, test, vi } from 'vitest';
 import { generations } from './client.js';
 import { useStdio } from './stdio.js';
@@ -62,6 +64,82 @@ describe.each(generations)('a client of the %s protocol', (generation) => {
     }, 30_000);
     expect(await stdio.ownerOf(data)).not.toBe(first);
     await client.close();
+  });
+});
+
+const initialize = { jsonrpc: '2.0', id: 0, method: 'initialize', params: { protocolVersion: '2025-06-18', capabilities: {}, clientInfo: { name: 'raw', version: '1' } } };
+const request = (id: number, name: string, input: object) => ({ jsonrpc: '2.0', id, method: 'tools/call', params: { name, arguments: input } });
+const waiting = { room: 'global', after: 9_000_000_000_000, wait_seconds: 60 };
+
+async function opened(data: string) {
+  const pipe = stdio.open(data);
+  pipe.write(initialize);
+  await pipe.answer(0);
+  pipe.write({ jsonrpc: '2.0', method: 'notifications/initialized' });
+  return pipe;
+}
+
+describe('when things go wrong', () => {
+  test('a server that is killed in the middle of a call is an answer to that call, and the next one works', { timeout: 120_000 }, async () => {
+    const data = await stdio.data();
+    const pipe = await opened(data);
+    pipe.write(request(1, 'remember', { key: 'k', value: 'kept' }));
+    await pipe.answer(1);
+    pipe.write(request(2, 'read', waiting));
+    // Answers to later messages show that the one before has arrived.
+    for (const id of [3, 5, 6]) {
+      pipe.write(request(id, 'list', {}));
+      await pipe.answer(id);
+    }
+    const first = await stdio.ownerOf(data);
+    process.kill(first, 'SIGKILL');
+    expect(await pipe.answer(2)).toMatchObject({ error: { data: { code: 'unreachable', fix: expect.stringContaining('look before you repeat') as string } } });
+    pipe.write(request(4, 'recall', { key: 'k' }));
+    expect(await pipe.answer(4)).toMatchObject({ result: { structuredContent: { items: [{ value: 'kept' }] } } });
+    expect(await stdio.ownerOf(data)).not.toBe(first);
+    expect(await pipe.end()).toBe(0);
+  });
+
+  test('a call that was cancelled holds up neither the client nor the end', { timeout: 60_000 }, async () => {
+    const pipe = await opened(await stdio.data());
+    pipe.write(request(1, 'read', waiting));
+    pipe.write(request(2, 'list', {}));
+    await pipe.answer(2);
+    pipe.write({ jsonrpc: '2.0', method: 'notifications/cancelled', params: { requestId: 1 } });
+    pipe.write(request(3, 'list', {}));
+    await pipe.answer(3);
+    expect(await pipe.end()).toBe(0);
+  });
+
+  test('the client that starts the server may be killed while it does so', { timeout: 120_000 }, async () => {
+    const data = await stdio.data();
+    const killed = stdio.open(data);
+    await vi.waitFor(() => expect(existsSync(join(data, 'stoa.log'))).toBe(true), { timeout: 30_000, interval: 5 });
+    await killed.kill();
+    const pipe = await opened(data);
+    pipe.write(request(1, 'remember', { key: 'k', value: 1 }));
+    expect(await pipe.answer(1)).toMatchObject({ result: { structuredContent: { version: 1 } } });
+    const owner = await stdio.ownerOf(data);
+    // One server is there, and outlives those who came for it.
+    await pipe.end();
+    expect(await stdio.ownerOf(data)).toBe(owner);
+  });
+
+  test('the lock of a server that is no more is nobody\'s', { timeout: 60_000 }, async () => {
+    const data = await stdio.data();
+    const first = await opened(data);
+    const dead = await stdio.ownerOf(data);
+    process.kill(dead, 'SIGKILL');
+    await first.kill();
+    expect(await stdio.ownerOf(data)).toBe(dead);
+    const pipes = await Promise.all([opened(data), opened(data), opened(data)]);
+    for (const pipe of pipes) {
+      pipe.write(request(1, 'remember', { key: 'count', value: 1, how: 'add' }));
+      await pipe.answer(1);
+    }
+    pipes[0]?.write(request(2, 'recall', { key: 'count' }));
+    expect(await pipes[0]?.answer(2)).toMatchObject({ result: { structuredContent: { items: [{ value: 3 }] } } });
+    for (const pipe of pipes) expect(await pipe.end()).toBe(0);
   });
 });
 

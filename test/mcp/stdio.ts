@@ -1,11 +1,11 @@
 /** `stoa mcp` in processes of its own, each with a real client at its other end. */
-import { spawn } from 'node:child_process';
+import { type ChildProcessWithoutNullStreams, spawn } from 'node:child_process';
 import { existsSync } from 'node:fs';
 import { mkdtemp, readFile, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { StdioClientTransport } from '@modelcontextprotocol/client/stdio';
-import { afterAll, beforeAll } from 'vitest';
+import { afterAll, beforeAll, expect, vi } from 'vitest';
 import { builtProgram } from '../servers/shared.js';
 import { type Generation, TestClient } from './client.js';
 
@@ -15,8 +15,20 @@ export interface StdioPrograms {
   connect(data: string, args?: readonly string[], generation?: Generation): Promise<TestClient>;
   /** Runs it over the given lines to its end. */
   feed(data: string, input: string, args?: readonly string[]): Promise<{ status: number | null; stdout: string; stderr: string }>;
+  /** Starts it, for a test that holds the pipe itself. */
+  open(data: string, args?: readonly string[]): OpenPipe;
   /** The process that owns the directory. */
   ownerOf(data: string): Promise<number>;
+}
+
+/** `stoa mcp` with its pipe in the hands of a test. */
+export interface OpenPipe {
+  write(message: object): void;
+  /** The answer to a request, when it comes. */
+  answer(id: number): Promise<Record<string, unknown>>;
+  /** The client closes its end; answers the exit status. */
+  end(): Promise<number | null>;
+  kill(): Promise<void>;
 }
 
 export function useStdio(): StdioPrograms {
@@ -58,7 +70,30 @@ export function useStdio(): StdioPrograms {
         child.once('close', (status) => resolve({ status, stdout, stderr }));
         child.stdin.end(input);
       }),
+    open: (data, args = []) => openPipe(spawn(process.execPath, [program, 'mcp', '--data', data, ...args], { env: environment })),
     ownerOf,
+  };
+}
+
+function openPipe(child: ChildProcessWithoutNullStreams): OpenPipe {
+  const closed = new Promise<number | null>((resolve) => child.once('close', resolve));
+  let stdout = '';
+  child.stdout.on('data', (chunk: Buffer) => (stdout += chunk.toString()));
+  // Its end may be gone before ours.
+  child.stdin.on('error', () => undefined);
+  child.stderr.resume();
+  const answerTo = (id: number) => stdout.split('\n').slice(0, -1).map((line) => JSON.parse(line) as Record<string, unknown>).find((message) => message['id'] === id);
+  return {
+    write: (message) => void child.stdin.write(`${JSON.stringify(message)}\n`),
+    answer: (id) => vi.waitFor(() => answerTo(id) ?? expect.fail(`no answer to ${id}`), { timeout: 30_000, interval: 20 }),
+    end: () => {
+      child.stdin.end();
+      return closed;
+    },
+    kill: async () => {
+      child.kill('SIGKILL');
+      await closed;
+    },
   };
 }
 
