@@ -67,10 +67,11 @@ export async function* examine(store: Store, checks: readonly Check[], options: 
     for (;;) {
       const page = Array.from(store.range(check.family, { ...(after !== undefined && { gt: after }), limit }));
       yield* judge(store, (reader) => inspectPage(check, reader, page, store), options);
+      // After each page, however small: whoever uses the store has a turn.
+      await nextTurn();
       const last = page.at(-1);
       if (last === undefined || page.length < limit) break;
       after = last.key;
-      await nextTurn();
     }
     yield* judge(store, (reader) => check.conclude?.(reader, store) ?? [], options);
   }
