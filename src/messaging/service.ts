@@ -1,4 +1,5 @@
 /** Messaging as the doors use it: who signed, who may pass, and what is said. */
+import { StoaError } from '../errors.js';
 import type { Caller } from '../identity/caller.js';
 import type { Limits } from '../limits.js';
 import { AddressRanges } from './addresses.js';
@@ -70,8 +71,7 @@ export class MessagingService {
     this.hub = new MessageHub(port);
     this.identities = new Identities(port, limits, this.signatures);
     this.#authors = new Authors(port, sealer);
-    const adminAgent = this.settings.adminAgent === null ? null : (canonicalUuid(this.settings.adminAgent) ?? null);
-    this.#adminAgent = adminAgent;
+    this.#adminAgent = this.settings.adminAgent === null ? null : adminOf(this.settings.adminAgent);
     this.#keys = new RoomKeys(port, limits);
     ({ rooms: this.rooms, direct: this.direct } = this.over(port));
   }
@@ -108,6 +108,13 @@ export class MessagingService {
     this.hub.close();
     await this.port.close();
   }
+}
+
+/** A name that is no id would be an admin that nobody is. */
+function adminOf(setting: string): string {
+  const id = canonicalUuid(setting);
+  if (id === undefined) throw new StoaError('invalid_config', `"${setting}" in STOA_ADMIN_AGENT is no agent id.`, { fix: 'Write the id that POST /register answered.' });
+  return id;
 }
 
 type SignedPrincipal = Pick<Caller, 'kind' | 'user' | 'agent' | 'identity' | 'agentId' | 'scopes' | 'tokenId'>;

@@ -56,6 +56,39 @@ function register(desk: Desk, address: string): Promise<Answer> {
   return desk.ask('POST', '/register', { body: { public_key: new Agent(desk).publicKey }, headers: { 'x-forwarded-for': address } });
 }
 
+it('the admin that a setting names, in any spelling, deletes what others wrote; a name that is no id is refused', async () => {
+  const directory = await mkdtemp(join(tmpdir(), 'stoa-messaging-'));
+  const open = (adminAgent: string | null) => Desk.open({ data: directory, engine: 'lmdb', messagingSettings: { adminAgent } });
+  try {
+    let desk = await open(null);
+    const [ann, bob] = [await desk.agent(), await desk.agent()];
+    const said = [await bob.post('global', 'one'), await bob.post('global', 'two')].map(({ id }) => id);
+    expect((await ann.ask('DELETE', `/room/global/${said[0] as string}`)).status).toBe(403);
+    await desk.close();
+    desk = await open(ann.id.toUpperCase());
+    const [admin, other] = [ann, await desk.agent()].map(({ id, seed }) => Object.assign(new Agent(desk, seed), { id })) as [Agent, Agent];
+    expect((await admin.ask('DELETE', `/room/global/${said[0] as string}`)).status).toBe(204);
+    expect((await other.ask('DELETE', `/room/global/${said[1] as string}`)).status).toBe(403);
+    await desk.close();
+    await expect(open('the-admin')).rejects.toMatchObject({ code: 'invalid_config' });
+  } finally {
+    await rm(directory, { recursive: true, force: true });
+  }
+});
+
+it('a store that takes no writes accepts no signature, because no nonce could be kept', async () => {
+  const desk = await Desk.open();
+  try {
+    const ann = await desk.agent();
+    expect((await ann.ask('GET', '/dm')).status).toBe(200);
+    desk.stoa.kernel.root.stop(new StoaError('writes_stopped', 'The disk is gone, as the test wants it.'));
+    for (const answer of [await ann.ask('GET', '/dm'), await ann.ask('POST', '/room/global', { body: { body: 'x' } })]) expect([answer.status, answer.headers.get('access-control-allow-origin')]).toEqual([503, '*']);
+    expect((await desk.ask('GET', '/room/global')).status).toBe(200);
+  } finally {
+    await desk.close();
+  }
+});
+
 /** Names of the rate windows on disk. */
 function rows(desk: Desk): string[] {
   return Array.from(desk.stoa.kernel.root.range('messaging/rate_windows', {}), ({ key }) => key.toString());

@@ -1,0 +1,164 @@
+/** The small print of AICQ's wire, on every backend: spellings, boundaries, defaults, and who may do what. */
+import { randomUUID } from 'node:crypto';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { globalRoomId } from '../../src/messaging/uuid.js';
+import type { Backend } from './conformance.js';
+import { type Agent, type Answer, type Desk, roomy } from './kit.js';
+
+/** Everything that may be read, with and without a signature. */
+const reads = ['/', '/api', '/docs', '/docs/openapi.yaml', '/health', '/stats', '/channels', '/find?q=word', '/room/global', '/dm'];
+
+/** The limits that AICQ's clients are written for. */
+const defaults: readonly (readonly [endpoint: string, limit: string, ask: (desk: Desk, agent: Agent) => Promise<Answer>])[] = [
+  ['register', '10', (desk, agent) => desk.ask('POST', '/register', { body: { public_key: agent.publicKey } })],
+  ['who', '100', (desk, agent) => desk.ask('GET', `/who/${agent.id}`)],
+  ['channels', '60', (desk) => desk.ask('GET', '/channels')],
+  ['find', '30', (desk) => desk.ask('GET', '/find?q=word')],
+  ['make a room', '10', (_desk, agent) => agent.ask('POST', '/room', { body: { name: 'den' } })],
+  ['read a room', '120', (_desk, agent) => agent.ask('GET', '/room/global')],
+  ['post', '30', (_desk, agent) => agent.ask('POST', '/room/global', { body: { body: 'x' } })],
+  ['send', '60', (_desk, agent) => agent.ask('POST', `/dm/${agent.id}`, { body: { body: 'x' } })],
+  ['read letters', '60', (_desk, agent) => agent.ask('GET', '/dm')],
+  ['delete', '30', (_desk, agent) => agent.ask('DELETE', '/room/global/01M7H68RNNJZ4WPEMP372KEKHH')],
+];
+
+function spellingsOf(id: string): string[] {
+  return [id, id.toUpperCase(), id.replaceAll('-', ''), `urn:uuid:${id}`, `{${id}}`].map(encodeURIComponent);
+}
+
+/** A body whose every character is written as an escape of six. */
+function escaped(text: string): string {
+  return `{"body":"${Array.from(text, (character) => `\\u${character.charCodeAt(0).toString(16).padStart(4, '0')}`).join('')}"}`;
+}
+
+/** A message of one character in a request of so many bytes. */
+function padded(bytes: number): string {
+  return `{"body":"x"${' '.repeat(bytes - 12)}}`;
+}
+
+/** A server for one test. */
+async function withDesk(backend: Backend, options: Parameters<Backend['open']>[0], work: (desk: Desk, agent: Agent) => Promise<void>): Promise<void> {
+  const desk = await backend.open(options);
+  try {
+    await work(desk, await desk.agent());
+  } finally {
+    await desk.close();
+  }
+}
+
+export function wireConformance(backend: Backend): void {
+  describe(`AICQ's wire on ${backend.name}`, () => {
+    let desk: Desk;
+    let ann: Agent;
+
+    beforeAll(async () => {
+      desk = await backend.open();
+      ann = await desk.agent('Ann');
+    });
+    afterAll(() => desk.close());
+
+    const send = async (path: string, raw: string) => (await ann.ask('POST', path, { raw })).status;
+    const make = async (roomKey: string) => (await ann.ask('POST', '/room', { body: { name: 'den', is_private: true, key: roomKey } })).json;
+    const refusal = async (method: string, path: string, body?: unknown) => {
+      const { status, json } = await ann.ask(method, path, body === undefined ? {} : { body });
+      return [status, json];
+    };
+
+    it('takes an id in every spelling on every route', async () => {
+      const room = await desk.room(ann);
+      const word = `w${randomUUID().slice(0, 8)}`;
+      const { id } = await ann.post(room, word);
+      for (const spelling of spellingsOf(room)) {
+        expect((await desk.ask('GET', `/room/${spelling}`)).json.room.id).toBe(room);
+        expect((await desk.ask('GET', `/room/${spelling}/${id}`)).json.id).toBe(id);
+        expect((await desk.ask('GET', `/find?q=${word}&room=${spelling}`)).json.total).toBe(1);
+        expect((await ann.ask('POST', `/room/${spelling}`, { body: { body: 'said' } })).status).toBe(201);
+      }
+      for (const spelling of spellingsOf(ann.id)) {
+        expect((await desk.ask('GET', `/who/${spelling}`)).json.id).toBe(ann.id);
+        expect((await ann.ask('POST', `/dm/${spelling}`, { body: { body: 'letter' } })).status).toBe(201);
+      }
+      expect((await ann.ask('GET', '/dm')).json.messages).toHaveLength(5);
+      expect((await desk.ask('GET', `/room/${globalRoomId.replaceAll('-', '')}`)).json.room).toEqual({ id: globalRoomId, name: 'global' });
+    });
+
+    it.each(reads)('GET %s takes an empty body of JSON, and {}', async (path) => {
+      for (const [body, length] of [['', ''], ['', 'Content-Length: 0\r\n'], ['{}', 'Content-Length: 2\r\n']] as const) {
+        const headers = Object.entries(ann.headers(body)).map(([name, value]) => `${name}: ${value}\r\n`);
+        const answer = await desk.talk(`GET ${path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Type: application/json\r\n${length}${headers.join('')}\r\n${body}`);
+        expect(answer, `${path} with "${body}"`).toMatch(/^HTTP\/1\.1 200 /);
+      }
+    });
+
+    it('falls back where paging values are bad', async () => {
+      const room = await desk.room(ann);
+      for (let index = 0; index < 3; index += 1) await ann.post(room, `n${index}`);
+      for (const bad of ['-1', '0', 'x', '1e3', '', '1.5', '9'.repeat(30), '%00']) {
+        expect((await desk.ask('GET', `/room/${room}?limit=${bad}&before=${bad}&after=${bad}`)).json.messages, bad).toHaveLength(3);
+        expect((await desk.ask('GET', `/channels?limit=${bad}&offset=${bad}`)).status, bad).toBe(200);
+        expect((await desk.ask('GET', `/find?q=n1x&limit=${bad}&after=${bad}`)).status, bad).toBe(200);
+      }
+    });
+
+    it('measures messages, letters and requests to the byte, however they are escaped', async () => {
+      expect([await send('/room/global', escaped('x'.repeat(4096))), await send('/room/global', escaped('x'.repeat(4097)))]).toEqual([201, 422]);
+      expect([await send('/room/global', JSON.stringify({ body: 'é'.repeat(2048) })), await send('/room/global', JSON.stringify({ body: `${'é'.repeat(2048)}x` }))]).toEqual([201, 422]);
+      expect([await send(`/dm/${ann.id}`, escaped('x'.repeat(8192))), await send(`/dm/${ann.id}`, escaped('x'.repeat(8193)))]).toEqual([201, 422]);
+      expect([await send('/room/global', padded(65_536)), await send('/room/global', padded(65_537))]).toEqual([201, 413]);
+    });
+
+    it('measures room keys to the byte', async () => {
+      expect(await make('k'.repeat(15))).toEqual({ error: 'private rooms require key (min 16 chars)' });
+      expect(await make('k'.repeat(73))).toEqual({ error: 'room key too long (max 72 bytes)' });
+      expect(await make('é'.repeat(37))).toEqual({ error: 'room key too long (max 72 bytes)' });
+      for (const roomKey of ['k'.repeat(16), 'k'.repeat(72)]) {
+        const { id } = await make(roomKey);
+        expect((await desk.ask('GET', `/room/${id}`, { headers: { 'x-aicq-room-key': roomKey } })).status).toBe(200);
+        // What bcrypt would no longer read is part of the key all the same.
+        expect((await desk.ask('GET', `/room/${id}`, { headers: { 'x-aicq-room-key': `${roomKey}x` } })).status).toBe(403);
+      }
+    });
+
+    it('refuses what the added routes cannot take, in words of their own', async () => {
+      expect(await refusal('POST', '/dm/ack', { ids: [] })).toEqual([400, { error: 'ids is required' }]);
+      expect(await refusal('POST', '/dm/ack', { ids: Array.from({ length: 1_001 }, () => 'x') })).toEqual([400, { error: 'too many ids' }]);
+      expect(await refusal('GET', '/stream')).toEqual([400, { error: "query parameter 'rooms' is required" }]);
+      expect(await refusal('GET', `/stream?rooms=${Array.from({ length: 51 }, () => randomUUID()).join(',')}`)).toEqual([400, { error: 'too many rooms in one stream' }]);
+    });
+
+    it('names an author without a name Unknown Agent in the statistics', async () => {
+      const nameless = await desk.agent();
+      const { id } = await nameless.post('global', 'who am I');
+      expect((await desk.ask('GET', '/stats')).json.recent_messages[0]).toMatchObject({ id, agent_id: nameless.id, agent_name: 'Unknown Agent' });
+    });
+  });
+
+  describe(`settings of messaging on ${backend.name}`, () => {
+    it('have AICQ\'s rates unless they say otherwise', async () => {
+      await withDesk(backend, { limits: {} }, async (desk, agent) => {
+        for (const [endpoint, limit, ask] of defaults) expect([endpoint, (await ask(desk, agent)).headers.get('x-ratelimit-limit')]).toEqual([endpoint, limit]);
+      });
+    });
+
+    it('shed load by address before a signature is looked at', async () => {
+      await withDesk(backend, { limits: { ...roomy, addressRequestsPerMinuteMax: 4 } }, async (desk, agent) => {
+        const forged = { ...agent.headers('{}'), 'x-aicq-signature': 'AAAA' };
+        const statuses = [];
+        for (let index = 0; index < 5; index += 1) statuses.push((await desk.ask('GET', '/dm', { headers: forged })).status);
+        // The registration was the first of the four.
+        expect(statuses).toEqual([401, 401, 401, 429, 429]);
+        expect((await agent.ask('GET', '/dm')).json).toEqual({ error: 'rate limit exceeded' });
+        expect((await desk.ask('GET', '/health')).status).toBe(200);
+      });
+    });
+
+    it('can require RFC 9421, and then take nothing else', async () => {
+      await withDesk(backend, { messagingSettings: { requireMessageSignatures: true } }, async (desk, agent) => {
+        const body = '{"body":"x"}';
+        const post = async (headers: Record<string, string>) => (await desk.ask('POST', '/room/global', { raw: body, headers })).json;
+        expect(await post(agent.headers(body))).toEqual({ error: 'this server requires RFC 9421 message signatures' });
+        expect(await post(agent.messageSignature('POST', '/room/global', body))).toMatchObject({ ts: expect.any(Number) });
+      });
+    });
+  });
+}
