@@ -54,6 +54,7 @@ export const limitDefinitions = {
   tokensPerUserMax: { default: 100, about: 'Live tokens of one user.' },
   tokensCachedMax: { default: 10_000, about: 'Verified tokens kept in memory.' },
   tokenUseSeconds: { default: 60, about: 'Pause after which the last use of tokens is written down.' },
+  scopeNamespacesMax: { default: 1_000, about: 'Namespaces that a token or a link can be narrowed to.' },
   tokenNameCharactersMax: { default: 100, about: 'Characters of a token\'s name.' },
 
   // Data store

@@ -8,7 +8,7 @@ const timeMs = z.int().min(0).describe('Unix time in milliseconds');
 export const tokenScopesSchema = z
   .object({
     write: z.boolean().meta({ description: 'Without it the token can only read.' }),
-    namespaces: z.array(z.string().min(1)).min(1).max(1_000).nullable().meta({ description: 'Namespaces of the data store that it reaches; null means all.' }),
+    namespaces: z.array(z.string()).min(1).nullable().meta({ description: 'Namespaces of the data store that it reaches; null means all.' }),
   })
   .meta({ id: 'TokenScopes' });
 

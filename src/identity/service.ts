@@ -6,6 +6,7 @@ import { type Page, type PageRequest, decodeCursor, encodeCursor, pageLimit } fr
 import { validate } from '../validate.js';
 import { type Caller, type Scopes, defaultUser, fullScopes } from './caller.js';
 import type { IdentityPort } from './port.js';
+import { checkScopeNamespaces } from './scope-namespaces.js';
 import { type CreateTokenInput, type CreatedToken, type Token, createTokenSchema, tokenIdPattern, tokenView } from './schemas.js';
 import { type TokenRecord, hashToken, isExpired, newToken, publicPart, publicPartOf, sameHash, sameToken, tokenIdBytes, tokenIdOf } from './tokens.js';
 import { checkUserId } from './user-key.js';
@@ -85,6 +86,7 @@ export class IdentityService {
   async createToken(caller: Caller, user: string, input: CreateTokenInput, idempotency: Idempotency | null): Promise<CreatedToken> {
     onlyOperator(caller);
     const { name, expires_in, expires_at, scopes } = validate(createTokenSchema, input);
+    checkScopeNamespaces(scopes.namespaces ?? null, 'body.scopes.namespaces', this.#limits);
     const nowMs = this.#nowMs();
     const expiresAtMs = expires_in !== undefined ? nowMs + expires_in * 1_000 : (expires_at ?? null);
     if (expiresAtMs !== null && expiresAtMs <= nowMs) {

@@ -1,6 +1,7 @@
 /** Identities: registered by key, changed and rotated only by who holds it, linked by the user they act for. */
 import { StoaError } from '../errors.js';
 import type { Caller, Scopes } from '../identity/caller.js';
+import { checkScopeNamespaces } from '../identity/scope-namespaces.js';
 import { decodePublicKey, decodeSignature, linkText, rotationText, verifySignature } from '../identity/signatures.js';
 import type { Limits } from '../limits.js';
 import type { SignatureCheck, SignedRequest } from './authentication.js';
@@ -105,6 +106,7 @@ export class Identities {
    */
   async checkLink(caller: Caller, id: string, request: LinkRequest, consent: LinkConsent | null): Promise<Identity> {
     const identity = await this.#linkable(caller, id);
+    checkScopeNamespaces(request.namespaces, 'body.namespaces', this.#limits);
     checkReach(caller.scopes, request.namespaces);
     if (caller.kind === 'operator') return identity;
     if (identity.link === null) this.#checkConsent(identity, request.agentId, consent);

@@ -75,6 +75,16 @@ describe('a link', () => {
     expect((await link(ann.id, { agent_id: trap, consent: ann.consent(trap) }, bearer(stranger))).status).toBe(409);
   });
 
+  it('names only namespaces that could be, and not without end', async () => {
+    const { ann, agentId } = await linked();
+    const token = bearer(await newToken());
+    for (const namespaces of [['a\0b'], ['\ud800'], [''], ['x'.repeat(257)], Array.from({ length: 1_001 }, (_, number) => `n${number}`)]) {
+      expect((await link(ann.id, { agent_id: agentId, namespaces }, token)).json).toMatchObject({ code: 'invalid_request', detail: expect.stringContaining('namespaces') });
+    }
+    expect((await link(ann.id, { agent_id: agentId, namespaces: [] }, token)).status).toBe(200);
+    expect((await read(ann, '/v1/data/notes')).status).toBe(403);
+  });
+
   it('is shown with its agent, and told in the feed', async () => {
     const { ann, agentId } = await linked();
     const token = bearer(await newToken());

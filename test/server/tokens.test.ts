@@ -178,3 +178,10 @@ test('a damaged operator token is refused at start, with the way out', async () 
   await expect(Running.start({ data: broken, engine: 'lmdb' })).rejects.toMatchObject({ code: 'invalid_config', fix: expect.stringContaining('Remove') });
   rmSync(broken, { recursive: true, force: true });
 });
+
+test('a token is narrowed only to namespaces that could be, and not to any number of them', async () => {
+  for (const namespaces of [[], [''], ['a\0b'], ['\ud800'], ['x'.repeat(257)], Array.from({ length: 1_001 }, (_, number) => `n${number}`)]) {
+    const reply = await running.ask('POST', '/v1/users/alice/tokens', { as: running.operator, body: { scopes: { namespaces } } });
+    expect(reply.json).toMatchObject({ code: 'invalid_request', detail: expect.stringContaining('scopes.namespaces') });
+  }
+});
