@@ -132,7 +132,9 @@ function identityLine(reader: Reader, id: string): IdentityLine | undefined {
 function roomLine(reader: Reader, key: Buffer, withSecrets: boolean): RoomLine | undefined {
   const room = readRoom(reader, key);
   if (room === undefined) return undefined;
-  return { type: 'messaging.room', ...room, ...(withSecrets && { key_hash: reader.get(families.roomKeys, key)?.toString() ?? null }) };
+  // Where it stands in the list of this store is of no use in another.
+  const { listedAtMs: _inside, ...told } = room;
+  return { type: 'messaging.room', ...told, ...(withSecrets && { key_hash: reader.get(families.roomKeys, key)?.toString() ?? null }) };
 }
 
 function storedMessage(reader: Reader, roomId: string, tsMs: number): MessageLine | undefined {
