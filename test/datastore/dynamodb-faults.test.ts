@@ -234,3 +234,27 @@ test('wrong credentials are an error of the configuration (emulator)', async () 
   proxy.intercept = () => refusal('UnrecognizedClientException', 'The security token included in the request is invalid.');
   await expect(open()).rejects.toMatchObject({ code: 'invalid_config', message: expect.stringMatching(/security token/) });
 });
+
+test('a deletion, a clear and counted reads happen once and say so when their answers are lost (emulator)', async () => {
+  const data = await open();
+  const keys = ['a', 'b', 'c', 'd'];
+  await data.setMany(caller, 'lost once', Object.fromEntries(keys.map((key) => [key, 1])));
+  const lost = new Set<string>();
+  // The first answer to each request is lost.
+  proxy.losesAnswer = ({ target, body }) => {
+    if (!['DeleteItem', 'UpdateItem'].includes(operationOf(target)) || lost.has(body)) return false;
+    lost.add(body);
+    return true;
+  };
+  await data.get(caller, 'lost once', 'b');
+  await data.get(caller, 'lost once', 'b');
+  await data.tracker.flush();
+  expect(await data.delete(caller, 'lost once', 'a')).toBe(true);
+  expect(await data.delete(caller, 'lost once', 'd', { ifVersion: 1 })).toBe(true);
+  proxy.losesAnswer = () => false;
+  expect((await data.port.get({ user: 'user-1', namespace: 'lost once' }, 'b'))?.accessCount).toBe(2);
+  expect(await data.delete(caller, 'lost once', 'a')).toBe(false);
+  proxy.losesAnswer = ({ target, body }) => operationOf(target) === 'DeleteItem' && lost.size < lost.add(body).size;
+  expect(await data.clear(caller, 'lost once')).toBe(2);
+  expect(lost.size).toBeGreaterThan(4);
+});

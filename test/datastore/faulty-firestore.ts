@@ -46,7 +46,7 @@ export class FaultyFirestore {
           const originals = args.map((arg) => (typeof arg === 'object' && arg !== null ? (this.#originals.get(arg) ?? arg) : arg));
           const call = (): unknown => value.apply(target, originals);
           const asks = requests.has(String(name)) && (!isBatch(target) || name === 'commit');
-          return asks ? this.#ask(name === 'commit', call) : this.#again(call());
+          return asks ? this.#ask(name === 'commit' || name === 'update', call) : this.#again(call());
         };
       },
     });

@@ -132,6 +132,23 @@ describe('what goes wrong on the way to Firestore (emulator)', () => {
     }
   });
 
+  test('a deletion, a clear and counted reads happen once and say so when their answers are lost', async () => {
+    await data.setMany(caller, 'lost', { a: 1, b: 1, c: 1, d: 1 });
+    faulty.answersLost = 1;
+    expect(await data.delete(caller, 'lost', 'a')).toBe(true);
+    expect(await data.delete(caller, 'lost', 'a')).toBe(false);
+    faulty.answersLost = 1;
+    expect(await data.delete(caller, 'lost', 'd', { ifVersion: 1 })).toBe(true);
+    await data.tracker.flush();
+    await data.get(caller, 'lost', 'b');
+    faulty.answersLost = 1;
+    await data.tracker.flush();
+    expect([faulty.answersLost, (await data.port.get({ user: caller.user, namespace: 'lost' }, 'b'))?.accessCount]).toEqual([0, 1]);
+    faulty.answersLost = 1;
+    expect(await data.clear(caller, 'lost')).toBe(2);
+    expect(faulty.answersLost).toBe(0);
+  });
+
   test('a quota that stays used up is a clear error', async () => {
     faulty.fail(8, 'Quota exceeded.');
     await expect(data.set(caller, 'quota', 'k', 1)).rejects.toMatchObject({ code: 'backend_unavailable', message: expect.stringMatching(/slow down: 8 Quota exceeded/) });

@@ -1,20 +1,23 @@
 /** Counted reads on DynamoDB: a field-level update that never touches what a write sets. */
 import type { AccessRead } from '../../datastore/port.js';
+import { newWriteId } from '../write-ids.js';
 import { type DynamodbClient, type Item, isReason } from './client.js';
 import { idOf } from './items.js';
 
 /** Adds up the reads of one document; one that is gone, or another owner's, is left alone. */
 export async function recordAccess(client: DynamodbClient, table: string, read: AccessRead): Promise<void> {
-  if (read.last !== null && (await update(client, table, read, read.last))) return;
-  await update(client, table, read, null);
+  // An attempt whose answer was lost is sent again: by its id it is known, and does not count twice.
+  const readsId = newWriteId();
+  if (read.last !== null && (await update(client, table, read, read.last, readsId))) return;
+  await update(client, table, read, null, readsId);
 }
 
 /** False where the document is gone or, with a last reader, was touched later by somebody else. */
-async function update(client: DynamodbClient, table: string, { scope, key, count }: AccessRead, last: AccessRead['last']): Promise<boolean> {
-  const names: Record<string, string> = { '#accessCount': 'accessCount', '#userId': 'userId', '#namespace': 'namespace' };
-  const values: Item = { ':zero': { N: '0' }, ':count': { N: String(count) }, ':userId': { S: scope.user }, ':namespace': { S: scope.namespace } };
-  let set = 'SET #accessCount = if_not_exists(#accessCount, :zero) + :count';
-  let condition = '#userId = :userId AND #namespace = :namespace';
+async function update(client: DynamodbClient, table: string, { scope, key, count }: AccessRead, last: AccessRead['last'], readsId: string): Promise<boolean> {
+  const names: Record<string, string> = { '#accessCount': 'accessCount', '#userId': 'userId', '#namespace': 'namespace', '#readsId': 'readsId' };
+  const values: Item = { ':zero': { N: '0' }, ':count': { N: String(count) }, ':userId': { S: scope.user }, ':namespace': { S: scope.namespace }, ':readsId': { S: readsId } };
+  let set = 'SET #accessCount = if_not_exists(#accessCount, :zero) + :count, #readsId = :readsId';
+  let condition = '#userId = :userId AND #namespace = :namespace AND (attribute_not_exists(#readsId) OR #readsId <> :readsId)';
   if (last !== null) {
     set += ', #at = :at, #by = :by';
     condition += ' AND (attribute_not_exists(#at) OR #at < :before OR #at = :whole)';

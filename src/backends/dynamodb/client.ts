@@ -141,10 +141,15 @@ export class DynamodbClient {
     return new DynamodbClient(await importOptional<Driver & Commands>('@aws-sdk/client-dynamodb'), settings);
   }
 
-  async call<Name extends keyof Operations>(name: Name, input: Operations[Name]['input']): Promise<Operations[Name]['output']> {
+  /** `onUnanswered` is told of each attempt of which nobody can say whether it was carried out. */
+  async call<Name extends keyof Operations>(name: Name, input: Operations[Name]['input'], onUnanswered: () => void = () => undefined): Promise<Operations[Name]['output']> {
     const Command = this.#commands[`${name}Command`] as new (input: Operations[Name]['input']) => object; // The key keeps input and name together.
     try {
-      return (await withRetries(this.#limits, mayPass, () => this.#client.send(new Command(input)))) as Operations[Name]['output'];
+      const again = (error: unknown): boolean => {
+        if (isUnreachable(error)) onUnanswered();
+        return mayPass(error);
+      };
+      return (await withRetries(this.#limits, again, () => this.#client.send(new Command(input)))) as Operations[Name]['output'];
     } catch (error) {
       throw translated(name, error);
     }

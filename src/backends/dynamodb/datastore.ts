@@ -237,18 +237,15 @@ export class DynamodbDataStore implements DataStorePort {
       }
       const ownership = { expression: '#userId = :userId AND #namespace = :namespace', names: { '#userId': 'userId', '#namespace': 'namespace' }, values: { ':userId': { S: scope.user }, ':namespace': { S: scope.namespace } } };
       const condition = seen === undefined ? ownership : unchangedCondition(seen);
+      let isUnsure = false;
       try {
-        const { Attributes } = await this.#client.call('DeleteItem', {
-          TableName: this.#tables.documents,
-          Key: { _id: { S: idOf(scope, key) } },
-          ReturnValues: 'ALL_OLD',
-          ConditionExpression: condition.expression,
-          ExpressionAttributeNames: condition.names,
-          ExpressionAttributeValues: condition.values,
-        });
+        const request = { TableName: this.#tables.documents, Key: { _id: { S: idOf(scope, key) } }, ReturnValues: 'ALL_OLD' as const, ConditionExpression: condition.expression, ExpressionAttributeNames: condition.names, ExpressionAttributeValues: condition.values };
+        const { Attributes } = await this.#client.call('DeleteItem', request, () => (isUnsure = true));
         return Attributes !== undefined && isLiveItem(Attributes, this.#nowMs());
       } catch (error) {
         if (!isReason(error, 'ConditionalCheckFailedException')) throw error;
+        // Gone after an attempt whose answer was lost: that was this one, as far as anybody can tell.
+        if (isUnsure && this.#visible(scope, await this.#item(scope, key)) === undefined) return true;
         if (seen === undefined) return false;
         if (attempts >= this.#limits.updateAttemptsMax) throw contended(key, attempts);
       }

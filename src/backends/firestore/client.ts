@@ -92,10 +92,17 @@ export function isStatus(error: unknown, ...statuses: readonly number[]): boolea
   return error instanceof FirestoreError && error.grpcStatus !== undefined && statuses.includes(error.grpcStatus);
 }
 
-/** One request: in time, again where that helps, and with an error that says what to do. */
-export async function request<T>(limits: Limits, work: () => Promise<T>): Promise<T> {
+/**
+ * One request: in time, again where that helps, and with an error that says what to do. `onUnanswered` is
+ * told of each attempt of which nobody can say whether it was carried out.
+ */
+export async function request<T>(limits: Limits, work: () => Promise<T>, onUnanswered: () => void = () => undefined): Promise<T> {
+  const again = (error: unknown): boolean => {
+    if (statusOf(error) === grpc.unavailable) onUnanswered();
+    return mayPass(error);
+  };
   try {
-    return await withRetries(limits, mayPass, () => inTime(limits, work));
+    return await withRetries(limits, again, () => inTime(limits, work));
   } catch (error) {
     throw translated(error);
   }

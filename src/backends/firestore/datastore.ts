@@ -99,13 +99,17 @@ export class FirestoreDataStore implements DataStorePort {
     const keys = [...batch.sets, ...batch.deletes].map(({ key }) => key);
     const writeId = newWriteId();
     let previous: BatchResult | undefined;
+    let isUnsure = false;
     for (let attempts = 1; ; attempts += 1) {
       const seen = await this.#look(scope, keys);
       // A commit whose answer was lost may have succeeded, and then as a whole.
       if (previous !== undefined && seen.some((snapshot) => hasWrite(snapshot.data() ?? {}, writeId))) return previous;
+      // Deletions leave no mark: gone after a lost answer means, as far as anybody can tell, that they were these.
+      if (isUnsure && batch.sets.length === 0 && previous?.deletes.every((was, index) => was !== true || seen[index]?.data() === undefined) === true) return previous;
       const { commit, result } = this.#prepare(scope, batch, seen, writeId);
+      isUnsure = false;
       try {
-        await request(this.#limits, () => commit.commit());
+        await request(this.#limits, () => commit.commit(), () => (isUnsure = true));
         await this.#agents.seen(scope, batch.sets.map(({ agent }) => agent));
         return result;
       } catch (error) {

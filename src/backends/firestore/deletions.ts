@@ -9,13 +9,14 @@ export async function deleteAll(firestore: Firestore, limits: Limits, snapshots:
   if (snapshots.length === 0) return [];
   const commit = firestore.batch();
   for (const snapshot of snapshots) commit.delete(snapshot.ref, conditionOf(snapshot));
+  let isUnsure = false;
   try {
-    await request(limits, () => commit.commit());
+    await request(limits, () => commit.commit(), () => (isUnsure = true));
     return snapshots;
   } catch (error) {
     if (!isTouched(error)) throw error;
   }
-  const deleted = await mapInFlight(snapshots, limits.backendInFlightMax, (snapshot) => deleteWhatever(limits, snapshot));
+  const deleted = await mapInFlight(snapshots, limits.backendInFlightMax, (snapshot) => deleteWhatever(limits, snapshot, isUnsure));
   return snapshots.filter((_, index) => deleted[index] === true);
 }
 
@@ -30,12 +31,13 @@ export async function deleteUnchanged(limits: Limits, snapshot: Snapshot): Promi
   }
 }
 
-/** True where there was a document, whatever became of it since it was seen. */
-async function deleteWhatever(limits: Limits, seen: Snapshot): Promise<boolean> {
+/** True where there was a document, whatever became of it since it was seen. After a lost answer, one that is gone was deleted by that. */
+async function deleteWhatever(limits: Limits, seen: Snapshot, isUnsure: boolean): Promise<boolean> {
   let snapshot = seen;
   for (let attempts = 1; attempts <= limits.updateAttemptsMax; attempts += 1) {
     if (await deleteUnchanged(limits, snapshot)) return true;
     snapshot = await request(limits, () => seen.ref.get());
+    if (snapshot.data() === undefined && isUnsure) return true;
     // Another owner's document may have taken the id meanwhile.
     if (snapshot.data()?.['userId'] !== seen.data()?.['userId'] || snapshot.data()?.['namespace'] !== seen.data()?.['namespace']) return false;
   }
