@@ -67,11 +67,16 @@ export function activeNow(session: WorkSession, nowMs: number): WorkSession {
 export function afterTask(session: WorkSession, task: Task, nowMs: number): WorkSession {
   return {
     ...activeNow(session, nowMs),
-    command_count: session.command_count + 1,
-    bytes_in: session.bytes_in + task.bytes_in,
-    bytes_out: session.bytes_out + task.bytes_out,
-    error_count: session.error_count + (task.status === 'failed' ? 1 : 0),
+    command_count: sum(session.command_count, 1),
+    bytes_in: sum(session.bytes_in, task.bytes_in),
+    bytes_out: sum(session.bytes_out, task.bytes_out),
+    error_count: sum(session.error_count, task.status === 'failed' ? 1 : 0),
   };
+}
+
+/** Counters stop at the largest whole number that JSON carries: callers report what they like, and a task must end all the same. */
+function sum(count: number, more: number): number {
+  return Math.min(count + more, Number.MAX_SAFE_INTEGER);
 }
 
 /** When a session must be ended and why, as things stand; undefined where it has no limit or holds no slot. */

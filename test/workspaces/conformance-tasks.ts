@@ -428,6 +428,18 @@ export function describeTasks(backend: string, open: OpenBench): void {
       }
     });
 
+    it('a task ends whatever sizes its holder and its session claim', async () => {
+      const { projectId, sessionId } = await makePlace(service, ada);
+      await makeTasks(service, ada, sessionId, 2);
+      const most = Number.MAX_SAFE_INTEGER;
+      await service.updateSession(ada, sessionId, { bytes_in: most, bytes_out: most, command_count: most, error_count: most });
+      const first = await claimOne(projectId);
+      await service.completeTask(ada, first.task.id, { fence: first.lease.fence, bytes_in: most, bytes_out: most });
+      const second = await claimOne(projectId);
+      await service.failTask(ada, second.task.id, { fence: second.lease.fence, bytes_in: most });
+      expect(await service.getSession(ada, sessionId)).toMatchObject({ bytes_in: most, bytes_out: most, command_count: most, error_count: most });
+    });
+
     it('a deleted task is gone with its claim', async () => {
       const { projectId, sessionId, workspaceId } = await makePlace(service, ada);
       await makeTasks(service, ada, sessionId, 1);

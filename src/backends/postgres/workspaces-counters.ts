@@ -13,11 +13,16 @@ interface Count {
 export async function count(work: Work, sessionId: string, { open, finished, isActivity }: Count): Promise<void> {
   await work.rows(
     `WITH session AS (
-        UPDATE workspaces.sessions SET open_tasks = open_tasks + $2, command_count = command_count + $3, error_count = error_count + $4,
-          bytes_in = bytes_in + $5, bytes_out = bytes_out + $6, last_active = CASE WHEN $7 THEN GREATEST(last_active, $8) ELSE last_active END
+        UPDATE workspaces.sessions SET open_tasks = open_tasks + $2, command_count = ${summed('command_count', '$3')}, error_count = ${summed('error_count', '$4')},
+          bytes_in = ${summed('bytes_in', '$5')}, bytes_out = ${summed('bytes_out', '$6')}, last_active = CASE WHEN $7 THEN GREATEST(last_active, $8) ELSE last_active END
         WHERE id = $1 RETURNING project_id),
       project AS (UPDATE workspaces.projects p SET open_tasks = p.open_tasks + $2 FROM session WHERE p.id = session.project_id RETURNING p.workspace_id, p.deleted_at)
       UPDATE workspaces.workspaces w SET active_tasks = w.active_tasks + $2 FROM project WHERE w.id = project.workspace_id AND project.deleted_at IS NULL`,
     [sessionId, open, finished === undefined ? 0 : 1, finished?.status === 'failed' ? 1 : 0, finished?.bytes_in ?? 0, finished?.bytes_out ?? 0, finished !== undefined || isActivity === true, work.now],
   );
+}
+
+/** Callers report what they like, and a task must end all the same. */
+function summed(column: string, more: string): string {
+  return `LEAST(${column} + ${more}, ${Number.MAX_SAFE_INTEGER})`;
 }
