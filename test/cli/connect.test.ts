@@ -38,16 +38,20 @@ test('merges into a file and keeps all that is there, with a backup', async () =
   expect((await readdir(cwd)).length).toBe(2);
 });
 
-test('leaves a file alone that it cannot read whole', async () => {
+test('keeps the comments of a file, and leaves one alone that it cannot read whole', async () => {
   const { options, cwd } = await place('comments');
   await mkdir(join(cwd, '.vscode'));
-  const before = '{\n  // mine\n  "servers": {}\n}\n';
-  await writeFile(join(cwd, '.vscode/mcp.json'), before);
+  const path = join(cwd, '.vscode/mcp.json');
+  await writeFile(path, '{\n  // mine\n  "servers": {}\n}\n');
+  expect((await program.stoa(['connect', 'vscode', '--write'], options)).status).toBe(0);
+  expect(await readFile(path, 'utf8')).toMatch(/^\{\n {2}\/\/ mine\n {2}"servers": \{\n {4}"stoa": \{/);
+  const broken = '{\n  "servers": {,}\n}\n';
+  await writeFile(path, broken);
   const { status, stderr } = await program.stoa(['connect', 'vscode', '--write'], options);
   expect(status).toBe(2);
-  expect(stderr).toContain(join(cwd, '.vscode/mcp.json'));
+  expect(stderr).toContain(path);
   expect(stderr).toContain('without --write');
-  expect(await readFile(join(cwd, '.vscode/mcp.json'), 'utf8')).toBe(before);
+  expect(await readFile(path, 'utf8')).toBe(broken);
 });
 
 test.each([

@@ -30,7 +30,7 @@ export const connect: Action = async (context, [target = ''], options) => {
   await deliver(context, options, {
     path,
     text: isToml ? tomlTable(editor.section, serverName, entry) : `${JSON.stringify({ [editor.section]: { [serverName]: entry } }, null, 2)}\n`,
-    merged: (before, file) => (isToml ? mergeToml(before, editor.section, serverName, entry) : mergeJson(before, editor.section, serverName, entry, file)),
+    merged: (before, file) => (isToml ? mergeToml(before, editor.section, serverName, entry, file) : mergeJson(before, editor.section, serverName, entry, file)),
   });
 };
 
