@@ -1,9 +1,10 @@
 /** The small print of AICQ's wire, on every backend: spellings, boundaries, defaults, and who may do what. */
 import { randomUUID } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { operatorCaller } from '../../src/identity/caller.js';
 import { globalRoomId } from '../../src/messaging/uuid.js';
 import type { Backend } from './conformance.js';
-import { type Agent, type Answer, type Desk, roomy } from './kit.js';
+import { Agent, type Answer, type Desk, Stream, roomy } from './kit.js';
 
 /** Everything that may be read, with and without a signature. */
 const reads = ['/', '/api', '/docs', '/docs/openapi.yaml', '/health', '/stats', '/channels', '/find?q=word', '/room/global', '/dm'];
@@ -124,6 +125,54 @@ export function wireConformance(backend: Backend): void {
       expect(await refusal('POST', '/dm/ack', { ids: Array.from({ length: 1_001 }, () => 'x') })).toEqual([400, { error: 'too many ids' }]);
       expect(await refusal('GET', '/stream')).toEqual([400, { error: "query parameter 'rooms' is required" }]);
       expect(await refusal('GET', `/stream?rooms=${Array.from({ length: 51 }, () => randomUUID()).join(',')}`)).toEqual([400, { error: 'too many rooms in one stream' }]);
+    });
+
+    it('shows a letter to its recipient alone: not in search, statistics, rooms, metrics, or the feeds and streams of others', async () => {
+      const [eve, mallory] = [await desk.agent(), await desk.agent()];
+      const word = `letter${randomUUID().replaceAll('-', '')}`;
+      const streams = await Promise.all([Stream.open(`${desk.url}/dm/stream`, mallory.headers()), Stream.open(`${desk.url}/room/global/stream`)]);
+      await Promise.all(streams.map((stream) => stream.until(1, ({ events }) => events)));
+      const { json: letter } = await ann.ask('POST', `/dm/${eve.id}`, { body: { body: word } });
+      expect((await eve.ask('GET', '/dm')).text).toContain(word);
+      const { token } = await desk.stoa.identity.createToken(operatorCaller(), `u${word.slice(0, 12)}`, {}, null);
+      const answers = [
+        ...(await Promise.all([`/find?q=${word}`, '/stats', '/room/global?limit=200', '/metrics', `/room/global/${letter.id as string}`].map((path) => desk.ask('GET', path)))),
+        await desk.ask('GET', '/v1/changes?limit=1000', { headers: { authorization: `Bearer ${token}` } }),
+        await mallory.ask('GET', '/dm?pending=1&verify=1'),
+        await mallory.ask('POST', '/dm/ack', { body: { ids: [letter.id] } }),
+      ];
+      for (const { text } of answers.slice(1)) expect(text).not.toContain(word);
+      expect(answers[0]?.json.results).toEqual([]);
+      for (const { text } of answers.filter((_, index) => index !== 4)) expect(text).not.toContain(letter.id);
+      expect(answers.at(-1)?.json).toEqual({ acknowledged: 0 });
+      // Something that both must get, so that whatever came before has come.
+      await ann.post('global', 'for all');
+      await ann.ask('POST', `/dm/${mallory.id}`, { body: { body: 'for mallory' } });
+      await Promise.all(streams.map((stream) => stream.until(1)));
+      for (const stream of streams) {
+        expect(JSON.stringify(stream.events)).not.toContain(word);
+        stream.close();
+      }
+    });
+
+    it('rotates to one key of several that are offered at once', async () => {
+      const eve = await desk.agent();
+      const offered = Array.from({ length: 6 }, () => new Agent(desk));
+      const answers = await Promise.all(
+        offered.map((next) => eve.ask('POST', `/who/${eve.id}/key`, { body: { public_key: next.publicKey, proof: next.sign(`aicq-key-rotation|${eve.id}|${eve.publicKey}|${next.publicKey}`) } })),
+      );
+      const rotated = answers.filter(({ status }) => status === 200);
+      expect(rotated).toHaveLength(1);
+      // Too late by a moment, or by so much that the old key no longer signs, or that the proof names a key that is gone.
+      for (const { status, json } of answers.filter((answer) => answer.status !== 200)) {
+        expect([
+          [409, 'the key was rotated meanwhile'],
+          [401, 'invalid signature'],
+          [400, 'invalid proof: the new key must sign the rotation'],
+        ]).toContainEqual([status, json.error]);
+      }
+      expect((await desk.ask('GET', `/who/${eve.id}`)).json.public_key).toBe(rotated[0]?.json.public_key);
+      expect((await desk.ask('GET', `/who/${eve.id}/keys`)).json.keys).toHaveLength(2);
     });
 
     it('names an author without a name Unknown Agent in the statistics', async () => {

@@ -3,6 +3,7 @@ import { AddressRanges, callerAddress } from '../../src/messaging/addresses.js';
 import { agentNameOf, isEmail, roomNameOf } from '../../src/messaging/names.js';
 import { SlidingWindows } from '../../src/messaging/sliding-windows.js';
 import { indexWords, queryWords } from '../../src/messaging/tokenizer.js';
+import { agoInWords } from '../../src/messaging/totals.js';
 import { newUlid, ulidBytes, ulidOfBytes, ulidTimeMs } from '../../src/messaging/ulid.js';
 import { canonicalRoomId, canonicalUuid, globalRoomId, uuidBytes, uuidOfBytes } from '../../src/messaging/uuid.js';
 
@@ -83,6 +84,19 @@ describe('names', () => {
     expect(isEmail("o'neil+x@mail.example.org", 254)).toBe(true);
     for (const bad of ['a@b', '@b.c', 'a@b..c', 'a b@c.d', '.a@b.c', 'a@-b.c', 'a@b.c\n', `${'a'.repeat(250)}@b.cd`]) expect(isEmail(bad, 254), bad).toBe(false);
   });
+});
+
+it.each([
+  [0, 'just now'],
+  [59_999, 'just now'],
+  [60_000, '1 minute ago'],
+  [59 * 60_000, '59 minutes ago'],
+  [3_600_000, '1 hour ago'],
+  [23 * 3_600_000, '23 hours ago'],
+  [24 * 3_600_000, '1 day ago'],
+  [-5_000, 'just now'],
+])('what was %i ms ago was %s', (agoMs, words) => {
+  expect(agoInWords(1e12, 1e12 + agoMs)).toBe(words);
 });
 
 describe('a sliding window', () => {
