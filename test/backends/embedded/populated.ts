@@ -1,7 +1,9 @@
 /** A store with something in every family. */
+import { dataFamilies } from '../../../src/backends/embedded/datastore-rows.js';
 import { families as messaging } from '../../../src/backends/embedded/messaging-rows.js';
 import { fileWords, readWaiting } from '../../../src/backends/embedded/messaging-words.js';
 import { operatorCaller } from '../../../src/identity/caller.js';
+import { userKey } from '../../../src/identity/user-key.js';
 import type { Stoa } from '../../../src/index.js';
 import { once } from '../../../src/kernel/once.js';
 
@@ -57,6 +59,8 @@ export async function populate(stoa: Stoa): Promise<void> {
   await port.block({ address: '203.0.113.7', reason: 'noise', expiresAtMs: nowMs + 60_000 });
   await opened.root.transact((tx) => {
     once(tx, { scope: 'ada', key: 'k', fingerprint: 'f', seconds: 60 }, () => 1);
+    // As if the data store were kept in PostgreSQL.
+    tx.put(dataFamilies.carried, Buffer.concat([userKey('ada'), Buffer.alloc(8, 1)]), Buffer.alloc(0));
     tx.put(messaging.rateWindows, Buffer.from('violations'), Buffer.from('[]'));
   });
 }
