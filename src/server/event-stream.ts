@@ -46,6 +46,11 @@ export class EventStreams {
     return this.#open.size;
   }
 
+  /** False while no further stream would be opened for anybody. */
+  get hasRoom(): boolean {
+    return !this.#stopping && this.#open.size < this.#limits.streamsMax;
+  }
+
   /** Takes over the reply and sends the head of the stream. The handler then returns `streaming`. */
   open(reply: FastifyReply, options: StreamOptions = {}): EventStream {
     if (this.#stopping) throw new StoaError('closed', 'The server is stopping.', { fix: 'Connect again shortly.' });

@@ -37,6 +37,8 @@ export async function withProgress<Result>({ stoa, request, reply, streams }: As
     const nowMs = performance.now();
     if (nowMs - sentAtMs < stepIntervalMs) return;
     sentAtMs = nowMs;
+    // A full server has no stream to spare; the work goes on and is answered without one.
+    if (stream === undefined && !streams.hasRoom) return;
     stream ??= streams.open(reply);
     stream.send({ event: 'progress', data: { done, total } });
   };

@@ -48,6 +48,17 @@ test('without asking for events the answer is what it was', async () => {
   expect(json).toMatchObject({ kind: 'full' });
 });
 
+test('a server without a stream to spare does the work and answers without one', async () => {
+  const full = await Running.start({ limits: { streamsMax: 0 } });
+  try {
+    const { status, json } = await full.ask('POST', '/v1/backups', { as: full.operator, body: { directory: join(directory, 'full') }, headers: { accept } });
+    expect(status).toBe(201);
+    expect(json).toMatchObject({ kind: 'full' });
+  } finally {
+    await full.stop();
+  }
+});
+
 test('what is refused before there is progress has its own status', async () => {
   const { status, json } = await running.ask('POST', '/v1/backups', { as: running.operator, body: { directory: 'relative' }, headers: { accept } });
   expect(status).toBe(400);
