@@ -47,6 +47,20 @@ describe('workspaces of several servers on one PostgreSQL', () => {
   });
 });
 
+it('tables of a newer program are refused, and stay as they are', async () => {
+  const bench = await openPostgresBench();
+  const sql = await openPostgres(bench.url, { connectionsMax: 1 });
+  try {
+    const { workspaceId } = await makePlace(bench.service, userCaller('ada'));
+    await query(sql, "INSERT INTO stoa_migrations (domain, step) VALUES ('workspaces', 99)");
+    await expect(openPostgresBench({}, bench.url)).rejects.toMatchObject({ code: 'newer_data' });
+    expect(await query(sql, 'SELECT id FROM workspaces.workspaces WHERE id = $1', [workspaceId])).toHaveLength(1);
+  } finally {
+    await sql.end();
+    await bench.close();
+  }
+});
+
 /** How many secrets a piece of work put under another key. */
 async function sealedFrom(bench: PostgresBench, work: () => Promise<void>): Promise<{ resealed: number }> {
   const before = new Set(sealedTexts(await bench.dump()));
