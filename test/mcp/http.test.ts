@@ -122,6 +122,32 @@ describe('sessions', () => {
   });
 });
 
+describe('subscriptions', () => {
+  const uris = ['a', 'b', 'c'].map((key) => `stoa://data/default/${key}`);
+
+  test('are bounded for each client, in both generations of the protocol', async () => {
+    const legacy = await TestClient.connect(running.url, running.alice, 'legacy');
+    for (const uri of uris.slice(0, 2)) await legacy.client.subscribeResource({ uri });
+    await expect(legacy.client.subscribeResource({ uri: String(uris[2]) })).rejects.toThrow(/at most 2/);
+    const modern = await TestClient.connect(running.url, running.alice, 'modern');
+    await expect(modern.client.listen({ resourceSubscriptions: uris })).rejects.toThrow();
+    expect((await modern.ok('list')).items).toEqual(expect.any(Array));
+    await Promise.all([legacy.close(), modern.close()]);
+  });
+
+  test('end with the token that made them', async () => {
+    const { token, token_id: tokenId } = await running.stoa.identity.createToken(operatorCaller(), 'alice', {}, null);
+    const session = await openSession(token);
+    expect(await inSession(session, token, { jsonrpc: '2.0', id: 2, method: 'resources/subscribe', params: { uri: uris[0] } })).toBe(200);
+    const stream = await fetch(`${running.url}/mcp`, { headers: { authorization: `Bearer ${token}`, accept: 'text/event-stream', 'mcp-session-id': session } });
+    expect(stream.status).toBe(200);
+    await running.stoa.identity.revokeTokens(operatorCaller(), 'alice', tokenId);
+    await running.stoa.data.set(operatorCaller('alice'), 'default', 'a', 'after the end');
+    expect(await stream.text()).not.toContain('resources/updated');
+    expect(await inSession(session, token)).toBe(401);
+  });
+});
+
 describe('hostile requests', () => {
   test.each([
     ['no JSON', '{"jsonrpc":', 400],
