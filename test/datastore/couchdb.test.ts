@@ -156,3 +156,16 @@ test('reads count once where the answer to their count was lost, also when the d
   expect(await other.getEntry(operatorCaller('user_123'), 'n', 'k')).toMatchObject({ accessCount: 3, value: 2, version: 2 });
   for (const service of [data, other]) await service.close();
 });
+
+test('a namespace that the collation of CouchDB takes for another is listed where an agent has worked (emulator)', async () => {
+  const data = await open('collation');
+  const names = ['e\u0301', '\u00e9', 'z'];
+  for (const name of names) await data.set(caller, name, 'k', 1);
+  // The emulator compares code units; CouchDB finds nothing between two spellings of one letter.
+  proxy.intercept = ({ body }) => {
+    const { selector } = (body.startsWith('{') ? JSON.parse(body) : {}) as { selector?: { namespace?: { $gt?: unknown } } };
+    return selector?.namespace?.$gt === names[0] ? { status: 200, body: { docs: [], bookmark: 'nil' } } : undefined;
+  };
+  expect((await data.listNamespaces(caller)).items.map(({ namespace, count }) => [namespace, count])).toEqual([[names[0], 1], ['z', 1], [names[1], 1]]);
+  await data.close();
+});

@@ -104,6 +104,13 @@ export class CouchClient {
     return (body['rows'] as readonly { doc: CouchDocument }[]).map(({ doc }) => doc);
   }
 
+  /** The ids from one up to another, which is left out. */
+  async idsBetween(database: string, first: string, end: string): Promise<string[]> {
+    const bounds = `startkey=${encodeURIComponent(JSON.stringify(first))}&endkey=${encodeURIComponent(JSON.stringify(end))}&inclusive_end=false`;
+    const body = await this.#expect('GET', `/${encodeURIComponent(database)}/_all_docs?${bounds}`, undefined, true);
+    return (body['rows'] as readonly { id: string }[]).map(({ id }) => id);
+  }
+
   /** Writes many documents; each succeeds or conflicts for itself. Not tried again: it may have happened. */
   async bulk(database: string, docs: readonly CouchDocument[]): Promise<BulkResult[]> {
     if (docs.length === 0) return [];

@@ -121,6 +121,8 @@ export class CouchDataStore implements DataStorePort {
       last = String(next['namespace']);
       if (next['userId'] === user) names.add(last);
     }
+    // That order takes some names for one and the same, and steps over the second; where agents worked, it is kept apart.
+    for (const namespace of await this.#keptNamespaces(user)) names.add(namespace);
     const wanted = [...names].toSorted(compareCodePoints).filter((name) => after === null || compareCodePoints(name, after) > 0);
     const summaries: NamespaceSummary[] = [];
     for (const namespace of wanted) {
@@ -288,6 +290,12 @@ export class CouchDataStore implements DataStorePort {
       after = String(page.at(-1)?.['key']);
     }
     return { ...summary, agents: [...agents].toSorted(compareCodePoints) };
+  }
+
+  async #keptNamespaces(user: string): Promise<string[]> {
+    const owner = namespaceId({ user, namespace: '' });
+    const ids = await this.#client.idsBetween(this.#namespaces, owner, `${owner.slice(0, -1)};`);
+    return ids.map((id) => Buffer.from(id.slice(owner.length), 'base64url').toString());
   }
 
   async #keptAgents(scope: Scope): Promise<string[]> {
