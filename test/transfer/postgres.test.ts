@@ -159,9 +159,7 @@ describe('an import into PostgreSQL and Redis', () => {
   });
 
   it('into the same database from two files at once leaves whole records', async () => {
-    const outcomes = await Promise.allSettled([run(target, plain, { onConflict: 'skip' }), run(target, plain, { onConflict: 'skip' })]);
-    expect(outcomes.some(({ status }) => status === 'fulfilled')).toBe(true);
-    await run(target, plain, { onConflict: 'skip' });
+    await Promise.all([run(target, plain, { onConflict: 'skip' }), run(target, plain, { onConflict: 'skip' })]);
     expect(comparable(await linesOf(target))).toEqual(comparable(await linesOf(source)));
   });
 
