@@ -5,10 +5,8 @@ import { mkdir, writeFile } from 'node:fs/promises';
 import { createRequire } from 'node:module';
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
-import { openPostgresDataStore } from '../src/backends/postgres/datastore.js';
-import { DataService } from '../src/datastore/service.js';
 import { operatorCaller } from '../src/identity/caller.js';
-import { limitsWith } from '../src/limits.js';
+import { openStoa } from '../src/index.js';
 import { type Bench, byTurns, rateInFlight } from './frame.js';
 import { startPostgres } from './postgres-server.js';
 
@@ -32,15 +30,16 @@ export const datastorePostgresBench: Bench = {
     const server = await startPostgres();
     try {
       const other = await openOther(join(directory, 'packages'), server.url);
-      const limits = limitsWith();
-      const data = new DataService({ port: await openPostgresDataStore(new URL(server.url), { limits, nowMs: Date.now }), limits });
+      // As a server opens it: with the feed, which hears of each write through the outbox in the database.
+      const stoa = await openStoa({ data: '', engine: 'memory', datastore: server.url });
+      const { data } = stoa;
       const caller = operatorCaller('bench');
       const value = { title: 'result', note: 'x'.repeat(900), tags: ['a', 'b'] };
       let number = 0;
       const key = () => `key-${(number += 1) % keys}`;
       const puts = await byTurns(turns, () => rateInFlight(inFlight, () => data.set(caller, 'bench', key(), value), milliseconds), () => rateInFlight(inFlight, () => other.put(['bench'], key(), value), milliseconds));
       const gets = await byTurns(turns, () => rateInFlight(inFlight, () => data.get(caller, 'bench', key()), milliseconds), () => rateInFlight(inFlight, () => other.get(['bench'], key()), milliseconds));
-      await data.close();
+      await stoa.close();
       await other.stop();
       return [
         { what: `postgres: set of 1 KB, ${inFlight} in flight / PostgresStore put`, ...puts, unit: 'writes/s', target: { atLeast: 2 } },
