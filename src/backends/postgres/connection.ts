@@ -36,6 +36,8 @@ export async function openPostgres(url: URL, options: PostgresOptions = {}): Pro
     connect_timeout: 10,
     backoff: (attempt) => Math.min(0.1 * 2 ** attempt, 2),
     onnotice: () => undefined,
+    // The driver would ask for the types of arrays on each new connection, and nobody catches the error when that one is cut off just then.
+    fetch_types: false,
     connection: { application_name: 'stoa', TimeZone: 'UTC', ...(schema !== null && { search_path: schema }), ...idleTimeout(options.idleTransactionSecondsMax) },
     types,
   });
@@ -59,10 +61,16 @@ const preparedParametersMax = 1_000;
 export async function query<Row extends object>(sql: Queryable, text: string, parameters: readonly Parameter[] = []): Promise<readonly Row[]> {
   if (over.has(sql)) return new Promise(() => undefined);
   try {
-    return await sql.unsafe<Row[]>(text, [...parameters], { prepare: parameters.length <= preparedParametersMax });
+    return await sql.unsafe<Row[]>(text, parameters.map(plainParameter), { prepare: parameters.length <= preparedParametersMax });
   } catch (error) {
     throw postgresError(error);
   }
+}
+
+/** A list as PostgreSQL writes one; the statement says of what by a cast. */
+function plainParameter(parameter: Parameter): string | number | boolean | null {
+  if (typeof parameter !== 'object' || parameter === null) return parameter;
+  return `{${parameter.map((item) => `"${item.replaceAll(/["\\]/g, '\\$&')}"`).join(',')}}`;
 }
 
 /** Transactions that are over while their body still runs. */
