@@ -339,7 +339,7 @@ describe('a mistyped directory', () => {
       }
     }
     expect(asked).toBeGreaterThan(60);
-    expect(creating.toSorted()).toEqual(['agents create', 'data append', 'data import', 'data increment', 'data set', 'import', 'post', 'rooms create', 'token create', 'users set', 'workspaces create']);
+    expect(creating.toSorted()).toEqual(['agents create', 'data append', 'data import', 'data increment', 'data patch', 'data set', 'import', 'post', 'rooms create', 'token create', 'users set', 'workspaces create']);
   });
 });
 
