@@ -1,6 +1,10 @@
 import { Writable } from 'node:stream';
-import { expect, test } from 'vitest';
+import { afterEach, beforeEach, expect, test, vi } from 'vitest';
 import { Output } from '../../src/cli/output.js';
+
+// Time stands still: a millisecond would be a second left, rounded up.
+beforeEach(() => void vi.useFakeTimers({ toFake: ['Date', 'performance'] }));
+afterEach(() => void vi.useRealTimers());
 
 function drawn({ json, isTTY }: { json: boolean; isTTY: boolean }): string {
   let written = '';
