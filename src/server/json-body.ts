@@ -5,6 +5,9 @@ import { hasPrototypeKey } from '../prototype-keys.js';
 
 const quote = 0x22;
 const backslash = 0x5c;
+const openBrace = 0x7b;
+const openBracket = 0x5b;
+const rareBracketsMax = 16;
 
 /** Parses a body. An empty one is undefined. */
 export function parseJsonBody(bytes: Buffer, depthMax: number): unknown {
@@ -24,9 +27,9 @@ export function parseJsonBody(bytes: Buffer, depthMax: number): unknown {
   return value;
 }
 
-/** Counts brackets outside of strings. A body shorter than the limit cannot be deeper than it. */
+/** Counts brackets outside of strings. A body with no more of them than the limit cannot be deeper than it, and most have few. */
 function isDeeperThan(bytes: Buffer, depthMax: number): boolean {
-  if (bytes.length <= depthMax) return false;
+  if (bytes.length <= depthMax || hasAtMost(bytes, depthMax)) return false;
   let depth = 0;
   let inString = false;
   for (let at = 0; at < bytes.length; at += 1) {
@@ -44,4 +47,17 @@ function isDeeperThan(bytes: Buffer, depthMax: number): boolean {
     } else if ((byte & 0xdf) === 0x5d) depth -= 1;
   }
   return false;
+}
+
+/** Whether so few brackets open, within strings or not. */
+function hasAtMost(bytes: Buffer, bracketsMax: number): boolean {
+  let found = 0;
+  for (const bracket of [openBrace, openBracket]) {
+    for (let at = bytes.indexOf(bracket); at !== -1; at = bytes.indexOf(bracket, at + 1)) {
+      found += 1;
+      // To look from bracket to bracket pays off only while they are rare.
+      if (found > bracketsMax || found > rareBracketsMax) return false;
+    }
+  }
+  return true;
 }
