@@ -343,6 +343,8 @@ describe('the outbox', () => {
 
   /** Holds the global room's place as a server would that is stuck in the middle of a delivery. */
   async function holdRoom(store: string): Promise<() => Promise<void>> {
+    // The driver hands out a connection that is open; of one that it would have to open, it never tells.
+    await sql.unsafe('SELECT 1');
     const held = await sql.reserve();
     await held.unsafe('SELECT pg_advisory_lock(hashtextextended($1, 6))', [`${store} room ${globalRoomId}`]);
     return async () => {
