@@ -107,11 +107,11 @@ describe('sessions', () => {
       const reply = await short.ask('POST', '/mcp', { as: short.alice, body: initialize, headers: { accept } });
       const session = reply.headers.get('mcp-session-id') ?? '';
       expect(session).not.toBe('');
+      // Each look is a use: the next one comes when the session has been idle for long enough.
       await vi.waitFor(async () => {
-        await new Promise((resolve) => setTimeout(resolve, 200));
         const { status } = await short.ask('POST', '/mcp', { as: short.alice, body: listTools, headers: { accept, 'mcp-session-id': session } });
         expect(status).toBe(404);
-      }, 5_000);
+      }, { timeout: 5_000, interval: 200 });
     } finally {
       await short.stop();
     }

@@ -46,9 +46,8 @@ describe.each(generations)('a client of the %s protocol', (generation) => {
     // The session's stream opens beside the requests: write until it is heard.
     await vi.waitFor(async () => {
       await client.ok('remember', { key: 'watched', value: 1 });
-      await new Promise((resolve) => setTimeout(resolve, 100));
       expect(updated).toContain(uri);
-    }, 20_000);
+    }, { timeout: 20_000, interval: 100 });
     if (subscription !== undefined && 'close' in subscription && typeof subscription.close === 'function') await subscription.close();
     await client.close();
   });

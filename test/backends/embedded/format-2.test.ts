@@ -161,11 +161,12 @@ describe.each(['lmdb', 'rocksdb'] as const)('a directory of format 1 on %s', (en
     let failures = 0;
     for (let commitsLeft = 1; ; commitsLeft += 1) {
       const attempt = openKernel({ ...options, wrapEngine: (opened) => failingAfter(opened, commitsLeft) });
-      const kernel = await attempt.catch(() => undefined);
-      if (kernel !== undefined) {
-        await kernel.close();
+      const [outcome] = await Promise.allSettled([attempt]);
+      if (outcome.status === 'fulfilled') {
+        await outcome.value.close();
         break;
       }
+      expect(String(outcome.reason)).toContain('the machine stopped here');
       failures += 1;
     }
     expect(failures).toBeGreaterThan(3);

@@ -2,7 +2,7 @@
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { afterEach, expect, it } from 'vitest';
+import { afterEach, expect, it, vi } from 'vitest';
 import { messagingChecks } from '../../../src/backends/embedded/doctor-messaging.js';
 import { embeddedFamilies } from '../../../src/backends/embedded/families.js';
 import { type EmbeddedMessaging, openEmbeddedMessaging } from '../../../src/backends/embedded/messaging.js';
@@ -16,6 +16,8 @@ import { FaultyEngine } from '../../kernel/faulty-engine.js';
 
 const hourMs = 3_600_000;
 const unlimited: Partial<Limits> = { messageBytesPerMinuteMax: 1e15, messageClockAheadSecondsMax: 1e9 };
+/** For what is done beside the requests. */
+const patience = { timeout: 30_000, interval: 5 };
 const open: Library[] = [];
 
 afterEach(async () => {
@@ -211,7 +213,7 @@ it('stops at its bound and goes on from there without losing or repeating a mess
 it('takes bounded steps for a rare word among very many segments, and lets others have their turn', async () => {
   const library = await Library.open({ searchStepsMax: 6_000 });
   await library.post(3_100, (index) => (index === 5 ? 'needle here' : bodyOf(index)));
-  while (library.rowsIn('word_lists') === 0) await new Promise((resolve) => setTimeout(resolve, 5));
+  await vi.waitUntil(() => library.rowsIn('word_lists') > 0, patience);
   const needle = library.expected(['needle']);
   // Segments that have other words only, as days of busy rooms would make them.
   const segments = 20_000;
@@ -255,12 +257,12 @@ it('reports a filing that fails, finds what waits all the same, and files it onc
   const more = await Promise.allSettled(
     Array.from({ length: 400 }, () => library.port.post({ roomId: library.rooms[0] as string, from: library.agent, body: 'more of it', parentId: null, proof: null, serverSigned: false })),
   );
-  while (library.errors.length === 0) await new Promise((resolve) => setTimeout(resolve, 5));
+  await vi.waitUntil(() => library.errors.length > 0, patience);
   expect(library.errors).toContain('The disk is full, as the test wants it.');
   expect(library.rowsIn('word_lists')).toBe(0);
   expect(more.some(({ status }) => status === 'fulfilled')).toBe(true);
   await expectAllFound(library);
   library.engine.fail = false;
-  while (library.rowsIn('word_lists') === 0) await new Promise((resolve) => setTimeout(resolve, 20));
+  await vi.waitUntil(() => library.rowsIn('word_lists') > 0, patience);
   await expectAllFound(library);
 });
