@@ -2,9 +2,10 @@
 import { prefixRange } from '../../kernel/engine.js';
 import type { Store } from '../../kernel/store.js';
 import type { Timer, Transaction } from '../../kernel/transaction.js';
+import { type Hash, HashSet } from '../../hash-set.js';
 import type { Limits } from '../../limits.js';
 import { uuidBytes, uuidOfBytes } from '../../messaging/uuid.js';
-import { type NonceHash, NonceSet, nonceHash } from './messaging-nonce-set.js';
+import { nonceHash } from './messaging-nonce-hash.js';
 import { expiryTimers } from './messaging-retention-timers.js';
 import { families, nothing } from './messaging-rows.js';
 
@@ -25,7 +26,7 @@ const namedAt = bucketBytes + timeBytes;
  */
 export class Nonces {
   readonly #limits: Limits;
-  readonly #used = new Map<number, NonceSet>();
+  readonly #used = new Map<number, HashSet>();
   /** Buckets whose timer is on disk. */
   readonly #timed = new Set<number>();
 
@@ -73,15 +74,15 @@ export class Nonces {
     for (const old of this.#used.keys()) if (old < bucket - bucketsBack) this.#used.delete(old);
   }
 
-  #isUsed(hash: NonceHash, current: number): boolean {
+  #isUsed(hash: Hash, current: number): boolean {
     for (let bucket = current; bucket >= current - bucketsBack; bucket -= 1) if (this.#used.get(bucket)?.has(hash) === true) return true;
     return false;
   }
 
-  #usedIn(bucket: number): NonceSet {
+  #usedIn(bucket: number): HashSet {
     const known = this.#used.get(bucket);
     if (known !== undefined) return known;
-    const used = new NonceSet();
+    const used = new HashSet();
     this.#used.set(bucket, used);
     return used;
   }

@@ -2,9 +2,10 @@ import * as fc from 'fast-check';
 import { afterEach, describe, expect, it } from 'vitest';
 import { embeddedFamilies } from '../../../src/backends/embedded/families.js';
 import { Nonces } from '../../../src/backends/embedded/messaging-guards.js';
-import { NonceSet, nonceHash } from '../../../src/backends/embedded/messaging-nonce-set.js';
+import { nonceHash } from '../../../src/backends/embedded/messaging-nonce-hash.js';
 import { families, nothing } from '../../../src/backends/embedded/messaging-rows.js';
 import { EmbeddedMessaging } from '../../../src/backends/embedded/messaging.js';
+import { HashSet } from '../../../src/hash-set.js';
 import { type Kernel, openKernel } from '../../../src/kernel/kernel.js';
 import { limitsWith } from '../../../src/limits.js';
 import { uuidBytes } from '../../../src/messaging/uuid.js';
@@ -40,7 +41,7 @@ describe('a set of nonces', () => {
     fc.assert(
       fc.property(fc.array(action, { maxLength: 4_000, size: 'max' }), (actions) => {
         const model = new Set<string>();
-        const set = new NonceSet();
+        const set = new HashSet();
         for (const one of actions) {
           const hash = nonceHash(one.name, 0);
           if (one.do === 'add') {
@@ -59,7 +60,7 @@ describe('a set of nonces', () => {
   });
 
   it('does not take one nonce for another', () => {
-    const set = new NonceSet();
+    const set = new HashSet();
     for (let number = 0; number < 200_000; number += 1) set.add(nonceHash(Buffer.from(`a${number}`), 0));
     for (let number = 0; number < 200_000; number += 1) if (set.has(nonceHash(Buffer.from(`b${number}`), 0))) expect.fail(`b${number} was never added`);
   });

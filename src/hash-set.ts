@@ -1,51 +1,23 @@
-/** Nonces by their hashes: eight bytes each, so that those of minutes under full load fit in memory. */
-import { randomInt } from 'node:crypto';
+/** Many things known by their hashes, in eight bytes each. */
 
-const slotsFirst = 1024;
+const slotsFirst = 1_024;
 
 /** 64 bits in two halves, never both zero. */
-export interface NonceHash {
+export interface Hash {
   readonly high: number;
   readonly low: number;
 }
 
-// Other beginnings in each process: nobody can prepare nonces that collide.
-const seedHigh = randomInt(2 ** 32);
-const seedLow = randomInt(2 ** 32);
-
-/** `from` is where in the bytes the nonce begins. */
-export function nonceHash(bytes: Buffer, from: number): NonceHash {
-  let high = seedHigh;
-  let low = seedLow;
-  for (let at = from; at < bytes.length; at += 1) {
-    const byte = bytes[at] as number;
-    high = Math.imul(high ^ byte, 0x01000193);
-    low = Math.imul(low ^ byte ^ (high >>> 24), 0x85ebca6b);
-  }
-  high = mixed(high ^ (low >>> 16));
-  low = mixed(low ^ high);
-  return { high, low: high === 0 && low === 0 ? 1 : low };
-}
-
-/** Spreads every bit over all others. */
-function mixed(half: number): number {
-  let bits = half ^ (half >>> 16);
-  bits = Math.imul(bits, 0x85ebca6b);
-  bits ^= bits >>> 13;
-  bits = Math.imul(bits, 0xc2b2ae35);
-  return (bits ^ (bits >>> 16)) >>> 0;
-}
-
 /** A hash table with linear probing, at most half full. A slot is two numbers; an empty one has zeros. */
-export class NonceSet {
+export class HashSet {
   #slots = new Uint32Array(2 * slotsFirst);
   #size = 0;
 
-  has(hash: NonceHash): boolean {
+  has(hash: Hash): boolean {
     return !this.#isEmpty(this.#find(hash));
   }
 
-  add(hash: NonceHash): void {
+  add(hash: Hash): void {
     const at = this.#find(hash);
     if (!this.#isEmpty(at)) return;
     this.#put(at, hash);
@@ -53,7 +25,7 @@ export class NonceSet {
     if (this.#size * 4 > this.#slots.length) this.#grow();
   }
 
-  delete(hash: NonceHash): void {
+  delete(hash: Hash): void {
     let gap = this.#find(hash);
     if (this.#isEmpty(gap)) return;
     this.#size -= 1;
@@ -68,7 +40,7 @@ export class NonceSet {
   }
 
   /** Its slot, or the empty one where it would go. */
-  #find(hash: NonceHash): number {
+  #find(hash: Hash): number {
     let at = this.#home(hash);
     while (!this.#isEmpty(at) && (this.#slots[at] !== hash.high || this.#slots[at + 1] !== hash.low)) at = this.#next(at);
     return at;
@@ -83,7 +55,7 @@ export class NonceSet {
     }
   }
 
-  #home({ low }: NonceHash): number {
+  #home({ low }: Hash): number {
     return (low * 2) % this.#slots.length;
   }
 
@@ -99,11 +71,11 @@ export class NonceSet {
     return this.#slots[at] === 0 && this.#slots[at + 1] === 0;
   }
 
-  #hashAt(at: number): NonceHash {
+  #hashAt(at: number): Hash {
     return { high: this.#slots[at] as number, low: this.#slots[at + 1] as number };
   }
 
-  #put(at: number, { high, low }: NonceHash): void {
+  #put(at: number, { high, low }: Hash): void {
     this.#slots[at] = high;
     this.#slots[at + 1] = low;
   }
