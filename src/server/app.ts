@@ -90,8 +90,9 @@ export function createApp(stoa: Stoa, options: AppOptions = {}): FastifyInstance
   const isStopping = () => stopping;
   const writer = new AnswerWriter(metrics, logger, isStopping);
   const routes = groups.flatMap((group) => group.routes);
-  // Node itself would answer a request without Host, and say nothing.
-  const serverOptions = { maxHeaderSize: limits.headerBytesMax, requireHostHeader: false };
+  // Node itself would answer a request without Host, and say nothing. Of headers that come twice, such as Host and
+  // Authorization, it would take the first, and something on the way perhaps the second; joined they are neither.
+  const serverOptions = { maxHeaderSize: limits.headerBytesMax, requireHostHeader: false, joinDuplicateHeaders: true };
   const app = Fastify({
     schemaController: { compilersFactory: noCompilers },
     genReqId: requestIds(),

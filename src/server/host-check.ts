@@ -35,9 +35,11 @@ export class HostCheck {
   }
 }
 
-/** HTTP/1.1 asks for it on every request; HTTP/1.0 does not know it. */
+/** HTTP/1.1 asks for one on every request; HTTP/1.0 does not know it. */
 export function requireHost({ headers, raw }: FastifyRequest): void {
-  if (headers.host !== undefined || raw.httpVersion === '1.0') return;
+  const { host } = headers;
+  if (host?.includes(',') === true) throw new StoaError('invalid_request', 'The request has more than one Host.', { fix: 'Send the header Host once.' });
+  if (host !== undefined || raw.httpVersion === '1.0') return;
   throw new StoaError('invalid_request', 'The request has no Host.', { fix: 'Send the header Host with the name and port of the server.' });
 }
 

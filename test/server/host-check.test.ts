@@ -61,6 +61,25 @@ test.each(['/v1/status', '/mcp', '/livez', '/openapi.json', '/nowhere', '/v1/age
   expect(answer.toLowerCase()).toContain(`request-id: ${id}`);
 });
 
+test.each([
+  ['/v1/status', ['localhost', 'evil.example']],
+  ['/v1/status', ['evil.example', 'localhost']],
+  ['/v1/status', ['localhost', 'localhost']],
+  ['/mcp', ['localhost', 'evil.example']],
+  ['/livez', ['localhost', 'evil.example']],
+  ['/nowhere', ['localhost', 'evil.example']],
+])('two Hosts are a 400, whichever comes first: %s %j', async (path, hosts) => {
+  expect(await statusOf(path, hosts.map((host) => `Host: ${host}`))).toBe(400);
+});
+
+test('credentials that come twice prove nothing, whichever comes first', async () => {
+  for (const tokens of [[running.operator, 'nobody'], ['nobody', running.operator]]) {
+    const credentials = tokens.map((token) => `Authorization: Bearer ${token}`);
+    const answer = await running.bytes(['GET /v1/status HTTP/1.1', 'Host: localhost', ...credentials, 'Connection: close', '', ''].join('\r\n'));
+    expect(answer).toMatch(/^HTTP\/1\.1 401 /);
+  }
+});
+
 test('a request without Host is a 400 in messaging\'s own shape, and good in HTTP/1.0', async () => {
   const answer = await running.bytes('GET /stats HTTP/1.1\r\nConnection: close\r\n\r\n');
   expect(answer).toMatch(/^HTTP\/1\.1 400 /);
