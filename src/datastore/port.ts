@@ -165,10 +165,10 @@ export interface DataStorePort {
 /** Appends to the change feed for a backend that can't do so in its own commit. */
 export type Announce = (changes: readonly Change[]) => Promise<void>;
 
-/** A change in a backend's outbox, under the number that it has there. */
-export interface OutboxChange {
+/** What stands under a number in a backend's outbox, as far as it is one user's. */
+export interface OutboxChanges {
   readonly number: string;
-  readonly change: Change;
+  readonly changes: readonly Change[];
 }
 
 /** Where an outbox is emptied into: the change feed of one server. */
@@ -176,10 +176,10 @@ export interface OutboxGate {
   /** Names the feed; a change in an outbox is meant for one of them. */
   readonly feed: string;
   /** Puts changes of one user into the feed in one commit. One that was brought before, also before a crash, is left out. */
-  carry(changes: readonly OutboxChange[]): Promise<void>;
+  carry(entries: readonly OutboxChanges[]): Promise<void>;
   /** These stand in the outbox no more: nobody will bring them again. */
   forget(numbers: readonly string[]): void;
-  /** What was brought before this start and may stand in the outbox still. */
+  /** What was brought before this start, at least for one user, and may stand in the outbox still. */
   carried(): string[];
   /** Writes down what is forgotten. */
   close(): Promise<void>;

@@ -1,10 +1,14 @@
 /** Documents in a real PostgreSQL, and what the change feed tells of them: everything once, also when servers are killed. */
 import postgres from 'postgres';
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
+import { openPostgres } from '../../src/backends/postgres/connection.js';
+import { dataMigrations } from '../../src/backends/postgres/datastore-sql.js';
 import { openPostgresDataStore } from '../../src/backends/postgres/datastore.js';
+import { migrate } from '../../src/backends/postgres/migrate.js';
 import { type DocumentChange, Stoa as Client } from '../../src/client/index.js';
+import { documentDeleted, documentImported, documentSet, namespaceCleared } from '../../src/datastore/changes.js';
 import { dataStoreConformance } from '../../src/datastore/conformance/index.js';
-import type { OutboxChange, OutboxGate } from '../../src/datastore/port.js';
+import type { OutboxChanges, OutboxGate } from '../../src/datastore/port.js';
 import { DataService } from '../../src/datastore/service.js';
 import { operatorCaller } from '../../src/identity/caller.js';
 import { type Stoa, openStoa } from '../../src/index.js';
@@ -34,12 +38,12 @@ async function ownSchema(name: string): Promise<string> {
 /** A feed in memory, which can be out of order. */
 class MemoryGate implements OutboxGate {
   readonly feed = `memory ${process.pid}`;
-  readonly told: OutboxChange[] = [];
+  readonly told: OutboxChanges[] = [];
   isBroken = false;
 
-  async carry(changes: readonly OutboxChange[]): Promise<void> {
+  async carry(entries: readonly OutboxChanges[]): Promise<void> {
     if (this.isBroken) throw new Error('The disk of the feed is full.');
-    this.told.push(...changes);
+    this.told.push(...entries);
   }
   forget(): void {}
   carried(): string[] {
@@ -109,9 +113,47 @@ test('a write stands while the feed cannot be told, and is told when it can, in 
   // The server never came to it again: another start finds what the first one left.
   gate.isBroken = false;
   const again = await openPostgresDataStore(datastore, options);
-  expect(gate.told.map(({ change }) => change.version)).toEqual([1, 2, 3, 4, 5]);
+  expect(gate.told.flatMap(({ changes }) => changes.map(({ version }) => version))).toEqual([1, 2, 3, 4, 5]);
   await again.close();
   expect(await sql`SELECT * FROM feed_broken.agent_data_store_outbox`).toHaveLength(0);
+});
+
+test('users whose writes share a statement are told of apart, and a feed that refuses one of them keeps the other from nothing', async () => {
+  const datastore = new URL(await ownSchema('shared'));
+  const [gate, faults] = [new MemoryGate(), [] as unknown[]];
+  const carry = gate.carry.bind(gate);
+  gate.carry = async (entries) => {
+    if (entries[0]?.changes[0]?.user === 'bob' && faults.length === 0) throw new Error('Not now.');
+    return carry(entries);
+  };
+  const options = { limits: limitsWith(), nowMs: Date.now, gate, onError: (error: unknown) => void faults.push(error) };
+  const port = await openPostgresDataStore(datastore, options);
+  const data = new DataService({ port, limits: options.limits });
+  await Promise.all([data.set(ada, 'n', 'k', 1), data.set(operatorCaller('bob'), 'n', 'k', 1)]);
+  expect(await sql`SELECT * FROM feed_shared.agent_data_store_outbox`).toHaveLength(1);
+  await port.settleFeed();
+  // A gate without marks hears of ada twice; the real one knows her number.
+  expect(gate.told.map(({ changes }) => changes.map(({ user }) => user)).flat().toSorted()).toEqual(['ada', 'ada', 'bob']);
+  expect(faults).toHaveLength(1);
+  await data.close();
+  expect(await sql`SELECT * FROM feed_shared.agent_data_store_outbox`).toHaveLength(0);
+});
+
+test('an outbox of the first layout is carried by a program that has the second', async () => {
+  const datastore = new URL(await ownSchema('older'));
+  const gate = new MemoryGate();
+  const options = { limits: limitsWith(), nowMs: Date.now, gate };
+  const own = await openPostgres(datastore);
+  await migrate(own, 'datastore', dataMigrations.slice(0, 3));
+  const row = (kind: string, rest: Record<string, unknown>): Record<string, unknown> => ({ feed: gate.feed, kind, userId: 'ada', namespace: 'n', ...rest });
+  for (const one of [row('set', { key: 'a', version: 3 }), row('deleted', { key: 'b' }), row('expired', { key: 'c' }), row('imported', { key: 'd', version: 9 }), row('cleared', { deleted: 4, after: 'a', through: 'f' })]) {
+    await own`INSERT INTO agent_data_store_outbox ${own(one)}`;
+  }
+  await own.end();
+  const port = await openPostgresDataStore(datastore, options);
+  const scope = { user: 'ada', namespace: 'n' };
+  expect(gate.told.flatMap(({ changes }) => changes)).toEqual([documentSet(scope, 'a', 3), documentDeleted(scope, 'b'), documentDeleted(scope, 'c', true), documentImported(scope, 'd', 9), namespaceCleared(scope, 4, 'a', 'f')]);
+  await port.close();
 });
 
 test('writers of one key never find their changes in the feed in another order', async () => {

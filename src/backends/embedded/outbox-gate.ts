@@ -1,5 +1,5 @@
 /** The way from a database's outbox into this directory's feed: each change once, also over crashes. */
-import type { OutboxChange, OutboxGate } from '../../datastore/port.js';
+import type { OutboxChanges, OutboxGate } from '../../datastore/port.js';
 import { userKey } from '../../identity/user-key.js';
 import type { Kernel } from '../../kernel/kernel.js';
 import type { Store } from '../../kernel/store.js';
@@ -14,15 +14,16 @@ interface Mark {
 const userBytes = 32;
 
 /**
- * A change is marked by its number in the commit that puts it into the feed. The mark stays until the
- * outbox has let go of the change, and goes with a later commit: so a change that is brought again
+ * Changes are marked by user and number in the commit that puts them into the feed. The mark stays
+ * until the outbox has let go of the number, and goes with a later commit: so what is brought again
  * after a crash is known, and marks do not gather.
  */
 export class EmbeddedOutboxGate implements OutboxGate {
   readonly feed: string;
   readonly #kernel: Kernel;
   readonly #users: UserVerbs;
-  readonly #marks = new Map<string, Mark>();
+  /** Of each number, a mark a user. */
+  readonly #marks = new Map<string, Mark[]>();
   readonly #surplus = new Map<Store, Buffer[]>();
 
   constructor(kernel: Kernel) {
@@ -31,8 +32,8 @@ export class EmbeddedOutboxGate implements OutboxGate {
     this.feed = kernel.manifest.id;
   }
 
-  async carry(changes: readonly OutboxChange[]): Promise<void> {
-    const user = changes[0]?.change.user ?? '';
+  async carry(entries: readonly OutboxChanges[]): Promise<void> {
+    const user = entries[0]?.changes[0]?.user ?? '';
     const owner = userKey(user);
     const store = this.#kernel.storeOf(owner);
     const surplus = this.#take(store);
@@ -40,32 +41,30 @@ export class EmbeddedOutboxGate implements OutboxGate {
       await store.transact((tx) => {
         this.#users.ensure(tx, user);
         for (const key of surplus) tx.delete(families.carried, key);
-        for (const { number, change } of changes) {
+        for (const { number, changes } of entries) {
           const key = markKey(owner, number);
           if (tx.get(families.carried, key) !== undefined) continue;
           tx.put(families.carried, key, Buffer.alloc(0));
-          tx.change(change);
+          for (const change of changes) tx.change(change);
         }
       });
     } catch (error) {
       this.#surplus.set(store, [...(this.#surplus.get(store) ?? []), ...surplus]);
       throw error;
     }
-    for (const { number } of changes) this.#marks.set(number, { store, key: markKey(owner, number) });
+    for (const { number } of entries) this.#mark(number, { store, key: markKey(owner, number) });
   }
 
   forget(numbers: readonly string[]): void {
     for (const number of numbers) {
-      const mark = this.#marks.get(number);
-      if (mark === undefined) continue;
+      for (const { store, key } of this.#marks.get(number) ?? []) this.#surplus.set(store, [...(this.#surplus.get(store) ?? []), key]);
       this.#marks.delete(number);
-      this.#surplus.set(mark.store, [...(this.#surplus.get(mark.store) ?? []), mark.key]);
     }
   }
 
   carried(): string[] {
     for (const store of this.#kernel.stores) {
-      for (const { key } of store.range(families.carried, {})) this.#marks.set(numberOf(key), { store, key });
+      for (const { key } of store.range(families.carried, {})) this.#mark(numberOf(key), { store, key });
     }
     return [...this.#marks.keys()];
   }
@@ -77,6 +76,12 @@ export class EmbeddedOutboxGate implements OutboxGate {
         for (const key of surplus) tx.delete(families.carried, key);
       });
     }
+  }
+
+  #mark(number: string, mark: Mark): void {
+    const marks = this.#marks.get(number);
+    if (marks === undefined) this.#marks.set(number, [mark]);
+    else if (!marks.some(({ key }) => key.equals(mark.key))) marks.push(mark);
   }
 
   #take(store: Store): Buffer[] {

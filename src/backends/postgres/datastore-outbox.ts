@@ -1,7 +1,7 @@
 /** Changes of documents on their way to the feed: written in the statement or transaction that makes them, carried after it. */
 import type { TransactionSql } from 'postgres';
 import { documentDeleted, documentImported, documentSet, namespaceCleared } from '../../datastore/changes.js';
-import type { OutboxGate } from '../../datastore/port.js';
+import type { OutboxChanges, OutboxGate } from '../../datastore/port.js';
 import { StoaError } from '../../errors.js';
 import type { Change } from '../../kernel/transaction.js';
 import { type PostgresSql, query } from './connection.js';
@@ -25,39 +25,64 @@ export const outboxMigration = `
   );
   CREATE INDEX agent_data_store_outbox_feed ON agent_data_store_outbox (feed, number)`;
 
+/** A row a statement, where the first layout had one a document: many writes that share a statement share its row. */
+export const outboxRowsMigration = `
+  ALTER TABLE agent_data_store_outbox ADD COLUMN changes json;
+  UPDATE agent_data_store_outbox SET changes = json_build_array(CASE kind
+    WHEN 'cleared' THEN json_build_array("userId", namespace, deleted, after, through)
+    ELSE json_build_array("userId", namespace, key, version) END);
+  ALTER TABLE agent_data_store_outbox ALTER COLUMN changes SET NOT NULL,
+    DROP COLUMN "userId", DROP COLUMN namespace, DROP COLUMN key, DROP COLUMN version, DROP COLUMN deleted, DROP COLUMN after, DROP COLUMN through`;
+
 interface OutboxRow {
   number: string;
   commit: string;
   kind: Kind;
-  userId: string;
-  namespace: string;
-  key: string | null;
-  version: string | null;
-  deleted: string | null;
-  after: string | null;
-  through: string | null;
+  changes: string;
 }
 
 export type Kind = 'set' | 'imported' | 'deleted' | 'expired' | 'cleared';
 
+/** An item of a row's `changes`; `version` is null for what is gone. */
+type ToldDocument = [user: string, namespace: string, key: string, version: number | null];
+/** How many documents went, and between which keys. */
+type ToldClear = [user: string, namespace: string, deleted: number, after: string | null, through: string | null];
+
 /** A statement that answers `"userId", namespace, key, version` of what it changed, as one that tells the feed of it too. */
 export function telling(statement: string, kind: Kind, feedParameter: number): string {
-  return `WITH changed AS (${statement})
-    INSERT INTO agent_data_store_outbox (feed, kind, "userId", namespace, key, version)
-      SELECT $${feedParameter}, '${kind}', "userId", namespace, key, version FROM changed RETURNING "userId", namespace, key, version`;
+  return `WITH changed AS (${statement}),
+    told AS (INSERT INTO agent_data_store_outbox (feed, kind, changes)
+      SELECT $${feedParameter}, '${kind}', json_agg(json_build_array("userId", namespace, key, version)) FROM changed HAVING count(*) > 0)
+    SELECT "userId", namespace, key, version FROM changed`;
+}
+
+/** A part of a statement, for the count that it has taken under the name `counted`: a step of a clear is told as one. */
+export function tellingCleared({ feed, after, through }: { feed: number; after: number; through: number }): string {
+  return `, told AS (INSERT INTO agent_data_store_outbox (feed, kind, changes)
+    SELECT $${feed}, 'cleared', json_build_array(json_build_array($1::text, $2::text, deleted, $${after}::text, $${through}::text)) FROM counted WHERE deleted > 0)`;
 }
 
 /** Tells of documents that a transaction has deleted. */
 export async function tellDeleted(tx: TransactionSql, feed: string, user: string, namespace: string, keys: readonly string[]): Promise<void> {
   if (keys.length === 0) return;
-  await query(tx, `INSERT INTO agent_data_store_outbox (feed, kind, "userId", namespace, key) SELECT $1, 'deleted', $2, $3, k FROM unnest($4::text[]) AS k`, [feed, user, namespace, keys]);
+  const changes = keys.map((key): ToldDocument => [user, namespace, key, null]);
+  await query(tx, `INSERT INTO agent_data_store_outbox (feed, kind, changes) VALUES ($1, 'deleted', $2::json)`, [feed, JSON.stringify(changes)]);
 }
 
-function changeOf({ kind, userId: user, namespace, key, version, deleted, after, through }: OutboxRow): Change {
-  const scope = { user, namespace };
-  if (kind === 'set') return documentSet(scope, key ?? '', Number(version));
-  if (kind === 'imported') return documentImported(scope, key ?? '', Number(version));
-  return kind === 'cleared' ? namespaceCleared(scope, Number(deleted), after, through) : documentDeleted(scope, key ?? '', kind === 'expired');
+function changesOf({ kind, changes }: OutboxRow): Change[] {
+  // The statements above are the only ones that write the table.
+  const told = JSON.parse(changes) as (ToldDocument | ToldClear)[];
+  return told.map((item) => {
+    const [user, namespace] = item;
+    const scope = { user, namespace };
+    if (kind === 'cleared') {
+      const [, , deleted, after, through] = item as ToldClear;
+      return namespaceCleared(scope, deleted, after, through);
+    }
+    const [, , key, version] = item as ToldDocument;
+    if (kind === 'set') return documentSet(scope, key, version ?? 0);
+    return kind === 'imported' ? documentImported(scope, key, version ?? 0) : documentDeleted(scope, key, kind === 'expired');
+  });
 }
 
 export interface DataOutboxOptions {
@@ -69,9 +94,9 @@ export interface DataOutboxOptions {
 /** What a crash or a lost answer left behind is looked for this often. */
 const sweepMs = 1_000;
 /** Carried changes leave the outbox together, so long after the first of them. */
-const tidyMs = 50;
+const tidyMs = 200;
 /** Rows of one look; the commits that they belong to come whole. */
-const rowsMax = 1_000;
+const rowsMax = 100;
 
 /**
  * Everything goes to the feed by way of a look into the table, and not straight from the write: what
@@ -99,10 +124,12 @@ export class DataOutbox {
     return this.#options.gate.feed;
   }
 
-  /** Takes out what an earlier run has carried, then carries what it has left. */
+  /** Carries what an earlier run has left; what that one had carried already, the gate knows. */
   async start(): Promise<void> {
-    this.#carried = new Set(this.#options.gate.carried());
-    await this.#tidy();
+    const { gate, sql } = this.#options;
+    const rows = await query<{ number: string }>(sql, 'SELECT number FROM agent_data_store_outbox WHERE feed = $1', [this.feed]);
+    const there = new Set(rows.map(({ number }) => number));
+    gate.forget(gate.carried().filter((number) => !there.has(number)));
     await this.empty();
     this.#sweeping = setInterval(() => void this.empty().catch(this.#options.onError), sweepMs);
     this.#sweeping.unref();
@@ -152,28 +179,30 @@ export class DataOutbox {
     return { carried: carried.then((outcomes) => !outcomes.includes(false)), more: rows.length >= rowsMax };
   }
 
-  /** A commit of the feed has one user; only an import or a sweep has more. */
   #begin(rows: readonly OutboxRow[]): void {
-    for (const user of new Set(rows.map(({ userId }) => userId))) {
-      const own = rows.filter(({ userId }) => userId === user);
-      const carrying = this.#carry(own).finally(() => {
-        for (const { number } of own) this.#carrying.delete(number);
-      });
-      for (const { number } of own) this.#carrying.set(number, carrying);
-    }
+    const carrying = this.#carry(rows).finally(() => {
+      for (const { number } of rows) this.#carrying.delete(number);
+    });
+    for (const { number } of rows) this.#carrying.set(number, carrying);
   }
 
   async #carry(rows: readonly OutboxRow[]): Promise<boolean> {
-    try {
-      await this.#options.gate.carry(rows.map((row) => ({ number: row.number, change: changeOf(row) })));
-    } catch (error) {
-      this.#options.onError(error);
-      // A user that the feed refuses, it refuses for good.
-      if (!(error instanceof StoaError) || error.code !== 'conflict') return false;
-    }
+    const outcomes = await Promise.all(byUser(rows).map((changes) => this.#carryOne(changes)));
+    if (outcomes.includes(false)) return false;
     for (const { number } of rows) this.#carried.add(number);
     if (!this.#isClosed) this.#tidying ??= setTimeout(() => this.#tidyLater(), tidyMs).unref();
     return true;
+  }
+
+  async #carryOne(changes: readonly OutboxChanges[]): Promise<boolean> {
+    try {
+      await this.#options.gate.carry(changes);
+      return true;
+    } catch (error) {
+      this.#options.onError(error);
+      // A user that the feed refuses, it refuses for good.
+      return error instanceof StoaError && error.code === 'conflict';
+    }
   }
 
   #tidyLater(): void {
@@ -194,6 +223,22 @@ export class DataOutbox {
     this.#work = done.catch(() => undefined);
     return done;
   }
+}
+
+/** A commit of the feed has one user; a statement that many writes share, an import or a sweep has more. */
+function byUser(rows: readonly OutboxRow[]): OutboxChanges[][] {
+  const users = new Map<string, Map<string, Change[]>>();
+  for (const row of rows) {
+    for (const change of changesOf(row)) {
+      const user = change.user ?? '';
+      const own = users.get(user) ?? new Map<string, Change[]>();
+      users.set(user, own);
+      const changes = own.get(row.number);
+      if (changes === undefined) own.set(row.number, [change]);
+      else changes.push(change);
+    }
+  }
+  return [...users.values()].map((own) => [...own].map(([number, changes]) => ({ number, changes })));
 }
 
 interface Look {

@@ -4,7 +4,7 @@ import type { DocumentRecord, JsonObject } from '../../datastore/model.js';
 import { expiryOfMs, msOf, normaliseTime } from '../../datastore/times.js';
 import type { Parameter } from './connection.js';
 import { countsMigration } from './datastore-counts.js';
-import { outboxMigration } from './datastore-outbox.js';
+import { outboxMigration, outboxRowsMigration } from './datastore-outbox.js';
 
 /**
  * `json` keeps the text as it was written; `jsonb` would refuse \\u0000 and reorder keys. Collation
@@ -38,6 +38,7 @@ export const dataMigrations: readonly string[] = [
   )`,
   countsMigration,
   outboxMigration,
+  outboxRowsMigration,
 ];
 
 export interface DocumentRow {

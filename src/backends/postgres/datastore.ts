@@ -18,7 +18,7 @@ import { AccessWrites } from './datastore-access.js';
 import { noteAgents } from './datastore-agents.js';
 import { countedNamespaces, foldCounts, usageByNamespace } from './datastore-counts.js';
 import { type DocumentRow, columnsRead, dataMigrations, recordOf, valuesList } from './datastore-sql.js';
-import { DataOutbox, telling } from './datastore-outbox.js';
+import { DataOutbox, telling, tellingCleared } from './datastore-outbox.js';
 import { type TransactionRules, type TransactionWork, restoreDocuments, usageOf, writeDocuments, writeInTransaction } from './datastore-transaction.js';
 import { migrate } from './migrate.js';
 
@@ -192,7 +192,7 @@ export class PostgresDataStore implements DataStorePort {
         `WITH gone AS (DELETE FROM agent_data_store WHERE "userId" = $1 AND namespace = $2 AND key > $3 AND key <= $4 AND key = ANY($5::text[])
             RETURNING "expiresAt" IS NULL OR "expiresAt" > $6 AS live),
           counted AS (SELECT count(*) FILTER (WHERE live) AS deleted FROM gone)
-          ${this.#outbox === null ? '' : tellingCleared} SELECT deleted FROM counted`,
+          ${this.#outbox === null ? '' : tellingCleared({ feed: 7, after: 8, through: 9 })} SELECT deleted FROM counted`,
         [scope.user, scope.namespace, after ?? '', keys.at(-1)?.key ?? '', keys.map(({ key }) => key), this.#now(), ...(this.#outbox === null ? [] : [this.#outbox.feed, after, through])],
       ),
     );
@@ -346,10 +346,6 @@ export class PostgresDataStore implements DataStorePort {
     };
   }
 }
-
-/** The step of a clear that took documents away is told as one. */
-const tellingCleared = `, told AS (INSERT INTO agent_data_store_outbox (feed, kind, "userId", namespace, deleted, after, through)
-  SELECT $7, 'cleared', $1, $2, deleted, $8::text, $9::text FROM counted WHERE deleted > 0)`;
 
 /** What an existing row keeps and takes; an expired one counts as none. */
 const expired = 'd."expiresAt" <= excluded."updatedAt"';
