@@ -1,17 +1,19 @@
 /** Backups while writes go on: a full copy of a snapshot, or the part of the redo log since the last one. */
 import { createHash } from 'node:crypto';
-import { access, constants, mkdir, rename, rm } from 'node:fs/promises';
+import { access, constants } from 'node:fs/promises';
 import { join } from 'node:path';
 import { StoaError, messageOf } from '../errors.js';
 import { listBackups } from './backup-chain.js';
 import { type BackupDescription, type ShardBackup, backupKeyFile, descriptionFile, shardFile } from './backup-description.js';
 import { type FileFacts, FrameWriter } from './backup-file.js';
+import { removeUnfinished } from './backup-leftovers.js';
 import { hasMade } from './backup-marks.js';
 import { encodeEntries } from './backup-entries.js';
 import { kernelFamilies } from './families.js';
-import { makePrivateDirectory, syncDirectory, writeDurably } from './files.js';
+import { makePrivateDirectory, writeDurably } from './files.js';
 import type { Kernel } from './kernel.js';
 import { decodeRedo, positionKey, positionOf } from './log.js';
+import { beginPartial } from './partial-directory.js';
 import type { Store } from './store.js';
 
 export interface BackupOptions {
@@ -36,26 +38,35 @@ const entriesPerFrame = 500;
 /** Writes a backup and describes it. It appears under its name only when it is whole and on disk. */
 export async function backup(kernel: Kernel, options: BackupOptions): Promise<BackupDescription> {
   await makeTarget(options.directory);
+  await removeUnfinished(options.directory).catch((error: unknown) => kernel.reportFault(error, `removing what an earlier backup left in ${options.directory}`));
   const parent = options.kind === 'full' ? null : await parentOf(kernel, options.directory);
   const takenAt = new Date();
   const name = `${takenAt.toISOString().replaceAll(/[-:]/g, '').replace('.', '-')}-${options.kind}`;
-  const partial = join(options.directory, `${name}.partial`);
-  await mkdir(partial, { mode: 0o700 });
+  const partial = await beginPartial(join(options.directory, name));
   try {
-    const shards = options.kind === 'full' ? await copyShards(kernel, partial, options) : await copyRedo(kernel, partial, parent as BackupDescription, options);
+    const shards = options.kind === 'full' ? await copyShards(kernel, partial.path, options) : await copyRedo(kernel, partial.path, parent as BackupDescription, options);
     const { format, engine, id: store } = kernel.manifest;
     // After the data: a key that was made meanwhile is in the ring, and none ever leaves it.
-    const key = options.readKey === undefined ? undefined : await writeKey(partial, await options.readKey());
+    const key = options.readKey === undefined ? undefined : await writeKey(partial.path, await options.readKey());
     const description: BackupDescription = { format, name, kind: options.kind, store, parent: parent?.name ?? null, taken_at: takenAt.toISOString(), engine, shards, ...(key && { key }) };
-    await writeDurably(join(partial, descriptionFile), `${JSON.stringify(description, null, 2)}\n`);
-    await rename(partial, join(options.directory, name));
-    await syncDirectory(options.directory);
+    await writeDurably(join(partial.path, descriptionFile), `${JSON.stringify(description, null, 2)}\n`);
+    await partial.finish();
     await kernel.rememberBackup(description, options.directory);
     return description;
   } catch (error) {
-    await rm(partial, { recursive: true, force: true });
-    throw error;
+    await partial.discard();
+    throw failureOf(error, options.directory);
   }
+}
+
+/** What the file system says is said in whole sentences; everything else is one already. */
+function failureOf(error: unknown, directory: string): unknown {
+  if (error instanceof StoaError || !(error instanceof Error && 'code' in error)) return error;
+  const isFull = error.code === 'ENOSPC' || error.code === 'EDQUOT';
+  return new StoaError(isFull ? 'disk_full' : 'engine', `The backup to ${directory} failed, and nothing of it is left there: ${messageOf(error)}.`, {
+    cause: error,
+    fix: isFull ? 'Make room on that disk, or name a directory on another one.' : 'Name another directory, or mend what stands in the way of this one.',
+  });
 }
 
 async function makeTarget(directory: string): Promise<void> {

@@ -238,6 +238,11 @@ export class Kernel {
     }
   }
 
+  /** For what goes wrong beside the work that a caller waits for. */
+  reportFault(error: unknown, about: string): void {
+    this.#onError(error, about);
+  }
+
   /** Remembers the time between the last sign of life on this directory and now. */
   async recordOutage(lockTouchedMs: number): Promise<void> {
     const nowMs = this.nowMs();

@@ -1,12 +1,15 @@
 /** A directory that is filled beside its target and gets the target's name when it is whole. */
-import { readdir, rename, rm, rmdir, writeFile } from 'node:fs/promises';
+import { readdir, rename, rm, rmdir, stat, writeFile } from 'node:fs/promises';
 import { dirname, join, resolve } from 'node:path';
 import { StoaError } from '../errors.js';
 import { makePrivateDirectory, syncDirectory } from './files.js';
-import { acquireLock } from './lock.js';
+import { type DirectoryLock, acquireLock } from './lock.js';
 
 /** Tells a directory that was begun here, and may be thrown away, from one of somebody else's that only has its name. */
 const markFile = 'stoa.partial';
+const lockFile = 'stoa.lock';
+/** The mark comes right after the lock: a directory that has had none for this long was given up between the two. */
+const markedWithinMs = 60_000;
 
 export interface PartialDirectory {
   readonly path: string;
@@ -19,36 +22,66 @@ export interface PartialDirectory {
 export async function beginPartial(target: string): Promise<PartialDirectory> {
   const whole = resolve(target);
   const path = `${whole}.partial`;
-  await removeLeftover(path);
+  if (!isBegunHere((await namesIn(path)) ?? [])) {
+    throw new StoaError('already_exists', `${path} is in the way, and no unfinished work of this command.`, { fix: 'Move it aside, or name another target.' });
+  }
   await makePrivateDirectory(path);
-  await writeFile(join(path, markFile), `Unfinished: what is in here becomes ${whole}.\n`);
+  // Held from here to the end, so that of two that begin at once only one goes on.
   const lock = await acquireLock(path, {});
+  await empty(path);
+  await writeFile(join(path, markFile), `Unfinished: what is in here becomes ${whole}.\n`);
   return {
     path,
     finish: async () => {
-      await lock.release();
+      if (((await namesIn(whole)) ?? []).length > 0) throw new StoaError('already_exists', `${whole} was filled by somebody else meanwhile.`, { fix: 'Name another target.' });
       await rm(join(path, markFile));
-      // Never more than an empty directory: what somebody put there meanwhile stays.
       if ((await namesIn(whole)) !== undefined) await rmdir(whole);
       await rename(path, whole);
+      // It went along: given up before, the directory could be taken for one that nobody fills.
+      await lock.release();
+      await rm(join(whole, lockFile), { force: true });
       await syncDirectory(dirname(whole));
     },
-    discard: async () => {
-      await lock.release();
-      await rm(path, { recursive: true, force: true });
-    },
+    discard: () => discard(path, lock),
   };
 }
 
-async function removeLeftover(path: string): Promise<void> {
+/** Takes away what an attempt that was cut off left. False where it is somebody else's, or whoever fills it lives. */
+export async function removeAbandoned(path: string): Promise<boolean> {
   const names = await namesIn(path);
-  if (names === undefined) return;
-  if (names.length > 0 && !names.includes(markFile)) {
-    throw new StoaError('already_exists', `${path} is in the way, and no unfinished work of this command.`, { fix: 'Move it aside, or name another target.' });
+  if (names === undefined || !isBegunHere(names)) return false;
+  if (!names.includes(markFile) && Date.now() - (await stat(path)).mtimeMs < markedWithinMs) return false;
+  let lock: DirectoryLock;
+  try {
+    lock = await acquireLock(path, {});
+  } catch (error) {
+    const { code } = error as NodeJS.ErrnoException;
+    // In use, or finished since the look at it.
+    if (code === 'locked' || code === 'ENOENT') return false;
+    throw error;
   }
-  // Whoever still fills it holds its lock.
-  await (await acquireLock(path, {})).release();
-  await rm(path, { recursive: true, force: true });
+  await discard(path, lock);
+  return true;
+}
+
+/** The lock goes last: until then nobody else begins in what is being taken away. */
+async function discard(path: string, lock: DirectoryLock): Promise<void> {
+  await empty(path);
+  await lock.release();
+  try {
+    await rmdir(path);
+  } catch (error) {
+    const { code } = error as NodeJS.ErrnoException;
+    if (code !== 'ENOTEMPTY' && code !== 'ENOENT') throw error;
+  }
+}
+
+async function empty(path: string): Promise<void> {
+  for (const name of (await namesIn(path)) ?? []) if (!name.startsWith(lockFile)) await rm(join(path, name), { recursive: true, force: true });
+}
+
+function isBegunHere(names: readonly string[]): boolean {
+  return names.includes(markFile) || names.every((name) => name.startsWith(lockFile));
 }
 
 /** The names in a directory, or undefined where there is none. */

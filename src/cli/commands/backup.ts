@@ -90,9 +90,10 @@ export const prune: Action = async ({ output, globals }, [given], options) => {
   const keep = numberOption(options, 'keep');
   if (keep === undefined || keep < 1) throw new StoaError('invalid_request', '--keep says how many full backups stay, each with its increments: 1 or more.');
   const directory = directoryOf(given, globals);
-  const [{ listBackups }, { pruneChains }] = await Promise.all([import('../../kernel/backup-chain.js'), import('../../kernel/backup-schedule.js')]);
-  const removed: string[] = [];
-  for (const store of new Set((await listBackups(directory)).map((description) => description.store))) removed.push(...(await pruneChains(directory, store, keep)));
+  const [{ listBackups }, { removeUnfinished }, { pruneChains }] = await Promise.all([import('../../kernel/backup-chain.js'), import('../../kernel/backup-leftovers.js'), import('../../kernel/backup-schedule.js')]);
+  const stores = new Set((await listBackups(directory)).map((description) => description.store));
+  const removed = await removeUnfinished(directory);
+  for (const store of stores) removed.push(...(await pruneChains(directory, store, keep)));
   for (const name of removed) output.say(`Removed ${name}.`);
   output.done({ removed }, `${removed.length} backups were removed from ${directory}.`);
 };
