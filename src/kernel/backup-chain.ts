@@ -38,7 +38,8 @@ export async function listBackups(directory: string): Promise<BackupDescription[
   return (await readBackups(directory)).backups;
 }
 
-function transactionsIn({ shards }: BackupDescription): number {
+/** How much of a store's history a backup reaches over. */
+export function transactionsIn({ shards }: BackupDescription): number {
   return shards.reduce((sum, { lsn }) => sum + lsn, 0);
 }
 

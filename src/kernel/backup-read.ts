@@ -80,7 +80,8 @@ export async function verifyBackups(directory: string, onProgress?: (progress: {
   return [...unreadable.map(({ name, error }) => ({ name, kind: null, ok: false, reason: error.message })), ...read];
 }
 
-async function verifyBackup(directory: string, backup: BackupDescription, onBytes: OnBytes): Promise<void> {
+/** Reads every byte of one backup; throws where it is not what was written. */
+export async function verifyBackup(directory: string, backup: BackupDescription, onBytes?: OnBytes): Promise<void> {
   const read = backup.kind === 'full' ? readEntries : readTransactions;
   for (const part of backup.shards) {
     for await (const page of read(directory, backup, part, onBytes)) void page;

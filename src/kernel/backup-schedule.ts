@@ -2,8 +2,10 @@
 import { rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { StoaError, messageOf } from '../errors.js';
-import { chainsOf, listBackups } from './backup-chain.js';
+import { chainsOf, listBackups, transactionsIn } from './backup-chain.js';
 import type { BackupDescription } from './backup-description.js';
+import { hasMade } from './backup-marks.js';
+import { verifyBackup } from './backup-read.js';
 import { backup } from './backup.js';
 import type { Kernel } from './kernel.js';
 
@@ -30,6 +32,7 @@ export class BackupScheduler {
   readonly #schedule: BackupSchedule;
   readonly #events: ScheduleEvents;
   #timer: NodeJS.Timeout | undefined;
+  readonly #stopping = new AbortController();
   #running: Promise<void> | undefined;
 
   constructor(kernel: Kernel, schedule: BackupSchedule, events: ScheduleEvents) {
@@ -44,9 +47,11 @@ export class BackupScheduler {
     void this.tick();
   }
 
+  /** Gives up a backup that is under way: the next start makes it. */
   async stop(): Promise<void> {
     clearInterval(this.#timer);
     this.#timer = undefined;
+    this.#stopping.abort();
     await this.#running;
   }
 
@@ -67,18 +72,19 @@ export class BackupScheduler {
       this.#events.onBackup(description);
       if (description.kind === 'full') await pruneChains(directory, this.#kernel.manifest.id, chainsKept);
     } catch (error) {
-      this.#events.onError(error, `scheduled backup to ${directory}: ${messageOf(error)}`);
+      if (!this.#stopping.signal.aborted) this.#events.onError(error, `scheduled backup to ${directory}: ${messageOf(error)}`);
     }
   }
 
   /** Where nothing can be built on what is there, a full one: the next that is due may be a day away. */
   async #make(kind: 'full' | 'incremental'): Promise<BackupDescription> {
     const { directory } = this.#schedule;
+    const { signal } = this.#stopping;
     try {
-      return await backup(this.#kernel, { directory, kind });
+      return await backup(this.#kernel, { directory, kind, signal });
     } catch (error) {
       if (kind === 'full' || !(error instanceof StoaError) || error.code !== 'conflict') throw error;
-      return backup(this.#kernel, { directory, kind: 'full' });
+      return backup(this.#kernel, { directory, kind: 'full', signal });
     }
   }
 }
@@ -91,20 +97,54 @@ export function dueBackup(backups: readonly BackupDescription[], schedule: Backu
   return schedule.incrementalEveryMs > 0 && !isThere(backups, schedule.incrementalEveryMs) ? 'incremental' : null;
 }
 
-/** Removes the oldest chains of a store, each whole and from its end, so that what is left can always be restored. */
+/**
+ * Removes the oldest chains of a store, each whole and from its end, so that what is left can always be restored.
+ * Of a store that was put back, and under a clock that was, "older" can be said in two ways: a chain goes only
+ * where as many as are kept are newer in both.
+ */
 export async function pruneChains(directory: string, store: string, chainsKept: number): Promise<string[]> {
   const chains = chainsOf((await listBackups(directory)).filter((backup) => backup.store === store));
+  const isOld = (chain: Chain): boolean => chains.filter((other) => isNewer(other, chain)).length >= Math.max(1, chainsKept);
+  const old = chains.filter(isOld);
+  if (old.length === 0) return [];
+  await checkOneIsWhole(directory, chains.filter((chain) => !old.includes(chain)).toReversed());
   const removed: string[] = [];
-  for (const { name } of chains.slice(0, -Math.max(1, chainsKept)).flatMap((chain) => chain.toReversed())) {
+  for (const { name } of old.flatMap((chain) => chain.toReversed())) {
     await rm(join(directory, name), { recursive: true });
     removed.push(name);
   }
   return removed;
 }
 
+type Chain = readonly BackupDescription[];
+
+function isNewer(a: Chain, b: Chain): boolean {
+  const [newest, other] = [a.at(-1) as BackupDescription, b.at(-1) as BackupDescription];
+  return transactionsIn(newest) > transactionsIn(other) && takenAtMs(newest) >= takenAtMs(other);
+}
+
+/** Reads what would stay, from the newest on, up to a chain that could be restored as a whole: the only one such must not go. */
+async function checkOneIsWhole(directory: string, chains: readonly Chain[]): Promise<void> {
+  let reason: unknown;
+  for (const chain of chains) {
+    try {
+      for (const description of chain) await verifyBackup(directory, description);
+      return;
+    } catch (error) {
+      reason ??= error;
+    }
+  }
+  throw new StoaError('damaged_backup', `No old backup was removed, since those that would stay cannot be restored: ${messageOf(reason)}`, {
+    cause: reason,
+    fix: 'Make a full backup, and look at "stoa backup verify".',
+  });
+}
+
+/** None where all of them tell of another history: the directory was put back to a state before the first, or is a copy. */
 async function ownBackups(kernel: Kernel, directory: string): Promise<BackupDescription[]> {
   try {
-    return (await listBackups(directory)).filter(({ store }) => store === kernel.manifest.id);
+    const own = (await listBackups(directory)).filter(({ store }) => store === kernel.manifest.id);
+    return own.some(({ name }) => hasMade(kernel.root, name)) ? own : [];
   } catch (error) {
     // The first backup makes the directory.
     if ((error as { cause?: NodeJS.ErrnoException }).cause?.code === 'ENOENT') return [];

@@ -135,11 +135,11 @@ async function copyShard(store: Store, partial: string, name: string, { signal }
 
 async function copyRedo(kernel: Kernel, partial: string, parent: BackupDescription, options: BackupOptions): Promise<ShardBackup[]> {
   const shards: ShardBackup[] = [];
-  const starts = kernel.stores.map((_, shard) => (parent.shards[shard] as ShardBackup).lsn);
-  const total = kernel.stores.reduce((sum, store, shard) => sum + store.lsn - (starts[shard] as number), 0);
+  const starts = parent.shards;
+  const total = kernel.stores.reduce((sum, store, shard) => sum + store.lsn - (starts[shard] as ShardBackup).lsn, 0);
   let done = 0;
   for (const [shard, store] of kernel.stores.entries()) {
-    shards[shard] = await copyRedoOf(store, starts[shard] as number, (parent.shards[shard] as ShardBackup).seq, partial, shardFile(shard, 'incremental'), (transactions) => {
+    shards[shard] = await copyRedoOf(store, starts[shard] as ShardBackup, partial, shardFile(shard, 'incremental'), options, (transactions) => {
       done += transactions;
       options.onProgress?.({ done, total: Math.max(total, done) });
     });
@@ -147,15 +147,17 @@ async function copyRedo(kernel: Kernel, partial: string, parent: BackupDescripti
   return shards;
 }
 
-async function copyRedoOf(store: Store, fromLsn: number, fromSeq: number, partial: string, name: string, onTransactions: (count: number) => void): Promise<ShardBackup> {
+async function copyRedoOf(store: Store, from: ShardBackup, partial: string, name: string, { signal }: BackupOptions, onTransactions: (count: number) => void): Promise<ShardBackup> {
   const toLsn = store.lsn;
   const atMs = store.nowMs();
   const writer = await FrameWriter.create(join(partial, name));
+  const fromLsn = from.lsn;
   let at = fromLsn;
-  let seq = fromSeq;
+  let { seq } = from;
   let entries = 0;
   try {
     while (at < toLsn) {
+      signal?.throwIfAborted();
       const record = recordAfter(store, at);
       const { items } = decodeRedo(record.value);
       const first = items[0];
