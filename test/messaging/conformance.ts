@@ -588,6 +588,20 @@ export function messagingConformance(backend: Backend): void {
         expect(refusal(await desk.ask('GET', '/stream'))).toEqual([400, { error: "query parameter 'rooms' is required" }]);
       });
 
+      it('a reader of one room among several is told which, whoever else reads that room', async () => {
+        const room = await desk.room(ann);
+        const urls = [`/room/${room}/stream?after=1`, `/stream?rooms=${room}&after=1`, `/room/${room}/stream?after=1&verify=1`, `/stream?rooms=${room}&after=1&verify=1`];
+        const streams = await Promise.all([...urls, ...urls].map((path) => Stream.open(desk.url + path)));
+        await Promise.all(streams.map((stream) => stream.until(1, ({ events }) => events)));
+        const { id, ts } = await ann.post(room, 'to all of them');
+        await Promise.all(streams.map((stream) => stream.until(1)));
+        const said = { id, from: ann.id, body: 'to all of them', ts };
+        const verified = { ...said, sig: expect.any(String), proof: expect.any(Object) };
+        const expected = [said, { room_id: room, ...said }, verified, { room_id: room, ...verified }];
+        expect(streams.map(({ messages }) => messages[0]?.data)).toEqual([...expected, ...expected]);
+        for (const stream of streams) stream.close();
+      });
+
       it('an inbox stream begins with what is pending, and belongs to its owner', async () => {
         const eve = await desk.agent();
         await ann.ask('POST', `/dm/${eve.id}`, { body: { body: 'waiting' } });

@@ -35,8 +35,17 @@ interface StreamRequest {
   query: Query;
 }
 
+/** How a message looks in the streams of one route: for all of them the same function, so that what it made for one reader does for the others. */
+type Show = (message: Message | DirectMessage, verify: boolean) => unknown;
+
+// A hub hands out of a room what it read there, and of an inbox likewise.
+const showInRoom: Show = (message, verify) => shownMessage(message as Message, verify);
+const showInRooms: Show = (message, verify) => ({ room_id: (message as Message).roomId, ...shownMessage(message as Message, verify) });
+const showInInbox: Show = (message, verify) => shownDirect(message as DirectMessage, verify);
+
 /** Opens one stream over all topics. Without a position it begins with what comes next. */
-async function follow({ request, reply, streams, query }: StreamRequest, messaging: MessagingService, topics: readonly Topic[], show: (topic: Topic, message: Message | DirectMessage) => unknown): Promise<typeof streaming> {
+async function follow({ request, reply, streams, query }: StreamRequest, messaging: MessagingService, topics: readonly Topic[], show: Show): Promise<typeof streaming> {
+  const verify = isSet(query, 'verify');
   const ids = topics.map(({ id }) => id);
   const header = request.headers['last-event-id'];
   const from = typeof header === 'string' ? header : textOf(query, 'last_event_id');
@@ -51,9 +60,9 @@ async function follow({ request, reply, streams, query }: StreamRequest, messagi
     const stop = messaging.hub.follow(topic, positions.get(topic.id) ?? 0, {
       onMessage: (_topic, message) => {
         positions.set(topic.id, message.tsMs);
-        const event = () => ({ event: 'message', id: encodePositions(positions), data: show(topic, message) });
+        const event = () => ({ event: 'message', id: encodePositions(positions), data: show(message, verify) });
         // In a stream of one topic an event is the same for every reader: its bytes are made once for all.
-        if (topics.length === 1) stream.pass(sharedBytes(message, isSet(query, 'verify'), event));
+        if (topics.length === 1) stream.pass(sharedBytes({ message, show, verify }, event));
         else stream.send(event());
       },
       onDeleted: (_topic, messageId) => stream.send({ event: 'deleted', data: { room_id: topic.id, id: messageId } }),
@@ -67,13 +76,19 @@ async function follow({ request, reply, streams, query }: StreamRequest, messagi
   return streaming;
 }
 
-/** The last event that was made, which a thousand readers may be about to get. */
-let lastShared: { message: Message | DirectMessage; verify: boolean; bytes: Buffer } | undefined;
+interface Shown {
+  message: Message | DirectMessage;
+  show: Show;
+  verify: boolean;
+}
 
-function sharedBytes(message: Message | DirectMessage, verify: boolean, make: () => StreamEvent): Buffer {
-  if (lastShared?.message === message && lastShared.verify === verify) return lastShared.bytes;
+/** The last event that was made, which a thousand readers may be about to get. */
+let lastShared: (Shown & { bytes: Buffer }) | undefined;
+
+function sharedBytes({ message, show, verify }: Shown, make: () => StreamEvent): Buffer {
+  if (lastShared?.message === message && lastShared.show === show && lastShared.verify === verify) return lastShared.bytes;
   const bytes = Buffer.from(eventText(make()));
-  lastShared = { message, verify, bytes };
+  lastShared = { message, show, verify, bytes };
   return bytes;
 }
 
@@ -101,8 +116,7 @@ export const streamRoutes = [
     answers: { 200: events },
     handler: limited(async ({ caller, params, query, request, reply, streams }, messaging): Promise<typeof streaming> => {
       const room = await messaging.rooms.enter(caller, params.id, accessOf(request));
-      const verify = isSet(query, 'verify');
-      return follow({ request, reply, streams, query }, messaging, [{ kind: 'room', id: room.id }], (_topic, message) => shownMessage(message as Message, verify));
+      return follow({ request, reply, streams, query }, messaging, [{ kind: 'room', id: room.id }], showInRoom);
     }),
   }),
   defineRoute({
@@ -125,8 +139,7 @@ export const streamRoutes = [
         const room = await messaging.rooms.enter(caller, canonicalUuid(id) ?? id, accessOf(request));
         if (!topics.some((topic) => topic.id === room.id)) topics.push({ kind: 'room', id: room.id });
       }
-      const verify = isSet(query, 'verify');
-      return follow({ request, reply, streams, query }, messaging, topics, ({ id }, message) => ({ room_id: id, ...shownMessage(message as Message, verify) }));
+      return follow({ request, reply, streams, query }, messaging, topics, showInRooms);
     }),
   }),
   defineRoute({
@@ -141,12 +154,10 @@ export const streamRoutes = [
     answers: { 200: events },
     handler: limited(async ({ caller, query, request, reply, streams }, messaging): Promise<typeof streaming> => {
       const agentId = await messaging.direct.readerOf(caller);
-      const verify = isSet(query, 'verify');
       const pending = isSet(query, 'pending') ? await messaging.port.pending(agentId, 0, 1) : undefined;
       const first = pending?.items[0];
       const from = first === undefined ? query : { ...query, after: String(first.tsMs - 1) };
-      // A direct message in the stream of an inbox is one: the hub read it from there.
-      return follow({ request, reply, streams, query: from }, messaging, [{ kind: 'inbox', id: agentId }], (_topic, message) => shownDirect(message as DirectMessage, verify));
+      return follow({ request, reply, streams, query: from }, messaging, [{ kind: 'inbox', id: agentId }], showInInbox);
     }),
   }),
 ];
