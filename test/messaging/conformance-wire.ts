@@ -120,6 +120,16 @@ export function wireConformance(backend: Backend): void {
       }
     });
 
+    it('takes a room key beyond ASCII as the bytes that clients send, and as browsers write it', async () => {
+      const roomKey = 'clé de la pièce: é';
+      const { id } = await make(roomKey);
+      const open = async (encoding: 'utf8' | 'latin1', key: string) =>
+        (await desk.talk(Buffer.concat([Buffer.from(`GET /room/${id} HTTP/1.1\r\nHost: x\r\nConnection: close\r\nX-AICQ-Room-Key: `), Buffer.from(key, encoding), Buffer.from('\r\n\r\n')]))).slice(0, 12);
+      expect(await open('utf8', roomKey)).toBe('HTTP/1.1 200');
+      expect(await open('latin1', roomKey)).toBe('HTTP/1.1 200');
+      expect(await open('utf8', roomKey.replace('é', 'è'))).toBe('HTTP/1.1 403');
+    });
+
     it('refuses what the added routes cannot take, in words of their own', async () => {
       expect(await refusal('POST', '/dm/ack', { ids: [] })).toEqual([400, { error: 'ids is required' }]);
       expect(await refusal('POST', '/dm/ack', { ids: Array.from({ length: 1_001 }, () => 'x') })).toEqual([400, { error: 'too many ids' }]);

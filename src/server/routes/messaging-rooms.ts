@@ -1,4 +1,5 @@
 /** Rooms over HTTP: the channel list, reading, posting, threads, deleting, searching, statistics. */
+import { isUtf8 } from 'node:buffer';
 import { z } from 'zod';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { Message, Room } from '../../messaging/model.js';
@@ -30,7 +31,14 @@ export const pagingParameters = {
 
 export function accessOf(request: FastifyRequest): RoomAccess {
   const key = request.headers['x-aicq-room-key'];
-  return { key: typeof key === 'string' ? key : undefined, address: addressOf(request) };
+  return { key: typeof key === 'string' ? headerText(key) : undefined, address: addressOf(request) };
+}
+
+/** Node reads headers as Latin-1, the way browsers send them; other clients send the bytes of UTF-8. */
+function headerText(header: string): string {
+  if (!/[\x80-\xff]/.test(header)) return header;
+  const bytes = Buffer.from(header, 'latin1');
+  return isUtf8(bytes) ? bytes.toString() : header;
 }
 
 /** A cursor wins over `after`, `after` over `before`; 0 or a bad value means absent. */
