@@ -1,3 +1,4 @@
+import { createHash } from 'node:crypto';
 import { describe, expect, it } from 'vitest';
 import { aicqSignedText, decodePublicKey, decodeSignature, sign, signingKeysOf, verifySignature } from '../../src/identity/signatures.js';
 import { contentDigest, digestMatches, parseSignatureInput, parseSignatures, signatureBase } from '../../src/identity/signatures-rfc9421.js';
@@ -64,6 +65,10 @@ describe('an RFC 9421 signature', () => {
     expect(digestMatches(contentDigest(body), body)).toBe(true);
     expect(digestMatches(contentDigest(body), Buffer.from('{}'))).toBe(false);
     expect(digestMatches('md5=:AAAA:', body)).toBe(false);
+    const long = `sha-512=:${createHash('sha512').update(body).digest('base64')}:`;
+    expect(digestMatches(`md5=:AAAA:, ${long}, ${contentDigest(body)}, ${long}`, body)).toBe(true);
+    expect(digestMatches(`${contentDigest(body)}, ${contentDigest(body)}, sha-256=:AAAA:`, body)).toBe(false);
+    expect(digestMatches(`${contentDigest(body)}, ${long.replace('512', '256')}`, body)).toBe(false);
     expect(digestMatches('', body)).toBe(false);
   });
 });
