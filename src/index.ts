@@ -91,8 +91,8 @@ export interface Stoa {
   /** Export and import of everything, for the operator. */
   readonly transfer: TransferService;
   /**
-   * The same for the writes of a signed agent that shows a fencing number: what is kept in the data
-   * directory is refused in its own transaction once the lease has passed on.
+   * The same for the writes of a signed agent that shows a fencing number: they are refused once the
+   * lease has passed on, also when that happens while they are under way.
    */
   fenced(caller: Pick<Caller, 'user' | 'agentId' | 'fence'>): Stoa;
   /** The operator's own token, as it is in `operator.token`. */

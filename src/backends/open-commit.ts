@@ -2,7 +2,7 @@
 import type { CommitDomain, CommitPlace, Home } from '../commit/placement.js';
 import { PlacedCommit } from '../commit/placement.js';
 import { CommitService } from '../commit/service.js';
-import { DataService } from '../datastore/service.js';
+import type { DataService } from '../datastore/service.js';
 import { Joint } from '../kernel/joint.js';
 import type { Kernel } from '../kernel/kernel.js';
 import type { MessagingService } from '../messaging/service.js';
@@ -11,6 +11,7 @@ import type { Sealer } from '../secrets/sealer.js';
 import { WorkspacesService } from '../workspaces/service.js';
 import { EmbeddedCommit } from './embedded/commit.js';
 import { EmbeddedDataStore } from './embedded/datastore.js';
+import { checkFenceFromOutside } from './embedded/fence.js';
 import { EmbeddedMessaging } from './embedded/messaging.js';
 import { EmbeddedRegistry } from './embedded/registry.js';
 import { EmbeddedWorkspaces } from './embedded/workspaces.js';
@@ -76,9 +77,9 @@ function isPostgres(url: string): boolean {
 /** The same services once more, over a kernel that joins what they write. What is kept elsewhere stays outside. */
 function openEmbedded({ kernel, data, workspaces, messaging, sealer }: OpenCommitOptions): EmbeddedCommit {
   const joint = new Joint(kernel);
-  const { limits, feed } = kernel;
+  const { limits } = kernel;
   return new EmbeddedCommit(joint, {
-    data: data.port instanceof EmbeddedDataStore ? new DataService({ port: data.port.over(joint.kernel), limits, nowMs: () => kernel.nowMs(), feed, tracker: data.tracker }) : null,
+    data: data.port instanceof EmbeddedDataStore ? data.over(data.port.over(joint.kernel)) : null,
     registry: new RegistryService({ port: new EmbeddedRegistry(joint.kernel), limits }),
     workspaces: workspaces.port instanceof EmbeddedWorkspaces ? new WorkspacesService({ port: workspaces.port.over(joint.kernel), limits, sealer }) : null,
     messaging: messaging.port instanceof EmbeddedMessaging ? { ...messaging.over(messaging.port.over(joint.kernel)), signatures: messaging.signatures } : null,
@@ -95,6 +96,7 @@ async function openPostgres({ kernel, data, workspaces, messaging, sealer, urls,
     data: homes.data.place === place ? { service: data, port: data.port as PostgresDataStore } : null,
     workspaces: homes.workspaces.place === place ? (workspaces.port as PostgresWorkspaces) : null,
     messaging,
+    checkFence: (caller) => checkFenceFromOutside(kernel, caller),
     messagingStore: urls.messaging === 'embedded' ? kernel.manifest.id : homes.messaging.place,
     onError: (error) => onError(error, 'commits in PostgreSQL'),
     sweepIntervalMs,

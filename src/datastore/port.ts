@@ -157,6 +157,11 @@ export interface DataStorePort {
   heldByOthers?(documents: readonly DocumentRecord[]): Promise<DocumentRecord[]>;
   /** Resolves when the feed tells of every change that an earlier read could have seen. Missing where it always does, or never for certain. */
   settleFeed?(): Promise<void>;
+  /**
+   * The same documents for writes that `check` may still refuse: it is called in the transaction that
+   * writes, as its last step before the commit. Missing where there are no transactions.
+   */
+  guarded?(check: () => void): DataStorePort;
   /** Removes documents that have expired; answers how many. Missing where the backend does it by itself. */
   sweepExpired?(limit: number): Promise<number>;
   close(): Promise<void>;

@@ -63,6 +63,7 @@ export class DataService {
   readonly tracker: AccessTracker;
   /** Export and import of whole documents. */
   readonly transfer: DataTransfer;
+  readonly #options: DataServiceOptions;
   readonly #announce: Announce | null;
   readonly #once: Once | null;
   readonly #nowMs: () => number;
@@ -73,6 +74,7 @@ export class DataService {
   #sweeping: NodeJS.Timeout | undefined;
 
   constructor(options: DataServiceOptions) {
+    this.#options = options;
     this.port = options.port;
     this.limits = options.limits;
     this.#announce = options.announce ?? null;
@@ -89,6 +91,11 @@ export class DataService {
       onError: (error) => this.#onError(error, 'counting reads of the data store'),
     });
     this.transfer = new DataTransfer({ port: this.port, limits: this.limits, tracker: this.tracker, announce: this.#announce });
+  }
+
+  /** The same service over another port of the same documents. */
+  over(port: DataStorePort): DataService {
+    return new DataService({ ...this.#options, port, tracker: this.tracker });
   }
 
   /** The value, or undefined where there is no document. A stored null is null. */

@@ -21,8 +21,9 @@ export async function answerCall(stoa: Stoa, caller: Caller, name: string, input
   const tool = tools.get(name);
   if (tool === undefined) throw new ProtocolError(ProtocolErrorCode.InvalidParams, `Unknown tool: ${name.slice(0, 100)}`);
   try {
+    const own = caller.fence === null ? stoa : stoa.fenced(caller);
     // Every output schema is an object.
-    const structured = (await tool.run({ stoa, caller, signal }, validate(tool.input, input))) as Record<string, unknown>;
+    const structured = (await tool.run({ stoa: own, caller, signal }, validate(tool.input, input))) as Record<string, unknown>;
     return { isError: false, text: JSON.stringify(structured), structured };
   } catch (thrown) {
     return { isError: true, text: JSON.stringify({ error: failureOf(stoa, thrown) }), structured: undefined };

@@ -113,6 +113,13 @@ export interface HealthCheck {
   message?: string;
 }
 
+/** What is not given stays as it is. */
+export interface ProfileUpdate {
+  name?: string | null;
+  email?: string | null;
+  proven?: true;
+}
+
 export interface MessagingPort {
   readonly capabilities: MessagingCapabilities;
   nowMs(): number;
@@ -126,7 +133,7 @@ export interface MessagingPort {
   identity(id: string): Promise<Identity | undefined>;
   /** By id; those that are not there are left out. */
   identities(ids: readonly string[]): Promise<Map<string, Identity>>;
-  updateProfile(id: string, profile: { name?: string | null; email?: string | null; proven?: true }): Promise<Identity | undefined>;
+  updateProfile(id: string, profile: ProfileUpdate): Promise<Identity | undefined>;
   rotateKey(rotation: KeyRotation): Promise<'rotated' | 'taken' | 'stale'>;
   keys(id: string): Promise<IdentityKey[]>;
   link(id: string, link: IdentityLink | null): Promise<Identity | undefined>;

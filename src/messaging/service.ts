@@ -69,18 +69,17 @@ export class MessagingService {
     const allowed = new AddressRanges(this.settings.rateLimitAllow, 'STOA_RATE_LIMIT_ALLOW');
     this.gate = new Gate({ port, limits, allowed, autoBlock: this.settings.autoBlock });
     this.hub = new MessageHub(port);
-    this.identities = new Identities(port, limits, this.signatures);
     this.#authors = new Authors(port, sealer);
     this.#adminAgent = this.settings.adminAgent === null ? null : adminOf(this.settings.adminAgent);
     this.#keys = new RoomKeys(port, limits);
-    ({ rooms: this.rooms, direct: this.direct } = this.over(port));
+    ({ identities: this.identities, rooms: this.rooms, direct: this.direct } = this.over(port));
   }
 
-  /** Rooms and inboxes once more over another port of the same messages, with everything else shared. */
-  over(port: MessagingPort): { rooms: Rooms; direct: DirectMessages } {
-    const { limits, hub } = this;
+  /** Identities, rooms and inboxes once more over another port of the same messages, with everything else shared. */
+  over(port: MessagingPort): { identities: Identities; rooms: Rooms; direct: DirectMessages } {
+    const { limits, hub, signatures } = this;
     const authors = this.#authors;
-    return { rooms: new Rooms({ port, limits, authors, adminAgent: this.#adminAgent, hub, keys: this.#keys }), direct: new DirectMessages(port, limits, authors, hub) };
+    return { identities: new Identities(port, limits, signatures), rooms: new Rooms({ port, limits, authors, adminAgent: this.#adminAgent, hub, keys: this.#keys }), direct: new DirectMessages(port, limits, authors, hub) };
   }
 
   async stats(): Promise<Stats> {

@@ -80,6 +80,8 @@ export interface WorkspacesPort {
   failTask(owner: Owner, id: string, input: FailRequest, by?: Reporter): Promise<Task>;
   cancelTask(owner: Owner, id: string, reason: string | undefined): Promise<Task>;
 
+  /** The same workspaces for writes that `check` may still refuse: it is called in the transaction that writes, as its last step before the commit. */
+  guarded?(check: () => void): WorkspacesPort;
   /** Puts every stored secret under the current key, in bounded steps. Answers how many records changed. */
   reseal(onProgress: (resealed: number) => void): Promise<number>;
   /** Sends claims that wait away with nothing. */

@@ -83,6 +83,22 @@ describe.each(places)('a commit in PostgreSQL, with messages in $messages', ({ m
     stoa = await open({ datastore: url, workspaces: url, ...more(url) });
   });
 
+  it('refuses a caller whose lease has passed on, and so do messages by themselves', async () => {
+    const { agent_id } = await stoa.registry.createAgent(ada, { name: 'worker' });
+    const { lease } = await stoa.registry.heartbeat(ada, agent_id, { holder: 'first' });
+    const worker: Caller = { ...ada, kind: 'user', agentId: agent_id, fence: lease.fence };
+    const room = await stoa.messaging.rooms.find('global');
+    const post = () => stoa.fenced(worker).messaging.rooms.post(worker, room, { body: 'still here', pid: '' }, null);
+    const input: CommitInput = { operations: [{ op: 'data.increment', key: 'count' }, { op: 'room.post', room: 'global', body: 'counted' }] };
+    await post();
+    expect(await commit(input, worker)).toMatchObject({ ok: true });
+    await stoa.registry.releaseLease(ada, agent_id);
+    await expect(post()).rejects.toMatchObject({ code: 'fenced' });
+    await expect(commit(input, worker)).rejects.toMatchObject({ code: 'fenced' });
+    expect(await stoa.data.get(ada, 'default', 'count')).toBe(1);
+    expect(await saidIn(stoa)).toEqual(['still here', 'counted']);
+  });
+
   it('does operations of data, tasks and messages together', async () => {
     const { projectId, sessionId } = await project(stoa);
     const outcome = await commit({

@@ -1,8 +1,13 @@
-import { afterAll, afterEach, beforeAll, expect, test, vi } from 'vitest';
+import { randomBytes, randomUUID } from 'node:crypto';
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test, vi } from 'vitest';
 import type { EmbeddedWorkspaces } from '../../src/backends/embedded/workspaces.js';
-import { operatorCaller } from '../../src/identity/caller.js';
+import { type PostgresSql, openPostgres, query, transaction } from '../../src/backends/postgres/connection.js';
+import { type Caller, operatorCaller } from '../../src/identity/caller.js';
 import { userKey } from '../../src/identity/user-key.js';
 import { shardOf } from '../../src/kernel/manifest.js';
+import { type Stoa, openStoa } from '../../src/index.js';
+import { ReadyWaiters } from '../../src/workspaces/ready-waiters.js';
+import { sharedPostgres } from '../servers/shared.js';
 import { Running } from './running.js';
 
 let running: Running;
@@ -36,6 +41,8 @@ test('a number that could speak of no lease is refused, not overlooked', async (
   const reply = await write('/v1/data/notes/key', { value: 4 }, 1_000, running.alice);
   expect(reply.json).toMatchObject({ code: 'invalid_request', status: 400, fix: expect.stringContaining('/v1/commit') });
   expect((await running.ask('GET', '/v1/data/notes/key', { as: running.alice, headers: { 'stoa-fence': '1' } })).json.value).toBe(3);
+  expect((await running.ask('POST', '/room/global', { as: running.alice, body: { body: 'late' }, headers: { 'stoa-fence': '1' } })).status).toBe(400);
+  expect((await running.ask('POST', '/mcp', { as: running.alice, body: {}, headers: { 'stoa-fence': '1' } })).json).toMatchObject({ code: 'invalid_request', status: 400 });
   expect((await write(`/v1/agents/${agentId}/heartbeat`, { holder: 'second' }, 1_000, running.alice)).status).toBe(200);
 });
 
@@ -72,12 +79,13 @@ test('a lease that is lost between the door and the transaction refuses the writ
     ['POST', '/v1/workspaces', { name: 'late' }],
     ['POST', `/v1/workspaces/${workspace.id}/projects`, { name: 'late' }],
     ['POST', '/room/global', { body: 'late' }],
+    ['POST', '/mcp', { jsonrpc: '2.0', id: 1, method: 'tools/call', params: { name: 'remember', arguments: { namespace: 'notes', key: 'key', value: 'late' } } }],
     ['POST', '/v1/commit', { operations: [{ op: 'data.set', namespace: 'notes', key: 'key', value: 'late' }] }],
   ] as const;
   for (const [method, path, body] of writes) {
     const { lease } = await running.stoa.registry.heartbeat(alice, agentId, { holder: `holder of ${method} ${path}` });
     const reply = await running.ask(method, path, { as: { 'x-test-agent': agentId }, body, headers: { 'stoa-fence': String(lease.fence) } });
-    expect(reply.status, `${method} ${path} ${reply.text}`).toBe(409);
+    expect(reply.status, `${method} ${path} ${reply.text}`).toBe(path === '/mcp' ? 200 : 409);
     expect(reply.text).toContain('below the lease');
   }
   expect((await running.ask('GET', '/v1/data/notes/key', { as: running.alice })).json.value).toEqual(before);
@@ -97,6 +105,140 @@ test('a claim that waited for a task is refused when the lease was lost meanwhil
   const task = await running.stoa.workspaces.createTask(alice, session.id, { command: 'once' });
   expect((await claiming).json).toMatchObject({ code: 'fenced', status: 409 });
   expect((await running.stoa.workspaces.getTask(alice, task.id)).status).toBe('pending');
+});
+
+test('a claim that is refused leaves the task to the next in the line', async () => {
+  const alice = operatorCaller('alice');
+  const { workspaces, registry } = running.stoa;
+  const { project, session } = await projectOf(running.stoa, 'line');
+  const { lease } = await registry.heartbeat(alice, agentId, { holder: 'line' });
+  const { waiters } = workspaces.port as EmbeddedWorkspaces;
+  const late = write(`/v1/projects/${project}/tasks/claim`, { wait: 30 }, lease.fence);
+  await vi.waitFor(() => expect(waiters.size).toBe(1));
+  const next = running.ask('POST', `/v1/projects/${project}/tasks/claim`, { as: running.alice, body: { wait: 30 } });
+  await vi.waitFor(() => expect(waiters.size).toBe(2));
+  nowMs += 91_000;
+  const task = await workspaces.createTask(alice, session, { command: 'once' });
+  expect((await late).json).toMatchObject({ code: 'fenced' });
+  expect((await next).json.task.id).toBe(task.id);
+});
+
+test('one\'s own messaging profile and key look at the lease as they change', async () => {
+  const { stoa } = running;
+  const alice = operatorCaller('alice');
+  const { identity } = await stoa.messaging.port.register({ publicKey: randomBytes(32).toString('base64'), name: null, email: null, proven: true });
+  const { lease } = await stoa.registry.heartbeat(alice, agentId, { holder: 'profile' });
+  const caller: Caller = { ...alice, kind: 'agent', identity: identity.id, agentId, fence: lease.fence };
+  const { identities } = stoa.fenced(caller).messaging;
+  expect((await identities.updateProfile(caller, identity.id, { name: 'before' })).name).toBe('before');
+  await stoa.registry.releaseLease(alice, agentId);
+  await expect(identities.updateProfile(caller, identity.id, { name: 'late' })).rejects.toMatchObject({ code: 'fenced' });
+  expect((await stoa.messaging.identities.get(identity.id)).name).toBe('before');
+});
+
+async function projectOf(stoa: Stoa, name: string): Promise<{ project: string; session: string }> {
+  const alice = operatorCaller('alice');
+  const workspace = await stoa.workspaces.createWorkspace(alice, { name });
+  const project = await stoa.workspaces.createProject(alice, workspace.id, { name });
+  const session = await stoa.workspaces.createSession(alice, project.id, { status: 'active' });
+  return { project: project.id, session: session.id };
+}
+
+describe('in PostgreSQL', () => {
+  const alice = operatorCaller('alice');
+  let stoa: Stoa;
+  let sql: PostgresSql;
+  let fenced: Stoa;
+  let caller: Caller;
+
+  beforeAll(async () => {
+    const { url } = await sharedPostgres();
+    stoa = await openStoa({ data: '', engine: 'memory', datastore: url, workspaces: url });
+    sql = await openPostgres(new URL(url));
+  });
+  afterAll(async () => {
+    await sql.end();
+    await stoa.close();
+  });
+  beforeEach(async () => {
+    const { agent_id } = await stoa.registry.createAgent(alice, { name: `worker ${randomUUID()}` });
+    const { lease } = await stoa.registry.heartbeat(alice, agent_id, { holder: 'first' });
+    caller = { ...alice, kind: 'agent', agentId: agent_id, fence: lease.fence };
+    fenced = stoa.fenced(caller);
+  });
+
+  /** Begins to write while somebody else holds the row, and lets go of the lease before the row. */
+  async function losingTheLease(lock: string, write: () => Promise<unknown>): Promise<unknown> {
+    let writing: Promise<unknown> | undefined;
+    await transaction(sql, async (tx) => {
+      await query(tx, lock);
+      writing = write().catch((error: unknown) => error);
+      await vi.waitFor(async () => expect(await query(sql, "SELECT 1 FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'")).not.toEqual([]));
+      await stoa.registry.releaseLease(alice, caller.agentId ?? '');
+    });
+    return writing;
+  }
+
+  test('a write of a holder is taken, and one whose lease is lost before the commit leaves nothing', async () => {
+    await fenced.data.set(caller, 'notes', 'key', 1);
+    const writes = [() => fenced.data.set(caller, 'notes', 'key', 2), () => fenced.data.increment(caller, 'notes', 'key'), () => fenced.data.delete(caller, 'notes', 'key'), () => stoa.commit.commit(caller, { operations: [{ op: 'data.set', namespace: 'notes', key: 'key', value: 2 }] })];
+    for (const write of writes) {
+      const { lease } = await stoa.registry.heartbeat(alice, caller.agentId ?? '', { holder: 'first' });
+      caller = { ...caller, fence: lease.fence };
+      fenced = stoa.fenced(caller);
+      expect(await losingTheLease(`SELECT 1 FROM agent_data_store WHERE key = 'key' FOR UPDATE`, write)).toMatchObject({ code: 'fenced' });
+    }
+    await expect(fenced.data.clear(caller, 'notes')).rejects.toMatchObject({ code: 'fenced' });
+    expect(await stoa.data.getEntry(alice, 'notes', 'key')).toMatchObject({ value: 1, version: 1 });
+  });
+
+  test('a claim that waited for a task is refused when the lease was lost meanwhile, and the next in the line gets the task', async () => {
+    const { project, session } = await projectOf(stoa, 'waiting');
+    const wait = waitsOfClaims();
+    const late = fenced.workspaces.claimTask(caller, project, { wait: 30 }).catch((error: unknown) => error);
+    await vi.waitFor(() => expect(wait).toHaveBeenCalledTimes(1));
+    const next = stoa.workspaces.claimTask(alice, project, { wait: 30 });
+    await vi.waitFor(() => expect(wait).toHaveBeenCalledTimes(2));
+    await stoa.registry.releaseLease(alice, caller.agentId ?? '');
+    const task = await stoa.workspaces.createTask(alice, session, { command: 'once' });
+    expect(await late).toMatchObject({ code: 'fenced' });
+    expect((await next)?.task.id).toBe(task.id);
+    expect(await losingTheLease('LOCK TABLE workspaces.sessions IN EXCLUSIVE MODE', () => fenced.workspaces.createSession(caller, project, {}))).toMatchObject({ code: 'fenced' });
+  });
+});
+
+/** Called when a claim has found nothing and begins to wait. */
+function waitsOfClaims(): ReturnType<typeof vi.fn> {
+  const begun = vi.fn();
+  const { enter } = ReadyWaiters.prototype;
+  vi.spyOn(ReadyWaiters.prototype, 'enter').mockImplementation(function (this: ReadyWaiters, projectId) {
+    const ticket = enter.call(this, projectId);
+    const wait: typeof ticket.wait = (...given) => {
+      begun();
+      return ticket.wait(...given);
+    };
+    return { ...ticket, wait };
+  });
+  return begun;
+}
+
+test('a database without transactions is asked to write only after a look at the lease', async () => {
+  const alice = operatorCaller('alice');
+  const stoa = await openStoa({ data: '', engine: 'memory', datastore: 'memory://' });
+  try {
+    const { agent_id } = await stoa.registry.createAgent(alice, { name: 'worker' });
+    const { lease } = await stoa.registry.heartbeat(alice, agent_id, { holder: 'first' });
+    const caller: Caller = { ...alice, kind: 'agent', agentId: agent_id, fence: lease.fence };
+    const { data } = stoa.fenced(caller);
+    await data.set(caller, 'notes', 'key', 1);
+    await stoa.registry.releaseLease(alice, agent_id);
+    for (const late of [data.set(caller, 'notes', 'key', 2), data.increment(caller, 'notes', 'key'), data.delete(caller, 'notes', 'key'), data.clear(caller, 'notes')]) {
+      await expect(late).rejects.toMatchObject({ code: 'fenced' });
+    }
+    expect(await data.get(caller, 'notes', 'key')).toBe(1);
+  } finally {
+    await stoa.close();
+  }
 });
 
 test('messages look at a lease that lies in another shard', async () => {

@@ -16,10 +16,14 @@ export type FencedCaller = Pick<Caller, 'user' | 'agentId' | 'fence'>;
 export function checkCallerFence(kernel: Kernel, store: Store, tx: Transaction, caller: FencedCaller): void {
   const { user, agentId, fence } = caller;
   if (agentId === null || fence === null) return;
-  const home = kernel.storeOf(userKey(user));
-  const check = (there: Transaction): void => checkLease(kernel, there, agentId, fence);
-  if (store === home) check(tx);
-  else checkAtHome(home, check);
+  if (store === kernel.storeOf(userKey(user))) checkLease(kernel, tx, agentId, fence);
+  else checkFenceFromOutside(kernel, caller);
+}
+
+/** The same for a write that is no transaction of the lease's own store: it sees all that the store has agreed to so far. */
+export function checkFenceFromOutside(kernel: Kernel, { user, agentId, fence }: FencedCaller): void {
+  if (agentId === null || fence === null) return;
+  checkAtHome(kernel.storeOf(userKey(user)), (tx) => checkLease(kernel, tx, agentId, fence));
 }
 
 /** The kernel for the writes of one caller: each of its transactions looks at the lease first. */
@@ -43,7 +47,7 @@ function checkLease({ limits, outages }: Kernel, tx: Transaction, agentId: strin
   checkFence(agent.lease, fence, leaseTimesOf(limits, outages), tx.nowMs);
 }
 
-/** The lease is in another shard: a transaction there, which runs at once and writes nothing, sees all that the shard has agreed to so far. */
+/** A transaction where the lease is, which runs at once and writes nothing. */
 function checkAtHome(home: Store, check: (tx: Transaction) => void): void {
   let outcome: { refusal: unknown } | undefined;
   const seen = home.transact((tx) => {
@@ -56,6 +60,6 @@ function checkAtHome(home: Store, check: (tx: Transaction) => void): void {
   });
   // What was seen is all that is wanted; of a failing disk there, its own writers hear.
   seen.catch(() => undefined);
-  if (outcome === undefined) throw new StoaError('overloaded', 'The shard with the lease takes no transactions just now.', { fix: 'Try again shortly.' });
+  if (outcome === undefined) throw new StoaError('overloaded', 'The store with the lease takes no transactions just now.', { fix: 'Try again shortly.' });
   if (outcome.refusal !== undefined) throw outcome.refusal;
 }

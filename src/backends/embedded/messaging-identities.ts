@@ -2,7 +2,7 @@
 import { randomUUID } from 'node:crypto';
 import type { Reader, Transaction } from '../../kernel/transaction.js';
 import type { Identity, IdentityKey, IdentityLink } from '../../messaging/model.js';
-import type { KeptIdentity, KeyRotation, NewIdentity } from '../../messaging/port.js';
+import type { KeptIdentity, KeyRotation, NewIdentity, ProfileUpdate } from '../../messaging/port.js';
 import { uuidBytes } from '../../messaging/uuid.js';
 import { type IdentityKeyRow, type IdentityRow, type KeptRow, decode, encode, families, timeOfKey, timedKey } from './messaging-rows.js';
 import { countAgent } from './messaging-totals.js';
@@ -62,7 +62,7 @@ function insert(tx: Transaction, { publicKey, name, email, proven }: NewIdentity
   return identity;
 }
 
-export function updateProfile(tx: Transaction, id: string, profile: { name?: string | null; email?: string | null; proven?: true }): Identity | undefined {
+export function updateProfile(tx: Transaction, id: string, profile: ProfileUpdate): Identity | undefined {
   return update(tx, id, 'identity.updated', (current) => ({ ...current, ...profile }));
 }
 

@@ -23,6 +23,7 @@ import type {
   NonceClaim,
   Notice,
   Page,
+  ProfileUpdate,
   RateKey,
   SearchQuery,
   SearchResult,
@@ -145,7 +146,7 @@ export class EmbeddedMessaging implements MessagingPort {
     return identities.identitiesOf(this.#kernel.root, ids);
   }
 
-  updateProfile(id: string, profile: { name?: string | null; email?: string | null; proven?: true }): Promise<Identity | undefined> {
+  updateProfile(id: string, profile: ProfileUpdate): Promise<Identity | undefined> {
     return this.#kernel.root.transact((tx) => identities.updateProfile(tx, id, profile));
   }
 
@@ -203,6 +204,8 @@ export class EmbeddedMessaging implements MessagingPort {
       createRoom: (room: NewRoom) => kernel.root.transact((tx) => rooms.createRoom(tx, room)),
       deleteMessage: (roomId: string, messageId: string) => kernel.root.transact((tx) => rooms.deleteMessage(tx, limits, roomId, messageId)),
       acknowledge: (agentId: string, ids: readonly string[]) => kernel.root.transact((tx) => inboxes.acknowledge(tx, limits, agentId, ids)),
+      updateProfile: (id: string, profile: ProfileUpdate) => kernel.root.transact((tx) => identities.updateProfile(tx, id, profile)),
+      rotateKey: (rotation: KeyRotation) => kernel.root.transact((tx) => identities.rotateKey(tx, rotation)),
     });
   }
 

@@ -1,5 +1,5 @@
 /** Workspaces on the embedded store: each verb of the port is one transaction of the owner's shard. */
-import { messageOf } from '../../errors.js';
+import { StoaError, messageOf } from '../../errors.js';
 import { userKey } from '../../identity/user-key.js';
 import type { Kernel } from '../../kernel/kernel.js';
 import { type Idempotency, once } from '../../kernel/once.js';
@@ -300,6 +300,8 @@ export class EmbeddedWorkspaces implements WorkspacesPort {
     } catch (error) {
       ticket?.leave();
       giveBack();
+      // The task that it was woken for is for the next in the line.
+      if (error instanceof StoaError && error.code === 'fenced') this.waiters.wake(projectId);
       throw error;
     }
   }

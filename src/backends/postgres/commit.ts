@@ -32,6 +32,8 @@ export interface PostgresCommitOptions {
   /** Null where workspaces are not in this database. */
   workspaces: PostgresWorkspaces | null;
   messaging: MessagingService;
+  /** Refuses a caller whose lease has passed on. */
+  checkFence: (caller: Caller) => void;
   /** Names the messaging that this server has. */
   messagingStore: string;
   onError: (error: unknown) => void;
@@ -108,6 +110,7 @@ export class PostgresCommit implements CommitPort {
     }
     await this.#outbox.add(tx, caller.user, promised);
     await keepAnswer(tx, idempotency, results);
+    this.#options.checkFence(caller);
     return { results, settle };
   }
 

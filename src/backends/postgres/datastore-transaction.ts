@@ -22,8 +22,13 @@ export interface TransactionRules {
   feed: string | null;
 }
 
-export function writeInTransaction(sql: PostgresSql, scope: Scope, work: TransactionWork, rules: TransactionRules): Promise<BatchResult> {
-  return transaction(sql, (tx) => writeDocuments(tx, scope, work, rules));
+/** `check` may refuse all of it just before the commit. */
+export function writeInTransaction(sql: PostgresSql, scope: Scope, work: TransactionWork, rules: TransactionRules, check?: () => void): Promise<BatchResult> {
+  return transaction(sql, async (tx) => {
+    const result = await writeDocuments(tx, scope, work, rules);
+    check?.();
+    return result;
+  });
 }
 
 /**

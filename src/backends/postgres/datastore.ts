@@ -141,6 +141,16 @@ export class PostgresDataStore implements DataStorePort {
     return faceOf<DataStorePort>(this, { write, modify: async (scope: Scope, key: string, decide: Decide) => modified(await write(scope, { key, decide })) });
   }
 
+  guarded(check: () => void): DataStorePort {
+    const write = async (scope: Scope, work: TransactionWork): Promise<BatchResult> => {
+      const result = await writeInTransaction(this.#sql, scope, work, this.#rules(), check);
+      await this.announce();
+      return result;
+    };
+    const modify = async (scope: Scope, key: string, decide: Decide): Promise<WriteResult> => modified(await this.#queue.run(nameOf(scope, key), () => write(scope, { key, decide })));
+    return faceOf<DataStorePort>(this, { write, modify });
+  }
+
   /** Brings what has been committed to the feed. The write stands, whatever becomes of the news: a sweep brings it later. */
   async announce(): Promise<void> {
     await this.#outbox?.empty().catch(this.#onError);

@@ -1,7 +1,7 @@
 /** Identities in PostgreSQL: the seed's `agents`, with keys, links and kept seeds beside it. */
 import { StoaError } from '../../errors.js';
 import type { Identity, IdentityKey, IdentityLink, Proof } from '../../messaging/model.js';
-import type { KeptIdentity, KeyRotation, NewIdentity } from '../../messaging/port.js';
+import type { KeptIdentity, KeyRotation, NewIdentity, ProfileUpdate } from '../../messaging/port.js';
 import { type PostgresSql, type Queryable, query, transaction } from './connection.js';
 
 interface IdentityRow {
@@ -120,7 +120,7 @@ export class PostgresIdentities {
     return new Map(rows.map((row) => [row.id, identityOf(row)]));
   }
 
-  updateProfile(id: string, profile: { name?: string | null; email?: string | null; proven?: true }): Promise<Identity | undefined> {
+  updateProfile(id: string, profile: ProfileUpdate): Promise<Identity | undefined> {
     return transaction(this.#sql, async (tx) => {
       await query(
         tx,

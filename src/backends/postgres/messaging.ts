@@ -19,6 +19,7 @@ import type {
   NonceClaim,
   Notice,
   Page,
+  ProfileUpdate,
   RateKey,
   SearchQuery,
   SearchResult,
@@ -176,7 +177,7 @@ export class PostgresMessaging implements MessagingPort {
     return this.#identities.many(ids);
   }
 
-  updateProfile(id: string, profile: { name?: string | null; email?: string | null; proven?: true }): Promise<Identity | undefined> {
+  updateProfile(id: string, profile: ProfileUpdate): Promise<Identity | undefined> {
     return this.#identities.updateProfile(id, profile);
   }
 

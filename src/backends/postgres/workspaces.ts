@@ -1,6 +1,6 @@
 /** Workspaces in PostgreSQL: each verb of the port is one transaction; any number of servers share the tables. */
 import type { TransactionSql } from 'postgres';
-import { messageOf } from '../../errors.js';
+import { StoaError, messageOf } from '../../errors.js';
 import type { Idempotency } from '../../kernel/once.js';
 import type { Change } from '../../kernel/transaction.js';
 import type { Limits } from '../../limits.js';
@@ -78,11 +78,11 @@ export class PostgresWorkspaces implements WorkspacesPort {
   #closing = false;
   readonly #transact: Transact;
 
-  constructor(sql: PostgresSql, options: PostgresWorkspacesOptions, transact?: Transact) {
+  constructor(sql: PostgresSql, options: PostgresWorkspacesOptions, transact?: Transact, waiters?: ReadyWaiters) {
     this.#transact = transact ?? ((body) => this.#transactAlone(body));
     this.#sql = sql;
     this.#options = options;
-    this.#waiters = new ReadyWaiters(options.limits.claimsWaitingMax);
+    this.#waiters = waiters ?? new ReadyWaiters(options.limits.claimsWaitingMax);
     this.#onError = options.onError ?? ((error) => process.emitWarning(`workspaces: ${messageOf(error)}`));
   }
 
@@ -215,6 +215,8 @@ export class PostgresWorkspaces implements WorkspacesPort {
       const ticket = this.#waiters.enter(projectId);
       const claimed = await claim().catch((error: unknown) => {
         ticket.leave();
+        // The task that it was woken for is for the next in the line.
+        if (error instanceof StoaError && error.code === 'fenced') this.#waiters.wake(projectId);
         throw error;
       });
       if (claimed !== null) {
@@ -319,6 +321,16 @@ export class PostgresWorkspaces implements WorkspacesPort {
       return result;
     });
     return { port, settle: () => this.#afterCommit(left.announces, left.work) };
+  }
+
+  guarded(check: () => void): WorkspacesPort {
+    const transact: Transact = (body) =>
+      this.#transactAlone(async (work) => {
+        const result = await body(work);
+        check();
+        return result;
+      });
+    return new PostgresWorkspaces(this.#sql, this.#options, transact, this.#waiters);
   }
 
   async #transactAlone<T>(body: (work: Work) => Promise<T>): Promise<T> {
