@@ -5,7 +5,8 @@ import { StoaError } from '../errors.js';
 /** Answers kept in memory; when there are more, all are forgotten. */
 const answersMax = 10_000;
 
-const mapped = /^::ffff:(\d+\.\d+\.\d+\.\d+)$/i;
+/** An IPv4 address inside IPv6, as URLs spell it. */
+const mapped = /^::ffff:([0-9a-f]{1,4}):([0-9a-f]{1,4})$/;
 
 /** An IPv4 address inside IPv6 is that IPv4 address; a zone belongs to the machine, not to the caller. */
 export function plainAddress(address: string): string {
@@ -22,7 +23,41 @@ const plainAddresses = new Map<string, string>();
 
 function madePlain(address: string): string {
   const withoutZone = address.split('%')[0] as string;
-  return mapped.exec(withoutZone)?.[1] ?? withoutZone.toLowerCase();
+  if (isIP(withoutZone) !== 6) return withoutZone;
+  const canonical = canonicalIpv6(withoutZone);
+  const [, high = '', low = ''] = mapped.exec(canonical) ?? [];
+  if (high === '') return canonical;
+  return [high, low].flatMap((pair) => [parseInt(pair, 16) >> 8, parseInt(pair, 16) & 255]).join('.');
+}
+
+/** The spelling of RFC 5952. */
+function canonicalIpv6(address: string): string {
+  return new URL(`http://[${address}]`).hostname.slice(1, -1);
+}
+
+/**
+ * Under which name requests from a plain address are counted and blocked. Whoever has one address of
+ * IPv6 has the other 2^64 of its network too, so that all of them count as one.
+ */
+export function countedAddress(address: string): string {
+  if (!address.includes(':')) return address;
+  const known = networks.get(address);
+  if (known !== undefined) return known;
+  if (networks.size >= answersMax) networks.clear();
+  const network = isIP(address) === 6 && !isLoopback(address) && !linkLocal.test(address) ? networkOf(address) : address;
+  networks.set(address, network);
+  return network;
+}
+
+const networks = new Map<string, string>();
+/** All machines on a cable are in one such network. */
+const linkLocal = /^fe[89ab]/;
+
+function networkOf(address: string): string {
+  const [before, after] = address.split('::').map((part) => part.split(':').filter((group) => group !== ''));
+  const zeros = after === undefined ? 0 : 8 - (before?.length ?? 0) - after.length;
+  const groups = [...(before ?? []), ...Array<string>(zeros).fill('0'), ...(after ?? [])];
+  return `${canonicalIpv6(`${groups.slice(0, 4).join(':')}::`)}/64`;
 }
 
 /** A set of addresses and CIDR ranges. */

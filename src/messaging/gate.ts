@@ -1,6 +1,6 @@
 /** The gate before every messaging route: blocked addresses, load from one address, rates of endpoints. */
 import type { Limits } from '../limits.js';
-import { type AddressRanges, isLoopback } from './addresses.js';
+import { type AddressRanges, countedAddress, isLoopback, plainAddress } from './addresses.js';
 import type { Block } from './model.js';
 import type { MessagingPort } from './port.js';
 import { type RateLimit, everyEndpoint, rateLimitFor, rateLimitTable } from './rate-limits.js';
@@ -52,30 +52,33 @@ export class Gate {
   /** Before anything is read or verified. A full window answers with its decision. */
   async admit(address: string): Promise<RateDecision | undefined> {
     if (this.isExempt(address)) return undefined;
-    if ((await this.#port.blockOf(address)) !== undefined) throw refuse('blocked');
-    return this.#port.takeRate({ endpoint: everyEndpoint, scope: 'ip', subject: address }, this.#limits.addressRequestsPerMinuteMax, minute);
+    const counted = countedAddress(address);
+    if ((await this.#port.blockOf(counted)) !== undefined) throw refuse('blocked');
+    return this.#port.takeRate({ endpoint: everyEndpoint, scope: 'ip', subject: counted }, this.#limits.addressRequestsPerMinuteMax, minute);
   }
 
   /** Counts a request under its endpoint: by agent where one is verified, else by address. */
   take(limit: RateLimit, address: string, agentId: string | null): Promise<RateDecision> | undefined {
     if (this.isExempt(address)) return undefined;
     const byAgent = limit.by === 'agent' && agentId !== null;
-    const key = { endpoint: limit.endpoint, scope: byAgent ? ('agent' as const) : ('ip' as const), subject: byAgent ? agentId : address };
+    const key = { endpoint: limit.endpoint, scope: byAgent ? ('agent' as const) : ('ip' as const), subject: byAgent ? agentId : countedAddress(address) };
     return this.#port.takeRate(key, limit.limit, limit.windowSeconds);
   }
 
   /** A request was refused for its rate; too many of them block the address. */
   async refused(address: string, reason: string): Promise<void> {
     if (!this.#autoBlock || isLoopback(address) || this.isExempt(address)) return;
-    if (!(await this.#port.recordViolation(address))) return;
-    await this.#port.block({ address, reason, expiresAtMs: this.#port.nowMs() + this.#limits.blockSeconds * 1000 });
+    const counted = countedAddress(address);
+    if (!(await this.#port.recordViolation(counted))) return;
+    await this.#port.block({ address: counted, reason, expiresAtMs: this.#port.nowMs() + this.#limits.blockSeconds * 1000 });
   }
 
   blocks(): Promise<Block[]> {
     return this.#port.blocks();
   }
 
+  /** An address, or the name under which it is listed. */
   unblock(address: string): Promise<boolean> {
-    return this.#port.unblock(address);
+    return this.#port.unblock(countedAddress(plainAddress(address)));
   }
 }

@@ -176,6 +176,8 @@ export interface MessagingPort {
   /** Inserts it unless it is there, in one step. A store that does not answer is an error, never an acceptance. */
   claimNonce(agentId: string, nonce: string): Promise<NonceClaim>;
   takeRate(key: RateKey, limit: number, windowSeconds: number): Promise<RateDecision>;
+  /** The newest request of a counter does not count after all. */
+  returnRate(key: RateKey, windowSeconds: number): Promise<void>;
   /** Counts a refusal; true when the address is to be blocked for it. */
   recordViolation(address: string): Promise<boolean>;
   block(block: Block): Promise<void>;

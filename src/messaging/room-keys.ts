@@ -2,14 +2,23 @@
 import { createHmac, randomBytes } from 'node:crypto';
 import { hash, verify } from '@node-rs/bcrypt';
 import type { Limits } from '../limits.js';
+import { countedAddress } from './addresses.js';
 import type { Room } from './model.js';
-import type { MessagingPort } from './port.js';
+import type { MessagingPort, RateKey } from './port.js';
 import { refuse } from './refusals.js';
-import { SlidingWindows } from './sliding-windows.js';
 
 const cost = 10;
-const minuteMs = 60_000;
+const minute = 60;
 const rememberedMax = 10_000;
+
+/** A key that somebody came with. */
+interface Guess {
+  room: Room;
+  key: string;
+  /** Room and key, as memory knows them. */
+  tag: string;
+  counter: RateKey;
+}
 
 export class RoomKeys {
   readonly #port: MessagingPort;
@@ -18,7 +27,6 @@ export class RoomKeys {
   readonly #secret = randomBytes(32);
   /** Tag of a room and a right key → when to check it again. */
   readonly #checked = new Map<string, number>();
-  readonly #wrong = new SlidingWindows();
   /** Keys that are being checked, by who gave them: each may turn out to be wrong. */
   readonly #checking = new Map<string, Set<Promise<void>>>();
 
@@ -34,16 +42,22 @@ export class RoomKeys {
     return hash(key, cost);
   }
 
-  /** Returns when the key opens the room; a public room needs none. `guesser` is whose wrong keys are counted. */
-  async check(room: Room, key: string | undefined, guesser: string): Promise<void> {
+  /** Returns when the key opens the room; a public room needs none. `address` is whose wrong keys are counted. */
+  async check(room: Room, key: string | undefined, address: string): Promise<void> {
     if (!room.isPrivate) return;
     if (key === undefined || key === '') throw refuse('roomKeyRequired');
     const tag = createHmac('sha256', this.#secret).update(`${room.id}|${key}`).digest('base64');
+    const guess: Guess = { room, key, tag, counter: { endpoint: 'room-key', scope: 'ip', subject: countedAddress(address) } };
     while (!this.#isKnown(tag)) {
-      const checking = this.#checking.get(guesser) ?? new Set();
-      // A hundred guesses at once are a hundred guesses: what goes beyond the minute's waits for those before it.
-      if (this.#wrong.count(guesser, minuteMs, this.#port.nowMs()) + checking.size < this.#limits.roomKeyGuessesPerMinuteMax) return this.#guess(room, key, guesser, tag);
-      if (checking.size === 0) throw refuse('rate');
+      // Counted before it is checked, so that a hundred guesses at once, on whichever servers, are a hundred guesses.
+      const decision = await this.#port.takeRate(guess.counter, this.#limits.roomKeyGuessesPerMinuteMax, minute);
+      if (decision.allowed) {
+        if (await this.#track(guess.counter.subject, this.#try(guess))) return;
+        throw refuse('roomKeyWrong');
+      }
+      const checking = this.#checking.get(guess.counter.subject);
+      if (checking === undefined) throw refuse('rate', { details: { decision } });
+      // A key before it may turn out to be right, and then does not count.
       await Promise.race(checking);
     }
   }
@@ -52,19 +66,28 @@ export class RoomKeys {
     return (this.#checked.get(tag) ?? 0) > this.#port.nowMs();
   }
 
-  async #guess(room: Room, key: string, guesser: string, tag: string): Promise<void> {
-    const opens = this.#opens(room, key);
-    // Whoever waits for it waits for its end, good or bad.
-    const ended = opens.then(() => undefined, () => undefined);
+  /** Whoever waits for it waits for its end, good or bad. */
+  async #track(guesser: string, trying: Promise<boolean>): Promise<boolean> {
+    const ended = trying.then(() => undefined, () => undefined);
     const checking = this.#checking.get(guesser) ?? new Set();
     this.#checking.set(guesser, checking.add(ended));
     try {
-      if (await opens) return this.#remember(tag);
-      this.#wrong.take(guesser, this.#limits.roomKeyGuessesPerMinuteMax, minuteMs, this.#port.nowMs());
-      throw refuse('roomKeyWrong');
+      return await trying;
     } finally {
       checking.delete(ended);
       if (checking.size === 0) this.#checking.delete(guesser);
+    }
+  }
+
+  /** Only wrong keys stay counted. */
+  async #try({ room, key, tag, counter }: Guess): Promise<boolean> {
+    let isWrong = false;
+    try {
+      isWrong = !(await this.#opens(room, key));
+      if (!isWrong) this.#remember(tag);
+      return !isWrong;
+    } finally {
+      if (!isWrong) await this.#port.returnRate(counter, minute);
     }
   }
 

@@ -52,6 +52,11 @@ export class SlidingWindows {
     return { allowed, limit, remaining: Math.max(0, limit - times.length), resetAtMs: (times[0] ?? nowMs) + windowMs };
   }
 
+  /** The newest request does not count after all. */
+  giveBack(key: string): void {
+    if (this.#windows.get(key)?.times.pop() !== undefined) this.#changed?.add(key);
+  }
+
   /** How often it happened within the window, without counting. */
   count(key: string, windowMs: number, nowMs: number): number {
     return this.#windows.get(key)?.times.filter((time) => time > nowMs - windowMs).length ?? 0;

@@ -3,6 +3,7 @@ import type { FastifyReply, FastifyRequest } from 'fastify';
 import { StoaError } from '../errors.js';
 import type { Caller } from '../identity/caller.js';
 import type { Limits } from '../limits.js';
+import { countedAddress, plainAddress } from '../messaging/addresses.js';
 import type { Identity } from '../messaging/model.js';
 
 export interface StreamEvent {
@@ -119,7 +120,7 @@ export class EventStreams {
 
 /** By whom streams are counted, so that nobody takes the places of all; undefined for the operator. */
 function holderOf({ caller, ip }: FastifyRequest): string | undefined {
-  if (caller === null) return `address ${ip}`;
+  if (caller === null) return `address ${countedAddress(plainAddress(ip))}`;
   return caller.kind === 'operator' ? undefined : `${caller.kind} ${caller.identity ?? caller.user}`;
 }
 

@@ -2,6 +2,7 @@
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { StoaError } from '../errors.js';
 import type { Caller } from '../identity/caller.js';
+import { countedAddress, plainAddress } from '../messaging/addresses.js';
 
 interface Bucket {
   /** Requests left, with fractions. */
@@ -23,7 +24,7 @@ export class RateLimit {
   /** Takes one request from the caller's bucket; sets the headers in any case. */
   take(request: FastifyRequest, reply: FastifyReply, caller: Caller | null): void {
     const nowMs = Date.now();
-    const bucket = this.#bucketOf(caller === null ? `ip ${request.ip}` : `${caller.kind} ${caller.identity ?? caller.tokenId ?? caller.user}`, nowMs);
+    const bucket = this.#bucketOf(caller === null ? `ip ${countedAddress(plainAddress(request.ip))}` : `${caller.kind} ${caller.identity ?? caller.tokenId ?? caller.user}`, nowMs);
     const refused = bucket.left < 1;
     if (!refused) bucket.left -= 1;
     const secondsToNext = Math.ceil(((1 - (bucket.left % 1)) / this.#perMinute) * windowSeconds);

@@ -761,6 +761,12 @@ export function messagingConformance(backend: Backend): void {
         expect((await desk.ask('DELETE', '/v1/blocks?ip=203.0.113.7', { headers })).status).toBe(204);
         expect((await desk.ask('DELETE', '/v1/blocks?ip=203.0.113.7', { headers })).status).toBe(404);
         expect((await from('203.0.113.7', '/room/global')).status).toBe(200);
+        // In IPv6 whoever has one address has all of its network.
+        expect((await from('2001:db8:1:2::')).status).toBe(200);
+        for (let count = 1; count <= 10; count += 1) expect((await from(`2001:DB8:1:2:${count}::`)).status).toBe(429);
+        expect([(await from('2001:db8:1:2::99')).status, (await from('2001:db8:1:3::')).status]).toEqual([403, 200]);
+        expect((await desk.ask('GET', '/v1/blocks', { headers })).json.items).toMatchObject([{ ip: '2001:db8:1:2::/64' }]);
+        expect((await desk.ask('DELETE', '/v1/blocks?ip=2001:db8:1:2::77', { headers })).status).toBe(204);
         // Loopback is never blocked, however often it is refused.
         for (let count = 0; count < 15; count += 1) await desk.ask('GET', '/channels');
         expect((await desk.ask('GET', '/room/global')).status).toBe(200);
@@ -821,6 +827,8 @@ export function messagingConformance(backend: Backend): void {
         const guesses = [];
         for (let index = 0; index < 4; index += 1) guesses.push((await guess(`wrong key number ${index}`)).status);
         expect(guesses).toEqual([403, 403, 429, 429]);
+        const refused = await guess('yet another wrong key');
+        expect([refused.headers.get('x-ratelimit-limit'), Number(refused.headers.get('retry-after')) > 30]).toEqual(['2', true]);
       } finally {
         await desk.close();
       }

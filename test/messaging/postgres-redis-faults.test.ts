@@ -104,6 +104,20 @@ describe('what one server changes, the other knows', () => {
     );
   });
 
+  it('at once for wrong room keys: who guesses on both servers guesses no faster', async () => {
+    await withTwo(
+      redis.url,
+      async (one, two) => {
+        const ann = await one.agent();
+        const room = await one.room(ann, 'den', 'a key of sixteen or more');
+        const wrong = await Promise.all(Array.from({ length: 20 }, (_, index) => (index % 2 === 0 ? one : two).ask('GET', `/room/${room}`, { headers: { 'x-aicq-room-key': `a wrong key, number ${index}`, 'x-forwarded-for': '203.0.113.50' } })));
+        expect(wrong.filter(({ status }) => status === 403)).toHaveLength(3);
+        expect(wrong.filter(({ status }) => status === 429)).toHaveLength(17);
+      },
+      { roomKeyGuessesPerMinuteMax: 3 },
+    );
+  });
+
   it('one identity for a key that one server registers while the other rotates to it', async () => {
     await withTwo(redis.url, async (one, two) => {
       for (let round = 0; round < 8; round += 1) {

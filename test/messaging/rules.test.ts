@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { AddressRanges, callerAddress } from '../../src/messaging/addresses.js';
+import { AddressRanges, callerAddress, countedAddress, plainAddress } from '../../src/messaging/addresses.js';
 import { agentNameOf, isEmail, roomNameOf } from '../../src/messaging/names.js';
 import { SlidingWindows } from '../../src/messaging/sliding-windows.js';
 import { indexWords, queryWords } from '../../src/messaging/tokenizer.js';
@@ -124,6 +124,19 @@ describe('the address of a caller', () => {
     expect(callerAddress('10.1.1.1', '1.2.3.4, 198.51.100.1, 10.2.2.2', proxies)).toBe('198.51.100.1');
     expect(callerAddress('::1', 'nonsense, 10.2.2.2', proxies)).toBe('10.2.2.2');
     expect(callerAddress('::1', 'nonsense', proxies)).toBe('::1');
+  });
+
+  it('has one spelling', () => {
+    for (const spelling of ['2001:db8::1', '2001:DB8:0:0:0:0:0:1', '2001:0db8::0001', '2001:db8::0:1%eth0']) expect(plainAddress(spelling), spelling).toBe('2001:db8::1');
+    for (const spelling of ['203.0.113.9', '::ffff:203.0.113.9', '::FFFF:cb00:7109', '0:0:0:0:0:ffff:203.0.113.9']) expect(plainAddress(spelling), spelling).toBe('203.0.113.9');
+    expect(['', 'nonsense', '1.2.3', '::g'].map(plainAddress)).toEqual(['', 'nonsense', '1.2.3', '::g']);
+  });
+
+  it('counts with its whole network in IPv6, where everybody has so many', () => {
+    for (const address of ['2001:db8:1:2::', '2001:db8:1:2::9', '2001:db8:1:2:ffff:ffff:ffff:ffff', '2001:db8:1:2:0:1::']) expect(countedAddress(address), address).toBe('2001:db8:1:2::/64');
+    expect(['2001:db8:1:3::9', '2001:db8::1', '1::4:5:6:7:8', '1:2:3:4:5:6:7:8', '::2'].map(countedAddress)).toEqual(['2001:db8:1:3::/64', '2001:db8::/64', '1:0:0:4::/64', '1:2:3:4::/64', '::/64']);
+    // Neighbours on a cable are all in one network; what is listed is a name of itself.
+    for (const address of ['203.0.113.9', '::1', 'fe80::1', 'nonsense', '2001:db8:1:2::/64']) expect(countedAddress(address), address).toBe(address);
   });
 
   it('refuses a range that is none', () => {

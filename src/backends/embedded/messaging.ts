@@ -310,6 +310,10 @@ export class EmbeddedMessaging implements MessagingPort {
     return windows.take(`${endpoint} ${scope} ${subject}`, limit, windowSeconds * 1000, this.nowMs());
   }
 
+  async returnRate({ endpoint, scope, subject }: RateKey): Promise<void> {
+    this.#windows.giveBack(`${endpoint} ${scope} ${subject}`);
+  }
+
   async recordViolation(address: string): Promise<boolean> {
     const { violationsPerHourMax } = this.#kernel.limits;
     this.#violations.take(address, violationsPerHourMax, hourMs, this.nowMs());

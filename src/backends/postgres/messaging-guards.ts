@@ -37,6 +37,10 @@ export class RedisGuards {
     return { allowed: allowed === 1, limit, remaining: Math.max(0, limit - used), resetAtMs: Number(oldest) + windowMs };
   }
 
+  async returnRate({ endpoint, scope, subject }: RateKey, windowSeconds: number): Promise<void> {
+    await withRedis(() => this.#redis.commands.zpopmax(this.#keys.rate(scope, subject, endpoint, windowSeconds)));
+  }
+
   async recordViolation(address: string): Promise<boolean> {
     const key = this.#keys.violations(address);
     const count = Number(await runScript(this.#redis.commands, 'stoaViolation', [key]));

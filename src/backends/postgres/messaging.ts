@@ -326,6 +326,10 @@ export class PostgresMessaging implements MessagingPort {
     return this.#guards.takeRate(key, limit, windowSeconds);
   }
 
+  returnRate(key: RateKey, windowSeconds: number): Promise<void> {
+    return this.#guards.returnRate(key, windowSeconds);
+  }
+
   recordViolation(address: string): Promise<boolean> {
     return this.#guards.recordViolation(address);
   }

@@ -1,7 +1,6 @@
 /** Blocked addresses, for the operator. */
 import { z } from 'zod';
 import { StoaError } from '../../errors.js';
-import { plainAddress } from '../../messaging/addresses.js';
 import { answer, defineRoute, operatorOnly } from '../route.js';
 import { secondsIso } from './messaging-wire.js';
 
@@ -29,7 +28,7 @@ export const blockRoutes = [
     query: z.object({ ip: z.string().min(1).max(100) }),
     answers: { 204: null },
     handler: async ({ stoa, query }) => {
-      if (!(await stoa.messaging.gate.unblock(plainAddress(query.ip)))) throw new StoaError('not_found', 'This address is not blocked.');
+      if (!(await stoa.messaging.gate.unblock(query.ip))) throw new StoaError('not_found', 'This address is not blocked.');
       return answer(204);
     },
   }),
