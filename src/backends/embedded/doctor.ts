@@ -7,12 +7,13 @@ import { dataChecks } from './doctor-datastore.js';
 import { directoryChecks } from './doctor-directory.js';
 import { identityChecks } from './doctor-identity.js';
 import { kernelChecks } from './doctor-kernel.js';
+import { linkChecks } from './doctor-links.js';
 import { messagingChecks } from './doctor-messaging.js';
 import { registryChecks } from './doctor-registry.js';
 import { workspaceChecks } from './doctor-workspaces.js';
 
 export function embeddedChecks(kernel: Kernel): Check[] {
-  return [...registryChecks(kernel), ...dataChecks(), ...workspaceChecks(), ...identityChecks, ...messagingChecks(kernel), ...directoryChecks(kernel), ...kernelChecks];
+  return [...registryChecks(kernel), ...dataChecks(), ...workspaceChecks(), ...identityChecks, ...messagingChecks(kernel), ...linkChecks(kernel), ...directoryChecks(kernel), ...kernelChecks];
 }
 
 /** Families in which nothing follows from anything else, and why the doctor passes them by. */

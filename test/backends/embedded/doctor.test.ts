@@ -1,4 +1,5 @@
 /** The doctor over the families that are not the registry's or the workspaces': tokens, data, messaging. */
+import { randomBytes } from 'node:crypto';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { embeddedChecks } from '../../../src/backends/embedded/doctor.js';
 import { dataFamilies, decodeNamespace, encodeAccess, encodeNamespace, encodeUsage } from '../../../src/backends/embedded/datastore-rows.js';
@@ -35,9 +36,9 @@ beforeEach(async () => {
 });
 afterEach(() => stoa.close());
 
-async function findings(repair = false): Promise<(Finding & { repaired: boolean })[]> {
+async function findings(repair = false, { kernel } = stoa): Promise<(Finding & { repaired: boolean })[]> {
   const found: (Finding & { repaired: boolean })[] = [];
-  for await (const { shard: _, ...finding } of examineAll(stoa.kernel.stores, embeddedChecks(stoa.kernel), { repair, pageEntries: 2 })) found.push(finding);
+  for await (const { shard: _, ...finding } of examineAll(kernel.stores, embeddedChecks(kernel), { repair, pageEntries: 2 })) found.push(finding);
   return found;
 }
 
@@ -134,4 +135,25 @@ it('what only a backup brings back is told and left alone', async () => {
     [dataFamilies.values, 'missing', null, false],
     [tokenFamilies.tokens, 'unreadable', null, false],
   ]);
+});
+
+describe('an identity that was linked before agents knew who speaks for them', () => {
+  it.each([1, 4])('becomes known to its agent, in %i shards', async (shards) => {
+    const opened = await openStoa({ data: 'unused', engine: 'memory', shards });
+    try {
+      for (const user of ['ada', 'bob', 'cleo']) {
+        const { agent_id: agentId, name: agentName } = await opened.registry.createAgent(operatorCaller(user), { name: 'scout' });
+        const { identity } = await opened.messaging.port.register({ publicKey: randomBytes(32).toString('base64'), name: null, email: null, proven: true });
+        await opened.messaging.identities.link(operatorCaller(), identity.id, { user, agentId, agentName, write: true, namespaces: null });
+        expect((await opened.registry.listIdentities(operatorCaller(user), agentId)).items).toEqual([]);
+        expect(await findings(false, opened)).toContainEqual(expect.objectContaining({ family: 'registry/identity_links', kind: 'missing', repair: 'write the row' }));
+        expect((await findings(true, opened)).every(({ repaired }) => repaired)).toBe(true);
+        expect(await findings(false, opened)).toEqual([]);
+        expect((await opened.registry.listIdentities(operatorCaller(user), agentId)).items).toEqual([identity.id]);
+        expect(await opened.registry.linkedAgent(identity.id)).toMatchObject({ agent_id: agentId });
+      }
+    } finally {
+      await opened.close();
+    }
+  });
 });
