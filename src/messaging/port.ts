@@ -98,12 +98,14 @@ export interface NonceClaim {
   durable: Promise<void>;
 }
 
-/** Something new in a room or an inbox, or a message that is gone. */
+/** Something new in a room or an inbox, a message that is gone, or an identity that is not what it was. */
 export type Notice =
   | { topic: 'room' | 'inbox'; id: string; kind: 'new' }
   | { topic: 'room'; id: string; kind: 'deleted'; messageId: string }
   /** Messages of any time came into it at once. */
   | { topic: 'room' | 'inbox'; id: string; kind: 'imported' }
+  /** The key, the link or the profile of an identity is another one. */
+  | { topic: 'identity'; id: string }
   /** Notices may have been lost: look at everything anew. */
   | { topic: 'all' };
 

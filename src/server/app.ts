@@ -167,10 +167,17 @@ export function createApp(stoa: Stoa, options: AppOptions = {}): FastifyInstance
   });
   const { port } = stoa.messaging;
   if (port.capabilities.sharedStore) {
-    const judge = () => streams.endOfChanged((ids) => port.identities(ids)).catch((error: unknown) => stoa.onError(error, 'looking whether open streams are still allowed'));
+    const judge = (only?: string) => streams.endOfChanged((ids) => port.identities(ids), only).catch((error: unknown) => stoa.onError(error, 'looking whether open streams are still allowed'));
+    const stopListening = port.subscribe((notice) => {
+      if (notice.topic === 'identity') void judge(notice.id);
+    });
+    // News may be lost: what is not told is seen.
     const judging = setInterval(() => void judge(), limits.streamHeartbeatSeconds * 1_000);
     judging.unref();
-    app.addHook('onClose', async () => clearInterval(judging));
+    app.addHook('onClose', async () => {
+      stopListening();
+      clearInterval(judging);
+    });
   }
   app.setErrorHandler(answerError);
   const matchers = routes.map((route) => ({ route, pattern: patternOf(route.path) }));

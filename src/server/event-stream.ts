@@ -101,9 +101,9 @@ export class EventStreams {
   }
 
   /** Ends the streams of identities whose key or link is no longer what it was: another server of the same store may have changed them. */
-  async endOfChanged(current: (ids: readonly string[]) => Promise<ReadonlyMap<string, Identity>>): Promise<void> {
-    if (this.#signed.size === 0) return;
-    const opened = [...this.#signed];
+  async endOfChanged(current: (ids: readonly string[]) => Promise<ReadonlyMap<string, Identity>>, only?: string): Promise<void> {
+    const opened = [...this.#signed].filter(([, { id }]) => only === undefined || id === only);
+    if (opened.length === 0) return;
     const identities = await current([...new Set(opened.map(([, { id }]) => id))]);
     for (const [stream, { id, publicKey, link }] of opened) {
       const now = identities.get(id);

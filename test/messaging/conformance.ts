@@ -690,6 +690,23 @@ export function messagingConformance(backend: Backend): void {
         expect(after.top_channels.length).toBeLessThanOrEqual(5);
       });
 
+      it('tells the change feed of identities and rooms, of private ones the operator alone', async () => {
+        const eve = await desk.agent('Eve');
+        const [open, hidden] = [await desk.room(eve), await desk.room(eve, 'den', secret)];
+        await eve.ask('PATCH', `/who/${eve.id}`, { body: { name: 'Eva' } });
+        const next = new Agent(desk);
+        await eve.ask('POST', `/who/${eve.id}/key`, { body: { public_key: next.publicKey, proof: next.sign(`aicq-key-rotation|${eve.id}|${eve.publicKey}|${next.publicKey}`) } });
+        const { token } = await desk.stoa.identity.createToken(operatorCaller(), 'watcher', {}, null);
+        const told = async (bearer: string) => {
+          const { items } = (await desk.ask('GET', '/v1/changes?topics=messaging&limit=1000', { headers: { authorization: `Bearer ${bearer}` } })).json as { items: { kind: string; id: string }[] };
+          return items.filter(({ id }) => [eve.id, open, hidden].includes(id)).map(({ kind, id }) => `${kind} ${id}`);
+        };
+        const ofEve = ['registered', 'updated', 'rotated'].map((event) => `identity.${event} ${eve.id}`);
+        const all = [`room.created ${open}`, `room.created ${hidden}`, ...ofEve].toSorted();
+        await expect.poll(async () => (await told(desk.stoa.operatorToken)).toSorted(), { timeout: 30_000 }).toEqual(all);
+        expect((await told(token)).toSorted()).toEqual(all.filter((each) => !each.includes(hidden)));
+      });
+
       it('posts for a bearer token as an identity that it keeps, and says so', async () => {
         const headers = { authorization: `Bearer ${desk.stoa.operatorToken}`, 'stoa-user': 'ada', 'stoa-agent': 'scout' };
         const room = await desk.room(ann);

@@ -3,6 +3,7 @@ import { StoaError } from '../../errors.js';
 import type { Identity, IdentityKey, IdentityLink, Proof } from '../../messaging/model.js';
 import type { KeptIdentity, KeyRotation, NewIdentity, ProfileUpdate } from '../../messaging/port.js';
 import { type PostgresSql, type Queryable, query, transaction } from './connection.js';
+import type { Teller } from './messaging-news.js';
 
 interface IdentityRow {
   id: string;
@@ -40,14 +41,16 @@ function identityOf(row: IdentityRow): Identity {
 export class PostgresIdentities {
   readonly #sql: PostgresSql;
   readonly #nowMs: () => number;
+  readonly #teller: Teller;
 
-  constructor(sql: PostgresSql, nowMs: () => number) {
+  constructor(sql: PostgresSql, nowMs: () => number, teller: Teller) {
     this.#sql = sql;
     this.#nowMs = nowMs;
+    this.#teller = teller;
   }
 
-  register(input: NewIdentity): Promise<{ identity: Identity; created: boolean }> {
-    return transaction(this.#sql, async (tx) => {
+  async register(input: NewIdentity): Promise<{ identity: Identity; created: boolean }> {
+    const registered = await transaction(this.#sql, async (tx) => {
       const known = await this.#byKey(tx, input.publicKey);
       if (known !== undefined) return { identity: known, created: false };
       const created = await this.#insert(tx, input);
@@ -55,23 +58,27 @@ export class PostgresIdentities {
       if (identity === undefined) throw new StoaError('internal', 'A registered key leads to no agent.');
       return { identity, created };
     });
+    if (registered.created) await this.#teller.identity(registered.identity.id, 'registered');
+    return registered;
   }
 
-  keep(owner: string, make: () => KeptIdentity): Promise<{ identity: Identity; sealedSeed: string }> {
-    return transaction(this.#sql, async (tx) => {
+  async keep(owner: string, make: () => KeptIdentity): Promise<{ identity: Identity; sealedSeed: string }> {
+    const { created, ...kept } = await transaction(this.#sql, async (tx) => {
       await query(tx, 'SELECT pg_advisory_xact_lock(hashtext($1))', [owner]);
-      const [kept] = await query<{ agent_id: string; sealed_seed: string }>(tx, 'SELECT agent_id, sealed_seed FROM kept_agents WHERE owner = $1', [owner]);
-      if (kept !== undefined) {
-        const identity = await this.get(kept.agent_id, tx);
-        if (identity !== undefined) return { identity, sealedSeed: kept.sealed_seed };
+      const [before] = await query<{ agent_id: string; sealed_seed: string }>(tx, 'SELECT agent_id, sealed_seed FROM kept_agents WHERE owner = $1', [owner]);
+      if (before !== undefined) {
+        const identity = await this.get(before.agent_id, tx);
+        if (identity !== undefined) return { identity, sealedSeed: before.sealed_seed, created: false };
       }
       const made = make();
       await this.#insert(tx, made);
       await query(tx, 'INSERT INTO kept_agents (owner, agent_id, sealed_seed) SELECT $1, id, $3 FROM agents WHERE public_key = $2', [owner, made.publicKey, made.sealedSeed]);
       const identity = await this.#byKey(tx, made.publicKey);
       if (identity === undefined) throw new StoaError('internal', 'A kept key leads to no agent.');
-      return { identity, sealedSeed: made.sealedSeed };
+      return { identity, sealedSeed: made.sealedSeed, created: true };
     });
+    if (created) await this.#teller.identity(kept.identity.id, 'registered');
+    return kept;
   }
 
   async resealKept(reseal: (sealedSeed: string, owner: string) => string): Promise<number> {
@@ -120,8 +127,8 @@ export class PostgresIdentities {
     return new Map(rows.map((row) => [row.id, identityOf(row)]));
   }
 
-  updateProfile(id: string, profile: ProfileUpdate): Promise<Identity | undefined> {
-    return transaction(this.#sql, async (tx) => {
+  async updateProfile(id: string, profile: ProfileUpdate): Promise<Identity | undefined> {
+    const updated = await transaction(this.#sql, async (tx) => {
       await query(
         tx,
         `UPDATE agents SET name = CASE WHEN $2 THEN $3 ELSE name END, email = CASE WHEN $4 THEN $5 ELSE email END, updated_at = to_timestamp($6::double precision / 1000) WHERE id = $1`,
@@ -132,9 +139,17 @@ export class PostgresIdentities {
       }
       return this.get(id, tx);
     });
+    if (updated !== undefined) await this.#teller.identity(id, 'updated');
+    return updated;
   }
 
-  rotateKey({ id, oldPublicKey, newPublicKey, proof }: KeyRotation): Promise<'rotated' | 'taken' | 'stale'> {
+  async rotateKey(rotation: KeyRotation): Promise<'rotated' | 'taken' | 'stale'> {
+    const outcome = await this.#rotate(rotation);
+    if (outcome === 'rotated') await this.#teller.identity(rotation.id, 'rotated');
+    return outcome;
+  }
+
+  #rotate({ id, oldPublicKey, newPublicKey, proof }: KeyRotation): Promise<'rotated' | 'taken' | 'stale'> {
     return transaction(this.#sql, async (tx) => {
       const [agent] = await query<{ public_key: string }>(tx, 'SELECT public_key FROM agents WHERE id = $1 FOR UPDATE', [id]);
       if (agent?.public_key !== oldPublicKey) return 'stale';
@@ -156,13 +171,13 @@ export class PostgresIdentities {
       publicKey: public_key,
       fromMs: Number(from_ms),
       untilMs: rows[index + 1] === undefined ? null : Number(rows[index + 1]?.from_ms),
-      // Only `rotateKey` above writes this column.
+      // Only `#rotate` above writes this column.
       proof: proof === null ? null : (JSON.parse(proof) as Proof),
     }));
   }
 
-  link(id: string, link: IdentityLink | null): Promise<Identity | undefined> {
-    return transaction(this.#sql, async (tx) => {
+  async link(id: string, link: IdentityLink | null): Promise<Identity | undefined> {
+    const linked = await transaction(this.#sql, async (tx) => {
       await query(
         tx,
         'INSERT INTO agent_facts (agent_id, link) SELECT id, $2::text::json FROM agents WHERE id = $1 ON CONFLICT (agent_id) DO UPDATE SET link = excluded.link',
@@ -170,5 +185,7 @@ export class PostgresIdentities {
       );
       return this.get(id, tx);
     });
+    if (linked !== undefined) await this.#teller.identity(id, link === null ? 'unlinked' : 'linked');
+    return linked;
   }
 }

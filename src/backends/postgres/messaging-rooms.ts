@@ -3,6 +3,7 @@ import { StoaError } from '../../errors.js';
 import type { Room, Totals } from '../../messaging/model.js';
 import type { NewRoom } from '../../messaging/port.js';
 import { type PostgresSql, type Queryable, query } from './connection.js';
+import type { Teller } from './messaging-news.js';
 
 interface RoomRow {
   id: string;
@@ -35,12 +36,14 @@ const cachedRoomsMax = 10_000;
 export class PostgresRooms {
   readonly #sql: PostgresSql;
   readonly #nowMs: () => number;
+  readonly #teller: Teller;
   /** For reading on while PostgreSQL is away. */
   readonly #cache = new Map<string, { room: Room; keyHash: string | null }>();
 
-  constructor(sql: PostgresSql, nowMs: () => number) {
+  constructor(sql: PostgresSql, nowMs: () => number, teller: Teller) {
     this.#sql = sql;
     this.#nowMs = nowMs;
+    this.#teller = teller;
   }
 
   async create({ name, isPrivate, keyHash, createdBy }: NewRoom): Promise<Room> {
@@ -51,7 +54,9 @@ export class PostgresRooms {
        VALUES ($1, $2, $3, $4, to_timestamp($5::double precision / 1000), to_timestamp($5::double precision / 1000)) RETURNING ${columns}`,
       [name, isPrivate, keyHash, createdBy, nowMs],
     );
-    return roomOf(row as RoomRow);
+    const room = roomOf(row as RoomRow);
+    await this.#teller.roomMade(room);
+    return room;
   }
 
   async get(id: string, on: Queryable = this.#sql): Promise<Room | undefined> {

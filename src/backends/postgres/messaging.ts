@@ -33,7 +33,7 @@ import { type PostgresSql, openPostgres, query } from './connection.js';
 import { RedisGuards } from './messaging-guards.js';
 import { PostgresIdentities } from './messaging-identities.js';
 import { RedisMessages } from './messaging-messages.js';
-import { type News, newsChannel, parseNews } from './messaging-news.js';
+import { NewsFeed, newsChannel } from './messaging-news.js';
 import { type RedisConnection, RedisKeys, closeRedis, openRedis, withRedis } from './messaging-redis.js';
 import { PostgresRooms, RoomCounters } from './messaging-rooms.js';
 import { messagingSchema, migrateMessagingUp } from './messaging-schema.js';
@@ -50,12 +50,6 @@ export interface PostgresMessagingOptions {
   announce: (change: Change) => Promise<void>;
   onError: (error: unknown, about: string) => void;
 }
-
-/**
- * Readers look for themselves so often: news are told once and to whoever listens, and on a cluster
- * the driver changes the node that it listens to without a word.
- */
-const lookAgainMs = 5_000;
 
 export async function openPostgresMessaging(options: PostgresMessagingOptions): Promise<PostgresMessaging> {
   const sql = await openPostgres(new URL(options.postgres), { schema: messagingSchema });
@@ -99,19 +93,20 @@ export class PostgresMessaging implements MessagingPort {
   readonly #counters: RoomCounters;
   readonly #messages: RedisMessages;
   readonly #guards: RedisGuards;
-  readonly #listeners = new Set<(notice: Notice) => void>();
-  #lookingAgain: NodeJS.Timeout | undefined;
+  readonly #news: NewsFeed;
 
   constructor(sql: PostgresSql, redis: RedisConnection, durable: boolean, options: PostgresMessagingOptions) {
-    const { limits, nowMs, onError } = options;
+    const { limits, nowMs, announce, onError } = options;
+    const origin = randomUUID();
     this.#sql = sql;
     this.#redis = redis;
     this.#options = options;
     this.#keys = new RedisKeys(redis.isCluster);
-    this.#identities = new PostgresIdentities(sql, nowMs);
-    this.#rooms = new PostgresRooms(sql, nowMs);
+    this.#news = new NewsFeed({ redis, origin, announce, onError });
+    this.#identities = new PostgresIdentities(sql, nowMs, this.#news);
+    this.#rooms = new PostgresRooms(sql, nowMs, this.#news);
     this.#counters = new RoomCounters(this.#rooms, onError);
-    this.#messages = new RedisMessages({ redis, keys: this.#keys, limits, nowMs, channel: newsChannel, origin: randomUUID() });
+    this.#messages = new RedisMessages({ redis, keys: this.#keys, limits, nowMs, channel: newsChannel, origin });
     this.#guards = new RedisGuards(redis, this.#keys, limits, nowMs);
     this.capabilities = {
       oneCommit: false,
@@ -124,23 +119,8 @@ export class PostgresMessaging implements MessagingPort {
 
   /** News from all servers, and the totals that a server left behind which ended before PostgreSQL had them. */
   async start(): Promise<void> {
-    const { subscriber } = this.#redis;
-    subscriber.on('message', (_channel: string, text: string) => this.#onNews(parseNews(text)));
-    subscriber.on('ready', () => void this.#subscribeAgain());
-    await withRedis(() => subscriber.subscribe(newsChannel));
+    await this.#news.start();
     await this.#catchUpCounters();
-    this.#lookingAgain = setInterval(() => this.#notify({ topic: 'all' }), lookAgainMs);
-    this.#lookingAgain.unref();
-  }
-
-  /** A connection that was lost and is back may have missed something, up to the moment at which it has subscribed. */
-  async #subscribeAgain(): Promise<void> {
-    try {
-      await withRedis(() => this.#redis.subscriber.subscribe(newsChannel));
-    } catch (error) {
-      this.#options.onError(error, 'subscribing to the news of other servers');
-    }
-    this.#notify({ topic: 'all' });
   }
 
   async #catchUpCounters(): Promise<void> {
@@ -307,7 +287,7 @@ export class PostgresMessaging implements MessagingPort {
       announce: async (change) => {
         await announce(change);
         const imported = importNotice(change);
-        if (imported !== undefined) this.#notify(imported);
+        if (imported !== undefined) this.#news.notify(imported);
       },
     });
   }
@@ -353,18 +333,7 @@ export class PostgresMessaging implements MessagingPort {
   // News and health
 
   subscribe(listener: (notice: Notice) => void): () => void {
-    this.#listeners.add(listener);
-    return () => this.#listeners.delete(listener);
-  }
-
-  #onNews(news: News | undefined): void {
-    if (news === undefined) return;
-    this.#notify(news.notice);
-    this.#options.announce(news.change).catch((error: unknown) => this.#options.onError(error, 'announcing a message in the change feed'));
-  }
-
-  #notify(notice: Notice): void {
-    for (const listener of this.#listeners) listener(notice);
+    return this.#news.listen(listener);
   }
 
   async health(): Promise<{ postgres: HealthCheck; redis: HealthCheck }> {
@@ -373,8 +342,7 @@ export class PostgresMessaging implements MessagingPort {
   }
 
   async close(): Promise<void> {
-    this.#listeners.clear();
-    clearInterval(this.#lookingAgain);
+    this.#news.close();
     await this.#counters.close();
     closeRedis(this.#redis);
     await this.#sql.end({ timeout: 5 });
