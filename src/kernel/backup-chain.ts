@@ -43,6 +43,16 @@ export function transactionsIn({ shards }: BackupDescription): number {
   return shards.reduce((sum, { lsn }) => sum + lsn, 0);
 }
 
+/** The latest moment that a backup holds, by the store's clock. */
+export function newestAtMs({ shards }: BackupDescription): number {
+  return Math.max(...shards.map(({ atMs }) => atMs));
+}
+
+/** The position of the change feed that a restore of it reaches. */
+export function positionOfBackup({ shards }: BackupDescription): string {
+  return shards.map(({ seq }) => seq).join('.');
+}
+
 /** What lists and answers say of a backup. */
 export interface BackupSummary {
   name: string;
@@ -61,8 +71,7 @@ export interface BackupSummary {
 
 export function summaryOf(directory: string, backup: BackupDescription, reason: string | null = null): BackupSummary {
   const { name, kind, parent, store, taken_at } = backup;
-  const position = backup.shards.map(({ seq }) => seq).join('.');
-  return { name, directory, kind, parent, store, taken_at, position, size_bytes: chainBytes([backup]), with_key: backup.key !== undefined, reason };
+  return { name, directory, kind, parent, store, taken_at, position: positionOfBackup(backup), size_bytes: chainBytes([backup]), with_key: backup.key !== undefined, reason };
 }
 
 export interface BackupSummaries {
@@ -132,7 +141,8 @@ export function chainsOf(backups: readonly BackupDescription[]): BackupDescripti
   return [...chains.values()];
 }
 
-function chainOrRefusal(backups: readonly BackupDescription[], name: string): BackupDescription[] | StoaError {
+/** The same, with the reason as the answer where there is no such chain. */
+export function chainOrRefusal(backups: readonly BackupDescription[], name: string): BackupDescription[] | StoaError {
   try {
     return chainTo(backups, name);
   } catch (error) {

@@ -2,7 +2,7 @@
 import { rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { StoaError, messageOf } from '../errors.js';
-import { chainsOf, listBackups, transactionsIn } from './backup-chain.js';
+import { chainsOf, listBackups, newestAtMs, transactionsIn } from './backup-chain.js';
 import type { BackupDescription } from './backup-description.js';
 import { hasMade } from './backup-marks.js';
 import { verifyBackup } from './backup-read.js';
@@ -92,7 +92,7 @@ export class BackupScheduler {
 /** Which backup is due, going by those that are there; null when none is. */
 export function dueBackup(backups: readonly BackupDescription[], schedule: BackupSchedule, nowMs: number): 'full' | 'incremental' | null {
   // One of a time to come was taken before the clock was set back: to wait for that time could take years.
-  const isThere = (wanted: readonly BackupDescription[], withinMs: number): boolean => wanted.map(takenAtMs).some((atMs) => atMs <= nowMs && nowMs - atMs < withinMs);
+  const isThere = (wanted: readonly BackupDescription[], withinMs: number): boolean => wanted.map(newestAtMs).some((atMs) => atMs <= nowMs && nowMs - atMs < withinMs);
   if (!isThere(backups.filter(({ kind }) => kind === 'full'), schedule.fullEveryMs)) return 'full';
   return schedule.incrementalEveryMs > 0 && !isThere(backups, schedule.incrementalEveryMs) ? 'incremental' : null;
 }
@@ -120,7 +120,7 @@ type Chain = readonly BackupDescription[];
 
 function isNewer(a: Chain, b: Chain): boolean {
   const [newest, other] = [a.at(-1) as BackupDescription, b.at(-1) as BackupDescription];
-  return transactionsIn(newest) > transactionsIn(other) && takenAtMs(newest) >= takenAtMs(other);
+  return transactionsIn(newest) > transactionsIn(other) && newestAtMs(newest) >= newestAtMs(other);
 }
 
 /** Reads what would stay, from the newest on, up to a chain that could be restored as a whole: the only one such must not go. */
@@ -150,8 +150,4 @@ async function ownBackups(kernel: Kernel, directory: string): Promise<BackupDesc
     if ((error as { cause?: NodeJS.ErrnoException }).cause?.code === 'ENOENT') return [];
     throw error;
   }
-}
-
-function takenAtMs(backup: BackupDescription): number {
-  return Math.max(...backup.shards.map(({ atMs }) => atMs));
 }

@@ -1,7 +1,7 @@
 /** Backups while writes go on: a full copy of a snapshot, or the part of the redo log since the last one. */
 import { createHash } from 'node:crypto';
 import { access, constants } from 'node:fs/promises';
-import { join } from 'node:path';
+import { join, relative, resolve, sep } from 'node:path';
 import { StoaError, messageOf } from '../errors.js';
 import { listBackups } from './backup-chain.js';
 import { type BackupDescription, type ShardBackup, backupKeyFile, descriptionFile, shardFile } from './backup-description.js';
@@ -13,6 +13,7 @@ import { kernelFamilies } from './families.js';
 import { makePrivateDirectory, writeDurably } from './files.js';
 import type { Kernel } from './kernel.js';
 import { decodeRedo, positionKey, positionOf } from './log.js';
+import { shardDirectory } from './manifest.js';
 import { beginPartial } from './partial-directory.js';
 import type { Store } from './store.js';
 
@@ -37,7 +38,7 @@ const entriesPerFrame = 500;
 
 /** Writes a backup and describes it. It appears under its name only when it is whole and on disk. */
 export async function backup(kernel: Kernel, options: BackupOptions): Promise<BackupDescription> {
-  await makeTarget(options.directory);
+  await makeTarget(kernel, options.directory);
   await removeUnfinished(options.directory).catch((error: unknown) => kernel.reportFault(error, `removing what an earlier backup left in ${options.directory}`));
   const parent = options.kind === 'full' ? null : await parentOf(kernel, options.directory);
   const takenAt = new Date();
@@ -69,7 +70,11 @@ function failureOf(error: unknown, directory: string): unknown {
   });
 }
 
-async function makeTarget(directory: string): Promise<void> {
+async function makeTarget(kernel: Kernel, directory: string): Promise<void> {
+  const within = relative(resolve(kernel.dataDir), resolve(directory));
+  if (kernel.stores.some((_, shard) => within.split(sep)[0] === shardDirectory('', shard).split(sep)[0])) {
+    throw new StoaError('invalid_request', `${directory} is among the files of the engine.`, { fix: `Name another directory, like ${join(kernel.dataDir, 'backups')}.` });
+  }
   try {
     await makePrivateDirectory(directory);
     await access(directory, constants.W_OK);

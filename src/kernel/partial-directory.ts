@@ -85,7 +85,7 @@ function isBegunHere(names: readonly string[]): boolean {
 }
 
 /** The names in a directory, or undefined where there is none. */
-async function namesIn(path: string): Promise<string[] | undefined> {
+export async function namesIn(path: string): Promise<string[] | undefined> {
   try {
     return await readdir(path);
   } catch (error) {

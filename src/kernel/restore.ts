@@ -1,8 +1,7 @@
 /** A chain of backups turned back into a data directory, up to a chosen point. */
-import { access, readdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import { StoaError } from '../errors.js';
-import { chainBytes, chainTo, readBackups } from './backup-chain.js';
+import { chainBytes } from './backup-chain.js';
 import type { BackupDescription, ShardBackup } from './backup-description.js';
 import { readFrames } from './backup-file.js';
 import { readEntries, readKey, readTransactions } from './backup-read.js';
@@ -13,19 +12,12 @@ import { type RedoTransaction, decodeFeed, encodeFeed, encodeRedo, positionKey }
 import { type Manifest, newManifest, shardDirectory, storeMark, writeManifest } from './manifest.js';
 import { isOlder } from './migrations.js';
 import { closedMark } from './outages.js';
-import { beginPartial } from './partial-directory.js';
+import { beginPartial, namesIn } from './partial-directory.js';
+import { type ChainChoice, type ShardPoint, chooseChain, pointOfShards } from './restore-chain.js';
 
-/** Where to stop: a position of the change feed, or a time. Inclusive. */
-export type RestorePoint = { position: string } | { timeMs: number };
-
-export interface RestoreOptions {
-  /** The directory that holds the backups. */
-  directory: string;
+export interface RestoreOptions extends ChainChoice {
   /** The data directory to make; it must not exist, or be empty. */
   target: string;
-  to?: RestorePoint | undefined;
-  /** A backup to end with; undefined takes the newest, or the first that reaches `to`. */
-  name?: string | undefined;
   /** The engine of the new directory; undefined takes the one of the backup. */
   engine?: EngineName | undefined;
   families: readonly string[];
@@ -96,11 +88,6 @@ async function keyOf(options: RestoreOptions, chain: readonly BackupDescription[
   const holder = chain.findLast((backup) => backup.key !== undefined);
   if (holder !== undefined) return readKey(options.directory, holder);
   throw new StoaError('not_found', 'No backup of this chain holds the key ring.', { fix: 'Restore without --with-key, and copy secret.keys from where you keep it.' });
-}
-
-interface ShardPoint {
-  seq: number;
-  timeMs: number;
 }
 
 interface ShardJob {
@@ -225,70 +212,8 @@ class Loader {
 }
 
 async function checkTarget(target: string): Promise<void> {
-  try {
-    await access(target);
-  } catch {
-    return;
-  }
-  if ((await readdir(target)).length > 0) {
-    throw new StoaError('already_exists', `${target} is not empty; a restore never writes over data.`, { fix: 'Name a new directory, or move the old one aside first.' });
-  }
-}
-
-async function chooseChain(options: RestoreOptions): Promise<BackupDescription[]> {
-  const { backups, unreadable } = await readBackups(options.directory);
-  // What is newest cannot be told while one of them may be it.
-  const [hidden] = unreadable;
-  if (hidden !== undefined && options.name === undefined && options.to === undefined) throw hidden.error;
-  if (backups.length === 0) throw new StoaError('not_found', `${options.directory} holds no complete backup.`, { fix: 'Name the directory that "stoa backup" wrote to.' });
-  const end = options.name ?? backupReaching(backups, options.to);
-  const chain = chainTo(backups, end, unreadable);
-  checkReach(chain, options.to);
-  return chain;
-}
-
-/** The first backup that reaches the point on a full one from before it; the newest when no point is given. */
-function backupReaching(backups: readonly BackupDescription[], to: RestorePoint | undefined): string {
-  const newest = backups.at(-1) as BackupDescription;
-  if (to === undefined) return newest.name;
-  const reaching = backups.filter((backup) => reaches(backup, to));
-  return (reaching.find((backup) => !isAfter(chainTo(backups, backup.name)[0] as BackupDescription, to)) ?? reaching[0] ?? newest).name;
-}
-
-/** Whether everything up to the point is in the backup or in those that it builds on. */
-function reaches(backup: BackupDescription, to: RestorePoint): boolean {
-  const points = pointOfShards(to, backup.shards.length);
-  if ('timeMs' in to) return backup.shards.every(({ atMs }) => atMs >= to.timeMs);
-  return backup.shards.every(({ seq }, shard) => seq >= (points[shard] as ShardPoint).seq);
-}
-
-/** Whether a full backup already holds what came after the point. */
-function isAfter(full: BackupDescription, to: RestorePoint): boolean {
-  const points = pointOfShards(to, full.shards.length);
-  return full.shards.some(({ seq, atMs }, shard) => ('timeMs' in to ? atMs > to.timeMs : seq > (points[shard] as ShardPoint).seq));
-}
-
-function checkReach(chain: readonly BackupDescription[], to: RestorePoint | undefined): void {
-  if (to === undefined) return;
-  const full = chain[0] as BackupDescription;
-  const last = chain.at(-1) as BackupDescription;
-  if (isAfter(full, to)) {
-    throw new StoaError('conflict', `The full backup ${full.name} is newer than that point.`, { fix: 'Restore from an older full backup, or to a later point.' });
-  }
-  if (!reaches(last, to)) {
-    const end = `position ${last.shards.map(({ seq }) => seq).join('.')}, ${new Date(Math.min(...last.shards.map(({ atMs }) => atMs))).toISOString()}`;
-    throw new StoaError('conflict', `The backups end before that point: the newest reaches ${end}.`, { fix: 'Restore to an earlier point, or leave --to away for the newest.' });
-  }
-}
-
-function pointOfShards(to: RestorePoint | undefined, shards: number): ShardPoint[] {
-  if (to === undefined) return Array.from({ length: shards }, () => ({ seq: Infinity, timeMs: Infinity }));
-  if ('timeMs' in to) return Array.from({ length: shards }, () => ({ seq: Infinity, timeMs: to.timeMs }));
-  const numbers = to.position.split('.').map(Number);
-  if (numbers.length !== shards || numbers.some((number) => !Number.isSafeInteger(number) || number < 0)) {
-    throw new StoaError('invalid_request', `"${to.position}" is not a position of a store with ${shards} shard(s).`, { fix: 'Use a sequence number of the change feed, or a time.' });
-  }
-  return numbers.map((seq) => ({ seq, timeMs: Infinity }));
+  if (((await namesIn(target)) ?? []).length === 0) return;
+  throw new StoaError('already_exists', `${target} is not empty; a restore never writes over data.`, { fix: 'Name a new directory, or move the old one aside first.' });
 }
 
 function engineOf(backup: BackupDescription): EngineName {

@@ -14,7 +14,8 @@ import { examineAll } from '../../src/kernel/doctor.js';
 import type { EngineName } from '../../src/kernel/engine.js';
 import { kernelFamilies } from '../../src/kernel/families.js';
 import type { FeedCommit } from '../../src/kernel/changes.js';
-import { type RestorePoint, restore } from '../../src/kernel/restore.js';
+import { restore } from '../../src/kernel/restore.js';
+import type { RestorePoint } from '../../src/kernel/restore-chain.js';
 import type { DirectMessage } from '../../src/messaging/model.js';
 import { documentPath } from '../../src/path-segment.js';
 

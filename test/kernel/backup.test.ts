@@ -201,10 +201,10 @@ describe('backups that cannot be trusted', () => {
     await expect(backup(kernel, { directory: backups, kind: 'incremental' })).rejects.toThrow('holds no full backup of this store');
     await backup(kernel, { directory: backups, kind: 'full' });
     await write(kernel.root, 7, 'after the restore');
-    await backup(kernel, { directory: backups, kind: 'incremental' });
+    const { name } = await backup(kernel, { directory: backups, kind: 'incremental' });
     const state = contents(kernel.root);
     await kernel.close();
-    expect((await restore({ directory: backups, target: join(directory, 'again'), families })).chain).toHaveLength(2);
+    expect((await restore({ directory: backups, target: join(directory, 'again'), families, name })).chain).toHaveLength(2);
     const again = await open(join(directory, 'again'), 'lmdb');
     expect(contents(again.root)).toEqual(state);
     await again.close();
@@ -212,6 +212,28 @@ describe('backups that cannot be trusted', () => {
 
   it('a point past the end is refused, and says how far the backups reach', async () => {
     await expect(restore({ directory: backups, target: join(directory, 'restored'), to: { position: '99' }, families })).rejects.toThrow('position 3');
+  });
+
+  it('is made in the data directory, also at its top, but not among the files of the engine', async () => {
+    const kernel = await open(at('data'), 'lmdb');
+    for (const place of ['shard-00', 'shard-00/db/deeper']) await expect(backup(kernel, { directory: at(`data/${place}`), kind: 'full' })).rejects.toMatchObject({ code: 'invalid_request' });
+    const { name } = await backup(kernel, { directory: at('data'), kind: 'full' });
+    const state = contents(kernel.root);
+    await kernel.close();
+    await restore({ directory: at('data'), target: at('restored'), families, name });
+    for (const place of ['data', 'restored']) {
+      const opened = await open(at(place), 'lmdb');
+      expect(contents(opened.root)).toEqual(state);
+      await opened.close();
+    }
+  });
+
+  it('says why it cannot be written', async () => {
+    const kernel = await open(at('data'), 'lmdb');
+    for (const place of [at('data/stoa.json'), at('data/stoa.json/backups'), '/proc/backups']) {
+      await expect(backup(kernel, { directory: place, kind: 'full' })).rejects.toMatchObject({ code: 'invalid_request', message: expect.stringContaining(place) as string, fix: expect.stringContaining('can write to') as string });
+    }
+    await kernel.close();
   });
 
   it('restores into another engine', async () => {

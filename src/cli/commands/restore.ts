@@ -2,7 +2,7 @@
 import { join, resolve } from 'node:path';
 import { loadConfig } from '../../config.js';
 import { StoaError } from '../../errors.js';
-import type { RestorePoint } from '../../kernel/restore.js';
+import type { RestorePoint } from '../../kernel/restore-chain.js';
 import { keyFileName } from '../../secrets/secrets.js';
 import { type Action, type Options, textOption } from '../definition.js';
 import { settingFlags } from '../setting-flags.js';

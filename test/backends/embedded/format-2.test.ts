@@ -1,7 +1,7 @@
 /** Data directories that an older program wrote, opened by this one: all that was in them is there, whatever happens on the way. */
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { access, mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
+import { access, mkdir, mkdtemp, readFile, readdir, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -225,6 +225,24 @@ it('a directory in which every row is new already only gets its mark', async () 
   expect(await exists(join(data, 'before-format-2'))).toBe(false);
 });
 
+it('an older directory without room for its backup is refused with the reason, and stays as it is', async () => {
+  await layOut('lmdb');
+  const full = Object.assign(new Error('ENOSPC: no space left on device, write'), { code: 'ENOSPC' });
+  const withoutRoom = (engine: Engine): Engine =>
+    changed(engine, 'snapshot', () => {
+      throw full;
+    });
+  const options = { dataDir: data, families: embeddedFamilies, limits: limitsWith(smallSteps), clock: () => expected.atMs, migration: { migrations: embeddedMigrations } };
+  await expect(openKernel({ ...options, wrapEngine: withoutRoom })).rejects.toMatchObject({
+    code: 'disk_full',
+    message: expect.stringMatching(/has format 1\. Before it becomes 2 it is backed up to .*before-format-2, which failed: .*ENOSPC/) as string,
+    fix: expect.stringContaining('Nothing has been changed') as string,
+  });
+  expect(await readManifest(data)).toMatchObject({ format: 1 });
+  expect(await readdir(join(data, 'before-format-2'))).toEqual([]);
+  await closed(await open(), expectAllThere);
+});
+
 it('a directory of a newer format is refused and stays as it is', async () => {
   await layOut('lmdb');
   await claimFormat(3);
@@ -254,9 +272,14 @@ it('an older directory is not changed by who only reads documents from it', asyn
 
 function failingAfter(engine: Engine, commits: number): Engine {
   let left = commits;
+  return changed(engine, 'commit', (operations) => ((left -= 1) < 0 ? Promise.reject(new Error('the machine stopped here')) : engine.commit(operations)));
+}
+
+/** The engine with another way to do one thing. */
+function changed<Name extends keyof Engine>(engine: Engine, changedName: Name, way: Engine[Name]): Engine {
   return new Proxy(engine, {
     get: (target, name) => {
-      if (name === 'commit') return (operations: Parameters<Engine['commit']>[0]) => ((left -= 1) < 0 ? Promise.reject(new Error('the machine stopped here')) : target.commit(operations));
+      if (name === changedName) return way;
       const member: unknown = Reflect.get(target, name, target);
       return typeof member === 'function' ? member.bind(target) : member;
     },
