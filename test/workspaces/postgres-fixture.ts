@@ -1,6 +1,7 @@
 /** Workspaces on a real PostgreSQL, with a clock that the test turns. */
 import { openPostgres, query } from '../../src/backends/postgres/connection.js';
 import { type PostgresWorkspaces, openPostgresWorkspaces } from '../../src/backends/postgres/workspaces.js';
+import type { TableMigration } from '../../src/backends/postgres/workspaces-schema.js';
 import { type Limits, limitsWith } from '../../src/limits.js';
 import { openSecrets } from '../../src/secrets/secrets.js';
 import { WorkspacesService } from '../../src/workspaces/service.js';
@@ -14,7 +15,7 @@ export interface PostgresBench extends Bench {
 
 const tables = ['workspaces', 'projects', 'sessions', 'tasks', 'task_dependencies', 'leases', 'bulk_work', 'outbox', 'idempotency'];
 
-export async function openPostgresBench(limits: Partial<Limits> = {}, existing?: URL): Promise<PostgresBench> {
+export async function openPostgresBench(limits: Partial<Limits> = {}, existing?: URL, migrations?: readonly TableMigration[]): Promise<PostgresBench> {
   const url = existing ?? new URL((await sharedPostgres()).url);
   const allLimits = limitsWith(limits);
   const secrets = await openSecrets({ dataDir: null });
@@ -26,6 +27,7 @@ export async function openPostgresBench(limits: Partial<Limits> = {}, existing?:
     sealer,
     clock: () => Date.now() + offsetMs,
     sweepIntervalMs: 3_600_000,
+    ...(migrations && { migrations }),
     announce: async (announced) => {
       changes.push(...announced.map(({ kind, id, user, facts = {} }) => ({ kind, id, user, facts })));
     },

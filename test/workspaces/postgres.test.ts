@@ -1,6 +1,7 @@
 /** The conformance suite of workspaces on PostgreSQL, and what only several servers on one database show. */
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { openPostgres, query } from '../../src/backends/postgres/connection.js';
+import { workspacesMigrations } from '../../src/backends/postgres/workspaces-schema.js';
 import type { WorkspacesService } from '../../src/workspaces/service.js';
 import { describeHolders } from './conformance-holders.js';
 import { describeSecrets } from './conformance-secrets.js';
@@ -34,6 +35,7 @@ describe('workspaces of several servers on one PostgreSQL', () => {
   });
 
   it('the tables are real: a foreign key holds what the records say', async () => {
+    await makePlace(first, userCaller('eve'));
     const sql = await openPostgres(benches[0]!.url, { connectionsMax: 1 });
     try {
       await expect(query(sql, "UPDATE workspaces.projects SET workspace_id = 'ws_nowhere' WHERE id = (SELECT min(id) FROM workspaces.projects)")).rejects.toThrow(/foreign key/);
@@ -58,6 +60,34 @@ it('tables of a newer program are refused, and stay as they are', async () => {
   } finally {
     await sql.end();
     await bench.close();
+  }
+});
+
+it('a second version is made of tables of the first, once, whoever opens them, and not at all where it fails', async () => {
+  const ada = userCaller('ada');
+  const bench = await openPostgresBench();
+  const sql = await openPostgres(bench.url, { connectionsMax: 1 });
+  const columns = async () => (await query<{ name: string }>(sql, "SELECT column_name AS name FROM information_schema.columns WHERE table_schema = 'workspaces' AND table_name = 'tasks'")).map(({ name }) => name);
+  const version = async () => (await query<{ value: string }>(sql, 'SELECT value FROM workspaces.metadata ORDER BY key')).map(({ value }) => value);
+  const second = { name: '002_task_labels', up: "ALTER TABLE workspaces.tasks ADD COLUMN labels json NOT NULL DEFAULT '[]'; UPDATE workspaces.tasks SET labels = json_build_array(command)" };
+  const benches: PostgresBench[] = [bench];
+  try {
+    const { projectId, sessionId } = await makePlace(bench.service, ada);
+    const task = await bench.service.createTask(ada, sessionId, { command: 'build' });
+    const failing = [...workspacesMigrations, { ...second, up: `${second.up}; SELECT 1 / 0` }];
+    await expect(openPostgresBench({}, bench.url, failing)).rejects.toThrow(/division by zero/);
+    expect(await columns()).not.toContain('labels');
+    expect(await version()).toEqual(['001_initial', '1']);
+
+    const migrations = [...workspacesMigrations, second];
+    benches.push(...(await Promise.all([1, 2, 3].map(() => openPostgresBench({}, bench.url, migrations)))));
+    expect(await version()).toEqual(['002_task_labels', '2']);
+    expect(await query(sql, 'SELECT id, labels FROM workspaces.tasks')).toEqual([{ id: task.id, labels: '["build"]' }]);
+    expect((await benches[1]!.service.claimTask(ada, projectId))?.task.id).toBe(task.id);
+    await expect(openPostgresBench({}, bench.url)).rejects.toMatchObject({ code: 'newer_data' });
+  } finally {
+    await sql.end();
+    for (const each of benches) await each.close();
   }
 });
 

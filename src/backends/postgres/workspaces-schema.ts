@@ -1,8 +1,15 @@
 /** The tables of workspaces in PostgreSQL: real columns, foreign keys, and indexes for what is asked. */
+import type { PostgresSql } from './connection.js';
+import { migrate } from './migrate.js';
 
-/** Each text is one migration, in order. */
-export const workspacesMigrations: readonly string[] = [
-  `
+/** One version of the tables, made of the one before. */
+export interface TableMigration {
+  /** `001_initial` and so on: what `meta:last_migration` holds afterwards. */
+  name: string;
+  up: string;
+}
+
+const initialTables = `
   CREATE SCHEMA IF NOT EXISTS workspaces;
 
   CREATE TABLE workspaces.workspaces (
@@ -142,7 +149,16 @@ export const workspacesMigrations: readonly string[] = [
   );
   CREATE INDEX idempotency_expiry ON workspaces.idempotency (expires_at);
 
-  CREATE TABLE workspaces.metadata (key text PRIMARY KEY, value text NOT NULL);
-  INSERT INTO workspaces.metadata VALUES ('meta:schema_version', '1'), ('meta:last_migration', '001_initial');
-  `,
-];
+  CREATE TABLE workspaces.metadata (key text PRIMARY KEY, value text NOT NULL)`;
+
+export const workspacesMigrations: readonly TableMigration[] = [{ name: '001_initial', up: initialTables }];
+
+/** Brings the tables to the newest version, and notes each with the seed's keys in the transaction that makes it. */
+export function migrateWorkspacesUp(sql: PostgresSql, migrations: readonly TableMigration[] = workspacesMigrations): Promise<void> {
+  const steps = migrations.map(
+    ({ name, up }, index) => `${up};
+  INSERT INTO workspaces.metadata VALUES ('meta:schema_version', '${index + 1}'), ('meta:last_migration', '${name}')
+    ON CONFLICT (key) DO UPDATE SET value = excluded.value`,
+  );
+  return migrate(sql, 'workspaces', steps);
+}

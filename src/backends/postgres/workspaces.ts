@@ -11,13 +11,12 @@ import type { ClaimOptions, ListRequest, Listed, NamedListRequest, Owner, Report
 import { ReadyWaiters } from '../../workspaces/ready-waiters.js';
 import type { CompleteRequest, FailRequest, NewProject, NewSession, NewTask, NewWorkspace, ProjectPatch, SessionPatch, TaskPatch, WorkspacePatch } from '../../workspaces/schemas.js';
 import { type PostgresSql, openPostgres, query, transaction } from './connection.js';
-import { migrate } from './migrate.js';
 import { workspacesRecords } from './transfer-workspaces.js';
 import { bulkStep } from './workspaces-bulk.js';
 import * as holders from './workspaces-holders.js';
 import * as lists from './workspaces-lists.js';
 import { resealStep, startReseal } from './workspaces-reseal.js';
-import { workspacesMigrations } from './workspaces-schema.js';
+import { type TableMigration, migrateWorkspacesUp } from './workspaces-schema.js';
 import * as sessions from './workspaces-sessions.js';
 import * as tasks from './workspaces-tasks.js';
 import { Work, readyChannel } from './workspaces-work.js';
@@ -33,6 +32,8 @@ export interface PostgresWorkspacesOptions {
   clock?: () => number;
   sweepIntervalMs?: number;
   connectionsMax?: number;
+  /** The versions of the tables, instead of this program's; for tests. */
+  migrations?: readonly TableMigration[];
 }
 
 /** How the verbs come to a transaction. */
@@ -52,7 +53,7 @@ const outboxRowsMax = 500;
 export async function openPostgresWorkspaces(url: URL, options: PostgresWorkspacesOptions): Promise<PostgresWorkspaces> {
   const sql = await openPostgres(url, options.connectionsMax === undefined ? {} : { connectionsMax: options.connectionsMax });
   try {
-    await migrate(sql, 'workspaces', workspacesMigrations);
+    await migrateWorkspacesUp(sql, options.migrations);
     const port = new PostgresWorkspaces(sql, options);
     await port.start();
     return port;
