@@ -141,6 +141,8 @@ export async function openStoa(options: StoaOptions): Promise<Stoa> {
     ...(options.clock && { clock: options.clock }),
     ...(options.sweepIntervalMs !== undefined && { sweepIntervalMs: options.sweepIntervalMs }),
   });
+  /** What is open, the newest first. */
+  const opened: Closing[] = [() => kernel.close()];
   try {
     const operatorToken = kernel.manifest.engine === 'memory' ? newOperatorToken() : await ensureOperatorToken(options.data);
     const port = new EmbeddedIdentity(kernel, (tokenId) => identity.forget(tokenId));
@@ -149,19 +151,24 @@ export async function openStoa(options: StoaOptions): Promise<Stoa> {
     const registryPort = new EmbeddedRegistry(kernel);
     const registry = new RegistryService({ port: registryPort, limits });
     const workspaces = await openWorkspaces(kernel, options.workspaces ?? 'embedded', registryPort, secrets, onCall, onError);
+    opened.unshift(() => workspaces.close());
     const urls = { data: options.datastore ?? 'embedded', workspaces: options.workspaces ?? 'embedded', messaging: options.messaging ?? 'embedded' };
     const data = await openData(kernel, urls.data, identity, onCall, onError);
+    opened.unshift(() => data.close(), () => identity.close());
     const messaging = new MessagingService({
       port: await openMessaging(kernel, options, onCall, onError),
       limits,
       sealer: secrets.sealer,
       ...(options.messagingSettings && { settings: options.messagingSettings }),
     });
+    opened.unshift(() => messaging.close());
     secrets.addHolder({ name: 'messaging', reseal: () => messaging.port.resealKept((sealed, owner) => secrets.sealer.reseal(sealed, owner)) });
     const changes = new ChangesService(kernel.feed, limits);
     const commit = await openCommit({ kernel, data, workspaces, messaging, sealer: secrets.sealer, urls, onCall, onError, sweepIntervalMs: options.sweepIntervalMs });
+    opened.unshift(() => commit.close());
     const transfer = openTransfer(kernel, registryPort, data, workspaces, messaging, secrets);
     const backups = options.backups && new BackupScheduler(kernel, options.backups, { onBackup: () => undefined, onError });
+    opened.unshift(() => backups?.stop());
     kernel.start();
     backups?.start();
     identity.start();
@@ -190,21 +197,28 @@ export async function openStoa(options: StoaOptions): Promise<Stoa> {
         callListeners.add(listener);
         return () => callListeners.delete(listener);
       },
-      close: async () => {
-        await backups?.stop();
-        await commit.close();
-        await messaging.close();
-        await identity.close();
-        await data.close();
-        await workspaces.close();
-        await kernel.close();
-      },
+      close: () => closeAll(opened),
     };
     return stoa;
   } catch (error) {
-    await kernel.close();
+    await closeAll(opened).catch((failure: unknown) => onError(failure, 'closing what was opened'));
     throw error;
   }
+}
+
+type Closing = () => Promise<void> | undefined;
+
+/** One after the other. A database that is gone must not keep the rest open; what failed first is thrown at the end. */
+async function closeAll(steps: readonly Closing[]): Promise<void> {
+  const failures: unknown[] = [];
+  for (const step of steps) {
+    try {
+      await step();
+    } catch (error) {
+      failures.push(error);
+    }
+  }
+  if (failures.length > 0) throw failures[0];
 }
 
 type OnCall = (call: BackendCall) => void;
