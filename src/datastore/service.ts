@@ -72,6 +72,9 @@ export class DataService {
   readonly #feed: ChangeFeed | undefined;
   readonly #onError: (error: unknown, about: string) => void;
   #sweeping: NodeJS.Timeout | undefined;
+  /** The sweep that is under way. */
+  #sweep: Promise<void> | undefined;
+  #isClosing = false;
 
   constructor(options: DataServiceOptions) {
     this.#options = options;
@@ -294,13 +297,16 @@ export class DataService {
   /** Starts sweeping what has expired, where the backend does not do so by itself. */
   start(): void {
     if (this.port.sweepExpired === undefined) return;
-    this.#sweeping ??= setInterval(() => void this.#sweep(), sweepIntervalMs);
+    this.#sweeping ??= setInterval(() => {
+      // One at a time: a database that hangs must not gather them.
+      this.#sweep ??= this.#sweepAll().finally(() => (this.#sweep = undefined));
+    }, sweepIntervalMs);
     this.#sweeping.unref();
   }
 
-  async #sweep(): Promise<void> {
+  async #sweepAll(): Promise<void> {
     try {
-      while ((await this.port.sweepExpired?.(this.limits.clearStepMax)) === this.limits.clearStepMax);
+      while (!this.#isClosing && (await this.port.sweepExpired?.(this.limits.clearStepMax)) === this.limits.clearStepMax);
     } catch (error) {
       this.#onError(error, 'sweeping expired documents');
     }
@@ -308,7 +314,9 @@ export class DataService {
 
   /** Writes what has been counted; then the port may be closed. */
   async close(): Promise<void> {
+    this.#isClosing = true;
     clearInterval(this.#sweeping);
+    await this.#sweep;
     await this.tracker.close();
     await this.port.close();
   }
