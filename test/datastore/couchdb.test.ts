@@ -157,15 +157,64 @@ test('reads count once where the answer to their count was lost, also when the d
   for (const service of [data, other]) await service.close();
 });
 
-test('a namespace that the collation of CouchDB takes for another is listed where an agent has worked (emulator)', async () => {
+test('a namespace that the collation of CouchDB takes for another is listed all the same (emulator)', async () => {
   const data = await open('collation');
   const names = ['e\u0301', '\u00e9', 'z'];
-  for (const name of names) await data.set(caller, name, 'k', 1);
+  for (const name of names) await data.set(operatorCaller('user_123'), name, 'k', 1);
   // The emulator compares code units; CouchDB finds nothing between two spellings of one letter.
   proxy.intercept = ({ body }) => {
     const { selector } = (body.startsWith('{') ? JSON.parse(body) : {}) as { selector?: { namespace?: { $gt?: unknown } } };
     return selector?.namespace?.$gt === names[0] ? { status: 200, body: { docs: [], bookmark: 'nil' } } : undefined;
   };
   expect((await data.listNamespaces(caller)).items.map(({ namespace, count }) => [namespace, count])).toEqual([[names[0], 1], ['z', 1], [names[1], 1]]);
+  await data.close();
+});
+
+test('an export leaves nothing out when the last document of a page is deleted before the next', async () => {
+  const data = await open('export_deleted');
+  for (const key of ['a', 'b', 'c', 'd']) await data.set(caller, 'n', key, key);
+  const keys: string[] = [];
+  let after: string | null = null;
+  do {
+    const page = await data.port.exportPage(after, 2);
+    keys.push(...page.documents.map(({ key }) => key));
+    if (page.documents.length > 0) await data.delete(caller, 'n', keys.at(-1) ?? '');
+    after = page.after;
+  } while (after !== null);
+  expect(keys).toEqual(['a', 'b', 'c', 'd']);
+  await data.close();
+});
+
+test('documents of another program are taken up a few at a time, however many there are', async () => {
+  const data = await open('many_foreign');
+  const documents = Array.from({ length: 120 }, (_, index) => {
+    const key = `k${String(index).padStart(3, '0')}`;
+    return { _id: `user_123:n:${Buffer.from(key).toString('base64')}`, userId: 'user_123', namespace: 'n', key, value: index, createdAt: '2026-01-01T00:00:00', updatedAt: '2026-01-01T00:00:00' };
+  });
+  await call('POST', '/many_foreign/_bulk_docs', { docs: documents });
+  const written: number[] = [];
+  proxy.intercept = ({ target, body }) => {
+    if (target === '/many_foreign/_bulk_docs') written.push((JSON.parse(body) as { docs: unknown[] }).docs.length);
+    return undefined;
+  };
+  expect((await data.listKeys(caller, 'n', { limit: 200 })).items.map(({ key }) => key)).toEqual(documents.map(({ key }) => key));
+  expect(written).toEqual([50, 50, 20]);
+  await data.close();
+});
+
+test('a server that takes requests and never answers is waited for once, not at every attempt', async () => {
+  const short = limitsWith({ backendRequestSecondsMax: 0.3, backendAttemptsMax: 8 });
+  const data = new DataService({ port: await openCouchDataStore(urlOf('hanging'), { limits: short, nowMs: Date.now }), limits: short });
+  let asked = 0;
+  const waiting: (() => void)[] = [];
+  proxy.before = () => {
+    asked += 1;
+    return new Promise((resolve) => waiting.push(resolve));
+  };
+  await expect(data.get(caller, 'n', 'k')).rejects.toMatchObject({ code: 'backend_unavailable' });
+  expect(asked).toBe(1);
+  proxy.heal();
+  for (const goOn of waiting) goOn();
+  expect(await data.get(caller, 'n', 'k')).toBeUndefined();
   await data.close();
 });

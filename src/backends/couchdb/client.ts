@@ -99,9 +99,10 @@ export class CouchClient {
 
   /** Every document in the order of the ids, design documents among them. */
   async allAfter(database: string, after: string | null, limit: number): Promise<CouchDocument[]> {
-    const start = after === null ? '' : `&startkey=${encodeURIComponent(JSON.stringify(after))}&skip=1`;
-    const body = await this.#expect('GET', `/${encodeURIComponent(database)}/_all_docs?include_docs=true&limit=${limit}${start}`, undefined, true);
-    return (body['rows'] as readonly { doc: CouchDocument }[]).map(({ doc }) => doc);
+    // From the last one on and not past a number of rows: it may be gone by now, and the next must not be taken for it.
+    const start = after === null ? '' : `&startkey=${encodeURIComponent(JSON.stringify(after))}`;
+    const body = await this.#expect('GET', `/${encodeURIComponent(database)}/_all_docs?include_docs=true&limit=${after === null ? limit : limit + 1}${start}`, undefined, true);
+    return (body['rows'] as readonly { doc: CouchDocument }[]).map(({ doc }) => doc).filter(({ _id }) => _id !== after).slice(0, limit);
   }
 
   /** The ids from one up to another, which is left out. */

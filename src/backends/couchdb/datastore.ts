@@ -7,6 +7,7 @@ import { documentId } from '../../datastore/document-id.js';
 import { expiryOfMs, laterTime } from '../../datastore/times.js';
 import { StoaError } from '../../errors.js';
 import type { Limits } from '../../limits.js';
+import { chunksOf } from '../in-flight.js';
 import { NamespaceAgents } from '../namespace-agents.js';
 import { contended } from '../retries.js';
 import { CouchClient, type CouchDocument, isUnanswered } from './client.js';
@@ -121,7 +122,7 @@ export class CouchDataStore implements DataStorePort {
       last = String(next['namespace']);
       if (next['userId'] === user) names.add(last);
     }
-    // That order takes some names for one and the same, and steps over the second; where agents worked, it is kept apart.
+    // That order takes some names for one and the same, and steps over the second; what was written through Stoa is kept apart.
     for (const namespace of await this.#keptNamespaces(user)) names.add(namespace);
     const wanted = [...names].toSorted(compareCodePoints).filter((name) => after === null || compareCodePoints(name, after) > 0);
     const summaries: NamespaceSummary[] = [];
@@ -248,10 +249,13 @@ export class CouchDataStore implements DataStorePort {
     if (Date.now() - lastMs < this.#limits.foreignDocumentsSeconds * 1_000) return;
     if (this.#adopted.size > rememberedMax) this.#adopted.clear();
     const selector = { userId: scope.user, namespace: scope.namespace, keyHex: { $exists: false } };
-    const foreign = await this.#client.find(this.#database, { selector, limit: Number.MAX_SAFE_INTEGER, use_index: indexes.seed });
-    const own = foreign.filter((document) => isOf(scope, document) && isDocument(document));
-    // One that changes meanwhile is found by the next look.
-    await this.#writes.bulk(own.map((document) => ({ ...document, keyHex: orderKey(String(document['key'])), sizeBytes: sizeOf(fromCouch(document)), indexedAt: document['updatedAt'], valueText: undefined })));
+    const foreign = await this.#client.find(this.#database, { selector, fields: ['_id'], limit: Number.MAX_SAFE_INTEGER, use_index: indexes.seed });
+    // Any number of them, with values of any size: only a few are held at a time.
+    for (const ids of chunksOf(foreign.map(({ _id }) => _id), adoptedTogether)) {
+      const own = (await this.#writes.look(ids)).filter((document) => document !== undefined && isOf(scope, document) && isDocument(document) && document['keyHex'] === undefined);
+      // One that changes meanwhile is found by the next look.
+      await this.#writes.bulk(own.map((document) => placed(document as CouchDocument))); // Those that are gone were just left out.
+    }
     this.#adopted.set(id, Date.now());
   }
 
@@ -260,6 +264,7 @@ export class CouchDataStore implements DataStorePort {
     const id = `${scope.user}\n${scope.namespace}`;
     if (this.#ensured.has(id)) return;
     await this.#client.createIndex(this.#database, indexes.seed, ['userId', 'namespace']);
+    await this.#keepNamespace(scope);
     if (this.#ensured.size > rememberedMax) this.#ensured.clear();
     this.#ensured.add(id);
   }
@@ -304,6 +309,13 @@ export class CouchDataStore implements DataStorePort {
     return Array.isArray(agents) ? agents.map(String) : [];
   }
 
+  /** The name stays when the namespace is cleared; a list looks for itself what is in it. */
+  async #keepNamespace(scope: Scope): Promise<void> {
+    if ((await this.#client.get(this.#namespaces, namespaceId(scope))) !== undefined) return;
+    // Another process may keep it at the same moment, which is as good.
+    await this.#client.bulk(this.#namespaces, [{ _id: namespaceId(scope), userId: scope.user, namespace: scope.namespace, agents: [] }]);
+  }
+
   async #changeAgents(scope: Scope, change: (kept: readonly string[]) => string[]): Promise<void> {
     for (let attempts = 1; ; attempts += 1) {
       const document = await this.#client.get(this.#namespaces, namespaceId(scope));
@@ -323,11 +335,19 @@ export class CouchDataStore implements DataStorePort {
   }
 }
 
+/** Documents of other programs that are read and written together. */
+const adoptedTogether = 50;
+
 /** Namespaces after which the memory of what was ensured starts over. */
 const rememberedMax = 10_000;
 
 function namespaceId(scope: Scope): string {
   return `${Buffer.from(scope.user).toString('base64url')}:${Buffer.from(scope.namespace).toString('base64url')}`;
+}
+
+/** A document of another program with its place in our index; nothing else of it changes. */
+function placed(document: CouchDocument): CouchDocument {
+  return { ...document, keyHex: orderKey(String(document['key'])), sizeBytes: sizeOf(fromCouch(document)), indexedAt: document['updatedAt'], valueText: undefined };
 }
 
 function deleted(document: CouchDocument): CouchDocument {
