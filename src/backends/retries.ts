@@ -10,13 +10,14 @@ export async function backOff(attempts: number, limits: Limits): Promise<void> {
   await new Promise((resolve) => setTimeout(resolve, most * (0.5 + Math.random() / 2)));
 }
 
-/** Runs it until it succeeds, fails for good, or has been tried often enough. */
+/** Runs it until it succeeds, fails for good, has been tried often enough, or has had its time: a server that hangs is not waited for once more. */
 export async function withRetries<T>(limits: Limits, mayPass: (error: unknown) => boolean, attempt: () => Promise<T>): Promise<T> {
+  const endMs = performance.now() + limits.backendRequestSecondsMax * 1_000;
   for (let attempts = 1; ; attempts += 1) {
     try {
       return await attempt();
     } catch (error) {
-      if (attempts >= limits.backendAttemptsMax || !mayPass(error)) throw error;
+      if (attempts >= limits.backendAttemptsMax || performance.now() >= endMs || !mayPass(error)) throw error;
       await backOff(attempts, limits);
     }
   }

@@ -128,8 +128,11 @@ export async function terminate(firestore: Firestore, limits: Limits): Promise<v
   const late = new Promise<void>((resolve) => {
     timer = setTimeout(resolve, limits.backendRequestSecondsMax * 1000);
   });
-  await Promise.race([firestore.terminate(), late]);
-  clearTimeout(timer);
+  try {
+    await Promise.race([firestore.terminate(), late]);
+  } finally {
+    clearTimeout(timer);
+  }
 }
 
 /** A request that was late is not sent again: it has had its time. */
