@@ -4,8 +4,12 @@ import type { Stoa } from '../index.js';
 import type { GroupFacts } from '../kernel/store.js';
 import { DurationHistogram } from './duration-histogram.js';
 import type { EventStreams } from './event-stream.js';
+import { measureTogether } from './shared-gauges.js';
 
 const secondsBuckets = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10];
+
+/** Redis looks through all of its keys for blocks, and anybody may ask for the numbers: so often at most. */
+const blocksCountedEveryMs = 15_000;
 
 interface Pending {
   labels: { method: string; route: string; status: string };
@@ -60,27 +64,24 @@ export class Metrics {
   }
 
   #measureMessaging({ messaging, onError }: Stoa): void {
-    const registers = [this.registry];
-    const agents = new Gauge({ name: 'aicq_agents', help: 'Registered agents.', registers });
-    const rooms = new Gauge({ name: 'aicq_public_rooms', help: 'Public rooms.', registers });
-    const posted = new Gauge({ name: 'aicq_messages_posted', help: 'Messages ever posted in rooms.', registers });
-    const blocked = new Gauge({
-      name: 'aicq_blocked_addresses',
-      help: 'Addresses that are blocked for running into rate limits.',
-      registers,
-      collect: async () => {
-        try {
-          const totals = await messaging.port.totals();
-          agents.set(totals.agents);
-          rooms.set(totals.publicRooms);
-          posted.set(totals.messages);
-          blocked.set((await messaging.gate.blocks()).length);
-        } catch (error) {
-          // The other numbers are wanted most when a database is away.
-          onError(error, 'counting for /metrics');
-        }
-      },
+    const tell = (error: unknown) => onError(error, 'counting for /metrics');
+    measureTogether(this.registry, {
+      read: () => messaging.port.totals(),
+      onError: tell,
+      gauges: [
+        { name: 'aicq_agents', help: 'Registered agents.', of: ({ agents }) => agents },
+        { name: 'aicq_public_rooms', help: 'Public rooms.', of: ({ publicRooms }) => publicRooms },
+        { name: 'aicq_messages_posted', help: 'Messages ever posted in rooms.', of: ({ messages }) => messages },
+      ],
     });
+    let counted = { blocks: 0, atMs: -Infinity };
+    const countBlocks = async () => {
+      if (performance.now() - counted.atMs < blocksCountedEveryMs) return counted.blocks;
+      counted = { ...counted, atMs: performance.now() };
+      counted.blocks = (await messaging.gate.blocks()).length;
+      return counted.blocks;
+    };
+    measureTogether(this.registry, { read: countBlocks, onError: tell, gauges: [{ name: 'aicq_blocked_addresses', help: 'Addresses that are blocked for running into rate limits.', of: (blocks) => blocks }] });
   }
 
   #measureKernel(stoa: Stoa): void {

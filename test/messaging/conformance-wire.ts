@@ -199,6 +199,34 @@ export function wireConformance(backend: Backend): void {
       });
     });
 
+    it('have AICQ\'s pages unless a request says otherwise, and the busiest rooms in AICQ\'s order', async () => {
+      await withDesk(backend, {}, async (desk, agent) => {
+        const { port } = desk.stoa.messaging;
+        const post = (roomId: string, count: number) => Promise.all(Array.from({ length: count }, () => port.post({ roomId, from: agent.id, body: 'many words', parentId: null, proof: null, serverSigned: false })));
+        const rooms = await Promise.all(Array.from({ length: 100 }, (_, index) => port.createRoom({ name: `room${index}`, isPrivate: false, keyHash: null, createdBy: agent.id })));
+        await post(globalRoomId, 201);
+        await Promise.all(Array.from({ length: 101 }, () => port.send({ to: agent.id, from: agent.id, body: 'x', proof: null, serverSigned: false })));
+        const size = async (path: string, list: 'messages' | 'channels' | 'results') => {
+          const { json } = await (path.startsWith('/dm') ? agent.ask('GET', path) : desk.ask('GET', path));
+          return [json[list].length, json.has_more];
+        };
+        expect([await size('/room/global', 'messages'), await size('/room/global?limit=9999', 'messages')]).toEqual([[50, true], [200, true]]);
+        expect([await size('/dm', 'messages'), await size('/dm?limit=9999', 'messages')]).toEqual([[100, true], [100, true]]);
+        expect([await size('/channels', 'channels'), await size('/channels?limit=9999', 'channels')]).toEqual([[20, undefined], [100, undefined]]);
+        expect([await size('/find?q=words', 'results'), await size('/find?q=words&limit=9999', 'results')]).toEqual([[20, undefined], [100, undefined]]);
+        expect((await desk.ask('GET', '/find?q=many+words')).json.total).toBe(20);
+        // Each a little later than the one before.
+        for (const [index, room] of rooms.slice(0, 5).entries()) {
+          const startedMs = Date.now();
+          await post(room.id, index === 2 ? 3 : 2);
+          while (Date.now() === startedMs) await new Promise((resolve) => setImmediate(resolve));
+        }
+        const { top_channels: top, recent_messages: recent } = (await desk.ask('GET', '/stats')).json;
+        expect(top).toEqual([{ id: globalRoomId, name: 'global', message_count: 201 }, ...[2, 4, 3, 1].map((index) => ({ id: rooms[index]?.id, name: `room${index}`, message_count: index === 2 ? 3 : 2 }))]);
+        expect(recent).toHaveLength(5);
+      });
+    });
+
     it('shed load by address before a signature is looked at', async () => {
       await withDesk(backend, { limits: { ...roomy, addressRequestsPerMinuteMax: 4 } }, async (desk, agent) => {
         const forged = { ...agent.headers('{}'), 'x-aicq-signature': 'AAAA' };
