@@ -27,7 +27,8 @@ export async function searchRedis({ redis, keys, limits, nowMs, messages }: Redi
   let reachedMs = 0;
   /** Those of the last page that the next one begins with again: what is posted meanwhile moves places, not times. */
   let seen = new Set<string>();
-  for (let steps = 0; steps < limits.searchStepsMax; steps += pageSize) {
+  // A step is a look at one message in one list, as it is in the embedded store.
+  for (let steps = 0; steps < limits.searchStepsMax; steps += pageSize * query.words.length) {
     const wantedMembers = pageSize + seen.size;
     const page = await withRedis(() => redis.commands.zrevrangebyscore(keys.word(shortest), newest, `(${oldestMs}`, 'LIMIT', 0, wantedMembers));
     const fresh = page.filter((member) => !seen.has(member));
