@@ -6,6 +6,7 @@ import { compareCodePoints } from '../../datastore/code-point-order.js';
 import { laterTime } from '../../datastore/times.js';
 import { StoaError } from '../../errors.js';
 import type { Limits } from '../../limits.js';
+import { invalidCursor } from '../../paging.js';
 import { chunksOf, mapInFlight, recordEach } from '../in-flight.js';
 import { NamespaceAgents } from '../namespace-agents.js';
 import { backOff, contended } from '../retries.js';
@@ -13,7 +14,7 @@ import { hasWrite, newWriteId } from '../write-ids.js';
 import { recordAccess } from './access.js';
 import { Adoption } from './adoption.js';
 import { DynamodbClient, type Item, isReason } from './client.js';
-import { fromItem, idOf, isLiveItem, isOf, namespaceKey, scopeKeyOf, scopeOf, setExpression, toItem, toSummary, unchangedCondition, valueBytesMax, writeIdsOf } from './items.js';
+import { fromItem, idBytesMax, idOf, isLiveItem, isOf, namespaceKey, scopeKeyOf, scopeOf, setExpression, toItem, toSummary, unchangedCondition, valueBytesMax, writeIdsOf } from './items.js';
 import { type TableNames, ensureTables, tableNames } from './tables.js';
 
 export interface DynamodbOptions {
@@ -147,6 +148,8 @@ export class DynamodbDataStore implements DataStorePort {
   }
 
   async exportPage(after: string | null, limit: number): Promise<ExportPage> {
+    // A cursor can be forged.
+    if (after !== null && Buffer.byteLength(after) > idBytesMax) throw invalidCursor();
     const { Items = [], LastEvaluatedKey } = await this.#client.call('Scan', {
       TableName: this.#tables.documents,
       Limit: limit,

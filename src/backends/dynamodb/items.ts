@@ -10,7 +10,7 @@ import type { AttributeValue, Item } from './client.js';
 
 /** What DynamoDB sets, and nobody can raise. */
 const itemBytesMax = 400 * 1024;
-const idBytesMax = 2_048;
+export const idBytesMax = 2_048;
 /** Room for names, ids, times and our own attributes around the largest value. */
 const surroundingBytes = 8 * 1024;
 export const valueBytesMax = itemBytesMax - surroundingBytes;

@@ -15,7 +15,7 @@ import { hasWrite, newWriteId } from '../write-ids.js';
 import { recordAccess } from './access.js';
 import { type Batch, type Collection, type FieldValues, type Fields, type Firestore, type Query, type Snapshot, conditionOf, grpc, isStatus, loadDriver, request, terminate } from './client.js';
 import { deleteAll, deleteUnchanged } from './deletions.js';
-import { documentBytes, fromFields, isLiveDocument, isOf, nameOf, optionalFields, scopeOf, summaryFields, toFields, toName, toSummary, valueBytesMax } from './documents.js';
+import { documentBytes, fromFields, isLegalName, isLiveDocument, isOf, nameOf, optionalFields, scopeOf, summaryFields, toFields, toName, toSummary, valueBytesMax } from './documents.js';
 
 export interface FirestoreOptions {
   limits: Limits;
@@ -171,8 +171,8 @@ export class FirestoreDataStore implements DataStorePort {
   }
 
   async exportPage(after: string | null, limit: number): Promise<ExportPage> {
-    // A name has one segment; a cursor can be forged.
-    if (after?.includes('/') === true) throw invalidCursor();
+    // A cursor can be forged.
+    if (after !== null && !isLegalName(after)) throw invalidCursor();
     const ordered = this.#documents.orderBy('__name__').limit(limit);
     const page = await this.#snapshots(after === null ? ordered : ordered.startAfter(after));
     const documents = page.map((snapshot) => snapshot.data() ?? {}).filter((fields) => isLiveDocument(fields, this.#nowMs())).map(fromFields);

@@ -35,8 +35,8 @@ export function toName(id: string): string {
   return isLegalName(escaped) ? escaped : `sha256.${createHash('sha256').update(id).digest('base64url')}`;
 }
 
-function isLegalName(name: string): boolean {
-  return !name.includes('/') && !/^__.*__$/s.test(name) && Buffer.byteLength(name) <= idBytesMax;
+export function isLegalName(name: string): boolean {
+  return !/^\.{0,2}$/.test(name) && !name.includes('/') && !/^__.*__$/s.test(name) && Buffer.byteLength(name) <= idBytesMax;
 }
 
 export function scopeOf(record: DocumentRecord): Scope {

@@ -1,5 +1,6 @@
 /** Conformance: many documents: batches, lists, namespaces, clear. */
 import assert from 'node:assert/strict';
+import { StoaError } from '../../errors.js';
 import { compareCodePoints } from '../code-point-order.js';
 import type { DataService } from '../service.js';
 import type { Caller } from '../../identity/caller.js';
@@ -117,6 +118,18 @@ export function listTests(test: RegisterTest, context: ConformanceContext): void
     assert.deepEqual((await data.listKeys(caller, 'large')).items, []);
     assert.equal(await data.get(caller, 'neighbour', 'k'), 1);
     assert.deepEqual((await data.listNamespaces(caller)).items.map(({ namespace }) => namespace), ['neighbour']);
+  });
+
+  test('an export that is to begin at a place nobody gave begins there, or is refused as such', async () => {
+    const { port } = await context.service();
+    const places = ['{', '[1,2,3]', '["u","n"]', '["u","n","k"]', 'null', '0', '99.zz', 'a/b', '.', '..', '__name__', 'x'.repeat(3_000), 'u:n:aw==', '\u{10ffff}'];
+    for (const place of places) {
+      try {
+        await port.exportPage(place, 1);
+      } catch (error) {
+        assert.ok(error instanceof StoaError && error.code === 'invalid_cursor', `${place.slice(0, 20)}: ${String(error)}`);
+      }
+    }
   });
 
   test('two that clear at the same time count every document once', async () => {
