@@ -123,10 +123,10 @@ export async function transaction<T>(sql: PostgresSql, body: (tx: TransactionSql
 /** Thrown by a transaction's body that found its ground changed. */
 export class TryAgain extends Error {}
 
-/** Serialization failures, deadlocks, and a row that another transaction made between the look for it and its insertion. */
+/** Serialization failures, deadlocks, and a row that another transaction made, or took away, between the look for it and what is built on that. */
 export function isConcurrency(error: unknown): boolean {
   const code = codeOf(error instanceof StoaError ? error.cause : error);
-  return code === '40001' || code === '40P01' || code === '23505';
+  return code === '40001' || code === '40P01' || code === '23505' || code === '23503';
 }
 
 /** The server is away, starting, stopping, has ended a silent transaction, has become a standby, or has no room for another connection. */

@@ -189,7 +189,8 @@ async function putTask(work: Work, line: TaskLine): Promise<void> {
   await (before === undefined ? insertRecord(work.sql, taskTable, task, more) : updateRecord(work.sql, taskTable, task, more));
   for (const id of waitsFor) await work.rows('INSERT INTO workspaces.task_dependencies (task_id, depends_on) VALUES ($1, $2)', [task.id, id]);
   // A fencing number that was given out here is never given out again.
-  if (lease !== null) await putLease(work.sql, task.id, { ...lease, fence: Math.max(lease.fence, before === undefined ? 0 : (leaseOf(before.row)?.fence ?? 0)) });
+  const leaseBefore = before === undefined ? undefined : leaseOf(before.row);
+  if (lease !== null) await putLease(work.sql, task.id, { ...lease, fence: Math.max(lease.fence, leaseBefore?.fence ?? 0) }, leaseBefore);
   if (before !== undefined && isOpen(before.record.status)) await count(work, before.record.session_id, { open: -1 });
   if (isOpen(task.status)) await count(work, task.session_id, { open: 1 });
   announce(work, 'task', line, { project: session.record.project_id, session: line.session_id });

@@ -1,6 +1,6 @@
 /** Records of workspaces as rows: which column holds what, and statements made from that. */
 import type { Project, Task, TaskLease, WorkSession, Workspace } from '../../workspaces/model.js';
-import { type Parameter, type Queryable, query } from './connection.js';
+import { type Parameter, type Queryable, TryAgain, query } from './connection.js';
 
 /** How a column is read and written. Times are ISO 8601 outside, JSON is a value. */
 type Kind = 'text' | 'number' | 'time' | 'json';
@@ -126,14 +126,30 @@ export function leaseOf(row: Row): TaskLease | undefined {
   };
 }
 
-export async function putLease(sql: Queryable, taskId: string, lease: TaskLease): Promise<void> {
-  await query(
+/**
+ * Writes a lease over the one that was read. A statement that waited for a task's lock sees that task as it is
+ * by then, but what it joined as it was before: where the lease is another since, the transaction begins again.
+ */
+export async function putLease(sql: Queryable, taskId: string, lease: TaskLease, before: TaskLease | undefined): Promise<void> {
+  const written = await query(
     sql,
-    `INSERT INTO workspaces.leases (task_id, holder, fence, lease_seconds, renewed_at, expires_at, result_digest) VALUES ($1, $2, $3, $4, $5, $6, $7)
+    `INSERT INTO workspaces.leases AS l (task_id, holder, fence, lease_seconds, renewed_at, expires_at, result_digest) VALUES ($1, $2, $3, $4, $5, $6, $7)
       ON CONFLICT (task_id) DO UPDATE SET holder = excluded.holder, fence = excluded.fence, lease_seconds = excluded.lease_seconds,
-        renewed_at = excluded.renewed_at, expires_at = excluded.expires_at, result_digest = excluded.result_digest`,
-    [taskId, lease.holder, lease.fence, lease.leaseSeconds, timeText(lease.renewedAtMs), timeText(lease.expiresAtMs), lease.resultDigest],
+        renewed_at = excluded.renewed_at, expires_at = excluded.expires_at, result_digest = excluded.result_digest
+        WHERE l.fence = $8 AND l.renewed_at = $9 RETURNING task_id`,
+    [
+      taskId,
+      lease.holder,
+      lease.fence,
+      lease.leaseSeconds,
+      timeText(lease.renewedAtMs),
+      timeText(lease.expiresAtMs),
+      lease.resultDigest,
+      before?.fence ?? null,
+      before === undefined ? null : timeText(before.renewedAtMs),
+    ],
   );
+  if (written.length === 0) throw new TryAgain();
 }
 
 export function timeText(timeMs: number): string {

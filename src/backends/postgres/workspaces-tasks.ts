@@ -78,7 +78,7 @@ export async function claimTask(work: Work, owner: Owner, projectId: string, hol
   const path = pathOf(row);
   const after = rules.claimTask(path.held, holder, leaseSeconds, work.nowMs);
   await updateRecord(work.sql, taskTable, after.task);
-  await putLease(work.sql, after.task.id, after.lease);
+  await putLease(work.sql, after.task.id, after.lease, path.held.lease);
   announce(work, 'claimed', after.task, path, { holder, fence: after.lease.fence });
   await wakeSession(work, path);
   await showActivity(work, path);
@@ -88,7 +88,7 @@ export async function claimTask(work: Work, owner: Owner, projectId: string, hol
 export async function heartbeatTask(work: Work, owner: Owner, id: string, fence: number, by: Reporter): Promise<TaskLease> {
   const path = await findTask(work.sql, owner, id, true);
   const lease = rules.renewLease(path.held, fence, work.nowMs, endOf, by);
-  await putLease(work.sql, id, lease);
+  await putLease(work.sql, id, lease, path.held.lease);
   await showActivity(work, path);
   return lease;
 }
@@ -144,7 +144,7 @@ async function endTask(work: Work, path: TaskPath, after: rules.HeldTask | undef
   const left = before.status === 'pending' && task.status !== 'pending';
   await updateRecord(work.sql, taskTable, task, left ? { blockers: 0 } : {});
   if (left) await work.rows('DELETE FROM workspaces.task_dependencies WHERE task_id = $1', [task.id]);
-  if (lease !== undefined) await putLease(work.sql, task.id, lease);
+  if (lease !== undefined) await putLease(work.sql, task.id, lease, path.held.lease);
   const facts: Record<string, string> = { from: before.status };
   if (before.claimed_by !== null) facts['holder'] = before.claimed_by;
   announce(work, task.status === 'pending' ? 'returned' : task.status, task, path, facts);
