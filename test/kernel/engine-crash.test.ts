@@ -8,28 +8,26 @@ import { fileURLToPath } from 'node:url';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { storeConfigDefaults } from '../../src/kernel/engine.js';
 import { openEngine } from '../../src/kernel/engines/index.js';
-import { compileSources } from '../compiled.js';
-import type { Compiled } from '../compiled.js';
+import { compiledSources } from '../compiled.js';
 
 const script = fileURLToPath(new URL('commit-loop.mjs', import.meta.url));
 
 describe.each(['lmdb', 'rocksdb'] as const)('a process that is killed while it commits to %s', (name) => {
-  let compiled: Compiled;
+  let compiled: string;
   let dataDir: string;
 
   beforeAll(async () => {
-    compiled = await compileSources();
+    compiled = await compiledSources();
     dataDir = await mkdtemp(join(tmpdir(), 'stoa-crash-'));
   });
 
   afterAll(async () => {
-    await compiled.remove();
     await rm(dataDir, { recursive: true, force: true });
   });
 
   /** Kills the process after it has acknowledged so many commits, and returns the last one it acknowledged. */
   async function commitUntilKilled(commits: number): Promise<number> {
-    const child = spawn(process.execPath, [script, compiled.directory, name, dataDir], { stdio: ['ignore', 'pipe', 'inherit'] });
+    const child = spawn(process.execPath, [script, compiled, name, dataDir], { stdio: ['ignore', 'pipe', 'inherit'] });
     const exited = once(child, 'exit');
     let last = -1;
     for await (const line of createInterface({ input: child.stdout })) {

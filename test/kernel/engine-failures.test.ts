@@ -3,24 +3,19 @@ import { cp, mkdtemp, readdir, rm, truncate, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { storeConfigDefaults } from '../../src/kernel/engine.js';
 import type { Engine, EngineName } from '../../src/kernel/engine.js';
 import { openEngine } from '../../src/kernel/engines/index.js';
-import { compileSources } from '../compiled.js';
-import type { Compiled } from '../compiled.js';
+import { compiledSources } from '../compiled.js';
 import { commitTraced } from './traced.js';
 
 const families = ['documents', 'agents'];
-let compiled: Compiled;
+let compiled: string;
 let dataDir: string;
 
 beforeAll(async () => {
-  compiled = await compileSources();
-});
-
-afterAll(async () => {
-  await compiled.remove();
+  compiled = await compiledSources();
 });
 
 beforeEach(async () => {
@@ -54,7 +49,7 @@ async function readAll(name: EngineName): Promise<void> {
 
 /** Runs the loop with one system call on the data file failing, and then looks at what is on disk. */
 async function outcomesWith(name: EngineName, file: string, fault: string): Promise<{ printed: string[]; stored: string[] }> {
-  const { printed } = await commitTraced(compiled.directory, name, dataDir, 6, ['-P', join(dataDir, file), '-e', `inject=${fault}`]);
+  const { printed } = await commitTraced(compiled, name, dataDir, 6, ['-P', join(dataDir, file), '-e', `inject=${fault}`]);
   const engine = await open(name);
   const stored = [...engine.range('agents', {})].map(({ key }) => key.toString());
   expect([...engine.range('documents', {})].map(({ key }) => key.toString())).toEqual(stored);
@@ -116,7 +111,7 @@ describe('rocksdb', () => {
   it('names the package to install where it is missing', async () => {
     // Outside the repository no package is found.
     const outside = join(dataDir, 'src');
-    await cp(compiled.directory, outside, { recursive: true });
+    await cp(compiled, outside, { recursive: true });
     await writeFile(join(outside, 'package.json'), '{"type":"module"}');
     const script = `const { openRocksdb } = await import(${JSON.stringify(join(outside, 'kernel/engines/rocksdb.js'))});
       await openRocksdb({ data_dir: 'unused' }, []).catch(({ code, fix }) => console.log(JSON.stringify({ code, fix })));`;

@@ -2,8 +2,7 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { compileSources } from '../compiled.js';
-import type { Compiled } from '../compiled.js';
+import { compiledSources } from '../compiled.js';
 import { commitTraced } from './traced.js';
 
 const commits = 8;
@@ -36,21 +35,20 @@ describe.each([
   ['lmdb', /data\.mdb/],
   ['rocksdb', /\d+\.log/],
 ] as const)('a commit to %s', (name, dataFile) => {
-  let compiled: Compiled;
+  let compiled: string;
   let dataDir: string;
 
   beforeAll(async () => {
-    compiled = await compileSources();
+    compiled = await compiledSources();
     dataDir = await mkdtemp(join(tmpdir(), 'stoa-sync-'));
   });
 
   afterAll(async () => {
-    await compiled.remove();
     await rm(dataDir, { recursive: true, force: true });
   });
 
   it('is written and then synced before it is acknowledged, every time', async () => {
-    const { printed, calls } = await commitTraced(compiled.directory, name, dataDir, commits, [
+    const { printed, calls } = await commitTraced(compiled, name, dataDir, commits, [
       '-e',
       `trace=${[...writes, ...syncs].join(',')}`,
     ]);

@@ -6,11 +6,10 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { acquireLock, readLock } from '../../src/kernel/lock.js';
 import type { LockOwner } from '../../src/kernel/lock.js';
-import { compileSources } from '../compiled.js';
-import type { Compiled } from '../compiled.js';
+import { compiledSources } from '../compiled.js';
 
 const script = fileURLToPath(new URL('hold-lock.mjs', import.meta.url));
 
@@ -52,16 +51,12 @@ class Contender {
   }
 }
 
-let compiled: Compiled;
+let compiled: string;
 let dataDir: string;
 let contenders: Contender[];
 
 beforeAll(async () => {
-  compiled = await compileSources();
-});
-
-afterAll(async () => {
-  await compiled.remove();
+  compiled = await compiledSources();
 });
 
 beforeEach(async () => {
@@ -75,7 +70,7 @@ afterEach(async () => {
 });
 
 async function contend(count: number): Promise<Contender[]> {
-  const added = Array.from({ length: count }, (_, index) => new Contender(compiled.directory, dataDir, `http://127.0.0.1:${7000 + index}`));
+  const added = Array.from({ length: count }, (_, index) => new Contender(compiled, dataDir, `http://127.0.0.1:${7000 + index}`));
   contenders.push(...added);
   await Promise.all(added.map((contender) => contender.ready()));
   return added;

@@ -6,7 +6,7 @@ import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { brotliDecompressSync } from 'node:zlib';
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { embeddedChecks } from '../../../src/backends/embedded/doctor.js';
 import { embeddedFamilies, embeddedMigrations } from '../../../src/backends/embedded/families.js';
 import { operatorCaller } from '../../../src/identity/caller.js';
@@ -24,7 +24,7 @@ import { limitsWith } from '../../../src/limits.js';
 import type { Totals } from '../../../src/messaging/model.js';
 import { globalRoomId } from '../../../src/messaging/uuid.js';
 import type { AgentAnswer } from '../../../src/registry/schemas.js';
-import { type Compiled, compileSources } from '../../compiled.js';
+import { compiledSources } from '../../compiled.js';
 import { comparable, linesOf } from '../../transfer/kit.js';
 
 type Engines = 'lmdb' | 'rocksdb';
@@ -41,12 +41,11 @@ interface Expected {
 let directory: string;
 let data: string;
 let expected: Expected;
-let compiled: Compiled;
+let compiled: string;
 
 beforeAll(async () => {
-  compiled = await compileSources();
+  compiled = await compiledSources();
 });
-afterAll(() => compiled.remove());
 
 beforeEach(async () => {
   directory = await mkdtemp(join(tmpdir(), 'stoa-format-2-'));
@@ -177,7 +176,7 @@ describe.each(['lmdb', 'rocksdb'] as const)('a directory of format 1 on %s', (en
     const child = fileURLToPath(new URL('format-1/open.mjs', import.meta.url));
     // Killed later each time, so that it comes to an end: in the backup first, then among the steps.
     for (let steps = 1; ; steps *= 2) {
-      const process_ = spawn(process.execPath, [child, compiled.directory, data, String(expected.atMs)], { stdio: ['ignore', 'pipe', 'inherit'] });
+      const process_ = spawn(process.execPath, [child, compiled, data, String(expected.atMs)], { stdio: ['ignore', 'pipe', 'inherit'] });
       if (await killedAfter(process_, steps)) continue;
       break;
     }
