@@ -2,19 +2,20 @@ import { afterAll, beforeAll, describe, test } from 'vitest';
 import { type DynamodbDataStore, openDynamodbDataStore } from '../../src/backends/dynamodb/datastore.js';
 import { dataStoreConformance } from '../../src/datastore/conformance/index.js';
 import { limitsWith } from '../../src/limits.js';
-import { FaultyProxy } from '../servers/faulty-proxy.js';
+import { type Gate, startGate } from '../servers/gate.js';
 import { sharedServer } from '../servers/shared.js';
 import { dynamodb, putNative } from './dynamodb-table.js';
 
-let proxy: FaultyProxy;
+let direct: string;
+let gate: Gate;
 beforeAll(async () => {
-  proxy = new FaultyProxy((await sharedServer('dynamodb')).url);
-  await proxy.start();
+  direct = (await sharedServer('dynamodb')).url;
+  gate = await startGate(direct);
 });
-afterAll(() => proxy.stop());
+afterAll(() => gate.close());
 
 const table = `conformance_${process.pid}`;
-const open = (options: Parameters<typeof openDynamodbDataStore>[1]): Promise<DynamodbDataStore> => openDynamodbDataStore(new URL(dynamodb(proxy.url, table)), options);
+const open = (options: Parameters<typeof openDynamodbDataStore>[1]): Promise<DynamodbDataStore> => openDynamodbDataStore(new URL(dynamodb(gate.url, table)), options);
 
 // The emulator writes a few hundred items a second.
 const patiently = (name: string, body: () => Promise<void>): void => test(name, body, 300_000);
@@ -22,7 +23,7 @@ const patiently = (name: string, body: () => Promise<void>): void => test(name, 
 describe('the data store on DynamoDB (emulator)', () => {
   dataStoreConformance(patiently, {
     open: (options) => open({ ...options, limits: limitsWith({ ...options.limits, backendDelayMsMax: 50 }) }),
-    putForeign: (document) => putNative(proxy.url, table, document),
-    outage: { stop: () => proxy.stop(), start: () => proxy.start() },
+    putForeign: (document) => putNative(direct, table, document),
+    outage: { stop: () => gate.close(), start: () => gate.open() },
   });
 });

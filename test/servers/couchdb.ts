@@ -9,12 +9,14 @@ import type { TestServer } from './child.js';
 
 /** CouchDB answers so many documents to a `_find` without a limit; PouchDB answers all. */
 const findLimitDefault = 25;
+/** With each write of a document PouchDB goes through all its revisions; CouchDB keeps a thousand. */
+const revisionsKept = 20;
 const plainFind = 'stoa-plain-find';
 
 export async function start(): Promise<TestServer> {
   const given = process.env['COUCHDB_URL'];
   if (given !== undefined && given !== '') return { url: given, describe: `CouchDB at ${given} (given)`, stop: async () => undefined };
-  const databases = PouchDB.plugin(memory).plugin(mapReduce).defaults({ adapter: 'memory' });
+  const databases = PouchDB.plugin(memory).plugin(mapReduce).defaults({ adapter: 'memory', revs_limit: revisionsKept });
   const app = expressPouchdb(databases, { mode: 'minimumForPouchDB', overrideMode: { include: ['routes/find'] } });
   const server = createServer((request, response) => {
     const path = (request.url ?? '').split('?')[0] ?? '';
@@ -57,13 +59,11 @@ async function findWithBookmark(request: IncomingMessage, response: ServerRespon
     sendJson(response, 400, { error: 'invalid_bookmark', reason: `Invalid bookmark value: ${JSON.stringify(bookmark)}` });
     return;
   }
-  // PouchDB takes an exclusive start off the page after it has counted the page's documents.
-  const isExclusive = JSON.stringify(rest['selector'] ?? {}).includes('"$gt"');
   const find = () =>
     fetch(`http://${request.headers.host}${request.url}`, {
       method: 'POST',
       headers: { 'Content-Type': 'application/json', [plainFind]: '1' },
-      body: JSON.stringify(isExclusive ? rest : { ...rest, limit, skip }),
+      body: JSON.stringify({ ...rest, selector: withInclusiveStarts(rest['selector']), limit, skip }),
     });
   let answer = await find();
   let body = (await answer.json()) as { docs?: unknown[]; reason?: string };
@@ -72,9 +72,18 @@ async function findWithBookmark(request: IncomingMessage, response: ServerRespon
     answer = await find();
     body = (await answer.json()) as { docs?: unknown[]; reason?: string };
   }
-  if (isExclusive) body.docs = body.docs?.slice(skip, skip + Number(limit));
   const next = body.docs === undefined ? {} : { bookmark: Buffer.from(String(skip + body.docs.length)).toString('base64url') };
   sendJson(response, answer.status, { ...body, ...next });
+}
+
+/**
+ * PouchDB takes an exclusive start off the page after it has counted the page's documents, so that
+ * pages come short. After a text, the next possible one is the text with a zero character.
+ */
+function withInclusiveStarts(selector: unknown): unknown {
+  if (typeof selector !== 'object' || selector === null || Array.isArray(selector)) return selector;
+  const fields = Object.entries(selector).map(([name, value]) => (name === '$gt' && typeof value === 'string' ? ['$gte', `${value}\0`] : [name, withInclusiveStarts(value)]));
+  return Object.fromEntries(fields) as unknown;
 }
 
 async function readJson(request: IncomingMessage): Promise<Record<string, unknown> | undefined> {

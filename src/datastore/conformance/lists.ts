@@ -100,8 +100,12 @@ export function listTests(test: RegisterTest, context: ConformanceContext): void
     const data = await context.service();
     const caller = context.caller(context.newUser());
     const keys = Array.from({ length: 10_050 }, (_, index) => `key-${String(index).padStart(5, '0')}`);
-    const batches = Array.from({ length: Math.ceil(keys.length / 500) }, (_, index) => keys.slice(index * 500, index * 500 + 500));
-    await inParallel(batches, 4, (batch) => data.setMany(caller, 'large', Object.fromEntries(batch.map((key, index) => [key, index]))));
+    await data.setMany(caller, 'large', Object.fromEntries(keys.slice(0, 550).map((key, index) => [key, index])));
+    // The rest as an import brings it: some databases take single writes only one request at a time.
+    const example = (await data.listDocuments(caller, 'large', { limit: 1 })).items[0];
+    assert.ok(example !== undefined);
+    const starts = Array.from({ length: 19 }, (_, index) => 550 + index * 500);
+    await inParallel(starts, 4, (start) => data.port.restore(keys.slice(start, start + 500).map((key) => ({ ...example, key }))));
     await data.set(caller, 'neighbour', 'k', 1);
     assert.deepEqual(await everyKey(data, caller, 'large', '', 1_000), keys);
     let read = 0;
