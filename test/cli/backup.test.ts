@@ -72,12 +72,14 @@ describe('a chain of backups', () => {
     const restored = path('restored');
     expect(await json('restore', backups, '--data', restored, '--engine', 'rocksdb')).toMatchObject({ engine: 'rocksdb', with_key: false });
     expect(await json('doctor', '--data', restored)).toMatchObject({ found: 0 });
+    const restarted = await up(restored);
     const before = await json<{ position: string }>('status', '--data', restored);
     await json('data', 'set', 'later', '1', '--user', 'ada', '--data', restored);
     const { items } = await json<{ items: { kind: string }[] }>('changes', '--since', before.position, '--data', restored);
     expect(items.map(({ kind }) => kind)).toEqual(['document.set']);
     // It is a store of its own: what it is backed up into begins with a full backup.
     expect((await stoa(['backup', '--incremental', backups, '--data', restored])).status).toBe(5);
+    expect(await restarted.end('SIGTERM')).toBe(0);
     expect((await stoa(['restore', backups, '--data', restored])).status).toBe(5);
   });
 });
@@ -108,10 +110,9 @@ test('the key ring is in no backup unless asked for, and then makes secrets read
 
 test('old chains are pruned whole; a damaged backup is named', async () => {
   const backups = path('pruned');
-  const own = ['--data', path('own')];
   for (const kind of ['--full', '--incremental', '--full', '--incremental']) {
-    await json('data', 'set', 'k', '"v"', ...own);
-    await json('backup', kind, backups, ...own);
+    await set('k', '"v"');
+    await json('backup', kind, backups, '--data', data);
   }
   expect((await stoa(['backup', 'prune', backups])).status).toBe(2);
   expect((await json<{ removed: string[] }>('backup', 'prune', backups, '--keep', '1')).removed).toHaveLength(2);

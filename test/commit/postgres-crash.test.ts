@@ -9,7 +9,7 @@ import { noteServer, sharedPostgres } from '../servers/shared.js';
 import { Acknowledged, type Writing, commitUntilGone, resultOf } from './writers.js';
 
 const program = useProgram();
-const rounds = 3;
+const rounds = 2;
 const writersPerServer = 6;
 const enough = 60;
 const tasksMax = 1_000;

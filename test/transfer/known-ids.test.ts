@@ -3,12 +3,13 @@ import { KnownIds } from '../../src/transfer/known-ids.js';
 
 it('knows a hundred thousand ids, each with its type, and no others', () => {
   const ids = new KnownIds();
-  for (let number = 0; number < 100_000; number += 1) expect(ids.add(number % 2 === 0 ? 'even' : 'odd', String(number))).toBe(true);
+  // Collected first: an assertion costs far more than a lookup.
+  const wrong: number[] = [];
+  for (let number = 0; number < 100_000; number += 1) if (!ids.add(number % 2 === 0 ? 'even' : 'odd', String(number))) wrong.push(number);
   for (let number = 0; number < 100_000; number += 1) {
-    const type = number % 2 === 0 ? 'even' : 'odd';
-    expect(ids.has(type, String(number))).toBe(true);
-    expect(ids.add(type, String(number))).toBe(false);
-    expect(ids.has(type === 'even' ? 'odd' : 'even', String(number))).toBe(false);
+    const [type, other] = number % 2 === 0 ? (['even', 'odd'] as const) : (['odd', 'even'] as const);
+    if (!ids.has(type, String(number)) || ids.add(type, String(number)) || ids.has(other, String(number))) wrong.push(number);
   }
+  expect(wrong).toEqual([]);
   expect(ids.has('even', '100000')).toBe(false);
 });
