@@ -129,7 +129,9 @@ export class DataTransfer {
     return { imported: records.length, oversized };
   }
 
+  /** A document says who made and read it: an agent that signs for itself could sign for others with one. */
   checkMayImport(caller: Caller): void {
+    if (caller.kind === 'agent') throw new StoaError('forbidden', 'Only a user or the operator imports documents as they are.');
     if (!caller.scopes.write || caller.scopes.namespaces !== null) throw new StoaError('forbidden', 'An import needs credentials that may write in every namespace.');
   }
 

@@ -91,6 +91,16 @@ describe.each(['embedded', 'PostgreSQL'])('on %s', (backend) => {
   });
 });
 
+test('an agent that signs for itself cannot bring in documents that name others', async () => {
+  const stoa = await openStoa({ data: 'unused', engine: 'memory' });
+  const signed = { ...ada, kind: 'agent' as const, agent: 'scout' };
+  const forged = JSON.parse(lineOf('k').replace('{', '{"createdByAgent":"planner",')) as object;
+  await expect(stoa.data.transfer.import(signed, [forged])).rejects.toMatchObject({ code: 'forbidden' });
+  await expect(importDocumentFile(stoa.data, signed, await file('forged', [JSON.stringify(forged)]), {})).rejects.toMatchObject({ code: 'forbidden' });
+  expect(await countIn(stoa)).toBe(0);
+  await stoa.close();
+});
+
 test('documents of several shards come in together or not at all', async () => {
   const stoa = await openStoa({ data: 'unused', engine: 'memory', shards: 4, limits: { dataDocumentsPerUserMax: 1 } });
   const documents = Array.from({ length: 12 }, (_, index) => ({ userId: `user-${index}`, namespace: 'n', key: 'k', value: index, createdAt: at }));

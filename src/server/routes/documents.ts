@@ -27,9 +27,10 @@ export const documentRoutes = [
     method: 'POST',
     path: '/v1/documents',
     summary: 'Imports documents as they are, over what is there',
-    description: 'Times, counts and versions are kept. Nothing is written unless every document is good.',
+    description: 'Times, counts, versions and the names of agents are kept. Nothing is written unless every document is good.',
     tags: ['data'],
-    principals: authenticated,
+    // A document names who made and read it, which a signed agent must not claim for others.
+    principals: ['operator', 'user'],
     body: importSchema,
     answers: { 200: importAnswerSchema },
     handler: ({ stoa, caller, body }) => stoa.data.transfer.import(caller, body.documents, { dryRun: body.dry_run === true }),
@@ -40,7 +41,6 @@ export const documentRoutes = [
     summary: 'Imports a file of documents, one a line, of any length',
     description: "Every line is checked, and the whole counted against the quotas, before the first document is written. Over what is there, as it is. " + progressAbout,
     tags: ['data'],
-    // A signature is of a body that fits in memory.
     principals: ['operator', 'user'],
     consumes: null,
     streamsBody: true,

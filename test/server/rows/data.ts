@@ -36,7 +36,7 @@ export const dataRows: Record<string, Row> = {
   // The documents are alice's: bob may not bring them in.
   'POST /v1/documents': {
     request: () => ({ path: '/v1/documents', body: { documents: [{ userId: 'alice', namespace: 'imported', key: 'k', value: 1, createdAt: '2026-01-01T00:00:00Z' }] } }),
-    status: statuses(200, 200, 403, 403, 200, 401),
+    status: statuses(200, 200, 403, 403, 403, 401),
   },
   'POST /v1/documents/lines': {
     request: () => ({ path: '/v1/documents/lines?dry_run=true', headers: { 'content-type': 'application/json' }, body: {} }),
