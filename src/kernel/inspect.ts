@@ -10,6 +10,7 @@ import type { Store } from './store.js';
 export interface InspectedEntry {
   /** In hex, as is the value. */
   key: string;
+  /** Empty where it is not for showing. */
   value: string;
   /** What the row says, as JSON; null where it cannot be read. */
   decoded: unknown;
@@ -88,10 +89,13 @@ export interface InspectOptions {
   from?: InspectPosition | undefined;
   /** What a domain knows of a row; undefined where it knows nothing. */
   decode?: (family: string, key: Buffer, value: Buffer) => unknown;
+  /** Whether the values of a family stay hidden; what the domain decodes of them is shown. */
+  conceals?: (family: string) => boolean;
 }
 
 /** A page of entries in key order, shard by shard. */
-export function inspectFamily(stores: readonly Store[], family: string, { prefix, limit, from, decode }: InspectOptions): InspectPage {
+export function inspectFamily(stores: readonly Store[], family: string, { prefix, limit, from, decode, conceals }: InspectOptions): InspectPage {
+  const isHidden = conceals?.(family) === true;
   const items: InspectedEntry[] = [];
   let last: InspectPosition | undefined;
   for (let shard = from?.shard ?? 0; shard < stores.length; shard += 1) {
@@ -100,7 +104,7 @@ export function inspectFamily(stores: readonly Store[], family: string, { prefix
     for (const { key, value } of (stores[shard] as Store).range(family, { ...bounds, ...start })) {
       // One more than the page holds is there: only then is there a next page.
       if (items.length === limit) return { items, next: last };
-      items.push({ key: key.toString('hex'), value: value.toString('hex'), decoded: decodedOf(family, key, value, decode) });
+      items.push({ key: key.toString('hex'), value: isHidden ? '' : value.toString('hex'), decoded: decodedOf(family, key, value, decode) });
       last = { shard, after: Buffer.from(key) };
     }
   }

@@ -2,11 +2,16 @@
 import { decodeKernelEntry } from '../../kernel/inspect-kernel.js';
 import { decodeDataEntry } from './datastore-inspect.js';
 import { decodeIdentityEntry } from './identity-inspect.js';
-import { decodeMessagingEntry } from './messaging-inspect.js';
+import { concealsMessaging, decodeMessagingEntry } from './messaging-inspect.js';
 import { decodeRegistryEntry } from './registry-inspect.js';
 import { decodeWorkspacesEntry } from './workspaces-inspect.js';
 
 const decoders = [decodeKernelEntry, decodeIdentityEntry, decodeDataEntry, decodeRegistryEntry, decodeWorkspacesEntry, decodeMessagingEntry];
+
+/** Values that no answer shows, not even to the operator. */
+export function concealsEmbedded(family: string): boolean {
+  return concealsMessaging(family);
+}
 
 /** Undefined for a family that no domain decodes. Throws for a row that cannot be read. */
 export function decodeEmbeddedEntry(family: string, key: Buffer, value: Buffer): unknown {

@@ -12,13 +12,18 @@ export function decodeMessagingEntry(family: string, key: Buffer, value: Buffer)
   return decoders[family]?.(key, value);
 }
 
+/** The hash of a room's key is for checking keys, and for nothing else. */
+export function concealsMessaging(family: string): boolean {
+  return family === families.roomKeys;
+}
+
 const decoders: Readonly<Record<string, EntryDecoder>> = {
   [families.agents]: json,
   [families.agentsByKey]: (key, value) => ({ public_key: key.toString('base64'), agent_id: uuidOfBytes(value) }),
   [families.agentKeys]: (key, value) => ({ agent_id: uuidOfBytes(key), ...json(key, value) }),
   [families.keptAgents]: (key, value) => ({ owner: key.toString('hex'), ...json(key, value) }),
   [families.rooms]: json,
-  [families.roomKeys]: (key, value) => ({ room_id: uuidOfBytes(key), key_hash: value.toString() }),
+  [families.roomKeys]: (key, value) => ({ room_id: uuidOfBytes(key), key_hash: `${value.length} bytes, not shown` }),
   [families.roomsByActivity]: (key) => ({ last_active_at: isoTime(timeOf(key)), room_id: uuidOfBytes(roomOfActivityKey(key)) }),
   [families.totals]: (key, value) => ({ row: key.toString(), ...json(key, value) }),
   [families.messages]: (key, value) => decodeMessage(key, value),

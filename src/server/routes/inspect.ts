@@ -1,6 +1,6 @@
 /** The raw families of the store, for the operator. */
 import { z } from 'zod';
-import { decodeEmbeddedEntry } from '../../backends/embedded/inspect.js';
+import { concealsEmbedded, decodeEmbeddedEntry } from '../../backends/embedded/inspect.js';
 import { keyBytesMax } from '../../kernel/engine.js';
 import { countedStats, familyNamed, inspectFamily } from '../../kernel/inspect.js';
 import { decodeCursor, encodeCursor, invalidCursor, pageLimit } from '../../paging.js';
@@ -45,7 +45,7 @@ export const inspectRoutes = [
       const cursor = decodeCursor(list, query.cursor);
       if (cursor !== null && cursor.length > 1 + keyBytesMax) throw invalidCursor();
       const from = cursor === null ? undefined : { shard: cursor.readUInt8(0), after: cursor.subarray(1) };
-      const { items, next } = inspectFamily(stores, family, { prefix, limit: pageLimit(query.limit, stoa.limits), from, decode: decodeEmbeddedEntry });
+      const { items, next } = inspectFamily(stores, family, { prefix, limit: pageLimit(query.limit, stoa.limits), from, decode: decodeEmbeddedEntry, conceals: concealsEmbedded });
       return { items, next_cursor: next === undefined ? null : encodeCursor(list, Buffer.concat([Buffer.of(next.shard), next.after])) };
     },
   }),

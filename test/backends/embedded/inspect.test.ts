@@ -65,6 +65,12 @@ describe.each(['lmdb', 'rocksdb'] as const)('on %s', (engine) => {
     expect((await running.ask('GET', '/v1/inspect/redo', { as: running.operator })).status).toBe(404);
   });
 
+  it('shows of a room key that there is one, and nothing else of it', async () => {
+    const [entry] = (await page('/v1/inspect/room_keys')).items;
+    expect(entry).toMatchObject({ value: '', decoded: { key_hash: '4 bytes, not shown' } });
+    expect(JSON.stringify(entry)).not.toContain(Buffer.from('hash').toString('hex'));
+  });
+
   it('shows a row that cannot be read as its bytes alone', async () => {
     await running.stoa.kernel.root.transact((tx) => tx.put('messaging/inbox_clocks', Buffer.from('odd'), Buffer.of(1)));
     const { items } = await page('/v1/inspect/inbox_clocks');
