@@ -5,6 +5,7 @@ import { verifySignature } from '../../src/identity/signatures.js';
 import { operatorCaller } from '../../src/identity/caller.js';
 import type { StoaOptions } from '../../src/index.js';
 import { globalRoomId } from '../../src/messaging/uuid.js';
+import { headerConformance } from './conformance-headers.js';
 import { messageSignatureConformance } from './conformance-signatures.js';
 import { wireConformance } from './conformance-wire.js';
 import { Agent, type Answer, Desk, Stream, roomy } from './kit.js';
@@ -31,6 +32,7 @@ async function send(from: Agent, to: string, body: unknown): Promise<[number, un
 }
 
 export function messagingConformance(backend: Backend): void {
+  headerConformance(backend);
   messageSignatureConformance(backend);
   wireConformance(backend);
   describe(`messaging on ${backend.name}`, () => {
