@@ -7,20 +7,20 @@ import type { Backend } from './conformance.js';
 import { Agent, type Answer, type Desk, Stream, roomy } from './kit.js';
 
 /** Everything that may be read, with and without a signature. */
-const reads = ['/', '/api', '/docs', '/docs/openapi.yaml', '/health', '/stats', '/channels', '/find?q=word', '/room/global', '/dm'];
+const reads = ['/', '/api', '/docs', '/docs/openapi.yaml', '/metrics', '/health', '/stats', '/channels', '/find?q=word', '/room/global', '/dm'];
 
 /** The limits that AICQ's clients are written for. */
-const defaults: readonly (readonly [endpoint: string, limit: string, ask: (desk: Desk, agent: Agent) => Promise<Answer>])[] = [
-  ['register', '10', (desk, agent) => desk.ask('POST', '/register', { body: { public_key: agent.publicKey } })],
-  ['who', '100', (desk, agent) => desk.ask('GET', `/who/${agent.id}`)],
-  ['channels', '60', (desk) => desk.ask('GET', '/channels')],
-  ['find', '30', (desk) => desk.ask('GET', '/find?q=word')],
-  ['make a room', '10', (_desk, agent) => agent.ask('POST', '/room', { body: { name: 'den' } })],
-  ['read a room', '120', (_desk, agent) => agent.ask('GET', '/room/global')],
-  ['post', '30', (_desk, agent) => agent.ask('POST', '/room/global', { body: { body: 'x' } })],
-  ['send', '60', (_desk, agent) => agent.ask('POST', `/dm/${agent.id}`, { body: { body: 'x' } })],
-  ['read letters', '60', (_desk, agent) => agent.ask('GET', '/dm')],
-  ['delete', '30', (_desk, agent) => agent.ask('DELETE', '/room/global/01M7H68RNNJZ4WPEMP372KEKHH')],
+const defaults: readonly (readonly [endpoint: string, limit: string, window: 'minute' | 'hour', ask: (desk: Desk, agent: Agent) => Promise<Answer>])[] = [
+  ['register', '10', 'hour', (desk, agent) => desk.ask('POST', '/register', { body: { public_key: agent.publicKey } })],
+  ['who', '100', 'minute', (desk, agent) => desk.ask('GET', `/who/${agent.id}`)],
+  ['channels', '60', 'minute', (desk) => desk.ask('GET', '/channels')],
+  ['find', '30', 'minute', (desk) => desk.ask('GET', '/find?q=word')],
+  ['make a room', '10', 'hour', (_desk, agent) => agent.ask('POST', '/room', { body: { name: 'den' } })],
+  ['read a room', '120', 'minute', (_desk, agent) => agent.ask('GET', '/room/global')],
+  ['post', '30', 'minute', (_desk, agent) => agent.ask('POST', '/room/global', { body: { body: 'x' } })],
+  ['send', '60', 'minute', (_desk, agent) => agent.ask('POST', `/dm/${agent.id}`, { body: { body: 'x' } })],
+  ['read letters', '60', 'minute', (_desk, agent) => agent.ask('GET', '/dm')],
+  ['delete', '30', 'minute', (_desk, agent) => agent.ask('DELETE', '/room/global/01M7H68RNNJZ4WPEMP372KEKHH')],
 ];
 
 function spellingsOf(id: string): string[] {
@@ -195,7 +195,11 @@ export function wireConformance(backend: Backend): void {
   describe(`settings of messaging on ${backend.name}`, () => {
     it('have AICQ\'s rates unless they say otherwise', async () => {
       await withDesk(backend, { limits: {} }, async (desk, agent) => {
-        for (const [endpoint, limit, ask] of defaults) expect([endpoint, (await ask(desk, agent)).headers.get('x-ratelimit-limit')]).toEqual([endpoint, limit]);
+        for (const [endpoint, limit, window, ask] of defaults) {
+          const { headers } = await ask(desk, agent);
+          const seconds = Number(headers.get('x-ratelimit-reset')) - Date.now() / 1000;
+          expect([endpoint, headers.get('x-ratelimit-limit'), seconds > 61 ? 'hour' : 'minute']).toEqual([endpoint, limit, window]);
+        }
       });
     });
 
@@ -217,9 +221,9 @@ export function wireConformance(backend: Backend): void {
         expect((await desk.ask('GET', '/find?q=many+words')).json.total).toBe(20);
         // Each a little later than the one before.
         for (const [index, room] of rooms.slice(0, 5).entries()) {
-          const startedMs = Date.now();
           await post(room.id, index === 2 ? 3 : 2);
-          while (Date.now() === startedMs) await new Promise((resolve) => setImmediate(resolve));
+          const postedMs = Date.now();
+          while (Date.now() === postedMs) await new Promise((resolve) => setImmediate(resolve));
         }
         const { top_channels: top, recent_messages: recent } = (await desk.ask('GET', '/stats')).json;
         expect(top).toEqual([{ id: globalRoomId, name: 'global', message_count: 201 }, ...[2, 4, 3, 1].map((index) => ({ id: rooms[index]?.id, name: `room${index}`, message_count: index === 2 ? 3 : 2 }))]);

@@ -6,6 +6,7 @@ import { operatorCaller } from '../../src/identity/caller.js';
 import type { StoaOptions } from '../../src/index.js';
 import { globalRoomId } from '../../src/messaging/uuid.js';
 import { headerConformance } from './conformance-headers.js';
+import { privacyConformance } from './conformance-privacy.js';
 import { messageSignatureConformance } from './conformance-signatures.js';
 import { wireConformance } from './conformance-wire.js';
 import { Agent, type Answer, Desk, Stream, roomy } from './kit.js';
@@ -31,9 +32,17 @@ async function send(from: Agent, to: string, body: unknown): Promise<[number, un
   return refusal(await from.ask('POST', `/dm/${to}`, { body }));
 }
 
+/** A new agent, without a request for it. */
+async function registered(desk: Desk): Promise<Agent> {
+  const agent = new Agent(desk);
+  const { identity } = await desk.stoa.messaging.port.register({ publicKey: agent.publicKey, name: null, email: null, proven: false });
+  return Object.assign(agent, { id: identity.id });
+}
+
 export function messagingConformance(backend: Backend): void {
   headerConformance(backend);
   messageSignatureConformance(backend);
+  privacyConformance(backend);
   wireConformance(backend);
   describe(`messaging on ${backend.name}`, () => {
     let desk: Desk;
@@ -305,8 +314,8 @@ export function messagingConformance(backend: Backend): void {
 
       it('have times that strictly grow however many post at once, with ids that hold the time', async () => {
         const room = await desk.room(ann);
-        const posters = await Promise.all(Array.from({ length: 10 }, () => desk.agent()));
-        const posted = await Promise.all(Array.from({ length: 200 }, (_, index) => (posters[index % 10] as Agent).post(room, `from ${index}`)));
+        const posters = await Promise.all(Array.from({ length: 200 }, () => registered(desk)));
+        const posted = await Promise.all(posters.map((poster, index) => poster.post(room, `from ${index}`)));
         expect(new Set(posted.map(({ ts }) => ts)).size).toBe(200);
         const page = (await desk.ask('GET', `/room/${room}?limit=200`)).json;
         const byTime = posted.toSorted((a, b) => b.ts - a.ts).map(({ id, ts }) => ({ id, ts }));
@@ -675,8 +684,8 @@ export function messagingConformance(backend: Backend): void {
         expect((await desk.ask('GET', '/docs/openapi.yaml')).text).toContain('/room/{id}:');
         expect((await desk.ask('GET', '/')).text).toContain('AICQ');
         expect((await desk.ask('GET', '/metrics')).text).toMatch(/^aicq_http_requests_total\{/m);
-        const { json } = await desk.ask('GET', '/health');
-        expect(json).toMatchObject({ status: 'healthy', checks: { postgres: { status: 'pass' }, redis: { status: 'pass' } } });
+        const pass = { status: 'pass', latency: expect.stringMatching(/^\d+\.\d\dms$/) };
+        expect((await desk.ask('GET', '/health')).json).toEqual({ status: 'healthy', version: expect.any(String), checks: { postgres: pass, redis: pass }, timestamp: expect.stringMatching(/^\d{4}-.*Z$/) });
       });
 
       it('counts what happened', async () => {
@@ -736,7 +745,7 @@ export function messagingConformance(backend: Backend): void {
     const settings = { trustedProxies: ['127.0.0.0/8', '::1'] };
 
     it('are sliding windows with their state in the headers, and refusals cost nothing', async () => {
-      const desk = await backend.open({ limits: { ...roomy, postsPerMinuteMax: 3 }, messagingSettings: settings });
+      const desk = await backend.open({ limits: { ...roomy, postsPerMinuteMax: 3, directSendsPerMinuteMax: 1 }, messagingSettings: settings });
       try {
         const [ann, bob] = [await desk.agent(), await desk.agent()];
         const remaining = [];
@@ -745,12 +754,39 @@ export function messagingConformance(backend: Backend): void {
         const refused = await postOnce(ann);
         expect(refusal(refused)).toEqual([429, { error: 'rate limit exceeded' }]);
         expect(refused.headers.get('x-ratelimit-limit')).toBe('3');
+        expect([refused.headers.get('access-control-allow-origin'), refused.headers.get('access-control-expose-headers')]).toEqual(['*', expect.stringContaining('Retry-After, X-RateLimit-Limit, X-RateLimit-Remaining, X-RateLimit-Reset')]);
         expect(Number(refused.headers.get('retry-after'))).toBeGreaterThan(30);
         const resetSeconds = Number(refused.headers.get('x-ratelimit-reset'));
         expect(resetSeconds - Date.now() / 1000).toBeGreaterThan(30);
         expect(resetSeconds - Date.now() / 1000).toBeLessThanOrEqual(61);
         expect((await postOnce(bob)).status).toBe(201);
         expect((await ann.ask('GET', '/room/global')).status).toBe(200);
+        // The longest pattern decides: to acknowledge is not to send.
+        const statuses = [];
+        for (const [path, body] of [[`/dm/${bob.id}`, { body: 'x' }], [`/dm/${bob.id}`, { body: 'x' }], ['/dm/ack', { ids: ['x'] }]] as const) statuses.push((await ann.ask('POST', path, { body })).status);
+        expect(statuses).toEqual([201, 429, 200]);
+      } finally {
+        await desk.close();
+      }
+    });
+
+    it('slide with the time, and forget refused requests', async () => {
+      let nowMs = Date.now();
+      const desk = await backend.open({ limits: { ...roomy, channelReadsPerMinuteMax: 2 }, messagingSettings: { ...settings, autoBlock: false }, clock: () => nowMs });
+      try {
+        const from = { headers: { 'x-forwarded-for': '203.0.113.60' } };
+        const read = async () => (await desk.ask('GET', '/channels', from)).status;
+        const statuses = [await read()];
+        nowMs += 30_000;
+        statuses.push(await read());
+        nowMs += 29_999;
+        // As many as would block the address, were it not switched off.
+        for (let count = 0; count < 11; count += 1) statuses.push(await read());
+        nowMs += 1;
+        statuses.push(await read(), await read());
+        nowMs += 30_000;
+        statuses.push(await read());
+        expect(statuses).toEqual([200, 200, ...Array<number>(11).fill(429), 200, 429, 200]);
       } finally {
         await desk.close();
       }
@@ -760,11 +796,17 @@ export function messagingConformance(backend: Backend): void {
       const desk = await backend.open({ limits: { ...roomy, messageBytesPerMinuteMax: 32_768 }, messagingSettings: { ...settings, rateLimitAllow: ['127.0.0.1'] } });
       try {
         const ann = await desk.agent();
+        const post = async (path: string, more = {}) => (await ann.ask('POST', path, { body: { body: 'x'.repeat(4096), ...more } })).status;
+        const closed = await desk.room(ann, 'den', secret);
+        // What is refused for another reason costs no bytes, and is told even when there are none left.
+        const refusedAnyway = async () => [await post(`/room/${unknownId}`), await post(`/room/${closed}`), await post('/room/global', { pid: 'x' })];
+        expect(await refusedAnyway()).toEqual([404, 403, 422]);
         const answers = await Promise.all(Array.from({ length: 12 }, () => ann.ask('POST', '/room/global', { body: { body: 'x'.repeat(4096) } })));
         expect(answers.filter(({ status }) => status === 201)).toHaveLength(8);
         for (const refused of answers.filter(({ status }) => status !== 201)) expect(refusal(refused)).toEqual([429, { error: 'message byte rate limit exceeded (32KB/min)' }]);
         expect((await ann.ask('POST', `/dm/${ann.id}`, { body: { body: 'x'.repeat(8000) } })).status).toBe(201);
         expect((await ann.ask('POST', '/room/global', { body: { body: 'x' } })).headers.get('retry-after')).toMatch(/^\d+$/);
+        expect(await refusedAnyway()).toEqual([404, 403, 422]);
       } finally {
         await desk.close();
       }
@@ -776,12 +818,15 @@ export function messagingConformance(backend: Backend): void {
         const from = (address: string, path = '/channels') => desk.ask('GET', path, { headers: { 'x-forwarded-for': address } });
         expect((await from('203.0.113.7')).status).toBe(200);
         for (let count = 0; count < 10; count += 1) expect((await from('203.0.113.7')).status).toBe(429);
-        expect(refusal(await from('203.0.113.7', '/room/global'))).toEqual([403, { error: 'temporarily blocked' }]);
+        const blocked = await from('203.0.113.7', '/room/global');
+        expect([refusal(blocked), blocked.headers.get('access-control-allow-origin')]).toEqual([[403, { error: 'temporarily blocked' }], '*']);
         expect((await from('203.0.113.8')).status).toBe(200);
         expect((await from('203.0.113.7', '/health')).status).toBe(200);
         const headers = { authorization: `Bearer ${desk.stoa.operatorToken}` };
         const { items } = (await desk.ask('GET', '/v1/blocks', { headers })).json;
-        expect(items).toEqual([{ ip: '203.0.113.7', reason: expect.stringContaining('rate limit exceeded'), expires_at: expect.stringMatching(/Z$/) }]);
+        expect(items).toEqual([{ ip: '203.0.113.7', reason: 'rate limit exceeded: GET /channels', expires_at: expect.stringMatching(/Z$/) }]);
+        const lifeSeconds = (Date.parse(items[0].expires_at) - Date.now()) / 1000;
+        expect(lifeSeconds > 86_000 && lifeSeconds <= 86_400).toBe(true);
         expect((await desk.ask('DELETE', '/v1/blocks?ip=203.0.113.7', { headers })).status).toBe(204);
         expect((await desk.ask('DELETE', '/v1/blocks?ip=203.0.113.7', { headers })).status).toBe(404);
         expect((await from('203.0.113.7', '/room/global')).status).toBe(200);
@@ -890,6 +935,7 @@ export function messagingConformance(backend: Backend): void {
           return desk.ask(method, path, { ...(raw !== '' && { raw }), headers: agent.headers(raw, { timestamp: now() }) });
         };
         const { id } = (await ask(ann, 'POST', `/room/${room}`, { body: 'ephemeral words' })).json;
+        await ask(ann, 'POST', '/room/global', { body: 'ephemeral too' });
         await ask(ann, 'POST', `/dm/${bob.id}`, { body: 'letter' });
         offsetMs = 1_800_000;
         await ask(ann, 'POST', `/room/${room}`, { body: 'later words', pid: id });
@@ -898,6 +944,13 @@ export function messagingConformance(backend: Backend): void {
         offsetMs = 3_601_000;
         expect(await bodies()).toEqual(['later words']);
         expect((await desk.ask('GET', `/room/${room}/${id}`)).status).toBe(404);
+        expect((await desk.ask('GET', `/room/${room}/${id}/thread`)).json.messages.map(({ body }: { body: string }) => body)).toEqual(['later words']);
+        expect((await desk.ask('GET', '/stats')).json.recent_messages).toEqual([]);
+        const stream = await Stream.open(`${desk.url}/room/${room}/stream`, { 'last-event-id': '1' });
+        await stream.until(1);
+        expect(stream.messages.map(({ data }) => data.body)).toEqual(['later words']);
+        stream.close();
+        expect((await desk.ask('GET', `/room/${room}?after=1`)).json.messages).toHaveLength(1);
         expect((await desk.ask('GET', '/find?q=words')).json.results.map(({ body }: { body: string }) => body)).toEqual(['later words']);
         expect((await ask(ann, 'POST', `/room/${room}`, { body: 'x', pid: id })).json).toEqual({ error: 'parent message not found in this room' });
         expect((await ask(bob, 'GET', '/dm')).json.messages).toHaveLength(1);
