@@ -1,4 +1,4 @@
-import { afterAll, beforeAll } from 'vitest';
+import { afterAll, beforeAll, expect, it } from 'vitest';
 import { Cluster } from 'ioredis';
 import type { TestServer } from '../servers/child.js';
 import { startCluster } from '../servers/redis.js';
@@ -23,5 +23,27 @@ async function open(options: Parameters<typeof Desk.open>[0] = {}): Promise<Desk
   client.disconnect();
   return Desk.open({ limits: roomy, messaging: postgres.url, redis: redis.url, onError: () => undefined, ...options });
 }
+
+it('on a cluster, what must lie together has its id in braces, and every key a time to live', async () => {
+  const desk = await open();
+  const client = new Cluster(redis.url.split(','));
+  try {
+    const [ann, bob] = [await desk.agent(), await desk.agent()];
+    const room = await desk.room(ann);
+    const { id } = await ann.post(room, 'words');
+    await ann.post(room, 'answer', { pid: id });
+    const letter = (await ann.ask('POST', `/dm/${bob.id}`, { body: { body: 'x' } })).json;
+    await bob.ask('POST', '/dm/ack', { body: { ids: [letter.id] } });
+    const keys = (await Promise.all(client.nodes('master').map((node) => node.keys('*')))).flat();
+    const ofRoom = ['clock', 'count', 'messages', `thread:${id}`].map((part) => `room:{${room}}:${part}`);
+    const ofInbox = ['acked', 'clock', 'inbox'].map((part) => `dm:{${bob.id}}:${part}`);
+    expect(keys.filter((key) => /^(room|dm):/.test(key)).toSorted()).toEqual([...ofInbox, ...ofRoom]);
+    expect(keys).toEqual(expect.arrayContaining(['search:words:words', 'search:words:answer', `msgbytes:${ann.id}`]));
+    for (const key of keys) expect([key, (await client.pttl(key)) > 0]).toEqual([key, true]);
+  } finally {
+    client.disconnect();
+    await desk.close();
+  }
+});
 
 messagingConformance({ name: 'PostgreSQL and a Redis cluster of three masters', open });
