@@ -43,6 +43,7 @@ import { type RoomRow, decode, decodeOrUndefined, encode, families } from './mes
 import { searchMessages } from './messaging-search.js';
 import { WaitingIndex } from './messaging-waiting-words.js';
 import { readCounts, readTotals } from './messaging-totals.js';
+import { RoomRevisions } from './messaging-revisions.js';
 
 export { messagingFamilies } from './messaging-rows.js';
 
@@ -84,7 +85,7 @@ export class EmbeddedMessaging implements MessagingPort {
   readonly #keptWindows: KeptWindows;
   /** Few, and asked for with every request. */
   readonly #blocks: Map<string, Block>;
-  readonly #revisions = new Map<string, number>();
+  readonly #revisions = new RoomRevisions();
   readonly #waitingWords: WaitingIndex;
   readonly #nonces: Nonces;
   readonly #identities: RowCache<Identity>;
@@ -234,7 +235,7 @@ export class EmbeddedMessaging implements MessagingPort {
   }
 
   roomRevision(roomId: string): number {
-    return this.#revisions.get(roomId) ?? 0;
+    return this.#revisions.of(roomId);
   }
 
   // Direct messages
@@ -367,7 +368,7 @@ export class EmbeddedMessaging implements MessagingPort {
         if (kind === 'message.posted') fresh.set(`room ${room}`, { topic: 'room', id: room, kind: 'new' });
         if (kind === 'message.deleted') fresh.set(`gone ${String(facts?.['message'])}`, { topic: 'room', id: room, kind: 'deleted', messageId: String(facts?.['message']) });
         if (kind === 'direct.received' && recipient !== undefined) fresh.set(`inbox ${recipient}`, { topic: 'inbox', id: recipient, kind: 'new' });
-        if (kind.startsWith('message.')) this.#revisions.set(room, this.roomRevision(room) + 1);
+        if (kind.startsWith('message.')) this.#revisions.change(room);
       }
     }
     for (const notice of fresh.values()) for (const listener of this.#listeners) listener(notice);

@@ -10,27 +10,46 @@ interface KeptPage {
   json: string;
 }
 
+/** Of the pages of one store together. A page can be of megabytes, and a room has one for each limit that is asked for. */
+const charactersMax = 32_000_000;
 const pagesMax = 1_000;
 
+interface KeptPages {
+  /** Oldest first. */
+  byName: Map<string, KeptPage>;
+  characters: number;
+}
+
 export class RoomPages {
-  readonly #pages = new WeakMap<MessagingPort, Map<string, KeptPage>>();
+  readonly #pages = new WeakMap<MessagingPort, KeptPages>();
 
   /** The page, as long as nothing on it has changed since. */
   find(port: MessagingPort, room: Room, span: Span): string | undefined {
-    const kept = isNewest(span) ? this.#pages.get(port)?.get(keyOf(room, span)) : undefined;
+    const kept = isNewest(span) ? this.#pages.get(port)?.byName.get(keyOf(room, span)) : undefined;
     return kept !== undefined && kept.revision === port.roomRevision(room.id) && kept.validUntilMs > port.nowMs() ? kept.json : undefined;
   }
 
   /** `revision` is the room's from before the page was read: a change meanwhile makes the page stale, never wrong. */
   keep({ port, limits }: MessagingService, room: Room, span: Span, revision: number | undefined, page: { messages: { ts: number }[] }): void {
     if (revision === undefined || !isNewest(span)) return;
-    const pages = this.#pages.get(port) ?? new Map<string, KeptPage>();
+    const pages = this.#pages.get(port) ?? { byName: new Map<string, KeptPage>(), characters: 0 };
     this.#pages.set(port, pages);
-    const [oldest] = pages.keys();
-    if (pages.size >= pagesMax && oldest !== undefined) pages.delete(oldest);
+    const name = keyOf(room, span);
     const lastMs = page.messages.at(-1)?.ts;
-    pages.set(keyOf(room, span), { revision, validUntilMs: lastMs === undefined ? Infinity : lastMs + limits.messageRetentionSeconds * 1000, json: JSON.stringify(page) });
+    const kept = { revision, validUntilMs: lastMs === undefined ? Infinity : lastMs + limits.messageRetentionSeconds * 1000, json: JSON.stringify(page) };
+    drop(pages, name);
+    pages.byName.set(name, kept);
+    pages.characters += kept.json.length;
+    for (const oldest of pages.byName.keys()) {
+      if (pages.characters <= charactersMax && pages.byName.size <= pagesMax) break;
+      drop(pages, oldest);
+    }
   }
+}
+
+function drop(pages: KeptPages, name: string): void {
+  pages.characters -= pages.byName.get(name)?.json.length ?? 0;
+  pages.byName.delete(name);
 }
 
 function isNewest(span: Span): boolean {
