@@ -99,6 +99,8 @@ export interface Stoa {
   readonly operatorToken: string;
   /** False: acknowledged writes may be lost with the machine. */
   readonly syncWrites: boolean;
+  /** The domains that other databases keep: backups of the data directory do not hold them. */
+  readonly keptElsewhere: readonly string[];
   /** Calls back for each group of transactions that became durable. Returns the way to stop it. */
   onGroup(listener: (group: GroupFacts) => void): () => void;
   /** Calls back for each call of a database outside this process. Returns the way to stop it. */
@@ -188,6 +190,7 @@ export async function openStoa(options: StoaOptions): Promise<Stoa> {
       fenced: (caller) => ({ ...stoa, ...fencedServices(kernel, secrets.sealer, { data, workspaces, messaging }, caller) }),
       operatorToken,
       syncWrites: options.storeConfig?.sync_writes !== false,
+      keptElsewhere: Object.entries(urls).filter(([, place]) => place !== 'embedded').map(([domain]) => domain),
       onError,
       onGroup: (listener) => {
         listeners.add(listener);

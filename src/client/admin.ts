@@ -10,6 +10,8 @@ export interface BackupAnswer {
   kind: 'full' | 'incremental';
   parent: string | null;
   taken_at: string;
+  /** Domains that another database keeps. */
+  not_included: string[];
 }
 
 export class AdminClient {

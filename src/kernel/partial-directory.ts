@@ -1,7 +1,7 @@
 /** A directory that is filled beside its target and gets the target's name when it is whole. */
 import { readdir, rename, rm, rmdir, stat, writeFile } from 'node:fs/promises';
 import { dirname, join, resolve } from 'node:path';
-import { StoaError } from '../errors.js';
+import { StoaError, messageOf } from '../errors.js';
 import { makePrivateDirectory, syncDirectory } from './files.js';
 import { type DirectoryLock, acquireLock } from './lock.js';
 
@@ -25,7 +25,11 @@ export async function beginPartial(target: string): Promise<PartialDirectory> {
   if (!isBegunHere((await namesIn(path)) ?? [])) {
     throw new StoaError('already_exists', `${path} is in the way, and no unfinished work of this command.`, { fix: 'Move it aside, or name another target.' });
   }
-  await makePrivateDirectory(path);
+  try {
+    await makePrivateDirectory(path);
+  } catch (error) {
+    throw new StoaError('invalid_request', `${whole} cannot be made: ${messageOf(error)}.`, { cause: error, fix: 'Name a place that you can write to.' });
+  }
   // Held from here to the end, so that of two that begin at once only one goes on.
   const lock = await acquireLock(path, {});
   await empty(path);

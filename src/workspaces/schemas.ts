@@ -1,7 +1,7 @@
 /** The shapes of workspaces on the wire: what comes in, what goes out. Lengths are settings and checked by the service. */
 import { z } from 'zod';
 import { idPatterns } from './ids.js';
-import { type JsonObject, type JsonValue, sessionStatuses, taskStatuses, workspaceStatuses } from './model.js';
+import { type Entity, type JsonObject, type JsonValue, sessionStatuses, taskStatuses, workspaceStatuses } from './model.js';
 
 /** Text that every backend can hold as it is: PostgreSQL has no NUL, UTF-8 no lone surrogate. */
 const text = z.string().refine((value) => !value.includes('\0') && value.isWellFormed(), { error: 'must have no NUL and no lone surrogate' });
@@ -12,10 +12,14 @@ export const name = z
   .regex(/^[^\p{Cc}\p{Cs}<>&"'/\\|?*:;]+$/u, { error: 'must have no control character and none of < > & " \' / \\ | ? * : ;' })
   .describe('1 to 100 characters without control characters or < > & " \' / \\ | ? * : ;');
 
-export const workspaceId = z.string().regex(idPatterns.workspace).toLowerCase().describe('ws_ and a UUID');
-export const projectId = z.string().regex(idPatterns.project).toLowerCase().describe('proj_ and a UUID');
-export const sessionId = z.string().regex(idPatterns.session).toLowerCase().describe('sess_ and a UUID');
-export const taskId = z.string().regex(idPatterns.task).toLowerCase().describe('task_ and a UUID');
+function entityId(entity: Entity, about: string): z.ZodString {
+  return z.string().regex(idPatterns[entity], { error: `must be ${about}` }).toLowerCase().describe(about);
+}
+
+export const workspaceId = entityId('workspace', 'ws_ and a UUID');
+export const projectId = entityId('project', 'proj_ and a UUID');
+export const sessionId = entityId('session', 'sess_ and a UUID');
+export const taskId = entityId('task', 'task_ and a UUID');
 
 const jsonValue: z.ZodType<JsonValue> = z.json();
 const jsonObject: z.ZodType<JsonObject> = z.record(z.string(), jsonValue);

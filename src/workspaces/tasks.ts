@@ -103,7 +103,7 @@ export function failTask(held: HeldTask, input: FailRequest, nowMs: number, endO
   const error = input.error ?? 'The holder reported a failure.';
   const failing = { task: { ...held.task, ...resultOf(held.task, input), error }, lease };
   if (input.retry === true) {
-    const returned = returnTask(failing, `${lease.holder} gave it back: ${error}`, nowMs);
+    const returned = returnTask(failing, error === '' ? `${lease.holder} gave it back.` : `${lease.holder} gave it back: ${error}`, nowMs);
     return { ...returned, lease: { ...releasedLease(lease), resultDigest } };
   }
   const task = { ...ended(failing.task, 'failed', nowMs), attempts: held.task.attempts + 1, reason: error };

@@ -57,6 +57,10 @@ test('a directory that another process fills is not taken away from it', async (
   await restoreIt();
 });
 
+test('a target in a place that takes no directories is refused in a sentence', async () => {
+  await expect(restore({ directory: at('backups'), target: '/proc/new', families })).rejects.toMatchObject({ code: 'invalid_request', message: expect.stringContaining('/proc/new cannot be made') as string });
+});
+
 test('what somebody put into the target meanwhile is kept', async () => {
   const partial = await beginPartial(at('new'));
   await mkdir(at('new'));

@@ -4,6 +4,7 @@ import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { connect } from '../../src/cli/connection.js';
 import { loadConfig } from '../../src/config.js';
+import { sharedPostgres } from '../servers/shared.js';
 import { Running } from './running.js';
 
 let running: Running;
@@ -39,13 +40,23 @@ test('a backup tells how far it is, and its answer is the last event', async () 
   expect(events[0]).toEqual({ event: 'progress', data: { done: expect.any(Number), total: expect.any(Number) } });
   expect(events.at(-1)).toMatchObject({ event: 'done', data: { kind: 'full', reason: null } });
   const { json } = await running.ask('GET', `/v1/backups?directory=${encodeURIComponent(join(directory, 'events'))}`, { as: running.operator });
-  expect(json.items).toEqual([events.at(-1)?.data]);
+  expect((json.items as object[]).map((item) => ({ ...item, not_included: [] }))).toEqual([events.at(-1)?.data]);
 });
 
 test('without asking for events the answer is what it was', async () => {
   const { status, json } = await running.ask('POST', '/v1/backups', { as: running.operator, body: { directory: join(directory, 'plain') } });
   expect(status).toBe(201);
   expect(json).toMatchObject({ kind: 'full' });
+});
+
+test('a backup names the domains that another database keeps', async () => {
+  const elsewhere = await Running.start({ workspaces: (await sharedPostgres()).url });
+  try {
+    const { json } = await elsewhere.ask('POST', '/v1/backups', { as: elsewhere.operator, body: { directory: join(directory, 'elsewhere') } });
+    expect(json).toMatchObject({ not_included: ['workspaces'] });
+  } finally {
+    await elsewhere.stop();
+  }
 });
 
 test('a server without a stream to spare does the work and answers without one', async () => {

@@ -214,8 +214,10 @@ export function describeTasks(backend: string, open: OpenBench): void {
       // The answer may have been lost: the same write again changes nothing.
       expect(await service.failTask(ada, claim.task.id, { fence: claim.lease.fence, error: 'flaky', retry: true })).toMatchObject({ status: 'pending', attempts: 1 });
       claim = await claimOne(projectId);
+      expect(await service.failTask(ada, claim.task.id, { fence: claim.lease.fence, error: '', retry: true })).toMatchObject({ status: 'pending', attempts: 2, reason: expect.stringMatching(/ gave it back\.$/) });
+      claim = await claimOne(projectId);
       const failed = await service.failTask(ada, claim.task.id, { fence: claim.lease.fence, error: 'broken', output: 'trace' });
-      expect(failed).toMatchObject({ status: 'failed', error: 'broken', output: 'trace', attempts: 2, reason: 'broken' });
+      expect(failed).toMatchObject({ status: 'failed', error: 'broken', output: 'trace', attempts: 3, reason: 'broken' });
       expect(await service.failTask(ada, claim.task.id, { fence: claim.lease.fence, error: 'broken', output: 'trace' })).toEqual(failed);
     });
 

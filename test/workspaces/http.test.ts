@@ -30,7 +30,8 @@ it('the ETag is the quoted version; a stale If-Match is 412', async () => {
 
 it('a malformed id is 400, an id of nobody is 404', async () => {
   for (const id of ['x', 'ws_', 'proj_00000000-0000-7000-8000-000000000000', `ws_${'0'.repeat(36)}`, 'ws_%2e%2e']) {
-    expect((await running.ask('GET', `/v1/workspaces/${id}`, { as: running.alice })).status).toBe(400);
+    const { status, json } = await running.ask('GET', `/v1/workspaces/${id}`, { as: running.alice });
+    expect([status, json.detail]).toEqual([400, 'path.id: must be ws_ and a UUID.']);
   }
   expect((await running.ask('GET', '/v1/workspaces/ws_00000000-0000-7000-8000-000000000000', { as: running.alice })).status).toBe(404);
 });

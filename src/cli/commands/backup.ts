@@ -28,27 +28,36 @@ export const backup: Action = async ({ connect, output }, [given], options) => {
     output.say(`${connection.where} makes ${kind === 'full' ? 'a full' : 'an incremental'} backup …`);
     const progress = output.progress('Backing up');
     try {
-      const made = await connection.work<BackupSummary>('POST', '/v1/backups', { body: present({ kind, directory, with_key: withKey ? true : undefined }) }, (step) => progress.update(step));
+      const made = await connection.work<CreatedBackup>('POST', '/v1/backups', { body: present({ kind, directory, with_key: withKey ? true : undefined }) }, (step) => progress.update(step));
       progress.end();
-      output.value(made);
+      showMade(output, made);
     } finally {
       progress.end();
     }
     return;
   }
   const [{ backup: makeBackup }, { summaryOf }] = await Promise.all([import('../../kernel/backup.js'), import('../../kernel/backup-chain.js')]);
-  const { kernel, secrets } = connection.stoa;
+  const { kernel, secrets, keptElsewhere } = connection.stoa;
   const target = directory ?? join(resolve(kernel.dataDir), 'backups');
   const progress = output.progress('Backing up');
   try {
     const readKey = withKey ? () => readFile(secrets.ring.fileForCopy()) : undefined;
     const description = await makeBackup(kernel, { directory: target, kind, readKey, onProgress: (step) => progress.update(step) });
     progress.end();
-    output.value(summaryOf(target, description));
+    showMade(output, { ...summaryOf(target, description), not_included: [...keptElsewhere] });
   } finally {
     progress.end();
   }
 };
+
+interface CreatedBackup extends BackupSummary {
+  not_included: string[];
+}
+
+function showMade(output: Output, made: CreatedBackup): void {
+  output.value(made);
+  if (made.not_included.length > 0) output.warn(`Not in this backup: ${made.not_included.join(', ')}. Another database keeps that; back it up with its own tools.`);
+}
 
 export const ls: Action = async ({ connect, output, globals }, [given]) => {
   // With --url the directory is on another machine.

@@ -52,6 +52,10 @@ const backupSchema = z
   })
   .meta({ id: 'Backup' });
 
+const createdBackupSchema = backupSchema
+  .extend({ not_included: z.array(z.string()).describe('Domains that another database keeps; back that up with its own tools') })
+  .meta({ id: 'CreatedBackup' });
+
 const backupListSchema = z
   .object({
     items: z.array(backupSchema),
@@ -120,12 +124,12 @@ export const operationRoutes = [
       .meta({ id: 'CreateBackup' }),
     creates: true,
     streams: true,
-    answers: { 201: backupSchema },
+    answers: { 201: createdBackupSchema },
     handler: ({ stoa, body, idempotency, request, reply, streams }) => {
       const directory = directoryOf(stoa, body.directory);
       const readKey = body.with_key ? () => readFile(stoa.secrets.ring.fileForCopy()) : undefined;
       return withProgress({ stoa, request, reply, streams }, (onProgress) => {
-        const make = async () => summaryOf(directory, await backup(stoa.kernel, { directory, kind: body.kind, readKey, onProgress }));
+        const make = async () => ({ ...summaryOf(directory, await backup(stoa.kernel, { directory, kind: body.kind, readKey, onProgress })), not_included: [...stoa.keptElsewhere] });
         return idempotency === null ? make() : onceAround(stoa.kernel.root, idempotency, make);
       });
     },
