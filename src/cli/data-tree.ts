@@ -26,7 +26,7 @@ export const dataCommands: readonly CommandDefinition[] = [
       },
       {
         usage: 'set <key> [value]',
-        about: 'Store a value: JSON, or text that is no JSON as it is',
+        about: 'Store a value: JSON, or text that is no JSON as it is; - reads JSON from standard input',
         options: [
           namespaceOption,
           ['--file <file>', 'Read the value from a file; - reads standard input'],
@@ -53,7 +53,7 @@ export const dataCommands: readonly CommandDefinition[] = [
       { usage: 'append <key> <items...>', about: 'Add items, each JSON or text, at the end of a list', options: [namespaceOption, versionOption], examples: ['stoa data append log "started"'], action: async () => (await data()).append },
       {
         usage: 'patch <key> [patch]',
-        about: 'Change members of an object by a JSON merge patch: null takes a member away',
+        about: 'Change members of an object by a JSON merge patch: null takes a member away; - reads it from standard input',
         options: [namespaceOption, ['--file <file>', 'Read the patch from a file; - reads standard input'], versionOption],
         examples: ["stoa data patch limits '{\"cpu\": 4, \"gpu\": null}'"],
         action: async () => (await data()).patch,

@@ -37,6 +37,10 @@ describe('stoa data against a running server', () => {
     const piped = await stoa(['data', 'set', 'from/stdin', '--file', '-', '--data', path('served')], { input: '{"lines": ["a", "😀"]}' });
     expect(piped.status).toBe(0);
     expect((await data('get', 'from/stdin')).json()).toEqual({ lines: ['a', '😀'] });
+    await stoa(['data', 'set', 'from/stdin', '-', '--data', path('served')], { input: '{"lines": 3}' });
+    await stoa(['data', 'patch', 'from/stdin', '-', '--data', path('served')], { input: '{"more": 4}' });
+    expect((await data('get', 'from/stdin')).json()).toEqual({ lines: 3, more: 4 });
+    expect((await stoa(['data', 'set', 'from/stdin', '-', '--data', path('served')], { input: '{' })).stderr).toContain('Standard input does not hold JSON');
     expect((await stoa(['data', 'set', 'from/stdin', '--file', '-', '--text', '--data', path('served')], { input: '{' })).status).toBe(0);
     expect((await data('get', 'from/stdin', '--raw')).stdout).toBe('{\n');
   });

@@ -129,16 +129,18 @@ function documentPath(options: Options, key = ''): string {
   return `${namespacePath(options)}/${encodeSegment(key)}`;
 }
 
-async function valueOf(argument: string | undefined, options: Options): Promise<unknown> {
-  const text = argument ?? (await readText(options, 'file'));
-  if (text === undefined) throw new StoaError('invalid_request', 'There is no value.', { fix: 'Give it after the key, or with --file; "--file -" reads standard input.' });
-  if (argument !== undefined && options['file'] !== undefined) throw new StoaError('invalid_request', 'The value is given twice: after the key, and with --file.');
+async function valueOf(given: string | undefined, options: Options): Promise<unknown> {
+  if (given !== undefined && options['file'] !== undefined) throw new StoaError('invalid_request', 'The value is given twice: after the key, and with --file.');
+  const file = given === '-' ? given : textOption(options, 'file');
+  const argument = file === undefined ? given : undefined;
+  const text = argument ?? (await readText({ file }, 'file'));
+  if (text === undefined) throw new StoaError('invalid_request', 'There is no value.', { fix: 'Give it after the key, or with --file; "-" reads standard input.' });
   if (options['text'] === true) return text;
   if (argument !== undefined) return parsed(argument);
   try {
     return JSON.parse(text);
   } catch (error) {
-    throw new StoaError('invalid_request', `${textOption(options, 'file')} does not hold JSON: ${messageOf(error)}.`, { cause: error, fix: 'Store it as text with --text.' });
+    throw new StoaError('invalid_request', `${file === '-' ? 'Standard input' : file} does not hold JSON: ${messageOf(error)}.`, { cause: error, fix: 'Store it as text with --text.' });
   }
 }
 
