@@ -1,3 +1,5 @@
+import { expect, test } from 'vitest';
+import { storeConfigDefaults } from '../../src/kernel/engine.js';
 import { openLmdb } from '../../src/kernel/engines/lmdb.js';
 import { openMemory } from '../../src/kernel/engines/memory.js';
 import { openRocksdb } from '../../src/kernel/engines/rocksdb.js';
@@ -8,3 +10,7 @@ engineConformance('lmdb without sync', (config, families) => openLmdb({ ...confi
 engineConformance('rocksdb', openRocksdb);
 engineConformance('rocksdb past its cache', (config, families) => openRocksdb({ ...config, scattered_families: families }, families));
 engineConformance('memory', openMemory, false);
+
+test('the store is configured by the names and defaults of the seed', () => {
+  expect(storeConfigDefaults).toEqual({ data_dir: './data', sync_writes: true, max_open_files: 1000, block_cache_bytes: 128 * 1024 * 1024 });
+});

@@ -20,6 +20,15 @@ test('metrics count requests by route, and name no id', async () => {
   for (const name of ['stoa_commits_total', 'stoa_commit_group_size', 'stoa_fsync_seconds', 'stoa_feed_lag_commits', 'stoa_expiry_backlog_seconds', 'stoa_leases']) expect(text).toMatch(new RegExp(`^${name}`, 'm'));
 });
 
+test('metrics tell how long calls of a database outside the process take', async () => {
+  const outside = await Running.start({ datastore: 'memory://' });
+  await outside.ask('PUT', '/v1/data/notes/secret-key', { as: outside.alice, body: { value: 1 } });
+  const { text } = await outside.ask('GET', '/metrics');
+  expect(text).toMatch(/^stoa_backend_seconds_count\{domain="data",backend="memory",verb="write"\} 1$/m);
+  expect(text).not.toContain('secret-key');
+  await outside.stop();
+});
+
 test('health has the shape that AICQ clients read', async () => {
   const { json } = await running.ask('GET', '/health');
   expect(json).toMatchObject({ status: 'healthy', version: expect.any(String), checks: { postgres: { status: 'pass' }, redis: { status: 'pass' } }, timestamp: expect.stringMatching(/Z$/) });
