@@ -36,7 +36,7 @@ it('on a cluster, what must lie together has its id in braces, and every key a t
     await bob.ask('POST', '/dm/ack', { body: { ids: [letter.id] } });
     const keys = (await Promise.all(client.nodes('master').map((node) => node.keys('*')))).flat();
     const ofRoom = ['clock', 'count', 'messages', `thread:${id}`].map((part) => `room:{${room}}:${part}`);
-    const ofInbox = ['acked', 'clock', 'inbox'].map((part) => `dm:{${bob.id}}:${part}`);
+    const ofInbox = ['acked', 'clock', 'inbox', 'pending'].map((part) => `dm:{${bob.id}}:${part}`);
     expect(keys.filter((key) => /^(room|dm):/.test(key)).toSorted()).toEqual([...ofInbox, ...ofRoom]);
     expect(keys).toEqual(expect.arrayContaining(['search:words:words', 'search:words:answer', `msgbytes:${ann.id}`]));
     for (const key of keys) expect([key, (await client.pttl(key)) > 0]).toEqual([key, true]);

@@ -116,6 +116,7 @@ describe('the stored layout', () => {
         [`room:${room}:thread:${posted.id}`, 'zset', dayMs],
         [`dm:${bob.id}:clock`, 'string', 7 * dayMs],
         [`dm:${bob.id}:acked`, 'zset', 7 * dayMs],
+        [`dm:${bob.id}:pending`, 'zset', 7 * dayMs],
       ];
       for (const [key, type, lifeMs] of expected) {
         const life = await client.pttl(key);
@@ -134,6 +135,36 @@ describe('the stored layout', () => {
       expect(JSON.parse((await client.zrange(`dm:${bob.id}:inbox`, '0', '-1'))[0] as string)).toMatchObject({ id: letter.id, from: ann.id, to: bob.id, body: 'b3BhcXVl', ts: letter.ts });
       expect(await client.zrange('search:words:hello', '0', '-1', 'WITHSCORES')).toEqual([`${room}:${posted.id}`, String(posted.ts)]);
       expect(await client.mget(`msgbytes:${ann.id}`, `nonce:${ann.id}:${nonce}`, 'violations:ip:203.0.113.1', 'blocked:ip:203.0.113.2')).toEqual(['26', '1', '3', 'rate limit exceeded: GET /channels']);
+    } finally {
+      client.disconnect();
+      await desk.close();
+    }
+  });
+
+  it('makes the list of pending letters anew where it is missing, and finds the only one among many without reading them', async () => {
+    const client = new Redis(redis.url);
+    const desk = await open((await sharedPostgres()).url, redis.url);
+    try {
+      const [ann, bob] = [await desk.agent(), await desk.agent()];
+      const { port } = desk.stoa.messaging;
+      const letters = await Promise.all(Array.from({ length: 450 }, () => port.send({ to: bob.id, from: ann.id, body: 'x', proof: null, serverSigned: false })));
+      const inOrder = letters.toSorted((a, b) => a.tsMs - b.tsMs).map(({ id }) => id);
+      const [first, ...others] = inOrder as [string, ...string[]];
+      const last = others.pop() as string;
+      expect(await port.acknowledge(bob.id, others)).toBe(448);
+      const pending = async (limit: number) => (await port.pending(bob.id, 0, limit)).items.map(({ id }) => id);
+      for (const prepare of [() => undefined, () => client.del(`dm:${bob.id}:pending`), () => undefined]) {
+        await prepare();
+        expect([await pending(1), await pending(10)]).toEqual([[first], [first, last]]);
+      }
+      expect((await bob.ask('GET', '/dm?pending=1&limit=1')).json).toMatchObject({ has_more: true, messages: [{ id: first }] });
+      // A letter that comes while the list is missing is in it when it is made.
+      await client.del(`dm:${bob.id}:pending`);
+      const late = await port.send({ to: bob.id, from: ann.id, body: 'late', proof: null, serverSigned: false });
+      expect(await pending(10)).toEqual([first, last, late.id]);
+      expect(await port.acknowledge(bob.id, [first, last, late.id])).toBe(3);
+      expect(await pending(10)).toEqual([]);
+      expect((await bob.ask('GET', '/dm')).json.messages.every(({ acknowledged }: { acknowledged?: boolean }) => acknowledged === true)).toBe(true);
     } finally {
       client.disconnect();
       await desk.close();

@@ -175,6 +175,7 @@ export class RedisMessages {
       keys.inbox(input.to),
       keys.inboxClock(input.to),
       delivery === null ? keys.inbox(input.to) : keys.inboxDelivery(input.to, delivery),
+      keys.pending(input.to),
       nowMs(),
       limits.messageClockAheadSecondsMax * 1000,
       limits.directRetentionSeconds * 1000,
@@ -196,16 +197,12 @@ export class RedisMessages {
     return { ...page, items: await this.#withAcknowledged(agentId, page.items) };
   }
 
-  /** Page by page until enough are found that nobody acknowledged. */
   async pending(agentId: string, afterMs: number, limit: number): Promise<Page<DirectMessage>> {
-    const items: DirectMessage[] = [];
-    let fromMs = afterMs;
-    for (;;) {
-      const page = await this.inbox(agentId, { afterMs: fromMs, limit: limit + 1 });
-      items.push(...page.items.filter(({ acknowledged }) => !acknowledged));
-      if (items.length > limit || !page.hasMore) return { items: items.slice(0, limit), hasMore: items.length > limit };
-      fromMs = page.items.at(-1)?.tsMs ?? fromMs;
-    }
+    const { redis, keys, limits, nowMs } = this.#options;
+    const fromMs = Math.max(afterMs, nowMs() - limits.directRetentionSeconds * 1000);
+    const members = await runScript(redis.commands, 'stoaPending', [keys.inbox(agentId), keys.acknowledged(agentId), keys.pending(agentId), fromMs, limit + 1]);
+    // The script answers members of the inbox.
+    return pageOf((members as string[]).map(directOf), limit);
   }
 
   async acknowledge(agentId: string, ids: readonly string[]): Promise<number> {
@@ -214,7 +211,7 @@ export class RedisMessages {
       const tsMs = ulidTimeMs(id);
       return tsMs === undefined ? [] : [tsMs, id];
     });
-    const args = [keys.inbox(agentId), keys.acknowledged(agentId), limits.directRetentionSeconds * 1000, ...named];
+    const args = [keys.inbox(agentId), keys.acknowledged(agentId), keys.pending(agentId), limits.directRetentionSeconds * 1000, ...named];
     return Number(await runScript(redis.commands, 'stoaAcknowledge', args));
   }
 

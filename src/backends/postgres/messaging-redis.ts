@@ -129,6 +129,11 @@ export class RedisKeys {
     return `dm:${this.#tag(agentId)}:acked`;
   }
 
+  /** What was not acknowledged. It is made of the inbox where it is missing. */
+  pending(agentId: string): string {
+    return `dm:${this.#tag(agentId)}:pending`;
+  }
+
   /** Under which id and time a message that a commit had promised was posted; it lies with its room. */
   roomDelivery(roomId: string, delivery: string): string {
     return `room:${this.#tag(roomId)}:delivery:${delivery}`;

@@ -39,6 +39,8 @@ export async function restoreDirect({ redis, keys, limits, nowMs }: RestoreOptio
   const { id, to, tsMs, acknowledged } = message;
   if (!acknowledged) await withRedis(() => redis.commands.zrem(keys.acknowledged(to), id));
   await runScript(redis.commands, 'stoaRestore', [keys.inbox(to), keys.inboxClock(to), keys.acknowledged(to), nowMs(), limits.directRetentionSeconds * 1000, tsMs, directMember(message), acknowledged ? id : '']);
+  // The next reader makes it anew, of what is in the inbox by then.
+  await withRedis(() => redis.commands.del(keys.pending(to)));
 }
 
 /** The room's time and its running total never fall behind what an import brought. */

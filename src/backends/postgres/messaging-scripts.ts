@@ -47,6 +47,9 @@ local function indexWord(key, now, retention, ts, member)
   keepFor(key, ts + retention - now)
 end`;
 
+/** Stands in every list of what is pending, so that one that is empty is there. */
+const pendingMark = 'list';
+
 export const scripts = {
   /**
    * Keys: messages, clock, count, thread, bytes, delivery, words…
@@ -91,9 +94,9 @@ redis.call('PUBLISH', ARGV[11], ARGV[12] .. ' ' .. id)
 return {'ok', id, number(ts), number(total)}`,
   },
 
-  /** Keys: inbox, clock, delivery. Arguments: now, how far ahead, retention, chance, JSON around id and time, channel, news around id, how long a delivery is remembered. */
+  /** Keys: inbox, clock, delivery, pending. Arguments: now, how far ahead, retention, chance, JSON around id and time, channel, news around id, how long a delivery is remembered. */
   stoaSend: {
-    keys: 3,
+    keys: 4,
     lua: `${ulid}${deliveredBefore}
 local now, ahead, retention = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3])
 if ARGV[9] ~= '' then
@@ -104,6 +107,12 @@ local ts = math.max(now, tonumber(redis.call('GET', KEYS[2]) or '0') + 1)
 if ts > now + ahead then return {'ahead'} end
 local id = ulid(ts, ARGV[4])
 local life = number(ts + retention - now)
+-- An inbox whose list of what is pending is missing gets it when somebody reads it.
+if redis.call('EXISTS', KEYS[4]) == 1 or redis.call('EXISTS', KEYS[1]) == 0 then
+  redis.call('ZREMRANGEBYSCORE', KEYS[4], '-inf', number(now - retention))
+  redis.call('ZADD', KEYS[4], '+inf', '${pendingMark}', number(ts), id)
+  redis.call('PEXPIRE', KEYS[4], life)
+end
 redis.call('SET', KEYS[2], number(ts), 'PX', life)
 redis.call('ZREMRANGEBYSCORE', KEYS[1], '-inf', number(now - retention))
 redis.call('ZADD', KEYS[1], number(ts), '{"id":"' .. id .. '",' .. ARGV[5] .. ',"ts":' .. number(ts) .. ARGV[6] .. '}')
@@ -119,20 +128,50 @@ return {'ok', id, number(ts)}`,
   /** One word, where it lies on another node than the room. Keys: word. Arguments: now, retention, time, room and message. */
   stoaIndex: { keys: 1, lua: `${indexWord} indexWord(KEYS[1], tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3]), ARGV[4]) return 1` },
 
-  /** Keys: inbox, acknowledged. Arguments: life, then time and id by turns. */
+  /** Keys: inbox, acknowledged, pending. Arguments: life, then time and id by turns. */
   stoaAcknowledge: {
-    keys: 2,
+    keys: 3,
     lua: `
 local count = 0
 for index = 2, #ARGV, 2 do
   for _, member in ipairs(redis.call('ZRANGEBYSCORE', KEYS[1], ARGV[index], ARGV[index])) do
     if string.find(member, '{"id":"' .. ARGV[index + 1] .. '"', 1, true) == 1 then
       count = count + redis.call('ZADD', KEYS[2], 'NX', ARGV[index], ARGV[index + 1])
+      redis.call('ZREM', KEYS[3], ARGV[index + 1])
     end
   end
 end
 if count > 0 then redis.call('PEXPIRE', KEYS[2], ARGV[1]) end
 return count`,
+  },
+
+  /**
+   * What is not acknowledged, oldest first: as many inbox members as there are, and one more than fits a page.
+   * Keys: inbox, acknowledged, pending. Arguments: after which time, how many.
+   */
+  stoaPending: {
+    keys: 3,
+    lua: `
+local life = redis.call('PTTL', KEYS[1])
+if life > 0 and redis.call('EXISTS', KEYS[3]) == 0 then
+  redis.call('ZADD', KEYS[3], '+inf', '${pendingMark}')
+  redis.call('PEXPIRE', KEYS[3], life)
+  local from = '-inf'
+  repeat
+    local page = redis.call('ZRANGEBYSCORE', KEYS[1], from, '+inf', 'WITHSCORES', 'LIMIT', 0, 200)
+    for index = 1, #page, 2 do
+      local id = string.match(page[index], '^{"id":"(%w+)"')
+      if id and not redis.call('ZSCORE', KEYS[2], id) then redis.call('ZADD', KEYS[3], page[index + 1], id) end
+      from = '(' .. page[index + 1]
+    end
+  until #page < 400
+end
+local members = {}
+local entries = redis.call('ZRANGEBYSCORE', KEYS[3], '(' .. ARGV[1], '(+inf', 'WITHSCORES', 'LIMIT', 0, ARGV[2])
+for index = 2, #entries, 2 do
+  for _, member in ipairs(redis.call('ZRANGEBYSCORE', KEYS[1], entries[index], entries[index])) do table.insert(members, member) end
+end
+return members`,
   },
 
   /**
