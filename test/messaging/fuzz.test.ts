@@ -10,6 +10,7 @@ const seconds = Number(process.env['FUZZ_SECONDS'] ?? 5);
 /** Hostile and ordinary load take turns of this length, so that both meet the same machine. */
 const turnMs = 500;
 const clients = 8;
+const requestsMin = seconds * 10;
 
 let redis: TestServer;
 
@@ -37,12 +38,13 @@ it.each(backends)('%s answers hostile requests without a crash, without a 5xx, a
     };
     const slowestMs = { ordinary: 0, hostile: 0 };
     const untilMs = performance.now() + seconds * 1_000;
-    while (performance.now() < untilMs && failures.length === 0) {
+    // On a busy machine it goes on until it has asked enough.
+    const isDone = () => failures.length > 0 || (performance.now() >= untilMs && requests >= requestsMin);
+    while (!isDone()) {
       slowestMs.ordinary = Math.max(slowestMs.ordinary, await slowestBeside(() => ordinary(agent), other));
       slowestMs.hostile = Math.max(slowestMs.hostile, await slowestBeside(attack, other));
     }
     expect(failures).toEqual([]);
-    expect(requests).toBeGreaterThan(seconds * 10);
     // A request that holds up the others shows as a multiple of what the same load of ordinary ones costs them.
     expect(slowestMs.hostile).toBeLessThan(10 * Math.max(slowestMs.ordinary, 100));
     expect((await desk.ask('GET', '/health')).status).toBe(200);
