@@ -14,7 +14,8 @@ import { type Row, median } from './frame.js';
 
 const roundMs = 1_000;
 const turns = 9;
-const warmUpRequests = 10_000;
+/** The compiler is at work on code that waits for the disk for the first tens of thousands; nobody measures a server in its first seconds. */
+const warmUpRequests = 50_000;
 
 /** A route under load: its requests by turns, and what of the bare route's rate it must reach. */
 export interface Load<Server> {
@@ -22,7 +23,15 @@ export interface Load<Server> {
   connections: number;
   request: (server: Server, index: number) => string;
   atLeast: number;
+  /**
+   * The one who asks never sleeps. Where it does, each answer of a server that is slower than it has
+   * to wake its processor, and in a virtual machine that is more than half of what the server then
+   * costs. Not where threads of the server write to the disk meanwhile: they need that processor.
+   */
+  sleepless?: boolean;
 }
+
+type Asked<Server> = Pick<Load<Server>, 'request' | 'connections' | 'sleepless'>;
 
 /** What every server tells of itself. */
 export interface Measured {
@@ -52,23 +61,28 @@ export async function compare<Server extends Measured>(load: Load<Server>, stoa:
 }
 
 /** By requests, not by time: on a busy machine a second is too short for the code to be compiled. */
-export async function warmUp<Server extends Measured>(load: Pick<Load<Server>, 'request' | 'connections'>, server: Server): Promise<void> {
+export async function warmUp<Server extends Measured>(load: Asked<Server>, server: Server): Promise<void> {
   for (let answered = 0; answered < warmUpRequests; ) answered += (await rates(load, server)).answered;
 }
 
 /** Keeps every connection busy with one request at a time. */
-export async function rates<Server extends Measured>({ request, connections }: Pick<Load<Server>, 'request' | 'connections'>, server: Server): Promise<Rates> {
+export async function rates<Server extends Measured>({ request, connections, sleepless = false }: Asked<Server>, server: Server): Promise<Rates> {
   const { port } = new URL(server.url);
   const state = { answered: 0, running: true };
   const next = () => request(server, state.answered);
   const startedCpuUs = await server.cpuUs();
   const startedMs = performance.now();
+  if (sleepless) stayAwake(state);
   const ends = Array.from({ length: connections }, () => askOnAndOn(Number(port), next, state));
   const stop = setTimeout(() => (state.running = false), roundMs);
   await Promise.all(ends);
   clearTimeout(stop);
   const byClock = (state.answered / (performance.now() - startedMs)) * 1_000;
   return { answered: state.answered, byClock, byCpu: (state.answered / ((await server.cpuUs()) - startedCpuUs)) * 1_000_000 };
+}
+
+function stayAwake(state: { running: boolean }): void {
+  if (state.running) setImmediate(stayAwake, state);
 }
 
 /** The bytes of a request: its line, the headers that all share, and a JSON body if it has one. */
