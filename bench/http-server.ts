@@ -3,6 +3,7 @@ import Fastify from 'fastify';
 import { operatorCaller } from '../src/identity/caller.js';
 import { openStoa } from '../src/index.js';
 import { createApp } from '../src/server/app.js';
+import { settleProcess } from '../src/server/process-settings.js';
 import { serve } from './child-server.js';
 
 /** What the load needs to know of a server. */
@@ -27,6 +28,7 @@ if (kind === 'stoa' || kind === 'bare') {
 }
 
 async function serveStoa(data: string): Promise<Served> {
+  settleProcess();
   const stoa = await openStoa({ data, limits: { agentsPerUserMax: agents } });
   const caller = operatorCaller('alice');
   const agentIds: string[] = [];

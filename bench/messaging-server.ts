@@ -4,6 +4,7 @@ import { aicqSignedText, verifySignature } from '../src/identity/signatures.js';
 import { openStoa } from '../src/index.js';
 import { limitDefinitions, limitsWith } from '../src/limits.js';
 import { createApp } from '../src/server/app.js';
+import { settleProcess } from '../src/server/process-settings.js';
 import { serve } from './child-server.js';
 
 const [, , kind, ...given] = process.argv;
@@ -15,6 +16,7 @@ if (kind === 'stoa' || kind === 'bare') {
 async function serveStoa(data = ''): Promise<string> {
   const rates = Object.keys(limitDefinitions).filter((name) => /Per(Minute|Hour)Max$/.test(name) && name !== 'requestsPerMinuteMax');
   const limits = limitsWith(Object.fromEntries([...rates, 'messageClockAheadSecondsMax'].map((name) => [name, 1e12])));
+  settleProcess();
   const stoa = await openStoa({ data, limits, messagingSettings: { rateLimitAllow: ['127.0.0.1'] } });
   return createApp(stoa).listen({ port: 0, host: '127.0.0.1' });
 }

@@ -6,6 +6,7 @@ import type { ChildProcess } from 'node:child_process';
 import { operatorCaller } from '../src/identity/caller.js';
 import { openStoa } from '../src/index.js';
 import { createApp } from '../src/server/app.js';
+import { settleProcess } from '../src/server/process-settings.js';
 import { serve } from './child-server.js';
 import { type Measured, startServer } from './http-load.js';
 
@@ -28,6 +29,7 @@ export async function withStore<Result>(work: (server: Served & Measured) => Pro
 
 const [, , kind, argument = ''] = process.argv;
 if (kind === 'store') {
+  settleProcess();
   const stoa = await openStoa({ data: argument });
   const { token } = await stoa.identity.createToken(operatorCaller(), 'alice', {}, null);
   serve({ url: await createApp(stoa).listen({ port: 0, host: '127.0.0.1' }), token } satisfies Served);

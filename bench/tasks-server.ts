@@ -3,6 +3,7 @@ import { fastify } from 'fastify';
 import { operatorCaller } from '../src/identity/caller.js';
 import { openStoa } from '../src/index.js';
 import { createApp } from '../src/server/app.js';
+import { settleProcess } from '../src/server/process-settings.js';
 import { serve } from './child-server.js';
 import { close, openFilled, owner } from './tasks-set.js';
 
@@ -24,6 +25,7 @@ async function serveStoa(data: string): Promise<Served> {
   const set = await openFilled(data, 'lmdb', tasks);
   const path = `/v1/projects/${set.projectId}/tasks/claim`;
   await close(set);
+  settleProcess();
   const stoa = await openStoa({ data });
   const url = await createApp(stoa).listen({ port: 0, host: '127.0.0.1' });
   const { token } = await stoa.identity.createToken(operatorCaller(), owner, {}, null);

@@ -10,6 +10,7 @@ import { type Stoa, type StoaOptions, openStoa } from '../../index.js';
 import { readLock } from '../../kernel/lock.js';
 import { createApp, stopApp } from '../../server/app.js';
 import { createLogger } from '../../server/log.js';
+import { settleProcess } from '../../server/process-settings.js';
 import { lockWaitMsMax } from '../connection.js';
 import type { Action } from '../definition.js';
 import { migrationTalk } from '../migration-talk.js';
@@ -20,6 +21,7 @@ export const up: Action = async ({ output, globals }, _args, options) => {
   const { config, warnings } = loadConfig({ flags: settingFlags({ ...globals, ...options }), environment: process.env });
   const tls = tlsOf(config);
   for (const warning of warnings) output.warn(warning);
+  settleProcess();
   const logger = createLogger(config.logLevel);
   // Loaded only where it is wanted: whoever has no collector should not wait for it.
   const tracing = config.tracing ? await import('../../tracing/start.js') : undefined;
