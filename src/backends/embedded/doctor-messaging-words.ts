@@ -16,7 +16,7 @@ import type { SharedTimers } from './doctor-timers.js';
 import { expiryTimers, roundedExpiryMs } from './messaging-retention-timers.js';
 import { readRoom } from './messaging-rooms.js';
 import { decodeMessage, families, nothing, timedKey } from './messaging-rows.js';
-import { batchedLists, entryBytes, idBytes, indexMessage, lastNotAbove, listAt, newestFiled, readSegments, rememberLists, segmentBytes, segmentKey, segmentOf, timeOf, waitingWordsOf, wordPrefix } from './messaging-words.js';
+import { batchedLists, entryBytes, idBytes, indexMessage, lastNotAbove, listAt, newestFiled, readSegments, rememberLists, segmentBytes, segmentKey, segmentOf, timeOf, WaitingWords, wordPrefix } from './messaging-words.js';
 
 const batchBytes = 2 * idBytes;
 /** Messages whose words are remembered: the lists of a segment speak of the same ones again and again. */
@@ -49,7 +49,7 @@ export class WordDoctor {
   /** Whether a search would come upon this message by each of its words. */
   *findable(reader: Reader, message: Message, id: Buffer, room: Buffer): Generator<Damage> {
     const waiting = reader.get(families.waitingWords, id);
-    const waits = new Set(waiting === undefined ? [] : waitingWordsOf(id, waiting).words);
+    const waits = new Set(waiting === undefined ? [] : new WaitingWords(id, waiting).words);
     const lost = indexWords(message.body).filter((word) => !waits.has(word) && !this.#isFiled(reader, word, id, room));
     if (lost.length === 0) return;
     yield missingRow(families.waitingWords, id, `A search does not find the message ${message.id} by ${lost.length} of its words.`, (tx) => indexMessage(tx, room, id, message.body));
@@ -83,7 +83,7 @@ export class WordDoctor {
       yield surplusRow(families.waitingWords, key, 'wrong', 'The row does not name a message and its room.');
       return;
     }
-    const { room, words } = waitingWordsOf(key, value);
+    const { room, words } = new WaitingWords(key, value);
     const message = readMessage(reader, key, room);
     if (message === undefined) yield surplusRow(families.waitingWords, key, 'dangling', 'The message of the words is not there.');
     else if (readRoom(reader, room)?.isPrivate !== false) yield surplusRow(families.waitingWords, key, 'wrong', 'A search would find a message of a private room.');

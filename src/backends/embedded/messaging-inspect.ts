@@ -3,7 +3,7 @@ import { ulidOfBytes } from '../../messaging/ulid.js';
 import { uuidOfBytes } from '../../messaging/uuid.js';
 import { nonceBucketOf, nonceOfKey } from './messaging-guards.js';
 import { decode, decodeDirect, decodeMessage, families, roomOfActivityKey, timeOfKey } from './messaging-rows.js';
-import { batchedLists, entryBytes, idBytes, segmentBytes, timeOf, waitingWordsOf } from './messaging-words.js';
+import { batchedLists, entryBytes, idBytes, segmentBytes, timeOf, WaitingWords } from './messaging-words.js';
 
 type EntryDecoder = (key: Buffer, value: Buffer) => unknown;
 
@@ -29,7 +29,7 @@ const decoders: Readonly<Record<string, EntryDecoder>> = {
   [families.messages]: (key, value) => decodeMessage(key, value),
   [families.threads]: (key) => ({ room_id: uuidOfBytes(key), first_message_at: isoTime(timeOf(key.subarray(idBytes))), message_at: isoTime(timeOfKey(key)) }),
   [families.waitingWords]: (key, value) => {
-    const { id, room, words } = waitingWordsOf(key, value);
+    const { id, room, words } = new WaitingWords(key, value);
     return { message_id: ulidOfBytes(id), room_id: uuidOfBytes(room), words };
   },
   [families.wordSegments]: (key) => ({ begins_at: isoTime(timeOf(key)) }),

@@ -2,11 +2,11 @@
 import type { WriteOperation } from '../../kernel/engine.js';
 import type { Store } from '../../kernel/store.js';
 import { families } from './messaging-rows.js';
-import { type WaitingWords, fileWords, readSegments, readWaiting, waitingWordsOf } from './messaging-words.js';
+import { WaitingWords, fileWords, readSegments, readWaiting } from './messaging-words.js';
 
 /** When so much waits, the older part of it is filed. */
 const messagesWaitingMax = 3_072;
-const wordsWaitingMax = 24_576;
+const wordBytesWaitingMax = 192 * 1024;
 /** The newest stay: what comes a little late still finds its place among them. */
 const messagesLeft = 1_024;
 /** Filed in one transaction, which nobody else can write beside; posts by the thousand are not filed more slowly than they come. */
@@ -25,11 +25,13 @@ export class WaitingIndex {
   readonly #options: WaitingIndexOptions;
   /** By message id. */
   readonly #waiting = new Map<string, WaitingWords>();
-  /** Oldest first. */
+  /** Oldest first. Only a search needs it, so that posts in a row leave it to the next one. */
   readonly #byWord = new Map<string, WaitingWords[]>();
+  /** Those that are not in it yet. */
+  readonly #unread = new Set<WaitingWords>();
   readonly #stop: () => void;
   #segments: readonly number[];
-  #words = 0;
+  #wordBytes = 0;
   /** From the start of a filing to its end, and to the next attempt after one that failed. */
   #filing = false;
   #retry: NodeJS.Timeout | undefined;
@@ -45,6 +47,7 @@ export class WaitingIndex {
 
   /** The messages with a word that wait, oldest first. */
   messagesOf(word: string): readonly WaitingWords[] {
+    this.#readUp();
     return this.#byWord.get(word) ?? [];
   }
 
@@ -69,7 +72,7 @@ export class WaitingIndex {
       const before = this.#waiting.get(name);
       if (before !== undefined) gone.add(before);
       this.#waiting.delete(name);
-      if (value !== undefined) this.#add(waitingWordsOf(key, value));
+      if (value !== undefined) this.#add(new WaitingWords(key, value));
     }
     if (gone.size > 0) this.#remove(gone);
     if (segmentsChanged) this.#segments = readSegments(this.#store);
@@ -80,7 +83,7 @@ export class WaitingIndex {
     if (this.#filing || this.#closed) return;
     this.#filing = true;
     try {
-      while (!this.#closed && (this.#waiting.size >= messagesWaitingMax || this.#words >= wordsWaitingMax)) {
+      while (!this.#closed && (this.#waiting.size >= messagesWaitingMax || this.#wordBytes >= wordBytesWaitingMax)) {
         const oldest = this.#oldest();
         await this.#store.transact((tx) => fileWords(tx, oldest, this.#options.retentionSeconds));
       }
@@ -115,20 +118,27 @@ export class WaitingIndex {
 
   #add(waiting: WaitingWords): void {
     this.#waiting.set(waiting.id.toString('latin1'), waiting);
-    this.#words += waiting.words.length;
-    for (const word of waiting.words) {
-      const list = this.#byWord.get(word);
-      if (list === undefined) this.#byWord.set(word, [waiting]);
-      else place(list, waiting);
+    this.#wordBytes += waiting.row.length;
+    this.#unread.add(waiting);
+  }
+
+  #readUp(): void {
+    for (const waiting of this.#unread) {
+      for (const word of waiting.words) {
+        const list = this.#byWord.get(word);
+        if (list === undefined) this.#byWord.set(word, [waiting]);
+        else place(list, waiting);
+      }
     }
+    this.#unread.clear();
   }
 
   /** All that a filing took away at once: the list of a word is gone through once, not once for each message. */
   #remove(gone: ReadonlySet<WaitingWords>): void {
     const words = new Set<string>();
     for (const waiting of gone) {
-      this.#words -= waiting.words.length;
-      for (const word of waiting.words) words.add(word);
+      this.#wordBytes -= waiting.row.length;
+      if (!this.#unread.delete(waiting)) for (const word of waiting.words) words.add(word);
     }
     for (const word of words) {
       const left = this.#byWord.get(word)?.filter((waiting) => !gone.has(waiting)) ?? [];

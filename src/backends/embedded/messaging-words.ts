@@ -24,11 +24,30 @@ export const entryBytes = idBytes + roomBytes;
 /** A list of so many entries is read at once; late messages may make it twice as long. */
 const entriesPerList = 256;
 
-/** The words of a message that are not filed yet. */
-export interface WaitingWords {
-  id: Buffer;
-  room: Buffer;
-  words: readonly string[];
+/** What is filed of a message. */
+export interface MessageWords {
+  readonly id: Buffer;
+  readonly room: Buffer;
+  readonly words: readonly string[];
+}
+
+/** The words of a message that are not filed yet: the row in which they wait, taken apart only when somebody asks. */
+export class WaitingWords implements MessageWords {
+  readonly id: Buffer;
+  readonly row: Buffer;
+
+  constructor(id: Buffer, row: Buffer) {
+    this.id = id;
+    this.row = row;
+  }
+
+  get room(): Buffer {
+    return this.row.subarray(0, roomBytes);
+  }
+
+  get words(): string[] {
+    return this.row.toString('utf8', roomBytes).split('\0');
+  }
 }
 
 /** Makes a message findable, in the commit that stores it. */
@@ -40,10 +59,6 @@ export function indexMessage(tx: Transaction, room: Buffer, id: Buffer, body: st
 /** What is filed already stays there until its list goes: a search reads the message itself, and skips one that is gone. */
 export function forgetMessage(tx: Transaction, id: Buffer): void {
   tx.delete(families.waitingWords, id);
-}
-
-export function waitingWordsOf(id: Buffer, value: Buffer): WaitingWords {
-  return { id, room: value.subarray(0, roomBytes), words: value.toString('utf8', roomBytes).split('\0') };
 }
 
 /** Every list of a word in a segment begins with this. */
@@ -95,7 +110,7 @@ export function lastNotAbove(entries: Buffer, count: number, id: Buffer): number
 }
 
 /** Files what waited, given oldest first, and remembers the lists that this made, so that they can go in time. */
-export function fileWords(tx: Transaction, waiting: readonly WaitingWords[], retentionSeconds: number): void {
+export function fileWords(tx: Transaction, waiting: readonly MessageWords[], retentionSeconds: number): void {
   const newest = newestFiled(tx);
   const segments = readSegments(tx);
   // After all that is filed, so that nothing in it overlaps with what is there.
@@ -215,5 +230,5 @@ export function timeOf(id: Buffer): number {
 
 /** All that waits, oldest first. */
 export function readWaiting(reader: Reader): WaitingWords[] {
-  return Array.from(reader.range(families.waitingWords, {}), ({ key, value }) => waitingWordsOf(Buffer.from(key), Buffer.from(value)));
+  return Array.from(reader.range(families.waitingWords, {}), ({ key, value }) => new WaitingWords(Buffer.from(key), Buffer.from(value)));
 }
