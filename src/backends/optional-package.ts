@@ -6,12 +6,13 @@ import { StoaError } from '../errors.js';
 
 /**
  * The module of an optional package: from beside Stoa, or from the program that runs it. The type
- * is what the caller relies on; the package itself need not be there when Stoa is compiled.
+ * is what the caller relies on; the package itself need not be there when Stoa is compiled. `major`
+ * is the version that it was tried with: the newest may ask for a newer Node.
  */
-export async function importOptional<Module>(name: string): Promise<Module> {
+export async function importOptional<Module>(name: string, major: number): Promise<Module> {
   const path = find(name, import.meta.url) ?? find(name, join(process.cwd(), 'package.json'));
   if (path === undefined) {
-    throw new StoaError('missing_package', `The package ${name} is not installed.`, { fix: `Run: npm install ${name}`, details: { package: name } });
+    throw new StoaError('missing_package', `The package ${name} is not installed.`, { fix: `Run: npm install ${name}@${major}`, details: { package: name } });
   }
   return (await import(pathToFileURL(path).href)) as Module;
 }

@@ -138,7 +138,7 @@ export class DynamodbClient {
   }
 
   static async open(settings: ClientSettings): Promise<DynamodbClient> {
-    return new DynamodbClient(await importOptional<Driver & Commands>('@aws-sdk/client-dynamodb'), settings);
+    return new DynamodbClient(await importOptional<Driver & Commands>('@aws-sdk/client-dynamodb', 3), settings);
   }
 
   /** `onUnanswered` is told of each attempt of which nobody can say whether it was carried out. */

@@ -65,7 +65,7 @@ export interface FirestoreDriver {
 }
 
 export function loadDriver(): Promise<FirestoreDriver> {
-  return importOptional<FirestoreDriver>('@google-cloud/firestore');
+  return importOptional<FirestoreDriver>('@google-cloud/firestore', 7);
 }
 
 /** Holds as long as nobody touched the document since it was seen. */

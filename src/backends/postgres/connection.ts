@@ -27,7 +27,7 @@ const types = {
 
 /** Opens a pool. Nothing is connected before the first query. */
 export async function openPostgres(url: URL, options: PostgresOptions = {}): Promise<PostgresSql> {
-  const { default: postgres } = await importOptional<{ default: typeof import('postgres') }>('postgres');
+  const { default: postgres } = await importOptional<{ default: typeof import('postgres') }>('postgres', 3);
   const target = new URL(url);
   const schema = target.searchParams.get('schema') ?? options.schema ?? null;
   target.searchParams.delete('schema');

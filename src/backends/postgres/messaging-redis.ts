@@ -31,7 +31,7 @@ export interface RedisConnection {
 
 /** One URL is one server, unless it says it is part of a cluster; several, separated by commas, are a cluster. */
 export async function openRedis(urls: string, onError: (error: unknown, about: string) => void): Promise<RedisConnection> {
-  const ioredis = await importOptional<typeof import('ioredis')>('ioredis');
+  const ioredis = await importOptional<typeof import('ioredis')>('ioredis', 6);
   const nodes = urls.split(',').map((url) => url.trim());
   const isCluster = nodes.length > 1 || /[?&]cluster=(1|true)\b/.test(nodes[0] ?? '');
   const open = (more: object): RedisLike => {
