@@ -105,6 +105,28 @@ export function describeHolders(backend: string, open: OpenBench): void {
       await expect(service.deleteWorkspace(ada, workspace.id, { ifVersion: 1 })).rejects.toMatchObject({ code: 'version_conflict' });
     });
 
+    it('every change of every record can be tied to its version', async () => {
+      const { workspaceId, projectId, sessionId } = await makePlace(service, ada);
+      const [task] = await makeTasks(service, ada, sessionId, 1);
+      const stale = { ifVersion: 99 };
+      const refused = [
+        () => service.updateProject(ada, projectId, { language: 'go' }, stale),
+        () => service.deleteProject(ada, projectId, stale),
+        () => service.updateSession(ada, sessionId, { process_id: 1 }, stale),
+        () => service.deleteSession(ada, sessionId, stale),
+        () => service.updateTask(ada, task!.id, { priority: 1 }, stale),
+        () => service.deleteTask(ada, task!.id, stale),
+      ];
+      for (const attempt of refused) await expect(attempt()).rejects.toMatchObject({ code: 'version_conflict', details: { expected: 99 } });
+      const deleted = await service.deleteProject(ada, projectId, { ifVersion: 1 });
+      await expect(service.restoreProject(ada, projectId, {}, { ifVersion: 1 })).rejects.toMatchObject({ code: 'version_conflict' });
+      await expect(service.purgeProject(ada, projectId, { ifVersion: 1 })).rejects.toMatchObject({ code: 'version_conflict' });
+      expect((await service.restoreProject(ada, projectId, {}, { ifVersion: deleted.version })).version).toBe(deleted.version + 1);
+      await service.deleteWorkspace(ada, workspaceId, { ifVersion: 1 });
+      await expect(service.restoreWorkspace(ada, workspaceId, {}, { ifVersion: 1 })).rejects.toMatchObject({ code: 'version_conflict' });
+      await expect(service.purgeWorkspace(ada, workspaceId, { ifVersion: 1 })).rejects.toMatchObject({ code: 'version_conflict' });
+    });
+
     it('what belongs to another is not found, whatever is asked', async () => {
       const { workspaceId, projectId, sessionId } = await makePlace(service, ada);
       const [task] = await makeTasks(service, ada, sessionId, 1);

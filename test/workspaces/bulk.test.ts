@@ -1,0 +1,128 @@
+/** Work in many steps that the end of the process cuts off: it goes on with the next start, where it was. */
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { workspaceChecks } from '../../src/backends/embedded/doctor-workspaces.js';
+import { type EmbeddedWorkspaces, openEmbeddedWorkspaces, workspacesFamilies } from '../../src/backends/embedded/workspaces.js';
+import { examine } from '../../src/kernel/doctor.js';
+import type { EngineName } from '../../src/kernel/engine.js';
+import { type Kernel, openKernel } from '../../src/kernel/kernel.js';
+import { limitsWith } from '../../src/limits.js';
+import { type Secrets, openSecrets } from '../../src/secrets/secrets.js';
+import { WorkspacesService } from '../../src/workspaces/service.js';
+import { makePlace, makeTasks, userCaller } from './fixture.js';
+
+const ada = userCaller('ada');
+const limits = limitsWith({ workspaceStepRowsMax: 3 });
+let dataDir: string;
+
+beforeEach(async () => {
+  dataDir = await mkdtemp(join(tmpdir(), 'stoa-bulk-'));
+});
+afterEach(() => rm(dataDir, { recursive: true, force: true }));
+
+interface Opened {
+  kernel: Kernel;
+  port: EmbeddedWorkspaces;
+  service: WorkspacesService;
+  secrets: Secrets;
+}
+
+async function during<T>(engine: EngineName, body: (opened: Opened) => Promise<T>): Promise<T> {
+  const kernel = await openKernel({ dataDir, engine, families: workspacesFamilies, limits, sweepIntervalMs: 3_600_000 });
+  const secrets = await openSecrets({ dataDir });
+  const port = await openEmbeddedWorkspaces(kernel, { sealer: secrets.sealer });
+  secrets.addHolder({ name: 'workspaces', reseal: (onProgress) => port.reseal(onProgress) });
+  const service = new WorkspacesService({ port, limits, sealer: secrets.sealer });
+  try {
+    return await body({ kernel, port, service, secrets });
+  } finally {
+    await service.close();
+    await kernel.close();
+  }
+}
+
+/** What is stored after the process has ended, and before the next one has begun. */
+async function storedBetween(engine: EngineName): Promise<string> {
+  const kernel = await openKernel({ dataDir, engine, families: workspacesFamilies, limits, sweepIntervalMs: 3_600_000 });
+  try {
+    return textOf(kernel);
+  } finally {
+    await kernel.close();
+  }
+}
+
+function textOf(kernel: Kernel): string {
+  return workspacesFamilies.flatMap((family) => Array.from(kernel.root.range(family, {}), ({ key, value }) => `${key.toString()} ${value.toString()}`)).join('\n');
+}
+
+/** By itself: nobody asks for it. */
+async function settled({ kernel }: Opened): Promise<void> {
+  await expect.poll(() => textOf(kernel), { timeout: 20_000, interval: 10 }).not.toContain('meta:work:');
+}
+
+async function expectSound({ kernel }: Opened): Promise<void> {
+  for await (const finding of examine(kernel.root, workspaceChecks())) throw new Error(`The doctor found: ${finding.problem}`);
+}
+
+describe.each(['lmdb', 'rocksdb'] as const)('on %s', (engine) => {
+  it('a purge goes on after a restart', async () => {
+    const { tasks, projectId } = await during(engine, async ({ service }) => {
+      const place = await makePlace(service, ada);
+      const made = await makeTasks(service, ada, place.sessionId, 20);
+      await service.deleteProject(ada, place.projectId);
+      await service.purgeProject(ada, place.projectId);
+      return { tasks: made, projectId: place.projectId };
+    });
+    const between = await storedBetween(engine);
+    expect(between).toContain(`meta:work:purge:${projectId}`);
+    expect(between).toContain(tasks.at(-1)?.id);
+    await during(engine, async (opened) => {
+      await settled(opened);
+      for (const { id } of tasks) expect(textOf(opened.kernel)).not.toContain(id);
+      await expectSound(opened);
+    });
+  });
+
+  it('what depends on a cancelled task is cancelled after a restart', async () => {
+    const { sessionId, first } = await during(engine, async ({ service }) => {
+      const place = await makePlace(service, ada);
+      const [task] = await makeTasks(service, ada, place.sessionId, 1);
+      for (let index = 0; index < 20; index += 1) await service.createTask(ada, place.sessionId, { command: 'x', depends_on: [task!.id] });
+      await service.cancelTask(ada, task!.id);
+      return { sessionId: place.sessionId, first: task! };
+    });
+    expect(await storedBetween(engine)).toContain(`meta:work:dependants:${first.id}`);
+    await during(engine, async (opened) => {
+      await settled(opened);
+      const { items } = await opened.service.listTasks(ada, sessionId, { status: 'cancelled', limit: 100 });
+      expect(items).toHaveLength(21);
+      await expectSound(opened);
+    });
+  });
+
+  it('a re-keying goes on after a restart, and every secret opens in between', async () => {
+    const ids = await during(engine, async ({ service, secrets }) => {
+      const made: string[] = [];
+      for (let index = 0; index < 12; index += 1) made.push((await service.createWorkspace(ada, { name: `w${index}`, claude_key: `key ${index}` })).id);
+      // The first step ends the process.
+      await new Promise<void>((resolve) => {
+        void secrets.rekey(() => {
+          void service.close();
+          resolve();
+        });
+      });
+      return made;
+    });
+    expect(await storedBetween(engine)).toContain('meta:work:reseal:all');
+    await during(engine, async (opened) => {
+      await settled(opened);
+      for (const [index, id] of ids.entries()) {
+        expect(await opened.service.revealWorkspaceKey(ada, id)).toBe(`key ${index}`);
+        expect(opened.secrets.sealer.isStale((await opened.port.getWorkspace('ada', id, false)).claude_key as string)).toBe(false);
+      }
+      await expectSound(opened);
+    });
+  });
+});
