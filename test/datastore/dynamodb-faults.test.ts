@@ -1,5 +1,5 @@
 /** What goes wrong between the data store and DynamoDB, on an emulator behind a proxy that makes it go wrong. */
-import { afterAll, afterEach, beforeAll, expect, test } from 'vitest';
+import { afterAll, afterEach, beforeAll, expect, test, vi } from 'vitest';
 import { type DynamodbDataStore, openDynamodbDataStore } from '../../src/backends/dynamodb/datastore.js';
 import { documentId } from '../../src/datastore/document-id.js';
 import { DataService } from '../../src/datastore/service.js';
@@ -257,4 +257,20 @@ test('a deletion, a clear and counted reads happen once and say so when their an
   proxy.losesAnswer = ({ target, body }) => operationOf(target) === 'DeleteItem' && lost.size < lost.add(body).size;
   expect(await data.clear(caller, 'lost once')).toBe(2);
   expect(lost.size).toBeGreaterThan(4);
+});
+
+test('what is still being tried again ends with the store, and asks nobody any more (emulator)', async () => {
+  const data = await open({ backendAttemptsMax: 1_000 });
+  let asked = 0;
+  proxy.intercept = () => {
+    asked += 1;
+    return refusal('ThrottlingException');
+  };
+  const reading = data.get(caller, 'n', 'k').catch((error: unknown) => error);
+  await vi.waitFor(() => expect(asked).toBeGreaterThan(2));
+  await data.close();
+  expect(await reading).toMatchObject({ code: 'closed' });
+  const askedBefore = asked;
+  await expect(data.get(caller, 'n', 'k')).rejects.toMatchObject({ code: 'closed' });
+  expect(asked).toBe(askedBefore);
 });

@@ -121,6 +121,7 @@ export class DynamodbClient {
   readonly #commands: Commands;
   readonly #client: InstanceType<Driver['DynamoDBClient']>;
   readonly #limits: Limits;
+  #isClosed = false;
 
   private constructor(driver: Driver & Commands, settings: ClientSettings) {
     const { region, endpoint, credentials, limits } = settings;
@@ -149,9 +150,9 @@ export class DynamodbClient {
         if (isUnreachable(error)) onUnanswered();
         return mayPass(error);
       };
-      return (await withRetries(this.#limits, again, () => this.#client.send(new Command(input)))) as Operations[Name]['output'];
+      return (await withRetries(this.#limits, again, () => this.#send(new Command(input)))) as Operations[Name]['output'];
     } catch (error) {
-      throw translated(name, error);
+      throw error instanceof StoaError ? error : translated(name, error);
     }
   }
 
@@ -187,7 +188,14 @@ export class DynamodbClient {
   }
 
   close(): void {
+    this.#isClosed = true;
     this.#client.destroy();
+  }
+
+  /** The driver would open connections anew for whoever goes on after the end. */
+  async #send(command: object): Promise<unknown> {
+    if (this.#isClosed) throw new StoaError('closed', 'The connection to DynamoDB is closed.');
+    return this.#client.send(command);
   }
 
   async #waitForUnprocessed(emptyAnswers: number): Promise<void> {
