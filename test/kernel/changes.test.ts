@@ -155,11 +155,11 @@ describe('following', () => {
     for await (const page of feed.follow({ since: '0', signal: stop.signal, idleMs: 10, accept: () => false })) {
       expect(page.commits).toEqual([]);
       positions.push(Number(page.position));
-      if (positions.length === 3) stop.abort();
+      // A busy disk may let a pause pass without a single write.
+      if (new Set(positions).size === 3) stop.abort();
     }
     await writer;
     expect(positions).toEqual(positions.toSorted((a, b) => a - b));
-    expect(new Set(positions).size).toBe(3);
   });
 
   it('ends at once when the reader has left, also between two pages', async () => {
