@@ -49,18 +49,18 @@ test('watches go on where they were when the server is killed and comes back', a
     if (turn % 3 === 0) await stoa.room('00000000-0000-0000-0000-000000000001').post(`turn ${turn}`);
   }
   const turns = Array.from({ length: 30 }, (_, turn) => turn);
+  const plain = () => watches.plain.lines<{ kind: string; key: string; namespace: string; version: number; position: string }>();
   await vi.waitFor(() => {
     expect(itemsOf(watches.data.lines(), 'changes').map(({ key }) => key)).toEqual(turns.map((turn) => `key-${turn}`));
     expect(itemsOf(watches.key.lines(), 'changes').map(({ key }) => key)).toEqual(['key-7']);
     expect(itemsOf(watches.tasks.lines(), 'changes').filter(({ kind }) => kind === 'task.created').map(({ id }) => id)).toEqual(tasks);
     expect(itemsOf(watches.agents.lines(), 'changes').map(({ version }) => version)).toEqual(turns.map((turn) => turn + 2));
     expect(itemsOf(watches.room.lines(), 'changes').map(({ message }) => message?.body)).toEqual(turns.filter((turn) => turn % 3 === 0).map((turn) => `turn ${turn}`));
+    expect(plain().map(({ kind, key, namespace, version }) => [kind, key, namespace, version])).toEqual(turns.filter((turn) => String(turn).startsWith('1')).map((turn) => ['document.set', `key-${turn}`, 'n', 1]));
   }, { timeout: 30_000 });
-  const plain = watches.plain.lines<{ kind: string; key: string; namespace: string; version: number; position: string }>();
-  expect(plain.map(({ kind, key, namespace, version }) => [kind, key, namespace, version])).toEqual(turns.filter((turn) => String(turn).startsWith('1')).map((turn) => ['document.set', `key-${turn}`, 'n', 1]));
   for (const watch of Object.values(watches)) expect(await watch.end()).toBe(0);
 
-  const resumed = program.follow(['watch', 'data', '-n', 'n', '--since', plain[0]?.position ?? '', ...globals]);
+  const resumed = program.follow(['watch', 'data', '-n', 'n', '--since', plain()[0]?.position ?? '', ...globals]);
   await vi.waitFor(() => expect(itemsOf(resumed.lines(), 'changes').map(({ key }) => key)).toEqual(turns.slice(2).map((turn) => `key-${turn}`)), { timeout: 30_000 });
   expect(resumed.lines<Line>().some(({ kind }) => kind === 'snapshot')).toBe(false);
   await resumed.end();
