@@ -7,7 +7,7 @@ import { describeHolders } from './conformance-holders.js';
 import { describeSecrets } from './conformance-secrets.js';
 import { describeSessions } from './conformance-sessions.js';
 import { describeTasks } from './conformance-tasks.js';
-import { makePlace, userCaller } from './fixture.js';
+import { makePlace, makeTasks, userCaller } from './fixture.js';
 import { type PostgresBench, openPostgresBench } from './postgres-fixture.js';
 
 describeHolders('PostgreSQL', openPostgresBench);
@@ -88,6 +88,27 @@ it('a second version is made of tables of the first, once, whoever opens them, a
   } finally {
     await sql.end();
     for (const each of benches) await each.close();
+  }
+});
+
+it('a purge that the end of a server cuts off goes on at the next one', async () => {
+  const ada = userCaller('ada');
+  const bench = await openPostgresBench({ workspaceStepRowsMax: 3 });
+  const { projectId, sessionId } = await makePlace(bench.service, ada);
+  await makeTasks(bench.service, ada, sessionId, 30);
+  await bench.service.deleteProject(ada, projectId);
+  await bench.service.purgeProject(ada, projectId);
+  await bench.close();
+  const sql = await openPostgres(bench.url, { connectionsMax: 1 });
+  const left = async () => (await query(sql, 'SELECT id FROM workspaces.tasks WHERE project_id = $1 UNION SELECT name FROM workspaces.bulk_work', [projectId])).length;
+  expect(await left()).toBeGreaterThan(1);
+  const next = await openPostgresBench({ workspaceStepRowsMax: 3 }, bench.url);
+  try {
+    await expect.poll(left, { timeout: 20_000, interval: 20 }).toBe(0);
+    expect(await query(sql, 'SELECT id FROM workspaces.projects WHERE id = $1', [projectId])).toEqual([]);
+  } finally {
+    await sql.end();
+    await next.close();
   }
 });
 
