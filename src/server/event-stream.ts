@@ -82,6 +82,8 @@ export class EventStreams {
     this.#open.set(stream, caller);
     if (signer !== undefined) this.#signed.set(stream, signer.identity);
     if (holder !== undefined) this.#held.set(holder, held + 1);
+    // Whoever asks for the head alone has it by then.
+    if (reply.request.method === 'HEAD') setImmediate(() => stream.end());
     return stream;
   }
 

@@ -1,3 +1,4 @@
+import { once } from 'node:events';
 import { createConnection } from 'node:net';
 import { afterAll, beforeAll, expect, test, vi } from 'vitest';
 import { operatorCaller } from '../../src/identity/caller.js';
@@ -240,6 +241,18 @@ test('streams beyond the limit are refused', async () => {
   expect((await fetch(`${few.url}/v1/changes`, { headers })).status).toBe(503);
   stop.abort();
   await vi.waitFor(() => expect(few.app.stoaServer.streams.count).toBe(0));
+  await few.stop();
+});
+
+test('HEAD of a stream takes no place', async () => {
+  const few = await Running.start({ limits: { streamsMax: 1 } });
+  // A client that sends nothing else and leaves its connection open, as a probe does.
+  const probe = createConnection(Number(new URL(few.url).port), '127.0.0.1');
+  probe.write(`HEAD /room/global/stream HTTP/1.1\r\nHost: ${new URL(few.url).host}\r\n\r\n`);
+  const [head] = (await once(probe, 'data')) as [Buffer];
+  expect(head.toString()).toMatch(/^HTTP\/1\.1 200 OK\r\n[^]*text\/event-stream/);
+  await vi.waitFor(() => expect(few.app.stoaServer.streams.count).toBe(0));
+  probe.destroy();
   await few.stop();
 });
 
