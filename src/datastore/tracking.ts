@@ -42,6 +42,8 @@ export class AccessTracker {
    */
   #handedOver = new Map<string, Tally>();
   #flushing: Promise<void> | undefined;
+  /** The flush after that one, where somebody waits for it. */
+  #next: Promise<void> | undefined;
   #timer: NodeJS.Timeout | undefined;
   /** The last flush failed. A database that serves reads and refuses writes must not fill the memory. */
   #isFailing = false;
@@ -126,8 +128,16 @@ export class AccessTracker {
     }
   }
 
-  /** Writes what has been counted so far. Never throws; what failed stays counted for the next time. */
+  /** Writes all that was counted before the call. Never throws; what failed stays counted for the next time. */
   flush(): Promise<void> {
+    // What came after a flush had begun is not in it.
+    if (this.#flushing !== undefined && this.#pending.size > 0) {
+      this.#next ??= this.#flushing.then(() => {
+        this.#next = undefined;
+        return this.flush();
+      });
+      return this.#next;
+    }
     this.#flushing ??= this.#flushAll().finally(() => {
       this.#flushing = undefined;
       if (this.#pending.size >= this.#options.entriesMax && !this.#isFailing) void this.flush();

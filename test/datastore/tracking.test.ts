@@ -69,6 +69,20 @@ test('reads of any number of documents are counted while earlier counts are stil
   expect([data.tracker.dropped, faults]).toEqual([0, []]);
 });
 
+test('a flush writes all reads before it, also those that came while an earlier one was on its way', async () => {
+  const { port, data } = open();
+  await data.set(reader, 'n', 'k000', 1);
+  await data.get(reader, 'n', 'k000');
+  port.mood = 'slow';
+  const earlier = data.tracker.flush();
+  await data.get(reader, 'n', 'k000');
+  const flushed = Promise.all([earlier, data.tracker.flush(), data.tracker.flush()]);
+  port.cheerUp();
+  await flushed;
+  expect(await countsOf(port, ['k000'])).toEqual([2]);
+  await data.tracker.close();
+});
+
 test('only a database that refuses counts ends the taking on of further documents, and says so once', async () => {
   const { port, data, faults } = open({ trackedReadsMax: 10 });
   const keys = keysOf(30);
