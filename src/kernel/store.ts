@@ -49,6 +49,12 @@ interface GroupOperations {
   redoBytes: number;
 }
 
+/**
+ * Where some wait as a group ends, those who were answered by it are likely to come back: together
+ * they are one group, and apart they would be two for ever, each with a sync and pages of its own.
+ */
+const turnsForReturning = 3;
+
 export class Store implements Reader {
   readonly engine: Engine;
   readonly limits: Limits;
@@ -247,17 +253,22 @@ export class Store implements Reader {
     if (commit !== null) this.#lastSeq += 1;
     this.#lastLsn += 1;
     this.#collecting.add({ lsn: this.#lastLsn, atMs: tx.nowMs, commit, operations }, text, tx.writes.entries());
-    this.#scheduleCommit();
+    this.#scheduleCommit(1);
   }
 
-  /** The turn of the event loop before each group lets requests that arrived meanwhile join it. */
-  #scheduleCommit(): void {
+  /** The turns of the event loop before each group let requests that arrived meanwhile join it. */
+  #scheduleCommit(turns: number): void {
     if (this.#scheduled || this.#committing !== undefined) return;
     this.#scheduled = true;
-    setImmediate(() => {
+    const wait = (left: number): void => {
+      if (left > 0) {
+        setImmediate(wait, left - 1);
+        return;
+      }
       this.#scheduled = false;
       void this.#commitGroup();
-    });
+    };
+    setImmediate(wait, turns - 1);
   }
 
   async #commitGroup(): Promise<void> {
@@ -283,7 +294,7 @@ export class Store implements Reader {
     const commitMs = performance.now() - startedMs;
     for (const listener of this.#writeListeners) callApart(() => listener(written.operations));
     group.settle();
-    if (!this.#collecting.isEmpty) this.#scheduleCommit();
+    if (!this.#collecting.isEmpty) this.#scheduleCommit(turnsForReturning);
     // Promises resolve in a later step, so listeners still come before whoever waited for the group.
     if (group.commits.length > 0) for (const listener of this.#listeners) callApart(() => listener(group.commits));
     callApart(() => this.#onGroup?.({ transactions: group.transactions.length, operations: written.operations.length, sizeBytes: group.sizeBytes, commitMs }));
