@@ -160,23 +160,25 @@ export class DataOutbox {
 
   /** Begins to carry what is new in the table, commit by commit. */
   async #look(): Promise<Look> {
-    const rows = await query<OutboxRow>(
-      this.#options.sql,
-      `SELECT * FROM agent_data_store_outbox WHERE feed = $1
-        AND commit IN (SELECT commit FROM agent_data_store_outbox WHERE feed = $1 ORDER BY number LIMIT ${rowsMax}) ORDER BY number`,
-      [this.feed],
-    );
+    // What is known is not sent again. A commit is known whole or not at all.
+    const known = [...this.#carried, ...this.#carrying.keys()];
+    const unknown = 'feed = $1 AND number <> ALL ($2::text[]::bigint[])';
+    const oldest = `FROM agent_data_store_outbox WHERE ${unknown} ORDER BY number LIMIT ${rowsMax}`;
+    let rows = await query<OutboxRow>(this.#options.sql, `SELECT * ${oldest}`, [this.feed, known]);
+    const more = rows.length === rowsMax;
+    if (more) {
+      rows = await query<OutboxRow>(this.#options.sql, `SELECT * FROM agent_data_store_outbox WHERE ${unknown} AND commit IN (SELECT commit ${oldest}) ORDER BY number`, [this.feed, known]);
+    }
     const commits = new Map<string, OutboxRow[]>();
     for (const row of rows) {
-      if (this.#carried.has(row.number) || this.#carrying.has(row.number)) continue;
       // Of two commits that share a key, the later has the highest number of both.
       const own = [...(commits.get(row.commit) ?? []), row];
       commits.delete(row.commit);
       commits.set(row.commit, own);
     }
     for (const own of commits.values()) this.#begin(own);
-    const carried = Promise.all(rows.map(({ number }) => this.#carrying.get(number)));
-    return { carried: carried.then((outcomes) => !outcomes.includes(false)), more: rows.length >= rowsMax };
+    const carried = Promise.all(this.#carrying.values());
+    return { carried: carried.then((outcomes) => !outcomes.includes(false)), more };
   }
 
   #begin(rows: readonly OutboxRow[]): void {
