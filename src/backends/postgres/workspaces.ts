@@ -15,6 +15,7 @@ import { workspacesRecords } from './transfer-workspaces.js';
 import { bulkStep } from './workspaces-bulk.js';
 import * as holders from './workspaces-holders.js';
 import * as lists from './workspaces-lists.js';
+import { WorkspacesOutbox } from './workspaces-outbox.js';
 import { resealStep, startReseal } from './workspaces-reseal.js';
 import { type TableMigration, migrateWorkspacesUp } from './workspaces-schema.js';
 import * as sessions from './workspaces-sessions.js';
@@ -47,7 +48,6 @@ export interface JoinedWorkspaces {
 
 const defaultSweepMs = 1_000;
 const clockCheckMs = 60_000;
-const outboxRowsMax = 500;
 
 /** Opens the database, makes the tables where they are missing, and listens for ready tasks. */
 export async function openPostgresWorkspaces(url: URL, options: PostgresWorkspacesOptions): Promise<PostgresWorkspaces> {
@@ -72,12 +72,11 @@ export class PostgresWorkspaces implements WorkspacesPort {
   #clockCheckedMs = 0;
   #sweeping: NodeJS.Timeout | undefined;
   #background: Promise<void> = Promise.resolve();
-  #announcing: Promise<void> = Promise.resolve();
-  #announcingNext: Promise<void> | undefined;
   /** Who waits for a re-keying, told of each step. */
   readonly #resealed = new Set<(records: number) => void>();
   #closing = false;
   readonly #transact: Transact;
+  readonly #outbox: WorkspacesOutbox;
 
   constructor(sql: PostgresSql, options: PostgresWorkspacesOptions, transact?: Transact, waiters?: ReadyWaiters) {
     this.#transact = transact ?? ((body) => this.#transactAlone(body));
@@ -85,6 +84,7 @@ export class PostgresWorkspaces implements WorkspacesPort {
     this.#options = options;
     this.#waiters = waiters ?? new ReadyWaiters(options.limits.claimsWaitingMax);
     this.#onError = options.onError ?? ((error) => process.emitWarning(`workspaces: ${messageOf(error)}`));
+    this.#outbox = new WorkspacesOutbox({ sql, announce: options.announce, onError: this.#onError });
   }
 
   async start(): Promise<void> {
@@ -302,7 +302,7 @@ export class PostgresWorkspaces implements WorkspacesPort {
     clearInterval(this.#sweeping);
     this.#waiters.close();
     await this.#background;
-    await this.#announcing;
+    await this.#outbox.settled();
     await this.#sql.end({ timeout: 5 });
   }
 
@@ -345,7 +345,7 @@ export class PostgresWorkspaces implements WorkspacesPort {
   }
 
   async #afterCommit(announces: boolean, leftWork: boolean): Promise<void> {
-    if (announces) await this.#announce();
+    if (announces) await this.#outbox.announce();
     if (leftWork) this.#inBackground(() => this.#settle());
   }
 
@@ -353,34 +353,7 @@ export class PostgresWorkspaces implements WorkspacesPort {
   async #settle(): Promise<void> {
     while (!this.#closing && (await this.#transact((work) => bulkStep(work))));
     while (!this.#closing && (await this.#reseal()));
-    await this.#announce();
-  }
-
-  /** Empties the outbox once more; whoever asks while that runs shares the next time. The write stands, whatever becomes of it. */
-  #announce(): Promise<void> {
-    this.#announcingNext ??= this.#announcing.then(() => {
-      this.#announcingNext = undefined;
-      this.#announcing = this.#emptyOutbox().catch(this.#onError);
-      return this.#announcing;
-    });
-    return this.#announcingNext;
-  }
-
-  /** Rows that another server is at are left to it. */
-  async #emptyOutbox(): Promise<void> {
-    let announced = outboxRowsMax;
-    while (announced === outboxRowsMax) {
-      announced = await transaction(this.#sql, async (tx) => {
-        const rows = await query<{ seq: string; change: string }>(
-          tx,
-          `DELETE FROM workspaces.outbox WHERE seq IN (SELECT seq FROM workspaces.outbox ORDER BY seq LIMIT ${outboxRowsMax} FOR UPDATE SKIP LOCKED) RETURNING seq, change`,
-        );
-        // The outbox holds nothing but changes.
-        const changes = rows.toSorted((a, b) => Number(a.seq) - Number(b.seq)).map(({ change }) => JSON.parse(change) as Change);
-        if (changes.length > 0) await this.#options.announce(changes);
-        return rows.length;
-      });
-    }
+    await this.#outbox.announce();
   }
 
   #heard(payload: string): void {
