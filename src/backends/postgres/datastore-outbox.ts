@@ -222,6 +222,7 @@ export class DataOutbox {
 
   #inTurn<T>(work: () => Promise<T>): Promise<T> {
     const done = this.#work.then(work);
+    // Whoever asked for the work hears of its failure; the next in the line only waits for its end.
     this.#work = done.catch(() => undefined);
     return done;
   }
