@@ -66,9 +66,10 @@ it('a caller who hangs up while it waits gets no task', async () => {
   const { project, session } = await make();
   const gone = new AbortController();
   const claim = fetch(`${running.url}/v1/projects/${project}/tasks/claim`, { method: 'POST', headers: { authorization: `Bearer ${running.alice}`, 'content-type': 'application/json' }, body: '{"wait":30}', signal: gone.signal });
-  claim.catch(() => undefined);
+  const aborted = expect(claim).rejects.toThrow('aborted');
   await expect.poll(() => waiting()).toBe(1);
   gone.abort();
+  await aborted;
   await expect.poll(() => waiting()).toBe(0);
   const task = await running.ask('POST', `/v1/sessions/${session}/tasks`, { as: running.alice, body: { command: 'x' } });
   expect((await running.ask('GET', `/v1/tasks/${task.json.id}`, { as: running.alice })).json.status).toBe('pending');
