@@ -1,6 +1,7 @@
 /** The gate before every messaging route: blocked addresses, load from one address, rates of endpoints. */
 import type { Limits } from '../limits.js';
 import { type AddressRanges, countedAddress, isLoopback, plainAddress } from './addresses.js';
+import { BlockWatch } from './block-watch.js';
 import type { Block } from './model.js';
 import type { MessagingPort } from './port.js';
 import { type RateLimit, everyEndpoint, rateLimitFor, rateLimitTable } from './rate-limits.js';
@@ -23,6 +24,7 @@ export class Gate {
   readonly #limits: Limits;
   readonly #allowed: AddressRanges;
   readonly #autoBlock: boolean;
+  readonly #watch: BlockWatch;
   readonly #table: readonly RateLimit[];
   /** Null for a route without a limit. */
   readonly #found = new Map<string, RateLimit | null>();
@@ -32,6 +34,7 @@ export class Gate {
     this.#limits = limits;
     this.#allowed = allowed;
     this.#autoBlock = autoBlock;
+    this.#watch = new BlockWatch(port, limits.streamHeartbeatSeconds * 1_000);
     this.#table = rateLimitTable(limits);
   }
 
@@ -53,8 +56,22 @@ export class Gate {
   async admit(address: string): Promise<RateDecision | undefined> {
     if (this.isExempt(address)) return undefined;
     const counted = countedAddress(address);
-    if ((await this.#port.blockOf(counted)) !== undefined) throw refuse('blocked');
+    await this.#refuseBlocked(counted);
     return this.#port.takeRate({ endpoint: everyEndpoint, scope: 'ip', subject: counted }, this.#limits.addressRequestsPerMinuteMax, minute);
+  }
+
+  /** Once more for a request that has waited: its address may be blocked by now. */
+  async admitAgain(address: string): Promise<void> {
+    if (!this.isExempt(address)) await this.#refuseBlocked(countedAddress(address));
+  }
+
+  /** Calls `end` when the address of something that stays open is blocked. Returns the way to stop it. */
+  whileAdmitted(address: string, end: () => void): () => void {
+    return this.isExempt(address) ? () => undefined : this.#watch.enter(countedAddress(address), end);
+  }
+
+  async #refuseBlocked(counted: string): Promise<void> {
+    if ((await this.#port.blockOf(counted)) !== undefined) throw refuse('blocked');
   }
 
   /** Counts a request under its endpoint: by agent where one is verified, else by address. */
@@ -80,5 +97,9 @@ export class Gate {
   /** An address, or the name under which it is listed. */
   unblock(address: string): Promise<boolean> {
     return this.#port.unblock(countedAddress(plainAddress(address)));
+  }
+
+  close(): void {
+    this.#watch.close();
   }
 }

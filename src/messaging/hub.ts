@@ -72,7 +72,7 @@ export class MessageHub {
       for (const channel of this.#channels.values()) channel.wake();
       return;
     }
-    if (notice.topic === 'identity') return;
+    if (notice.topic === 'identity' || notice.topic === 'block') return;
     const channel = this.#channels.get(keyOf(notice.topic, notice.id));
     if (notice.kind === 'deleted') channel?.announceDeleted(notice.messageId);
     else if (notice.kind === 'imported') channel?.announceImported();

@@ -98,7 +98,7 @@ export interface NonceClaim {
   durable: Promise<void>;
 }
 
-/** Something new in a room or an inbox, a message that is gone, or an identity that is not what it was. */
+/** Something new in a room or an inbox, a message that is gone, an identity that is not what it was, or an address that was blocked. */
 export type Notice =
   | { topic: 'room' | 'inbox'; id: string; kind: 'new' }
   | { topic: 'room'; id: string; kind: 'deleted'; messageId: string }
@@ -106,6 +106,8 @@ export type Notice =
   | { topic: 'room' | 'inbox'; id: string; kind: 'imported' }
   /** The key, the link or the profile of an identity is another one. */
   | { topic: 'identity'; id: string }
+  /** Under the name under which it is counted. */
+  | { topic: 'block'; address: string }
   /** Notices may have been lost: look at everything anew. */
   | { topic: 'all' };
 

@@ -105,6 +105,7 @@ export class MessagingService {
 
   async close(): Promise<void> {
     this.hub.close();
+    this.gate.close();
     await this.port.close();
   }
 }

@@ -32,6 +32,10 @@ async function send(from: Agent, to: string, body: unknown): Promise<[number, un
   return refusal(await from.ask('POST', `/dm/${to}`, { body }));
 }
 
+function forwardedFrom(address: string): Record<string, string> {
+  return { 'x-forwarded-for': address };
+}
+
 /** A new agent, without a request for it. */
 async function registered(desk: Desk): Promise<Agent> {
   const agent = new Agent(desk);
@@ -839,6 +843,33 @@ export function messagingConformance(backend: Backend): void {
         // Loopback is never blocked, however often it is refused.
         for (let count = 0; count < 15; count += 1) await desk.ask('GET', '/channels');
         expect((await desk.ask('GET', '/room/global')).status).toBe(200);
+      } finally {
+        await desk.close();
+      }
+    });
+
+    it('end the streams and waits of an address when it is blocked, and no others', async () => {
+      const desk = await backend.open({ limits: { ...roomy, channelReadsPerMinuteMax: 1 }, messagingSettings: { ...settings, rateLimitAllow: ['2001:db8:1:2::9'] } });
+      try {
+        const ann = await desk.agent();
+        const [met, neighbour, exempt, other] = ['2001:db8:1:2::7', '2001:db8:1:2::8', '2001:db8:1:2::9', '203.0.113.7'];
+        const opened = await Promise.all([
+          Stream.open(`${desk.url}/room/global/stream`, forwardedFrom(met)),
+          Stream.open(`${desk.url}/stream?rooms=global`, forwardedFrom(neighbour)),
+          Stream.open(`${desk.url}/dm/stream`, { ...ann.headers(), ...forwardedFrom(met) }),
+          Stream.open(`${desk.url}/room/global/stream`, forwardedFrom(exempt)),
+          Stream.open(`${desk.url}/room/global/stream`, forwardedFrom(other)),
+        ]);
+        for (const stream of opened) await stream.until(1, ({ events }) => events);
+        const waiting = desk.ask('GET', `/room/global?after=${Date.now()}&wait=60`, { headers: forwardedFrom(met) });
+        for (let count = 0; count <= 10; count += 1) await desk.ask('GET', '/channels', { headers: forwardedFrom(met) });
+        const [ended, spared] = [opened.slice(0, 3), opened.slice(3)];
+        while (!ended.every((stream) => stream.ended)) await new Promise((resolve) => setTimeout(resolve, 5));
+        await ann.post('global', 'not for the blocked');
+        for (const stream of spared) await stream.until(1);
+        expect(refusal(await waiting)).toEqual([403, { error: 'temporarily blocked' }]);
+        expect(ended.flatMap(({ messages }) => messages)).toEqual([]);
+        for (const stream of spared) stream.close();
       } finally {
         await desk.close();
       }

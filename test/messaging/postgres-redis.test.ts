@@ -222,6 +222,23 @@ describe('several servers on one pair', () => {
       await Promise.all(desks.map((desk) => desk.close()));
     }
   });
+
+  it('end the streams of an address that one of them blocks', async () => {
+    const { url } = await sharedPostgres();
+    const settings = { trustedProxies: ['127.0.0.0/8'] };
+    const desks = await Promise.all([1, 2].map(() => Desk.open({ limits: { ...roomy, channelReadsPerMinuteMax: 1 }, messaging: url, redis: redis.url, onError: () => undefined, messagingSettings: settings })));
+    const [one, two] = desks as [Desk, Desk];
+    const from = { 'x-forwarded-for': '203.0.113.40' };
+    try {
+      const stream = await Stream.open(`${two.url}/room/global/stream`, from);
+      await stream.until(1, ({ events }) => events);
+      for (let count = 0; count <= 10; count += 1) await one.ask('GET', '/channels', { headers: from });
+      await until(async () => stream.ended);
+    } finally {
+      await one.stoa.messaging.gate.unblock('203.0.113.40');
+      await Promise.all(desks.map((desk) => desk.close()));
+    }
+  });
 });
 
 describe('a search that stops at its bound', () => {

@@ -330,6 +330,7 @@ export class EmbeddedMessaging implements MessagingPort {
       tx.put(families.blocks, key, encode(block));
       tx.schedule({ atMs: block.expiresAtMs, kind: expiryTimers.block, reference: key });
     });
+    for (const listener of this.#listeners) listener({ topic: 'block', address: block.address });
   }
 
   async blockOf(address: string): Promise<Block | undefined> {

@@ -9,16 +9,18 @@ export const newsChannel = 'stoa:messaging';
 interface News {
   /** Absent where nobody but the change feed wants to know. */
   notice?: Notice;
-  change: Change;
+  /** Absent where it is no news for the change feed. */
+  change?: Change;
 }
 
 const identityEvents = ['registered', 'updated', 'rotated', 'linked', 'unlinked'] as const;
 type IdentityEvent = (typeof identityEvents)[number];
 
-/** Tells the other servers of what PostgreSQL has taken. */
+/** Tells the other servers of what a database has taken. */
 export interface Teller {
   identity(id: string, event: IdentityEvent): Promise<void>;
   roomMade(room: { id: string; isPrivate: boolean }): Promise<void>;
+  blocked(address: string): Promise<void>;
 }
 
 export interface NewsOptions {
@@ -71,6 +73,10 @@ export class NewsFeed implements Teller {
     return this.#tell(`made ${id} ${isPrivate ? 'private' : 'public'}`);
   }
 
+  blocked(address: string): Promise<void> {
+    return this.#tell(`blocked ${address} now`);
+  }
+
   close(): void {
     this.#listeners.clear();
     clearInterval(this.#lookingAgain);
@@ -87,13 +93,13 @@ export class NewsFeed implements Teller {
     this.notify({ topic: 'all' });
   }
 
-  /** What PostgreSQL has taken is so, whether or not the others hear of it. */
+  /** What a database has taken is so, whether or not the others hear of it. */
   async #tell(news: string): Promise<void> {
     const { redis, origin, onError } = this.#options;
     try {
       await withRedis(() => redis.commands.publish(newsChannel, `${origin} ${news}`));
     } catch (error) {
-      onError(error, 'telling other servers of an identity or a room');
+      onError(error, 'telling other servers of an identity, a room or a block');
     }
   }
 
@@ -101,7 +107,7 @@ export class NewsFeed implements Teller {
     if (news === undefined) return;
     const { announce, onError } = this.#options;
     if (news.notice !== undefined) this.notify(news.notice);
-    announce(news.change).catch((error: unknown) => onError(error, 'announcing a message in the change feed'));
+    if (news.change !== undefined) announce(news.change).catch((error: unknown) => onError(error, 'announcing a message in the change feed'));
   }
 }
 
@@ -117,6 +123,8 @@ function parseNews(text: string): News | undefined {
       return { notice: { topic: 'inbox', id, kind: 'new' }, change: { ...changed('direct.received', first), audience: 'recipient', recipient: id } };
     case 'made':
       return { change: { ...changed('room.created', id), audience: audienceOf(first) } };
+    case 'blocked':
+      return { notice: { topic: 'block', address: id } };
     case 'identity':
       return (identityEvents as readonly string[]).includes(first) ? { notice: { topic: 'identity', id }, change: { ...changed(`identity.${first}`, id), audience: 'public' } } : undefined;
     default:

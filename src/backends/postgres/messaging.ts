@@ -314,8 +314,9 @@ export class PostgresMessaging implements MessagingPort {
     return this.#guards.recordViolation(address);
   }
 
-  block(block: Block): Promise<void> {
-    return this.#guards.block(block);
+  async block(block: Block): Promise<void> {
+    await this.#guards.block(block);
+    await this.#news.blocked(block.address);
   }
 
   blockOf(address: string): Promise<Block | undefined> {

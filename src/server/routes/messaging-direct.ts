@@ -1,7 +1,7 @@
 /** Direct messages over HTTP: sending, the inbox, what is pending, acknowledging. */
 import { z } from 'zod';
 import { authenticated, defineRoute } from '../route.js';
-import { limited, signatureOf } from './messaging-gate.js';
+import { addressOf, limited, signatureOf } from './messaging-gate.js';
 import { goneSignal, newestFirst, nextCursorOf, pagingParameters, spanOf, waitMsOf } from './messaging-rooms.js';
 import { directSchema, isSet, looseQuery, readFields, shownDirect } from './messaging-wire.js';
 
@@ -17,7 +17,7 @@ export const directRoutes = [
     consumes: null,
     query: looseQuery({ ...pagingParameters, pending: '1 gives only what is not acknowledged, oldest first: the same again until it is.' }),
     answers: { 200: inboxSchema },
-    handler: limited(async ({ caller, query, reply }, messaging) => {
+    handler: limited(async ({ caller, query, request, reply }, messaging) => {
       const agentId = await messaging.direct.readerOf(caller);
       const { directPageMax } = messaging.limits;
       const span = spanOf(query, directPageMax, directPageMax);
@@ -26,9 +26,11 @@ export const directRoutes = [
       if (isSet(query, 'pending')) {
         const afterMs = 'afterMs' in span ? span.afterMs : 0;
         const page = await messaging.direct.pending(agentId, afterMs, span.limit, waitMs, goneSignal(reply));
+        if (waitMs > 0) await messaging.gate.admitAgain(addressOf(request));
         return { messages: page.items.map((message) => shownDirect(message, verify)), has_more: page.hasMore, ...nextCursorOf(page, { afterMs, limit: span.limit }) };
       }
       const page = await messaging.direct.read(agentId, span, waitMs, goneSignal(reply));
+      if (waitMs > 0) await messaging.gate.admitAgain(addressOf(request));
       return { messages: newestFirst(page, span).map((message) => shownDirect(message, verify)), has_more: page.hasMore, ...nextCursorOf(page, span) };
     }),
   }),

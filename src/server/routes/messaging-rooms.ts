@@ -135,7 +135,9 @@ export const roomRoutes = [
       const cached = verify ? undefined : newestPages.find(messaging.port, room, span);
       if (cached !== undefined) return new JsonText(cached);
       const revision = messaging.port.roomRevision(room.id);
-      const page = await messaging.rooms.read(room, span, waitMsOf(query, messaging), goneSignal(reply));
+      const waitMs = waitMsOf(query, messaging);
+      const page = await messaging.rooms.read(room, span, waitMs, goneSignal(reply));
+      if (waitMs > 0) await messaging.gate.admitAgain(addressOf(request));
       const shown = shownPage(room, page, span, verify);
       if (!verify) newestPages.keep(messaging, room, span, revision, shown);
       return shown;

@@ -8,7 +8,7 @@ import type { MessagingService } from '../../messaging/service.js';
 import { canonicalUuid } from '../../messaging/uuid.js';
 import { type EventStreams, type StreamEvent, eventText } from '../event-stream.js';
 import { authenticated, defineRoute, streaming } from '../route.js';
-import { limited } from './messaging-gate.js';
+import { addressOf, limited } from './messaging-gate.js';
 import { accessOf, pagingParameters } from './messaging-rooms.js';
 import { type Query, isSet, looseQuery, numberOf, shownDirect, shownMessage, textOf } from './messaging-wire.js';
 
@@ -56,6 +56,7 @@ async function follow({ request, reply, streams, query }: StreamRequest, messagi
   const stream = streams.open(reply, { onEnd: () => stops.forEach((stop) => stop()), onIdle: () => ({ event: 'position', id: encodePositions(positions), data: {} }) });
   // From its first moment on, a reader that loses the connection knows where to go on.
   stream.send({ event: 'position', id: encodePositions(positions), data: {} });
+  stops.push(messaging.gate.whileAdmitted(addressOf(request), () => stream.end()));
   for (const topic of topics) {
     const stop = messaging.hub.follow(topic, positions.get(topic.id) ?? 0, {
       onMessage: (_topic, message) => {
