@@ -145,6 +145,7 @@ export const limitDefinitions = {
   deletesPerMinuteMax: { default: 30, about: 'Messages that one agent may delete in a minute.' },
   directSendsPerMinuteMax: { default: 60, about: 'Direct messages that one agent may send in a minute.' },
   directReadsPerMinuteMax: { default: 60, about: 'Reads of its inbox a minute by one agent.' },
+  namedAgentBudgetsMax: { default: 10, about: 'How many agents\' limits all agents together have that the tokens of one user name.' },
   violationsPerHourMax: { default: 10, about: 'Refusals for rate an hour after which an address is blocked.' },
   blockSeconds: { default: 24 * 3600, about: 'Time for which an address is blocked.' },
   longPollSecondsMax: { default: 60, about: 'Time that a long poll may wait.' },

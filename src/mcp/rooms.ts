@@ -47,10 +47,9 @@ async function roomNamed(stoa: Stoa, name: string): Promise<Room | undefined> {
 
 /** Counts a call under the same rate as the route that does the same. */
 export async function takeRate(stoa: Stoa, caller: Caller, method: 'GET' | 'POST', path: string): Promise<void> {
-  const { gate, direct } = stoa.messaging;
+  const { gate } = stoa.messaging;
   const limit = gate.limitFor(method, path);
   if (limit === undefined) return;
-  const identity = limit.by === 'agent' && caller.scopes.write ? await direct.readerOf(caller) : caller.identity;
-  const decision = await gate.take(limit, `mcp ${caller.user}`, identity);
+  const decision = await gate.take(limit, `mcp ${caller.user}`, caller);
   if (decision?.allowed === false) throw refuse('rate', { fix: 'Wait a minute, or say more in fewer messages.' });
 }

@@ -1,9 +1,10 @@
 /** The gate before every messaging route: blocked addresses, load from one address, rates of endpoints. */
+import type { Caller } from '../identity/caller.js';
 import type { Limits } from '../limits.js';
 import { type AddressRanges, countedAddress, isLoopback, plainAddress } from './addresses.js';
 import { BlockWatch } from './block-watch.js';
 import type { Block } from './model.js';
-import type { MessagingPort } from './port.js';
+import type { MessagingPort, RateKey } from './port.js';
 import { type RateLimit, everyEndpoint, rateLimitFor, rateLimitTable } from './rate-limits.js';
 import { refuse } from './refusals.js';
 import type { RateDecision } from './sliding-windows.js';
@@ -74,12 +75,28 @@ export class Gate {
     if ((await this.#port.blockOf(counted)) !== undefined) throw refuse('blocked');
   }
 
-  /** Counts a request under its endpoint: by agent where one is verified, else by address. */
-  take(limit: RateLimit, address: string, agentId: string | null): Promise<RateDecision> | undefined {
+  /** Counts a request under its endpoint: by agent where one is verified or named, else by address. */
+  take(limit: RateLimit, address: string, caller: Caller | null): Promise<RateDecision> | undefined {
     if (this.isExempt(address)) return undefined;
-    const byAgent = limit.by === 'agent' && agentId !== null;
-    const key = { endpoint: limit.endpoint, scope: byAgent ? ('agent' as const) : ('ip' as const), subject: byAgent ? agentId : countedAddress(address) };
-    return this.#port.takeRate(key, limit.limit, limit.windowSeconds);
+    if (limit.by === 'agent' && caller !== null) {
+      return caller.identity === null ? this.#takeNamed(limit, caller) : this.#take(limit, 'agent', caller.identity);
+    }
+    return this.#take(limit, 'ip', countedAddress(address));
+  }
+
+  /** A bearer names its agents itself, as many as it likes: its user has a limit over all of them. */
+  async #takeNamed(limit: RateLimit, { kind, user, agent }: Caller): Promise<RateDecision> {
+    // A user's name may have a slash, an encoded one has none: no two callers are one.
+    const subject = `${encodeURIComponent(user)}/${agent ?? ''}`;
+    const own = await this.#take(limit, 'agent', subject);
+    if (!own.allowed || kind === 'operator') return own;
+    const all = await this.#take({ ...limit, limit: limit.limit * this.#limits.namedAgentBudgetsMax }, 'user', user);
+    if (!all.allowed) await this.#port.returnRate({ endpoint: limit.endpoint, scope: 'agent', subject }, limit.windowSeconds);
+    return !all.allowed || all.remaining < own.remaining ? all : own;
+  }
+
+  #take({ endpoint, limit, windowSeconds }: RateLimit, scope: RateKey['scope'], subject: string): Promise<RateDecision> {
+    return this.#port.takeRate({ endpoint, scope, subject }, limit, windowSeconds);
   }
 
   /** A request was refused for its rate; too many of them block the address. */

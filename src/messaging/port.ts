@@ -198,6 +198,6 @@ export interface MessagingPort {
 /** A counter: an endpoint, and whose requests it counts. */
 export interface RateKey {
   endpoint: string;
-  scope: 'ip' | 'agent';
+  scope: 'ip' | 'agent' | 'user';
   subject: string;
 }

@@ -774,6 +774,27 @@ export function messagingConformance(backend: Backend): void {
       }
     });
 
+    it('are those of a few agents for all the names that the tokens of a user give', async () => {
+      const desk = await backend.open({ limits: { ...roomy, postsPerMinuteMax: 2, namedAgentBudgetsMax: 2 }, messagingSettings: settings });
+      try {
+        const { token } = await desk.stoa.identity.createToken(operatorCaller(), 'ada', {}, null);
+        const { token: second } = await desk.stoa.identity.createToken(operatorCaller(), 'ada', {}, null);
+        const { token: others } = await desk.stoa.identity.createToken(operatorCaller(), 'ada/one', {}, null);
+        const post = async (name: string, bearer = token) => {
+          const headers = { authorization: `Bearer ${bearer}`, 'stoa-agent': name };
+          const answer = await desk.ask('POST', '/room/global', { body: { body: 'x' }, headers });
+          return [answer.status, answer.headers.get('x-ratelimit-limit'), answer.headers.get('x-ratelimit-remaining')];
+        };
+        expect([await post('one/a'), await post('one/a'), await post('one/a')]).toEqual([[201, '2', '1'], [201, '2', '0'], [429, '2', '0']]);
+        expect([await post('b'), await post('c', second)]).toEqual([[201, '2', '1'], [201, '4', '0']]);
+        for (const name of ['b', 'c', 'd', 'e']) expect(await post(name)).toEqual([429, '4', '0']);
+        expect(await post('a', others)).toEqual([201, '2', '1']);
+        expect((await postOnce(await desk.agent())).headers.get('x-ratelimit-limit')).toBe('2');
+      } finally {
+        await desk.close();
+      }
+    });
+
     it('slide with the time, and forget refused requests', async () => {
       let nowMs = Date.now();
       const desk = await backend.open({ limits: { ...roomy, channelReadsPerMinuteMax: 2 }, messagingSettings: { ...settings, autoBlock: false }, clock: () => nowMs });

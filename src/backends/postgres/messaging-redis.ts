@@ -1,6 +1,7 @@
 /** Redis for messaging: one server or a cluster, faults in Stoa's own words, and the names of the keys. */
 import type { Cluster, Redis } from 'ioredis';
 import { StoaError, messageOf } from '../../errors.js';
+import type { RateKey } from '../../messaging/port.js';
 import { importOptional } from '../optional-package.js';
 import { type ScriptName, scripts } from './messaging-scripts.js';
 
@@ -152,7 +153,7 @@ export class RedisKeys {
   }
 
   /** The seed's name with the endpoint in it, so that one busy endpoint does not use up another's budget. */
-  rate(scope: 'ip' | 'agent', subject: string, endpoint: string, windowSeconds: number): string {
+  rate(scope: RateKey['scope'], subject: string, endpoint: string, windowSeconds: number): string {
     return `ratelimit:${scope}:${subject}:${endpoint}:${windowSeconds}`;
   }
 

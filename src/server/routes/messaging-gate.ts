@@ -139,8 +139,7 @@ export function limited<Params, Body, Answer>(handler: (context: Context<Params,
     const messaging = messagingOf(request);
     const limit = messaging.gate.limitFor(request.method, routePathOf(request));
     if (limit !== undefined && caller?.kind !== 'operator') {
-      const subject = caller === null ? null : (caller.identity ?? `${caller.user}/${caller.agent ?? ''}`);
-      const decision = await messaging.gate.take(limit, addressOf(request), subject);
+      const decision = await messaging.gate.take(limit, addressOf(request), caller);
       if (decision !== undefined) showRate(reply, decision);
       if (decision?.allowed === false) throw tooMany(reply, decision);
     }
