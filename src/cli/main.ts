@@ -50,6 +50,11 @@ try {
   process.exitCode = error instanceof CommanderError ? (error.exitCode === 0 ? 0 : usageExit) : report(error);
 }
 
+// All is done and closed. A driver may go on asking a server that never answers, for minutes: the process waits only for its own output.
+setInterval(() => {
+  if (process.stdout.writableLength + process.stderr.writableLength === 0) process.exit();
+}, 1_000).unref();
+
 function addCommands(parent: Command, definitions: readonly CommandDefinition[]): void {
   for (const definition of definitions) {
     const command = parent.command(definition.usage).description(definition.about).showSuggestionAfterError();

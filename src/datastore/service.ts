@@ -90,6 +90,7 @@ export class DataService {
     this.tracker = options.tracker ?? new AccessTracker({
       port: options.port,
       entriesMax: options.limits.trackedReadsMax,
+      closingSecondsMax: options.limits.backendRequestSecondsMax,
       nowMs: this.#nowMs,
       onError: (error) => this.#onError(error, 'counting reads of the data store'),
     });

@@ -21,6 +21,8 @@ export interface AccessTrackerOptions {
   port: Pick<DataStorePort, 'recordAccess' | 'capabilities'>;
   /** With this many documents waiting, they are written at once; when that fails too, no more are taken on. */
   entriesMax: number;
+  /** For so long a close goes on trying. */
+  closingSecondsMax: number;
   nowMs: () => number;
   /** A flush failed; its reads are kept and tried again. */
   onError: (error: unknown) => void;
@@ -28,7 +30,7 @@ export interface AccessTrackerOptions {
 
 /** Reads handed to the database in one step. */
 const batchMax = 1_000;
-/** At the end a database that is just coming back gets a few moments more. */
+/** At the end a database that is just coming back gets a few moments more; one that never answers had its time. */
 const closingAttemptsMax = 4;
 const closingPauseMs = 250;
 
@@ -146,12 +148,14 @@ export class AccessTracker {
     return this.#flushing;
   }
 
-  /** Flushes to the end, or until the database has refused several times in a row. */
+  /** Flushes to the end, or until the database has refused several times in a row, or for too long. */
   async close(): Promise<void> {
-    for (let refusals = 0; (this.#pending.size > 0 || this.#flushing !== undefined) && refusals < closingAttemptsMax; ) {
+    const endMs = performance.now() + this.#options.closingSecondsMax * 1_000;
+    const mayRefuse = (refusals: number): boolean => refusals === 0 || (refusals < closingAttemptsMax && performance.now() < endMs);
+    for (let refusals = 0; (this.#pending.size > 0 || this.#flushing !== undefined) && mayRefuse(refusals); ) {
       await this.flush();
       refusals = this.#isFailing ? refusals + 1 : 0;
-      if (this.#isFailing && refusals < closingAttemptsMax) await new Promise((resolve) => setTimeout(resolve, closingPauseMs * refusals));
+      if (this.#isFailing && mayRefuse(refusals)) await new Promise((resolve) => setTimeout(resolve, closingPauseMs * refusals));
     }
     clearTimeout(this.#timer);
     if (this.#pending.size > 0) this.#options.onError(new StoaError('backend_unavailable', `The reads of ${this.#pending.size} documents could not be written any more, and are not counted.`));

@@ -4,6 +4,7 @@ import { type AddressInfo, createConnection, createServer } from 'node:net';
 import { mkdir, readFile, readdir, stat, writeFile } from 'node:fs/promises';
 import { describe, expect, test } from 'vitest';
 import { builtProgram, sharedPostgres } from '../servers/shared.js';
+import { startSilentServer } from '../servers/silent.js';
 import { useProgram } from './program.js';
 
 const { stoa, up, path } = useProgram();
@@ -149,6 +150,15 @@ describe('what cannot start says why and what to do', () => {
     const refused = await stoa(['up', '--data', path('away'), '--datastore', 'postgres://nobody@127.0.0.1:1/none', '--json']);
     expect(refused.status).toBe(6);
     expect(refused.error().code).toBe('backend_unavailable');
+  });
+
+  test('a database server that takes connections and never answers, whatever its driver still tries', async () => {
+    const silent = await startSilentServer();
+    const environment = { FIRESTORE_EMULATOR_HOST: silent.address, STOA_LIMIT_BACKEND_REQUEST_SECONDS_MAX: '1' };
+    const refused = await stoa(['up', '--data', path('silent'), '--datastore', 'firestore://nowhere', '--json'], { environment, cwd: import.meta.dirname });
+    expect(refused.status).toBe(6);
+    expect(refused.error().code).toBe('backend_unavailable');
+    await silent.stop();
   });
 
   test('a damaged manifest', async () => {

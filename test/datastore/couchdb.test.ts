@@ -218,3 +218,35 @@ test('a server that takes requests and never answers is waited for once, not at 
   expect(await data.get(caller, 'n', 'k')).toBeUndefined();
   await data.close();
 });
+
+test('a close ends the requests that are under way, however long they might take', async () => {
+  const patient = limitsWith({ backendRequestSecondsMax: 3_600 });
+  const data = new DataService({ port: await openCouchDataStore(urlOf('closing'), { limits: patient, nowMs: Date.now }), limits: patient });
+  const asked = new Promise<void>((resolve) => {
+    proxy.before = () => {
+      resolve();
+      return new Promise(() => undefined);
+    };
+  });
+  const waiting = expect(data.get(caller, 'n', 'k')).rejects.toMatchObject({ code: 'closed' });
+  await asked;
+  await data.close();
+  await waiting;
+  await expect(data.get(caller, 'n', 'k')).rejects.toMatchObject({ code: 'closed' });
+});
+
+test('a close does not wait again and again for a server that never answers', async () => {
+  const short = limitsWith({ backendRequestSecondsMax: 0.3 });
+  const failed: unknown[] = [];
+  const data = new DataService({ port: await openCouchDataStore(urlOf('closing'), { limits: short, nowMs: Date.now }), limits: short, onError: (error) => failed.push(error) });
+  await data.set(caller, 'n', 'k', 1);
+  await data.get(caller, 'n', 'k');
+  let asked = 0;
+  proxy.before = () => {
+    asked += 1;
+    return new Promise(() => undefined);
+  };
+  await data.close();
+  expect(asked).toBe(1);
+  expect(failed.map(String).join()).toMatch(/no answer within 0.3 s.*are not counted/);
+});

@@ -6,11 +6,13 @@ import { FirestoreDataStore, openFirestoreDataStore } from '../../src/backends/f
 import { documentId } from '../../src/datastore/document-id.js';
 import { collectionName } from '../../src/datastore/model.js';
 import { DataService } from '../../src/datastore/service.js';
+import type { StoaError } from '../../src/errors.js';
 import { operatorCaller } from '../../src/identity/caller.js';
 import { limitsWith } from '../../src/limits.js';
 import { freePort } from '../servers/child.js';
 import { type FirestoreServer, start } from '../servers/firestore.js';
 import { noteServer } from '../servers/shared.js';
+import { startSilentServer } from '../servers/silent.js';
 import { FaultyFirestore } from './faulty-firestore.js';
 
 const caller = operatorCaller('user_123', 'agent');
@@ -169,6 +171,26 @@ describe('what goes wrong on the way to Firestore (emulator)', () => {
       const opening = openFirestoreDataStore(new URL('firestore://nowhere?database=stoa'), { limits: limitsWith({ backendRequestSecondsMax: 1, backendAttemptsMax: 2 }), nowMs: Date.now });
       await expect(opening).rejects.toMatchObject({ code: 'backend_unavailable' });
     } finally {
+      if (given === undefined) delete process.env['FIRESTORE_EMULATOR_HOST'];
+      else process.env['FIRESTORE_EMULATOR_HOST'] = given;
+    }
+  });
+
+  test('a close ends the requests that are under way on a server that never answers', async () => {
+    const silent = await startSilentServer();
+    const given = process.env['FIRESTORE_EMULATOR_HOST'];
+    process.env['FIRESTORE_EMULATOR_HOST'] = silent.address;
+    try {
+      const patient = limitsWith({ backendRequestSecondsMax: 3_600 });
+      const hanging = new DataService({ port: await openFirestoreDataStore(new URL('firestore://nowhere'), { limits: patient, nowMs: Date.now, prepare: false }), limits: patient });
+      const reads = [hanging.get(caller, 'n', 'k'), hanging.listKeys(caller, 'n')];
+      const waiting = Promise.allSettled(reads);
+      await silent.connected;
+      await hanging.close();
+      expect((await waiting).map((outcome) => outcome.status === 'rejected' && (outcome.reason as StoaError).code)).toEqual(['closed', 'closed']);
+      await expect(hanging.set(caller, 'n', 'k', 1)).rejects.toMatchObject({ code: 'closed' });
+    } finally {
+      await silent.stop();
       if (given === undefined) delete process.env['FIRESTORE_EMULATOR_HOST'];
       else process.env['FIRESTORE_EMULATOR_HOST'] = given;
     }

@@ -45,6 +45,8 @@ export class CouchClient {
   readonly #base: string;
   readonly #headers: Readonly<Record<string, string>>;
   readonly #limits: Limits;
+  readonly #underWay = new Set<AbortController>();
+  #isClosed = false;
 
   /** `couchdb://user:password@host:5984/…` is HTTP, `couchdbs://` is HTTPS. */
   constructor(url: URL, limits: Limits) {
@@ -134,6 +136,12 @@ export class CouchClient {
     return found;
   }
 
+  /** Ends what is under way; whoever waits for it hears that. */
+  close(): void {
+    this.#isClosed = true;
+    for (const request of this.#underWay) request.abort(closed());
+  }
+
   async #expect(method: string, path: string, payload: unknown, isSafe: boolean): Promise<Record<string, unknown>> {
     const { status, body } = await this.#send(method, path, payload, isSafe);
     if (status >= 400) throw refusal(status, body);
@@ -150,6 +158,11 @@ export class CouchClient {
   }
 
   async #attempt(method: string, path: string, payload: unknown): Promise<Answer> {
+    if (this.#isClosed) throw closed();
+    const request = new AbortController();
+    const seconds = this.#limits.backendRequestSecondsMax;
+    const timer = setTimeout(() => request.abort(new Error(`no answer within ${seconds} s`)), seconds * 1_000);
+    this.#underWay.add(request);
     let answer: Response;
     let text: string;
     try {
@@ -157,17 +170,25 @@ export class CouchClient {
         method,
         headers: { ...this.#headers, ...(payload !== undefined && { 'content-type': 'application/json' }) },
         ...(payload !== undefined && { body: JSON.stringify(payload) }),
-        signal: AbortSignal.timeout(this.#limits.backendRequestSecondsMax * 1_000),
+        signal: request.signal,
       });
       text = await answer.text();
     } catch (error) {
+      if (error instanceof StoaError) throw error;
       const cause = error instanceof Error && error.cause !== undefined ? error.cause : error;
       const untouched = unconnectedCodes.has(codeOf(cause));
       throw new StoaError('backend_unavailable', `CouchDB does not answer: ${messageOf(cause)}.`, { fix: 'Check that the server runs and can be reached.', cause: error, ...(untouched && { details: { untouched } }) });
+    } finally {
+      clearTimeout(timer);
+      this.#underWay.delete(request);
     }
     if (busyStatuses.has(answer.status)) throw new StoaError('backend_unavailable', `CouchDB is busy: it answered ${answer.status}.`, { details: { untouched: true } });
     return { status: answer.status, body: parsed(text, answer.status) };
   }
+}
+
+function closed(): StoaError {
+  return new StoaError('closed', 'The connection to CouchDB is closed.');
 }
 
 /** CouchDB takes more, but a page of large documents should stay small. */

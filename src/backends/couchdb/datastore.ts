@@ -198,7 +198,11 @@ export class CouchDataStore implements DataStorePort {
   }
 
   async close(): Promise<void> {
-    await this.#agents.flush();
+    try {
+      await this.#agents.flush();
+    } finally {
+      this.#client.close();
+    }
   }
 
   /** What a write makes of the document that is there. */

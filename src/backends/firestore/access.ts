@@ -1,8 +1,7 @@
 /** Counted reads on Firestore: increments of one field that never touch what a write sets. */
 import type { AccessRead } from '../../datastore/port.js';
 import { laterTime } from '../../datastore/times.js';
-import type { Limits } from '../../limits.js';
-import { type Collection, type FieldValues, type Snapshot, grpc, isStatus, request } from './client.js';
+import { type Collection, type FieldValues, type FirestoreRequests, type Snapshot, grpc, isStatus } from './client.js';
 import { newWriteId } from '../write-ids.js';
 import { isOf, nameOf } from './documents.js';
 
@@ -10,7 +9,7 @@ import { isOf, nameOf } from './documents.js';
 const attemptsMax = 3;
 
 /** Adds up the reads of one document, as it was just seen; one that is gone, or another owner's, is left alone. */
-export async function recordAccess(collection: Collection, values: FieldValues, limits: Limits, read: AccessRead, seen: Snapshot): Promise<void> {
+export async function recordAccess(collection: Collection, values: FieldValues, requests: FirestoreRequests, read: AccessRead, seen: Snapshot): Promise<void> {
   const reference = collection.doc(nameOf(read.scope, read.key));
   const readsId = newWriteId();
   let snapshot = seen;
@@ -27,12 +26,12 @@ export async function recordAccess(collection: Collection, values: FieldValues, 
     const isGuarded = attempts <= attemptsMax && snapshot.updateTime !== undefined;
     const precondition = isGuarded ? { lastUpdateTime: snapshot.updateTime } : {};
     try {
-      await request(limits, () => reference.update(update, precondition));
+      await requests.run(() => reference.update(update, precondition));
       return;
     } catch (error) {
       if (isStatus(error, grpc.notFound)) return;
       if (!isStatus(error, grpc.failedPrecondition) || !isGuarded) throw error;
     }
-    snapshot = await request(limits, () => reference.get());
+    snapshot = await requests.run(() => reference.get());
   }
 }

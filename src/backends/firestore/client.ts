@@ -92,47 +92,70 @@ export function isStatus(error: unknown, ...statuses: readonly number[]): boolea
   return error instanceof FirestoreError && error.grpcStatus !== undefined && statuses.includes(error.grpcStatus);
 }
 
-/**
- * One request: in time, again where that helps, and with an error that says what to do. `onUnanswered` is
- * told of each attempt of which nobody can say whether it was carried out.
- */
-export async function request<T>(limits: Limits, work: () => Promise<T>, onUnanswered: () => void = () => undefined): Promise<T> {
-  const again = (error: unknown): boolean => {
-    if (statusOf(error) === grpc.unavailable) onUnanswered();
-    return mayPass(error);
-  };
-  try {
-    return await withRetries(limits, again, () => inTime(limits, work));
-  } catch (error) {
-    throw translated(error);
+/** The requests of one store: each in time, again where that helps, with an error that says what to do, and over when the store is closed. */
+export class FirestoreRequests {
+  readonly limits: Limits;
+  readonly #firestore: Firestore;
+  /** What the driver still tries, also where nobody waits for it any more. */
+  readonly #underWay = new Set<Promise<unknown>>();
+  readonly #closing = new Set<() => void>();
+  #isClosed = false;
+
+  constructor(firestore: Firestore, limits: Limits) {
+    this.#firestore = firestore;
+    this.limits = limits;
+  }
+
+  /** `onUnanswered` is told of each attempt of which nobody can say whether it was carried out. */
+  async run<T>(work: () => Promise<T>, onUnanswered: () => void = () => undefined): Promise<T> {
+    const again = (error: unknown): boolean => {
+      if (statusOf(error) === grpc.unavailable) onUnanswered();
+      return mayPass(error);
+    };
+    try {
+      return await withRetries(this.limits, again, () => this.#inTime(work));
+    } catch (error) {
+      throw translated(error);
+    }
+  }
+
+  /**
+   * Whoever waits for a request hears that it is over. The driver cannot be told to give one up. Terminated while it
+   * still tries to read, it would later end the process by a rejection that it leaves unhandled: so it is, when it has given up.
+   */
+  async close(): Promise<void> {
+    this.#isClosed = true;
+    for (const end of this.#closing) end();
+    if (this.#underWay.size === 0) {
+      await this.#firestore.terminate();
+      return;
+    }
+    Promise.allSettled(this.#underWay)
+      .then(() => this.#firestore.terminate())
+      .catch((error: unknown) => process.emitWarning(`letting go of Firestore: ${messageOf(error)}`));
+  }
+
+  /** The driver goes on trying for minutes when the server is gone; nobody waits that long. */
+  #inTime<T>(work: () => Promise<T>): Promise<T> {
+    return new Promise((resolve, reject) => {
+      if (this.#isClosed) throw closed();
+      const seconds = this.limits.backendRequestSecondsMax;
+      const timer = setTimeout(() => reject(new FirestoreError('backend_unavailable', `Firestore did not answer within ${seconds} s.`, grpc.deadlineExceeded, { cause: undefined })), seconds * 1_000);
+      const end = (): void => reject(closed());
+      this.#closing.add(end);
+      const asked = Promise.resolve().then(work).finally(() => {
+        clearTimeout(timer);
+        this.#closing.delete(end);
+        this.#underWay.delete(asked);
+      });
+      this.#underWay.add(asked);
+      asked.then(resolve, reject);
+    });
   }
 }
 
-/** The driver goes on trying for minutes when the server is gone; nobody waits that long. */
-async function inTime<T>(limits: Limits, work: () => Promise<T>): Promise<T> {
-  let timer: NodeJS.Timeout | undefined;
-  const late = new Promise<never>((_, reject) => {
-    const seconds = limits.backendRequestSecondsMax;
-    timer = setTimeout(() => reject(new FirestoreError('backend_unavailable', `Firestore did not answer within ${seconds} s.`, grpc.deadlineExceeded, { cause: undefined })), seconds * 1000);
-  });
-  try {
-    return await Promise.race([work(), late]);
-  } finally {
-    clearTimeout(timer);
-  }
-}
-
-/** The driver waits for requests that are under way, also for those to a server that is gone: they get their time and no more. */
-export async function terminate(firestore: Firestore, limits: Limits): Promise<void> {
-  let timer: NodeJS.Timeout | undefined;
-  const late = new Promise<void>((resolve) => {
-    timer = setTimeout(resolve, limits.backendRequestSecondsMax * 1000);
-  });
-  try {
-    await Promise.race([firestore.terminate(), late]);
-  } finally {
-    clearTimeout(timer);
-  }
+function closed(): StoaError {
+  return new StoaError('closed', 'The connection to Firestore is closed.');
 }
 
 /** A request that was late is not sent again: it has had its time. */

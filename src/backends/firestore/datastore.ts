@@ -13,7 +13,7 @@ import { NamespaceAgents } from '../namespace-agents.js';
 import { backOff, contended } from '../retries.js';
 import { hasWrite, newWriteId } from '../write-ids.js';
 import { recordAccess } from './access.js';
-import { type Batch, type Collection, type FieldValues, type Fields, type Firestore, type Query, type Snapshot, conditionOf, grpc, isStatus, loadDriver, request, terminate } from './client.js';
+import { type Batch, type Collection, type FieldValues, type Fields, type Firestore, FirestoreRequests, type Query, type Snapshot, conditionOf, grpc, isStatus, loadDriver } from './client.js';
 import { deleteAll, deleteUnchanged } from './deletions.js';
 import { documentBytes, fromFields, isLegalName, isLiveDocument, isOf, nameOf, optionalFields, scopeOf, summaryFields, toFields, toName, toSummary, valueBytesMax } from './documents.js';
 
@@ -58,6 +58,7 @@ export class FirestoreDataStore implements DataStorePort {
   readonly #values: FieldValues;
   readonly #documents: Collection;
   readonly #namespaces: Collection;
+  readonly #requests: FirestoreRequests;
   readonly #limits: Limits;
   readonly #nowMs: () => number;
   readonly #agents: NamespaceAgents;
@@ -68,6 +69,7 @@ export class FirestoreDataStore implements DataStorePort {
     this.#documents = place.firestore.collection(place.collection);
     // Beside the documents, so that no reader of the seed's collection meets anything but documents.
     this.#namespaces = place.firestore.collection(`${place.collection}_namespaces`);
+    this.#requests = new FirestoreRequests(place.firestore, options.limits);
     this.#limits = options.limits;
     this.#nowMs = options.nowMs;
     this.#agents = new NamespaceAgents({
@@ -109,7 +111,7 @@ export class FirestoreDataStore implements DataStorePort {
       const { commit, result } = this.#prepare(scope, batch, seen, writeId);
       isUnsure = false;
       try {
-        await request(this.#limits, () => commit.commit(), () => (isUnsure = true));
+        await this.#requests.run(() => commit.commit(), () => (isUnsure = true));
         await this.#agents.seen(scope, batch.sets.map(({ agent }) => agent));
         return result;
       } catch (error) {
@@ -153,7 +155,7 @@ export class FirestoreDataStore implements DataStorePort {
 
   async clearStep(scope: Scope, after: string | null, limit: number): Promise<ClearStep> {
     const page = await this.#snapshots(this.#ordered(scope, { prefix: '', after }).select('userId', 'namespace', 'key', 'expiresAt').limit(limit));
-    const deleted = await deleteAll(this.#firestore, this.#limits, page);
+    const deleted = await deleteAll(this.#firestore, this.#requests, page);
     const isLast = page.length < limit;
     if (isLast) await this.#agents.forget(scope);
     return { deleted: deleted.filter((snapshot) => isLiveDocument(snapshot.data() ?? {}, this.#nowMs())).length, after: isLast ? null : String(page.at(-1)?.data()?.['key']) };
@@ -165,7 +167,7 @@ export class FirestoreDataStore implements DataStorePort {
     for (const [index, read] of reads.entries()) seen.set(read, snapshots[index]);
     await recordEach(reads, this.#limits.backendInFlightMax, async (read) => {
       const snapshot = seen.get(read);
-      if (snapshot !== undefined) await recordAccess(this.#documents, this.#values, this.#limits, read, snapshot);
+      if (snapshot !== undefined) await recordAccess(this.#documents, this.#values, this.#requests, read, snapshot);
     });
     for (const { scope, agents } of reads) await this.#agents.seen(scope, agents);
   }
@@ -204,7 +206,7 @@ export class FirestoreDataStore implements DataStorePort {
         if (found !== undefined && (found['userId'] !== fields['userId'] || found['namespace'] !== fields['namespace'])) throw idCollision(String(fields['_id']));
         commit.set(this.#documents.doc(name), fields);
       }
-      await request(this.#limits, () => commit.commit());
+      await this.#requests.run(() => commit.commit());
     }
     for (const record of documents) await this.#agents.seen(scopeOf(record), [record.createdByAgent, record.lastAccessedByAgent]);
   }
@@ -212,7 +214,7 @@ export class FirestoreDataStore implements DataStorePort {
   async sweepExpired(limit: number): Promise<number> {
     const now = expiryOfMs(this.#nowMs());
     const expired = await this.#snapshots(this.#documents.where('expiresAt', '<=', now).orderBy('expiresAt').select('expiresAt').limit(limit));
-    const swept = await mapInFlight(expired, this.#limits.backendInFlightMax, (snapshot) => deleteUnchanged(this.#limits, snapshot));
+    const swept = await mapInFlight(expired, this.#limits.backendInFlightMax, (snapshot) => deleteUnchanged(this.#requests, snapshot));
     return swept.filter(Boolean).length;
   }
 
@@ -220,7 +222,7 @@ export class FirestoreDataStore implements DataStorePort {
     try {
       await this.#agents.flush();
     } finally {
-      await terminate(this.#firestore, this.#limits);
+      await this.#requests.close();
     }
   }
 
@@ -277,12 +279,12 @@ export class FirestoreDataStore implements DataStorePort {
   /** In the order of the names, missing ones among them. */
   async #getAll(names: readonly string[]): Promise<Snapshot[]> {
     const chunks = chunksOf(names, documentsPerRequest);
-    const pages = await mapInFlight(chunks, this.#limits.backendInFlightMax, (chunk) => request(this.#limits, () => this.#firestore.getAll(...chunk.map((name) => this.#documents.doc(name)))));
+    const pages = await mapInFlight(chunks, this.#limits.backendInFlightMax, (chunk) => this.#requests.run(() => this.#firestore.getAll(...chunk.map((name) => this.#documents.doc(name)))));
     return pages.flat();
   }
 
   async #snapshots(query: Query): Promise<Snapshot[]> {
-    return (await request(this.#limits, () => query.get())).docs;
+    return (await this.#requests.run(() => query.get())).docs;
   }
 
   /** Firestore orders text by its UTF-8 bytes, which is code-point order. */
@@ -340,7 +342,7 @@ export class FirestoreDataStore implements DataStorePort {
         for (const agent of [createdByAgent, lastAccessedByAgent]) if (typeof agent === 'string') agents.add(agent);
       }
     }
-    const kept = (await request(this.#limits, () => this.#namespace(scope).get())).data()?.['agents'];
+    const kept = (await this.#requests.run(() => this.#namespace(scope).get())).data()?.['agents'];
     for (const agent of Array.isArray(kept) ? kept : []) agents.add(String(agent));
     summary.agents = [...agents].toSorted(compareCodePoints);
     return summary;
@@ -368,10 +370,10 @@ export class FirestoreDataStore implements DataStorePort {
 
   async #addAgents(scope: Scope, agents: readonly string[]): Promise<void> {
     const fields = { userId: scope.user, namespace: scope.namespace, agents: this.#values.arrayUnion(...agents) };
-    await request(this.#limits, () => this.#namespace(scope).set(fields, { merge: true }));
+    await this.#requests.run(() => this.#namespace(scope).set(fields, { merge: true }));
   }
 
   async #removeAgents(scope: Scope): Promise<void> {
-    await request(this.#limits, () => this.#namespace(scope).delete());
+    await this.#requests.run(() => this.#namespace(scope).delete());
   }
 }
