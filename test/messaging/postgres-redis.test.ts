@@ -2,6 +2,7 @@ import { randomUUID } from 'node:crypto';
 import { Redis } from 'ioredis';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { openPostgres } from '../../src/backends/postgres/connection.js';
+import { dropTotalsTables, publicRoomsStatement, topRoomsClause, totalsStatement } from '../../src/backends/postgres/messaging-totals.js';
 import { migrateMessagingDown, migrateMessagingUp, messagingSchema } from '../../src/backends/postgres/messaging-schema.js';
 import type { TestServer } from '../servers/child.js';
 import { start as startPostgres } from '../servers/postgres.js';
@@ -19,6 +20,13 @@ afterAll(() => redis.stop());
 
 function open(messaging: string, redisUrl: string): Promise<Desk> {
   return Desk.open({ limits: roomy, messaging, redis: redisUrl, onError: () => undefined });
+}
+
+/** Rooms are to begin with no messages, the global one among them. */
+async function emptyRedis(): Promise<void> {
+  const client = new Redis(redis.url);
+  await client.flushall();
+  client.disconnect();
 }
 
 /** Tries until it holds: servers take a moment to go and to come back. */
@@ -73,6 +81,72 @@ describe('the stored layout', () => {
       const left = await sql.unsafe<{ table_name: string }[]>(`SELECT table_name FROM information_schema.tables WHERE table_schema = 'messaging' AND table_name <> 'stoa_migrations'`);
       expect([...left]).toEqual([]);
       await migrateMessagingUp(sql);
+    } finally {
+      await sql.end();
+    }
+  });
+
+  it('keeps its statistics, whoever writes the tables, and reads none of them whole', async () => {
+    await emptyRedis();
+    const { url } = await sharedPostgres();
+    const sql = await openPostgres(new URL(url), { schema: messagingSchema });
+    const desk = await open(url, redis.url);
+    const stats = async () => {
+      const { total_agents: agents, total_channels: channels, total_messages: messages, top_channels: top } = (await desk.ask('GET', '/stats')).json;
+      const { total } = (await desk.ask('GET', '/channels?limit=1')).json;
+      return { agents, channels, messages, total, top: top.map(({ name, message_count }: { name: string; message_count: number }) => `${name} ${message_count}`) };
+    };
+    const counted = async () => {
+      const [row] = await sql.unsafe<{ agents: string; rooms: string; messages: string }[]>('SELECT (SELECT count(*) FROM agents) AS agents, count(*) FILTER (WHERE NOT is_private) AS rooms, sum(message_count) AS messages FROM rooms');
+      const top = await sql.unsafe<{ line: string }[]>("SELECT name || ' ' || message_count AS line FROM rooms WHERE NOT is_private ORDER BY message_count DESC, last_active_at DESC LIMIT 5");
+      return { agents: Number(row?.agents), channels: Number(row?.rooms), messages: Number(row?.messages), total: Number(row?.rooms), top: top.map(({ line }) => line) };
+    };
+    try {
+      const ann = await desk.agent();
+      const [open, hidden] = [await desk.room(ann, 'open'), await desk.room(ann, 'hidden', 'a key of sixteen or more')];
+      await Promise.all(Array.from({ length: 20 }, () => ann.post('global', 'x')));
+      await ann.post(open, 'x');
+      await ann.post(hidden, 'x', {}, { 'x-aicq-room-key': 'a key of sixteen or more' });
+      expect(await stats()).toEqual({ agents: 1, channels: 2, messages: 22, total: 2, top: ['global 20', 'open 1'] });
+      const many = "SELECT 'room-' || n, n % 3 = 0, n, now() - n * interval '1 minute' FROM generate_series(1, 3000) AS n";
+      for (const statement of [
+        `INSERT INTO rooms (name, is_private, message_count, last_active_at) ${many}`,
+        "INSERT INTO agents (public_key) SELECT 'key ' || n FROM generate_series(1, 3000) AS n",
+        "UPDATE rooms SET is_private = NOT is_private, message_count = message_count + 5 WHERE name LIKE 'room-%7'",
+        "DELETE FROM rooms WHERE name LIKE 'room-2%'",
+        "DELETE FROM agents WHERE public_key LIKE 'key %3'",
+        'DELETE FROM rooms WHERE FALSE',
+      ]) {
+        await sql.unsafe(statement);
+        expect([statement, await stats()]).toEqual([statement, await counted()]);
+      }
+      await sql.unsafe('ANALYZE');
+      for (const statement of [totalsStatement, publicRoomsStatement, `SELECT id ${topRoomsClause}`]) {
+        const plan = await sql.unsafe<{ 'QUERY PLAN': string }[]>(`EXPLAIN ${statement}`);
+        expect(plan.map((line) => line['QUERY PLAN']).filter((line) => /Seq Scan on (agents|rooms|room_ranks)/.test(line))).toEqual([]);
+      }
+      await sql.unsafe('TRUNCATE agents CASCADE');
+      expect(await stats()).toEqual({ agents: 0, channels: 0, messages: 0, total: 0, top: [] });
+    } finally {
+      await desk.close();
+      await sql.end();
+    }
+  });
+
+  it('counts what was there before it kept statistics', async () => {
+    await emptyRedis();
+    const { url } = await sharedPostgres();
+    const sql = await openPostgres(new URL(url), { schema: messagingSchema });
+    try {
+      await migrateMessagingUp(sql);
+      await sql.unsafe(`${dropTotalsTables}; DELETE FROM stoa_migrations WHERE domain = 'messaging' AND step = 4`);
+      await sql.unsafe("INSERT INTO agents (public_key) VALUES ('old'); INSERT INTO rooms (name, message_count, is_private) VALUES ('old', 7, FALSE), ('older', 2, TRUE)");
+      const desk = await open(url, redis.url);
+      try {
+        expect((await desk.ask('GET', '/stats')).json).toMatchObject({ total_agents: 1, total_channels: 2, total_messages: 9, top_channels: [{ name: 'old', message_count: 7 }, { name: 'global' }] });
+      } finally {
+        await desk.close();
+      }
     } finally {
       await sql.end();
     }

@@ -4,6 +4,7 @@ import type { Room, Totals } from '../../messaging/model.js';
 import type { NewRoom } from '../../messaging/port.js';
 import { type PostgresSql, type Queryable, query } from './connection.js';
 import type { Teller } from './messaging-news.js';
+import { publicRoomsStatement, topRoomsClause, totalsStatement } from './messaging-totals.js';
 
 interface RoomRow {
   id: string;
@@ -97,19 +98,15 @@ export class PostgresRooms {
   async listPublic(limit: number, offset: number): Promise<{ rooms: Room[]; total: number }> {
     const [rows, counted] = await Promise.all([
       query<RoomRow>(this.#sql, `SELECT ${columns} FROM rooms WHERE is_private = FALSE ORDER BY last_active_at DESC, id LIMIT $1 OFFSET $2`, [limit, offset]),
-      query<{ total: string }>(this.#sql, 'SELECT count(*) AS total FROM rooms WHERE is_private = FALSE'),
+      query<{ total: string }>(this.#sql, publicRoomsStatement),
     ]);
     return { rooms: rows.map(roomOf), total: Number(counted[0]?.total ?? 0) };
   }
 
   async totals(): Promise<Totals> {
     const [[counts], top] = await Promise.all([
-      query<{ agents: string; rooms: string; messages: string; active_ms: string | null }>(
-        this.#sql,
-        `SELECT (SELECT count(*) FROM agents) AS agents, (SELECT count(*) FROM rooms WHERE is_private = FALSE) AS rooms,
-          (SELECT coalesce(sum(message_count), 0)::bigint FROM rooms) AS messages, (SELECT (extract(epoch FROM max(last_active_at)) * 1000)::bigint FROM rooms) AS active_ms`,
-      ),
-      query<RoomRow>(this.#sql, `SELECT ${columns} FROM rooms WHERE is_private = FALSE ORDER BY message_count DESC, last_active_at DESC LIMIT 5`),
+      query<{ agents: string; rooms: string; messages: string; active_ms: string | null }>(this.#sql, totalsStatement),
+      query<RoomRow>(this.#sql, `SELECT ${columns} ${topRoomsClause}`),
     ]);
     return {
       agents: Number(counts?.agents ?? 0),

@@ -2,6 +2,7 @@
 import { StoaError } from '../../errors.js';
 import { globalRoomAlias, globalRoomId } from '../../messaging/uuid.js';
 import { type PostgresSql, query, transaction } from './connection.js';
+import { dropTotalsTables, totalsTables } from './messaging-totals.js';
 import { migrate } from './migrate.js';
 
 export const messagingSchema = 'messaging';
@@ -71,6 +72,7 @@ const steps = [
   { up: seedTables, down: dropSeedTables },
   { up: identityTables, down: dropIdentityTables },
   { up: importedTables, down: dropImportedTables },
+  { up: totalsTables, down: dropTotalsTables },
 ];
 
 /** Makes the schema and brings its tables to the newest step. */
