@@ -155,6 +155,7 @@ export class WorkspacesService {
     checkWrites(caller);
     const input = validate(schemas.newSessionSchema, body);
     checkSessionBounds(input, this.#limits);
+    checkOwnName(caller, input.agent_id);
     const agent = input.agent_id === undefined ? (caller.agentId ?? caller.agent) : input.agent_id;
     return this.port.createSession(ownerOf(caller), checkId('project', projectId), newId('session'), { ...input, agent_id: agent }, options.idempotency ?? null);
   }
@@ -178,6 +179,7 @@ export class WorkspacesService {
     checkWrites(caller);
     const patch = validate(schemas.sessionPatchSchema, body);
     checkSessionBounds(patch, this.#limits);
+    checkOwnName(caller, patch.agent_id);
     return this.port.updateSession(ownerOf(caller), checkId('session', id), patch, options.ifVersion);
   }
 
@@ -312,13 +314,16 @@ function checkWrites(caller: Caller): void {
   if (!caller.scopes.write) throw new StoaError('forbidden', 'These credentials can only read.', { fix: 'Use a token with the write scope.' });
 }
 
-/** Who claims. A signed agent cannot claim in another's name. */
+/** Who claims. */
 function holderOf(caller: Caller, named: string | undefined): string {
-  const own = caller.agentId ?? caller.agent;
-  if (caller.kind === 'agent' && named !== undefined && named !== caller.agentId && named !== caller.agent) {
-    throw new StoaError('forbidden', 'An agent claims in its own name only.', { fix: 'Leave agent_id away.' });
-  }
-  return named ?? own ?? caller.user;
+  checkOwnName(caller, named);
+  return named ?? caller.agentId ?? caller.agent ?? caller.user;
+}
+
+/** A signed agent claims tasks and has sessions in no other agent's name; nobody's it may say. */
+function checkOwnName({ kind, agentId, agent }: Caller, named: string | null | undefined): void {
+  if (kind !== 'agent' || named === undefined || named === null || named === agentId || named === agent) return;
+  throw new StoaError('forbidden', 'A signed agent goes by its own name.', { fix: 'Leave agent_id away.', details: { field: 'agent_id' } });
 }
 
 /** Fencing numbers are small and no secret: a signed agent reports on what it holds itself. */

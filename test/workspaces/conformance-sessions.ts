@@ -43,6 +43,18 @@ export function describeSessions(backend: string, open: OpenBench): void {
       expect(await service.getSession(ada, session.id)).toEqual(session);
     });
 
+    it('a signed agent has sessions in its own name or nobody\'s, and gives none to another', async () => {
+      const { projectId } = await makePlace(service, ada);
+      const signed = userCaller('ada', { kind: 'agent', agent: 'signed', agentId: 'a'.repeat(64) });
+      const own = await service.createSession(signed, projectId);
+      expect(own.agent_id).toBe('a'.repeat(64));
+      expect((await service.createSession(signed, projectId, { agent_id: null })).agent_id).toBeNull();
+      expect((await service.updateSession(signed, own.id, { agent_id: 'signed' })).agent_id).toBe('signed');
+      await expect(service.createSession(signed, projectId, { agent_id: 'b'.repeat(64) })).rejects.toMatchObject({ code: 'forbidden' });
+      await expect(service.updateSession(signed, own.id, { agent_id: 'b'.repeat(64) })).rejects.toMatchObject({ code: 'forbidden' });
+      expect((await service.updateSession(ada, own.id, { agent_id: 'b'.repeat(64) })).agent_id).toBe('b'.repeat(64));
+    });
+
     it.each(sessionStatuses)('from %s only the table leads on', async (from) => {
       for (const to of sessionStatuses) {
         const { sessionId } = await makePlace(service, ada);
