@@ -51,6 +51,8 @@ export const errorKinds = {
   resync: { status: 410, exit: 6, title: 'The position is too old' },
   /** The body is larger than the limit. */
   too_large: { status: 413, exit: 2, title: 'Too large' },
+  /** Whoever asked went away in the middle of long work: nobody gets this answer, but logs and metrics tell of it. */
+  cancelled: { status: 499, exit: 1, title: 'The caller has gone away' },
   /** The request did not arrive whole in time. */
   request_timeout: { status: 408, exit: 6, title: 'The request took too long to arrive' },
   /** The headers of the request are larger than the limit. */

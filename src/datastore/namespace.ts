@@ -1,4 +1,5 @@
 /** A handle on one namespace of one user, for one agent: the library's way to the data store. */
+import type { Cancellation } from '../cancellation.js';
 import type { Caller } from '../identity/caller.js';
 import type { Page, PageRequest } from '../paging.js';
 import { type DataDocument, type JsonValue, type KeySummary, type NamespaceSummary, defaultNamespace } from './model.js';
@@ -88,12 +89,13 @@ export class DataNamespace {
   }
 
   /** The namespaces of this user. */
-  listNamespaces(options?: PageRequest): Promise<Page<NamespaceSummary>> {
+  listNamespaces(options?: PageRequest & { signal?: Cancellation | undefined }): Promise<Page<NamespaceSummary>> {
     return this.#service.listNamespaces(this.#caller, options);
   }
 
-  clear(): Promise<number> {
-    return this.#service.clear(this.#caller, this.namespace);
+  /** Removes every document, step by step; an aborted signal ends it after the step under way. */
+  clear(options?: { signal?: Cancellation | undefined }): Promise<number> {
+    return this.#service.clear(this.#caller, this.namespace, options);
   }
 
   /** Replaces the value by what `change` makes of it; tried again whenever somebody else was faster. */

@@ -1,4 +1,5 @@
 /** Pages of a namespace: from a cursor to the next, within a number of items and of bytes. */
+import type { Cancellation } from '../cancellation.js';
 import type { Limits } from '../limits.js';
 import { type Page, type PageRequest, decodeTextCursor, encodeCursor, pageLimit } from '../paging.js';
 import type { DocumentRecord, Scope } from './model.js';
@@ -9,6 +10,8 @@ export interface ListOptions extends PageRequest {
   prefix?: string | undefined;
   /** Of documents: bytes of values after which the page ends, where that is less than the server's own limit. */
   bytesMax?: number | undefined;
+  /** Ends a list that takes several requests to a database when whoever asked has gone away. */
+  signal?: Cancellation | undefined;
 }
 
 /** A page that ended before its limit for another reason than the end of the list. */
@@ -32,7 +35,7 @@ export async function readPage<Item extends { key: string }>(
   const limit = pageLimit(options.limit, limits);
   const list = JSON.stringify(['data', kind, scope.user, scope.namespace, prefix]);
   const after = decodeTextCursor(list, options.cursor, limits.dataKeyBytesMax);
-  const answer = await read({ prefix, after, limit });
+  const answer = await read({ prefix, after, limit, signal: options.signal });
   const { items, ended } = Array.isArray(answer) ? { items: answer, ended: answer.length < limit } : answer;
   const last = ended ? undefined : items.at(-1);
   return { items, next_cursor: last === undefined ? null : encodeCursor(list, Buffer.from(last.key)) };

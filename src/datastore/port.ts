@@ -1,4 +1,5 @@
 /** What the data store needs of storage. A backend implements it in one file; the rules are not in it. */
+import type { Cancellation } from '../cancellation.js';
 import { StoaError } from '../errors.js';
 import type { Idempotency } from '../kernel/once.js';
 import type { Change } from '../kernel/transaction.js';
@@ -83,6 +84,8 @@ export interface KeyRange {
   /** The last key of the page before; null begins at the first. */
   readonly after: string | null;
   readonly limit: number;
+  /** Looked at between requests where one page takes several. */
+  readonly signal?: Cancellation | undefined;
 }
 
 /** Reads of one document by agents, added up. */
@@ -137,8 +140,8 @@ export interface DataStorePort {
   modify?(scope: Scope, key: string, decide: Decide): Promise<WriteResult>;
   listKeys(scope: Scope, range: KeyRange): MaybePromise<KeySummary[]>;
   listDocuments(scope: Scope, range: KeyRange): MaybePromise<DocumentRecord[]>;
-  /** In code-point order. */
-  listNamespaces(user: string, after: string | null, limit: number): MaybePromise<NamespaceSummary[]>;
+  /** In code-point order. `signal` is looked at between requests where it takes several. */
+  listNamespaces(user: string, after: string | null, limit: number, signal?: Cancellation): MaybePromise<NamespaceSummary[]>;
   /** Removes the next documents of a namespace in one commit; the last step forgets its agents. */
   clearStep(scope: Scope, after: string | null, limit: number): Promise<ClearStep>;
   /**

@@ -1,4 +1,5 @@
 /** The data store: checks and authorises, then asks the port. It holds no storage logic. */
+import { type Cancellation, checkWanted } from '../cancellation.js';
 import { StoaError, messageOf } from '../errors.js';
 import type { Caller } from '../identity/caller.js';
 import type { ChangeFeed } from '../kernel/changes.js';
@@ -215,13 +216,14 @@ export class DataService {
   }
 
   /** The caller's namespaces in code-point order, with what is kept about them. */
-  async listNamespaces(caller: Caller, options: PageRequest = {}): Promise<Page<NamespaceSummary>> {
+  async listNamespaces(caller: Caller, options: PageRequest & { signal?: Cancellation | undefined } = {}): Promise<Page<NamespaceSummary>> {
     const limit = pageLimit(options.limit, this.limits);
     const list = JSON.stringify(['data', caller.user]);
     let after = decodeTextCursor(list, options.cursor, this.limits.namespaceBytesMax);
     const items: NamespaceSummary[] = [];
     for (;;) {
-      const found = await this.port.listNamespaces(caller.user, after, limit - items.length);
+      checkWanted(options.signal);
+      const found = await this.port.listNamespaces(caller.user, after, limit - items.length, options.signal);
       after = found.at(-1)?.namespace ?? null;
       items.push(...found.filter(({ namespace }) => reaches(caller, namespace)));
       if (after === null) return { items, next_cursor: null };
@@ -229,12 +231,13 @@ export class DataService {
     }
   }
 
-  /** Removes every document of the namespace, step by step; answers how many there were. */
-  async clear(caller: Caller, namespace: string): Promise<number> {
+  /** Removes every document of the namespace, step by step; answers how many there were. With an aborted signal it ends after the step under way. */
+  async clear(caller: Caller, namespace: string, options: { signal?: Cancellation | undefined } = {}): Promise<number> {
     const scope = this.#writes(caller, namespace);
     let deleted = 0;
     let after: string | null = null;
     do {
+      checkWanted(options.signal);
       const step = await this.port.clearStep(scope, after, this.limits.clearStepMax);
       deleted += step.deleted;
       this.tracker.forgetCleared(scope, after, step.after);

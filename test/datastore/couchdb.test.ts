@@ -1,9 +1,13 @@
-import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
+import { once } from 'node:events';
+import { request as httpRequest } from 'node:http';
+import type { Socket } from 'node:net';
+import { afterAll, afterEach, beforeAll, describe, expect, test, vi } from 'vitest';
 import { type CouchDataStore, openCouchDataStore } from '../../src/backends/couchdb/datastore.js';
 import { dataStoreConformance } from '../../src/datastore/conformance/index.js';
 import { DataService } from '../../src/datastore/service.js';
 import { operatorCaller } from '../../src/identity/caller.js';
 import { limitsWith } from '../../src/limits.js';
+import { Running, credentials } from '../server/running.js';
 import { FaultyProxy } from '../servers/faulty-proxy.js';
 import { sharedServer } from '../servers/shared.js';
 
@@ -217,6 +221,43 @@ test('a server that takes requests and never answers is waited for once, not at 
   for (const goOn of waiting) goOn();
   expect(await data.get(caller, 'n', 'k')).toBeUndefined();
   await data.close();
+});
+
+/** Asks over HTTP and hangs up when the database has been asked for `path`; nobody answers that before the server has noticed. */
+async function hangUpAt(running: Running, method: string, path: string, asked: string): Promise<void> {
+  const connection = once(running.app.server, 'connection') as Promise<[Socket]>;
+  const request = httpRequest(running.url + path, { method, agent: false, headers: credentials(running.alice) });
+  const ended = once(request, 'error');
+  proxy.before = async ({ target }) => {
+    if (target !== asked) return;
+    proxy.before = async () => undefined;
+    const [socket] = await connection;
+    const closed = once(socket, 'close');
+    request.destroy(new Error('hung up'));
+    await closed;
+  };
+  request.end();
+  await ended;
+  const counted = `stoa_http_requests_total{method="${method}",route="${path.replace('/n', '/{ns}')}",status="499"} 1`;
+  await vi.waitFor(async () => expect((await running.ask('GET', '/metrics')).text).toContain(counted), 20_000);
+}
+
+test('a caller who hangs up ends a clear after the step under way, and a list after the request under way', async () => {
+  const running = await Running.start({ datastore: urlOf('hung_up').href, limits: { ...limits, clearStepMax: 2 } });
+  await running.ask('POST', '/v1/data/n', { as: running.alice, body: { set: { a: 1, b: 2, c: 3, d: 4, e: 5 } } });
+  for (const namespace of ['one', 'two', 'three', 'four']) await running.ask('PUT', `/v1/data/${namespace}/k`, { as: running.alice, body: { value: 1 } });
+  await hangUpAt(running, 'DELETE', '/v1/data/n', '/hung_up/_bulk_docs');
+  expect((await running.ask('GET', '/v1/data/n', { as: running.alice })).json.items).toMatchObject([{ key: 'c' }, { key: 'd' }, { key: 'e' }]);
+  // The emulator sends a query on through the proxy, so each comes by more than once.
+  const namespacesAskedFor = new Set<unknown>();
+  proxy.intercept = ({ target, body }) => {
+    if (target === '/hung_up/_find') namespacesAskedFor.add((JSON.parse(body) as { selector: { namespace: { $gt: unknown } } }).selector.namespace.$gt);
+    return undefined;
+  };
+  await hangUpAt(running, 'GET', '/v1/data', '/hung_up/_find');
+  expect([...namespacesAskedFor]).toEqual([null]);
+  expect((await running.ask('GET', '/v1/data', { as: running.alice })).json.items).toHaveLength(5);
+  await running.stop();
 });
 
 test('a close ends the requests that are under way, however long they might take', async () => {

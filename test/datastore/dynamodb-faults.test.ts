@@ -58,6 +58,22 @@ test.each(['ProvisionedThroughputExceededException', 'ThrottlingException'])('%s
   expect([...refused.keys()].map(operationOf)).toEqual(expect.arrayContaining(['GetItem', 'UpdateItem', 'BatchGetItem', 'Query', 'DeleteItem']));
 });
 
+test('a list of namespaces whose caller goes away is not read to its end (emulator)', async () => {
+  const data = await open();
+  const user = operatorCaller('gone');
+  for (const namespace of ['a', 'b', 'c', 'd']) await data.set(user, namespace, 'k', 1);
+  await data.listNamespaces(user);
+  const gone = new AbortController();
+  const asked: string[] = [];
+  proxy.intercept = ({ target }) => {
+    asked.push(operationOf(target));
+    if (asked.length === 2) gone.abort();
+    return undefined;
+  };
+  await expect(data.listNamespaces(user, { signal: gone.signal })).rejects.toMatchObject({ code: 'cancelled' });
+  expect(asked.filter((operation) => operation === 'Query').length).toBeLessThan(5);
+});
+
 test('throttling that does not end is a clear error, and nothing was written (emulator)', async () => {
   const data = await open({ backendAttemptsMax: 3 });
   let requests = 0;

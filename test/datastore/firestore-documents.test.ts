@@ -176,6 +176,20 @@ describe('what goes wrong on the way to Firestore (emulator)', () => {
     }
   });
 
+  test('a list of namespaces whose caller goes away is not read to its end', async () => {
+    const user = operatorCaller('gone');
+    for (const namespace of ['a', 'b', 'c']) await data.set(user, namespace, 'k', 1);
+    let looks = 0;
+    const gone = {
+      get aborted() {
+        looks += 1;
+        return looks > 2;
+      },
+    };
+    await expect(data.listNamespaces(user, { signal: gone })).rejects.toMatchObject({ code: 'cancelled' });
+    expect(looks).toBe(3);
+  });
+
   test('a close ends the requests that are under way on a server that never answers', async () => {
     const silent = await startSilentServer();
     const given = process.env['FIRESTORE_EMULATOR_HOST'];

@@ -1,4 +1,5 @@
 /** The data store on CouchDB: revisions guard every write, Mango indexes serve every list. */
+import { type Cancellation, checkWanted } from '../../cancellation.js';
 import { compareCodePoints } from '../../datastore/code-point-order.js';
 import { checkVersion, idCollision, mergeDocument, resultOf, sizeOf } from '../../datastore/merge-document.js';
 import { type DocumentRecord, type KeySummary, type NamespaceSummary, type Scope, collectionName } from '../../datastore/model.js';
@@ -112,11 +113,12 @@ export class CouchDataStore implements DataStorePort {
     return (await this.#range(scope, range)).map(fromCouch);
   }
 
-  async listNamespaces(user: string, after: string | null, limit: number): Promise<NamespaceSummary[]> {
+  async listNamespaces(user: string, after: string | null, limit: number, signal?: Cancellation): Promise<NamespaceSummary[]> {
     await this.#agents.flush();
     const names = new Set<string>();
     // One request a namespace: CouchDB's own order decides which comes next, so that all are needed before ours can.
     for (let last: string | null = null; ; ) {
+      checkWanted(signal);
       const [next] = await this.#client.find(this.#database, this.#namespaceQuery(user, last));
       if (next === undefined) break;
       last = String(next['namespace']);
@@ -127,7 +129,7 @@ export class CouchDataStore implements DataStorePort {
     const wanted = [...names].toSorted(compareCodePoints).filter((name) => after === null || compareCodePoints(name, after) > 0);
     const summaries: NamespaceSummary[] = [];
     for (const namespace of wanted) {
-      const summary = await this.#summarise({ user, namespace });
+      const summary = await this.#summarise({ user, namespace }, signal);
       if (summary.count > 0) summaries.push(summary);
       if (summaries.length === limit) break;
     }
@@ -219,9 +221,10 @@ export class CouchDataStore implements DataStorePort {
 
   /** Live documents in code-point order of their keys. */
   async #range(scope: Scope, range: KeyRange, fields?: readonly string[]): Promise<CouchDocument[]> {
-    await this.#adopt(scope);
+    await this.#adopt(scope, range.signal);
     const found: CouchDocument[] = [];
     for (let { after } = range; ; ) {
+      checkWanted(range.signal);
       const page = await this.#client.find(this.#database, this.#rangeQuery(scope, { ...range, after }, fields));
       found.push(...page.filter((document) => isOf(scope, document) && isLiveDocument(document, this.#nowMs())));
       if (found.length >= range.limit || page.length < range.limit) return found.slice(0, range.limit);
@@ -247,7 +250,7 @@ export class CouchDataStore implements DataStorePort {
   }
 
   /** Documents of other programs have no place in our index yet; they get it, and nothing else of them changes. */
-  async #adopt(scope: Scope): Promise<void> {
+  async #adopt(scope: Scope, signal?: Cancellation): Promise<void> {
     const id = `${scope.user}\n${scope.namespace}`;
     const lastMs = this.#adopted.get(id) ?? -Infinity;
     if (Date.now() - lastMs < this.#limits.foreignDocumentsSeconds * 1_000) return;
@@ -256,6 +259,7 @@ export class CouchDataStore implements DataStorePort {
     const foreign = await this.#client.find(this.#database, { selector, fields: ['_id'], limit: Number.MAX_SAFE_INTEGER, use_index: indexes.seed });
     // Any number of them, with values of any size: only a few are held at a time.
     for (const ids of chunksOf(foreign.map(({ _id }) => _id), adoptedTogether)) {
+      checkWanted(signal);
       const own = (await this.#writes.look(ids)).filter((document) => document !== undefined && isOf(scope, document) && isDocument(document) && document['keyHex'] === undefined);
       // One that changes meanwhile is found by the next look.
       await this.#writes.bulk(own.map((document) => placed(document as CouchDocument))); // Those that are gone were just left out.
@@ -284,11 +288,11 @@ export class CouchDataStore implements DataStorePort {
     });
   }
 
-  async #summarise(scope: Scope): Promise<NamespaceSummary> {
+  async #summarise(scope: Scope, signal?: Cancellation): Promise<NamespaceSummary> {
     const agents = new Set(await this.#keptAgents(scope));
     const summary: NamespaceSummary = { namespace: scope.namespace, count: 0, sizeBytes: 0, agents: [], updatedAt: '' };
     for (let after: string | null = null; ; ) {
-      const page: CouchDocument[] = await this.#range(scope, { prefix: '', after, limit: this.#limits.pageItemsMax }, summaryFields);
+      const page: CouchDocument[] = await this.#range(scope, { prefix: '', after, limit: this.#limits.pageItemsMax, signal }, summaryFields);
       for (const { sizeBytes, updatedAt } of await this.#summaries(scope, page)) {
         summary.count += 1;
         summary.sizeBytes += sizeBytes;

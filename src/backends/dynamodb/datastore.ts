@@ -2,6 +2,7 @@
 import { checkVersion, idCollision, isLive, mergeDocument, resultOf } from '../../datastore/merge-document.js';
 import { type DocumentRecord, type KeySummary, type NamespaceSummary, type Scope, collectionName } from '../../datastore/model.js';
 import type { AccessRead, BatchResult, ClearStep, DataCapabilities, DataStorePort, DocumentDelete, DocumentWrite, ExportPage, KeyRange, WriteBatch, WriteResult } from '../../datastore/port.js';
+import { type Cancellation, checkWanted } from '../../cancellation.js';
 import { compareCodePoints } from '../../datastore/code-point-order.js';
 import { laterTime } from '../../datastore/times.js';
 import { StoaError } from '../../errors.js';
@@ -116,11 +117,11 @@ export class DynamodbDataStore implements DataStorePort {
     return documents.slice(0, range.limit);
   }
 
-  async listNamespaces(user: string, after: string | null, limit: number): Promise<NamespaceSummary[]> {
+  async listNamespaces(user: string, after: string | null, limit: number, signal?: Cancellation): Promise<NamespaceSummary[]> {
     await this.#agents.flush();
     const summaries: NamespaceSummary[] = [];
     for (let namespace = await this.#nextNamespace(user, after); namespace !== undefined; namespace = await this.#nextNamespace(user, namespace)) {
-      const summary = await this.#summarise({ user, namespace });
+      const summary = await this.#summarise({ user, namespace }, signal);
       if (summary.count > 0) summaries.push(summary);
       if (summaries.length >= limit) break;
     }
@@ -273,12 +274,13 @@ export class DynamodbDataStore implements DataStorePort {
   }
 
   /** Pages of the index by scope and key, in code-point order: DynamoDB sorts text by its UTF-8 bytes. */
-  async *#entries(scope: Scope, { prefix, after, limit }: KeyRange): AsyncGenerator<Item[]> {
+  async *#entries(scope: Scope, { prefix, after, limit, signal }: KeyRange): AsyncGenerator<Item[]> {
     await this.#adoption.settle(scope);
     // A page before may have ended ahead of the prefix, or behind it.
     if (after !== null && !after.startsWith(prefix) && compareCodePoints(after, prefix) > 0) return;
     let start: Item | undefined = after?.startsWith(prefix) === true ? { _id: { S: idOf(scope, after) }, scopeKey: { S: scopeKeyOf(scope) }, key: { S: after } } : undefined;
     do {
+      checkWanted(signal);
       const page = await this.#client.call('Query', {
         TableName: this.#tables.documents,
         IndexName: this.#tables.orderIndex,
@@ -308,9 +310,9 @@ export class DynamodbDataStore implements DataStorePort {
   }
 
   /** Adds up the entries of the index, which hold no values. */
-  async #summarise(scope: Scope): Promise<NamespaceSummary> {
+  async #summarise(scope: Scope, signal?: Cancellation): Promise<NamespaceSummary> {
     const summary: NamespaceSummary = { namespace: scope.namespace, count: 0, sizeBytes: 0, agents: [], updatedAt: '' };
-    for await (const page of this.#entries(scope, { prefix: '', after: null, limit: this.#limits.clearStepMax })) {
+    for await (const page of this.#entries(scope, { prefix: '', after: null, limit: this.#limits.clearStepMax, signal })) {
       for (const entry of page.filter((entry) => isLiveItem(entry, this.#nowMs()))) {
         const { sizeBytes, updatedAt } = toSummary(entry);
         summary.count += 1;

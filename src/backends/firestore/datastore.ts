@@ -1,4 +1,5 @@
 /** The data store on Firestore: batches with preconditions, lists from composite indexes, increments for counted reads. */
+import { type Cancellation, checkWanted } from '../../cancellation.js';
 import { afterPrefix, compareCodePoints } from '../../datastore/code-point-order.js';
 import { documentId } from '../../datastore/document-id.js';
 import { checkVersion, idCollision, isLive, mergeDocument, resultOf } from '../../datastore/merge-document.js';
@@ -142,11 +143,11 @@ export class FirestoreDataStore implements DataStorePort {
     return documents.slice(0, range.limit);
   }
 
-  async listNamespaces(user: string, after: string | null, limit: number): Promise<NamespaceSummary[]> {
+  async listNamespaces(user: string, after: string | null, limit: number, signal?: Cancellation): Promise<NamespaceSummary[]> {
     await this.#agents.flush();
     const found: NamespaceSummary[] = [];
     for (let namespace = await this.#nextNamespace(user, after); namespace !== undefined; namespace = await this.#nextNamespace(user, namespace)) {
-      const summary = await this.#summarise({ user, namespace });
+      const summary = await this.#summarise({ user, namespace }, signal);
       if (summary.count > 0) found.push(summary);
       if (found.length >= limit) break;
     }
@@ -297,8 +298,9 @@ export class FirestoreDataStore implements DataStorePort {
     return after !== null && compareCodePoints(after, prefix) >= 0 ? query.startAfter(after) : query;
   }
 
-  async *#pages(scope: Scope, { prefix, after, limit }: KeyRange, fields?: readonly string[]): AsyncGenerator<Snapshot[]> {
+  async *#pages(scope: Scope, { prefix, after, limit, signal }: KeyRange, fields?: readonly string[]): AsyncGenerator<Snapshot[]> {
     for (let last = after; ; ) {
+      checkWanted(signal);
       const query = this.#ordered(scope, { prefix, after: last }).limit(limit);
       const page = await this.#snapshots(fields === undefined ? query : query.select(...fields));
       yield page;
@@ -328,10 +330,10 @@ export class FirestoreDataStore implements DataStorePort {
   }
 
   /** Adds up the documents without their values. */
-  async #summarise(scope: Scope): Promise<NamespaceSummary> {
+  async #summarise(scope: Scope, signal?: Cancellation): Promise<NamespaceSummary> {
     const summary: NamespaceSummary = { namespace: scope.namespace, count: 0, sizeBytes: 0, agents: [], updatedAt: '' };
     const agents = new Set<string>();
-    for await (const page of this.#pages(scope, { prefix: '', after: null, limit: this.#limits.pageItemsMax }, [...summaryFields, 'createdByAgent', 'lastAccessedByAgent'])) {
+    for await (const page of this.#pages(scope, { prefix: '', after: null, limit: this.#limits.pageItemsMax, signal }, [...summaryFields, 'createdByAgent', 'lastAccessedByAgent'])) {
       const live = page.filter((snapshot) => isLiveDocument(snapshot.data() ?? {}, this.#nowMs()));
       for (const { sizeBytes, updatedAt } of await this.#summaries(scope, live)) {
         summary.count += 1;

@@ -136,6 +136,27 @@ export function listTests(test: RegisterTest, context: ConformanceContext): void
     }
   });
 
+  test('a clear whose caller goes away ends after the step that is under way', async () => {
+    const data = await context.another({ clearStepMax: 2 });
+    const caller = context.caller(context.newUser());
+    await data.setMany(caller, 'n', { a: 1, b: 2, c: 3, d: 4, e: 5 });
+    await refusedWith('cancelled', () => data.clear(caller, 'n', { signal: goneAfter(1) }));
+    assert.deepEqual(await everyKey(data, caller, 'n', '', 10), ['c', 'd', 'e']);
+    assert.equal(await data.clear(caller, 'n'), 3);
+  });
+
+  test('a list whose caller goes away is whole or is refused', async () => {
+    const data = await context.service();
+    const caller = context.caller(context.newUser());
+    for (const namespace of ['a', 'b', 'c']) await data.set(caller, namespace, 'k', 1);
+    await refusedWith('cancelled', () => data.listNamespaces(caller, { signal: goneAfter(0) }));
+    for (const looks of [1, 2, 3, 4]) {
+      const outcome = await data.listNamespaces(caller, { signal: goneAfter(looks) }).catch((error: unknown) => error);
+      if (outcome instanceof StoaError) assert.equal(outcome.code, 'cancelled');
+      else assert.deepEqual(outcome, await data.listNamespaces(caller));
+    }
+  });
+
   test('two that clear at the same time count every document once', async () => {
     const services = [await context.service(), await context.another()];
     const caller = context.caller(context.newUser());
@@ -176,4 +197,15 @@ async function everyKey(data: DataService, caller: Caller, namespace: string, pr
     cursor = page.next_cursor ?? undefined;
   } while (cursor !== undefined);
   return keys;
+}
+
+/** A caller who is there for so many looks, and then gone. */
+function goneAfter(looks: number): { readonly aborted: boolean } {
+  let left = looks;
+  return {
+    get aborted() {
+      left -= 1;
+      return left < 0;
+    },
+  };
 }

@@ -70,7 +70,8 @@ const list = defineTool({
   annotations: { readOnlyHint: true },
   input: z.strictObject({ namespace: z.string().optional(), prefix: z.string().optional(), values: z.boolean().optional(), limit, cursor }),
   output: z.object({ items: z.array(record), next_cursor: nextCursor }),
-  run: async ({ stoa, caller }, { namespace: ns, prefix, values, ...page }) => {
+  run: async ({ stoa, caller, signal }, { namespace: ns, prefix, values, ...asked }) => {
+    const page = { ...asked, signal };
     if (ns === undefined) {
       if (prefix !== undefined || values !== undefined) throw new StoaError('invalid_request', 'prefix and values need a namespace.', { fix: 'Pass namespace, "default" for keys stored without one.' });
       const { items, next_cursor } = await stoa.data.listNamespaces(caller, page);

@@ -7,6 +7,7 @@ import { toDocumentJson } from '../../datastore/seed-document.js';
 import { StoaError } from '../../errors.js';
 import type { Page } from '../../paging.js';
 import { validate } from '../../validate.js';
+import { goneOf } from '../gone.js';
 import { pathSegment } from '../path-segment.js';
 import { pageQuery, queryBoolean } from '../query.js';
 import { JsonText, answer, authenticated, defineRoute } from '../route.js';
@@ -25,7 +26,7 @@ export const dataRoutes = [
     principals: authenticated,
     query: z.object(pageQuery),
     answers: { 200: pageOf(namespaceSchema) },
-    handler: ({ stoa, caller, query }) => stoa.data.listNamespaces(caller, query),
+    handler: ({ stoa, caller, query, reply }) => stoa.data.listNamespaces(caller, { ...query, signal: goneOf(reply) }),
   }),
   defineRoute({
     method: 'GET',
@@ -41,8 +42,9 @@ export const dataRoutes = [
       values: queryBoolean().optional().meta({ description: 'Whole documents instead of keys.' }),
     }),
     answers: { 200: pageOf(z.union([documentSchema, keySummarySchema])) },
-    handler: ({ stoa, caller, params, query: { values, ...page } }) =>
+    handler: ({ stoa, caller, params, query: { values, ...asked }, reply }) =>
       positioned<Page<KeySummary> | JsonText>(stoa, async () => {
+        const page = { ...asked, signal: goneOf(reply) };
         if (values !== true) return stoa.data.listKeys(caller, params.ns, page);
         const { items, next_cursor } = await stoa.data.listDocuments(caller, params.ns, page);
         // Whoever follows the feed from the position finds the changes of these documents in it, and knows them.
@@ -73,7 +75,7 @@ export const dataRoutes = [
     principals: authenticated,
     params: inNamespace,
     answers: { 200: clearedSchema },
-    handler: async ({ stoa, caller, params }) => ({ deleted: await stoa.data.clear(caller, params.ns) }),
+    handler: async ({ stoa, caller, params, reply }) => ({ deleted: await stoa.data.clear(caller, params.ns, { signal: goneOf(reply) }) }),
   }),
   defineRoute({
     method: 'GET',

@@ -1,8 +1,9 @@
 /** Direct messages over HTTP: sending, the inbox, what is pending, acknowledging. */
 import { z } from 'zod';
+import { goneSignal } from '../gone.js';
 import { authenticated, defineRoute } from '../route.js';
 import { addressOf, limited, signatureOf } from './messaging-gate.js';
-import { goneSignal, newestFirst, nextCursorOf, pagingParameters, spanOf, waitMsOf } from './messaging-rooms.js';
+import { newestFirst, nextCursorOf, pagingParameters, spanOf, waitMsOf } from './messaging-rooms.js';
 import { directSchema, isSet, looseQuery, readFields, shownDirect } from './messaging-wire.js';
 
 const inboxSchema = z.object({ messages: z.array(directSchema), has_more: z.boolean().optional(), next_cursor: z.string().optional() }).meta({ id: 'Inbox' });

@@ -1,11 +1,12 @@
 /** Rooms over HTTP: the channel list, reading, posting, threads, deleting, searching, statistics. */
 import { isUtf8 } from 'node:buffer';
 import { z } from 'zod';
-import type { FastifyReply, FastifyRequest } from 'fastify';
+import type { FastifyRequest } from 'fastify';
 import type { Message, Room } from '../../messaging/model.js';
 import type { Page, Span } from '../../messaging/port.js';
 import type { RoomAccess } from '../../messaging/rooms.js';
 import type { MessagingService } from '../../messaging/service.js';
+import { goneSignal } from '../gone.js';
 import { JsonText, answer, anyone, authenticated, defineRoute } from '../route.js';
 import { addressOf, limited, signatureOf } from './messaging-gate.js';
 import { RoomPages } from './messaging-room-pages.js';
@@ -67,13 +68,6 @@ export function newestFirst<T extends { tsMs: number }>(page: Page<T>, span: Spa
 
 export function waitMsOf(query: Query, messaging: MessagingService): number {
   return Math.min(numberOf(query, 'wait') ?? 0, messaging.limits.longPollSecondsMax) * 1000;
-}
-
-/** Aborts when the reader goes away, so that nobody waits for nobody. */
-export function goneSignal(reply: FastifyReply): AbortSignal {
-  const gone = new AbortController();
-  reply.raw.once('close', () => gone.abort());
-  return gone.signal;
 }
 
 function shownPage(room: Room, page: Page<Message>, span: Span, verify: boolean): z.output<typeof pageSchema> {

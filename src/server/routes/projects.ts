@@ -1,8 +1,8 @@
 /** Projects: their records, their sessions, and the tasks that wait in them. */
-import type { FastifyReply } from 'fastify';
 import { z } from 'zod';
 import { StoaError } from '../../errors.js';
 import * as schemas from '../../workspaces/schemas.js';
+import { goneSignal } from '../gone.js';
 import { pageQuery, queryBoolean } from '../query.js';
 import { answer, authenticated, defineRoute } from '../route.js';
 import { positioned } from './positioned.js';
@@ -129,15 +129,9 @@ export const projectRoutes = [
     body: schemas.claimRequestSchema.default({}),
     answers: { 200: schemas.claimSchema, 204: null },
     handler: async ({ stoa, caller, params: { id }, body, reply }) => {
+      // No task goes to somebody who is gone.
       const signal = (body.wait ?? 0) > 0 ? goneSignal(reply) : undefined;
       return (await stoa.workspaces.claimTask(caller, id, body, signal)) ?? answer(204);
     },
   }),
 ];
-
-/** Fires when the caller hangs up, so that no task goes to somebody who is gone. */
-function goneSignal(reply: FastifyReply): AbortSignal {
-  const gone = new AbortController();
-  reply.raw.once('close', () => gone.abort());
-  return gone.signal;
-}

@@ -1,0 +1,19 @@
+/** Callers who hang up before they have their answer. */
+import type { FastifyReply } from 'fastify';
+import type { Cancellation } from '../cancellation.js';
+
+/** For work that looks from time to time whether somebody still waits for it. */
+export function goneOf(reply: FastifyReply): Cancellation {
+  return {
+    get aborted() {
+      return reply.raw.destroyed;
+    },
+  };
+}
+
+/** For work that waits: aborted at once when the caller hangs up. */
+export function goneSignal(reply: FastifyReply): AbortSignal {
+  const gone = new AbortController();
+  reply.raw.once('close', () => gone.abort());
+  return gone.signal;
+}
