@@ -2,6 +2,7 @@
 import type { Sealer } from '../secrets/sealer.js';
 import { openConfig, sealConfig, withStoredSecrets, withoutSecrets } from '../workspaces/config-secrets.js';
 import type { Project, Task, TaskLease, WorkSession, Workspace } from '../workspaces/model.js';
+import { withoutGitPasswords } from '../workspaces/url-passwords.js';
 import type { ProjectLine, TaskLine, WorkSessionLine, WorkspaceLine } from './kinds.js';
 
 /** Without a sealer the secret is left out. */
@@ -19,17 +20,17 @@ export function workspaceOf(line: WorkspaceLine, before: Workspace | undefined, 
 }
 
 export function projectLine(project: Project, user: string, sealer: Sealer | null): ProjectLine {
-  return { type: 'workspaces.project', user, ...project, config: sealer === null ? withoutSecrets(project.config) : openConfig(project.config, project.id, sealer) };
+  return { type: 'workspaces.project', user, ...withoutGitPasswords(project), config: sealer === null ? withoutSecrets(project.config) : openConfig(project.config, project.id, sealer) };
 }
 
 export function projectOf({ type: _type, user: _user, ...fields }: ProjectLine, before: Project | undefined, sealer: Sealer): Project {
   const sealed = sealConfig(fields.config, fields.id, sealer);
-  return { ...fields, config: before === undefined ? sealed : withStoredSecrets(sealed, before.config) };
+  return { ...withoutGitPasswords(fields), config: before === undefined ? sealed : withStoredSecrets(sealed, before.config) };
 }
 
 /** Secrets are sealed anew each time, and left out without --with-secrets: what is around them counts. */
 export function projectEssence(line: ProjectLine, sealer: Sealer): unknown {
-  return { ...line, config: withoutSecrets(sealConfig(line.config, line.id, sealer)) };
+  return { ...withoutGitPasswords(line), config: withoutSecrets(sealConfig(line.config, line.id, sealer)) };
 }
 
 export function sessionLine(session: WorkSession, user: string): WorkSessionLine {

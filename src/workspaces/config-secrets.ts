@@ -2,12 +2,11 @@
 import { StoaError } from '../errors.js';
 import { type Sealer, secretMask } from '../secrets/sealer.js';
 import type { JsonObject, JsonValue } from './model.js';
+import { holdsUrlPassword } from './url-passwords.js';
 
 /** A sealed text stands in the stored config as `{"$sealed": "enc:…"}`. */
 const sealedName = '$sealed';
 const secretName = /key|token|secret|passw|passphrase|pwd|credential|authorization|bearer|cookie|jwt/i;
-/** A URL with a password in it, wherever it stands. */
-const urlPassword = /[a-z][a-z0-9+.-]*:\/\/[^\s/@]*:[^\s@]+@/i;
 
 interface Sealed extends JsonObject {
   [sealedName]: string;
@@ -16,7 +15,7 @@ interface Sealed extends JsonObject {
 /** The config with its secrets sealed. A mask stays as it is, for `keepMasked` to fill in. */
 export function sealConfig(config: JsonObject, projectId: string, sealer: Sealer): JsonObject {
   return mapTexts(config, (text, isSecret) => {
-    if (text === secretMask || !(isSecret || urlPassword.test(text))) return text;
+    if (text === secretMask || !(isSecret || holdsUrlPassword(text))) return text;
     return { [sealedName]: sealer.seal(text, projectId) };
   });
 }

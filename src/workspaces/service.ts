@@ -13,6 +13,7 @@ import type { Claim, ClaimLease, JsonObject, Project, Task, WorkSession, Workspa
 import type { Listed, NamedListRequest, Owner, Reporter, WorkspacesPort } from './port.js';
 import * as schemas from './schemas.js';
 import { claimLease } from './tasks.js';
+import { checkGitFields, withoutGitPasswords } from './url-passwords.js';
 
 export interface WorkspacesServiceOptions {
   port: WorkspacesPort;
@@ -103,6 +104,7 @@ export class WorkspacesService {
     checkWrites(caller);
     const input = validate(schemas.newProjectSchema, body);
     checkProjectBounds(input, this.#limits);
+    checkGitFields(input);
     const id = newId('project');
     const sealed = this.#sealedConfig(id, normalised(input));
     return maskedProject(await this.port.createProject(ownerOf(caller), checkId('workspace', workspaceId), id, sealed, options.idempotency ?? null));
@@ -123,6 +125,7 @@ export class WorkspacesService {
     checkWrites(caller);
     const patch = validate(schemas.projectPatchSchema, body);
     checkProjectBounds(patch, this.#limits);
+    checkGitFields(patch);
     const sealed = this.#sealedConfig(checkId('project', id), normalised(patch));
     return maskedProject(await this.port.updateProject(ownerOf(caller), checkId('project', id), sealed, options.ifVersion));
   }
@@ -340,7 +343,7 @@ function masked(workspace: Workspace): Workspace {
 }
 
 function maskedProject(project: Project): Project {
-  return { ...project, config: maskConfig(project.config) };
+  return { ...withoutGitPasswords(project), config: maskConfig(project.config) };
 }
 
 function mapItems<T>(listed: Listed<T>, map: (item: T) => T): Listed<T> {

@@ -67,6 +67,17 @@ describe('an export', () => {
     expect(withThem).not.toContain(token);
   });
 
+  it('holds no password of a repository, and an import stores none', async () => {
+    const lines = (await linesOf(source, { domains: ['workspaces'] })).map((line) => (line.includes('"workspaces.project"') ? line.replace('"git_url":""', '"git_url":"https://ada:hunter2@example.org/x.git"').replace('"git_info":{}', '"git_info":{"remote_url":"https://ada:hunter2@example.org/x.git"}') : line));
+    expect(lines.join('').split('hunter2')).toHaveLength(3);
+    const target = await open('git-passwords');
+    await run(target, await save(lines.slice(0, -1), 'git-passwords.ndjson'), { keepGoing: true });
+    const [workspace] = (await target.workspaces.listWorkspaces(ada)).items;
+    const [project] = (await target.workspaces.listProjects(ada, workspace?.id as string)).items;
+    expect((await target.workspaces.port.getProject('ada', project?.id as string, false)).git_url).toBe('https://…@example.org/x.git');
+    for (const withSecrets of [false, true]) expect((await linesOf(target, { withSecrets })).join('')).not.toContain('hunter2');
+  });
+
   it('of one user holds that user alone', async () => {
     const text = (await linesOf(source, { user: 'bob' })).join('');
     expect(text).toContain('"other"');

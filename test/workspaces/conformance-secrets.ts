@@ -1,6 +1,7 @@
 /** What happens to secrets on every backend: sealed where they are stored, masked where they are answered. */
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { WorkspacesService } from '../../src/workspaces/service.js';
+import { newId } from '../../src/workspaces/ids.js';
 import { type Bench, type OpenBench, userCaller } from './fixture.js';
 
 const mask = '********';
@@ -79,6 +80,50 @@ export function describeSecrets(backend: string, open: OpenBench): void {
         await expect(service.updateProject(ada, project.id, { config: bare })).rejects.toMatchObject({ code: 'invalid_request', message: expect.stringContaining('is a text') as string });
       }
       await service.updateProject(ada, project.id, { config: { secrets: { nothing: null } } });
+    });
+
+    it('an address of a repository with a password or token is refused, and not repeated', async () => {
+      const workspace = await service.createWorkspace(ada, { name: 'addresses' });
+      const project = await service.createProject(ada, workspace.id, { name: 'p' });
+      const bad = [
+        'https://ada:hunter5@example.org/x.git',
+        'https://:hunter5@example.org/x.git',
+        'https://ada:hunter5@@example.org/x.git',
+        'https://ada:hunter5/with/slashes@example.org/x.git',
+        'HTTPS://x-access-token:hunter5@example.org/x.git',
+        'ssh://git:hunter5@example.org/x.git',
+        'https://ghp_hunter5@github.com/x/y.git',
+        'https://glpat-hunter5@gitlab.com/x/y@1.git',
+        'https://example.org/x.git?private_token=hunter5',
+      ];
+      for (const url of bad) {
+        const given = [{ git_url: url }, { git_info: { remote_url: url } }, { git_info: { remotes: [{ fetch: `origin ${url} (fetch)` }] } }];
+        const refused = await Promise.all(given.flatMap((fields) => [service.createProject(ada, workspace.id, { name: 'bad', ...fields }), service.updateProject(ada, project.id, fields)].map((attempt) => attempt.catch((error: unknown) => error))));
+        for (const error of refused) expect(error).toMatchObject({ code: 'invalid_request', fix: expect.stringContaining('config under "secrets"') as string });
+        expect(JSON.stringify(refused) + refused.map(String).join('')).not.toContain('hunter5');
+      }
+      const good = ['', 'git@example.org:x/y.git', 'ssh://git@example.org:22/x/y.git', 'https://ada@example.org/x.git', 'https://example.org:8443/x.git', 'https://example.org/x@1.git', '/srv/git/x.git'];
+      for (const url of good) expect(await service.updateProject(ada, project.id, { git_url: url, git_info: { remote_url: url } })).toMatchObject({ git_url: url, git_info: { remote_url: url } });
+      expect(await bench.dump()).not.toContain('hunter5');
+    });
+
+    it('a password in an address that was stored before is shown nowhere', async () => {
+      const workspace = await service.createWorkspace(ada, { name: 'stored before' });
+      const url = 'https://ada:hunter6@example.org/x.git';
+      const id = newId('project');
+      await bench.port.createProject('ada', workspace.id, id, { name: 'old', git_url: url, git_info: { remote_url: url, remotes: [url], is_clean: true } }, null);
+      const answers = [await service.getProject(ada, id), ...(await service.listProjects(ada, workspace.id)).items, await service.updateProject(ada, id, { language: 'c' }), await service.deleteProject(ada, id), await service.restoreProject(ada, id)];
+      expect(answers).toHaveLength(5);
+      for (const answer of answers) expect(answer).toMatchObject({ git_url: 'https://…@example.org/x.git', git_info: { remote_url: mask, remotes: [mask], is_clean: true } });
+      expect(JSON.stringify([answers, await bench.changes()])).not.toContain('hunter6');
+    });
+
+    it('texts that nearly hold a password a thousand times are looked through at once', async () => {
+      const { id } = await service.createWorkspace(ada, { name: 'nearly' });
+      for (const [index, text] of ['a'.repeat(60_000), `a://${':'.repeat(60_000)}`, 'a://a:'.repeat(10_000), 'a://gla-'.repeat(7_000), '?token'.repeat(10_000)].entries()) {
+        const project = await service.createProject(ada, id, { name: `p${index}`, config: { text }, git_info: { text } });
+        expect([project.config, project.git_info]).toEqual([{ text }, { text }]);
+      }
     });
 
     it('re-keying puts every secret under a new key, and changes nothing else', async () => {

@@ -1,0 +1,65 @@
+/** Passwords in URLs: found wherever they stand, refused where nothing is encrypted, and never shown. */
+import { StoaError } from '../errors.js';
+import { withoutPassword } from '../printable-url.js';
+import { secretMask } from '../secrets/sealer.js';
+import type { JsonObject, JsonValue, Project } from './model.js';
+
+/** From the scheme to the first letter of the password. No two matches can share a letter: a long text costs no more than its length. */
+const untilPassword = /[a-z0-9+.-]:\/\/[^/@:]*:./i;
+/** Tokens that are given as the name of the user, by the beginnings that GitHub and GitLab give theirs. */
+const tokenAsUser = /:\/\/(?:gh[a-z]_|github_pat_|gl[a-z]{2,5}-)[^/@:\s]*@/i;
+const secretInQuery = /[?&](?:access_token|private_token|token|password|secret)=./i;
+
+/** Whether a text has a URL with a password in it. */
+export function holdsUrlPassword(text: string): boolean {
+  return text.includes('://') && text.split(/\s+/).some((word) => untilPassword.test(beforeLastAt(word)));
+}
+
+/** A password may have an `@` of its own that nobody has encoded. */
+function beforeLastAt(word: string): string {
+  return word.slice(0, Math.max(0, word.lastIndexOf('@')));
+}
+
+/** The same for an address that a repository is fetched from, which may carry a token in other places too. */
+function holdsCredentials(text: string): boolean {
+  return holdsUrlPassword(text) || (text.includes('://') && (tokenAsUser.test(text) || secretInQuery.test(text)));
+}
+
+interface GitFields {
+  git_url?: string | undefined;
+  git_info?: JsonObject | undefined;
+}
+
+/** `git_url` and `git_info` are stored and shown as they are: what is in them must be no secret. */
+export function checkGitFields({ git_url: url = '', git_info: info = {} }: GitFields): void {
+  const field = holdsCredentials(url) ? 'git_url' : someText(info, holdsCredentials) ? 'git_info' : undefined;
+  if (field === undefined) return;
+  throw new StoaError('invalid_request', `${field}: the address has a password or token in it, which would be stored and shown as it is.`, {
+    fix: 'Leave it away and keep it in config under "secrets", where it is encrypted. An "@" in a path is written %40.',
+    details: { field },
+  });
+}
+
+/** A project as it is shown: without the passwords that it was given before they were refused. */
+export function withoutGitPasswords<Shown extends Pick<Project, 'git_url' | 'git_info'>>(project: Shown): Shown {
+  const { git_url, git_info } = project;
+  const isBad = holdsCredentials(git_url);
+  const isBadInside = someText(git_info, holdsCredentials);
+  if (!isBad && !isBadInside) return project;
+  return { ...project, git_url: isBad ? withoutPassword(git_url) : git_url, git_info: isBadInside ? maskedObject(git_info) : git_info };
+}
+
+function someText(value: JsonValue, test: (text: string) => boolean): boolean {
+  if (typeof value === 'string') return test(value);
+  return typeof value === 'object' && value !== null && Object.values(value).some((member) => someText(member, test));
+}
+
+function maskedObject(object: JsonObject): JsonObject {
+  return Object.fromEntries(Object.entries(object).map(([name, value]) => [name, maskedValue(value)]));
+}
+
+function maskedValue(value: JsonValue): JsonValue {
+  if (typeof value === 'string') return holdsCredentials(value) ? secretMask : value;
+  if (Array.isArray(value)) return value.map(maskedValue);
+  return typeof value === 'object' && value !== null ? maskedObject(value) : value;
+}
