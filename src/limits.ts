@@ -126,6 +126,7 @@ export const limitDefinitions = {
   searchResultsDefault: { default: 20, about: 'Results of a search when no limit is given.' },
   searchResultsMax: { default: 100, about: 'Results of a search.' },
   searchStepsMax: { default: 50_000, about: 'Steps through the index in one search; an answer cut off there says so and where to go on.' },
+  searchRepairSeconds: { default: 300, about: 'How often a Redis cluster is looked through for messages that their server could not bring into the search.' },
   signatureAgeSecondsMax: { default: 30, about: 'Age of a signature at which it is refused.' },
   linkConsentSecondsMax: { default: 3600, about: 'Age of an identity\'s consent to a link at which it is refused.' },
   signatureAheadSecondsMax: { default: 5, about: 'How far a signature may lie in the future, for clocks that run fast.' },

@@ -24,6 +24,11 @@ async function open(options: Parameters<typeof Desk.open>[0] = {}): Promise<Desk
   return Desk.open({ limits: roomy, messaging: postgres.url, redis: redis.url, onError: () => undefined, ...options });
 }
 
+async function found(desk: Desk, word: string): Promise<string[]> {
+  const { results } = (await desk.ask('GET', `/find?q=${word}+mine`)).json;
+  return results.map(({ id }: { id: string }) => id);
+}
+
 it('on a cluster, what must lie together has its id in braces, and every key a time to live', async () => {
   const desk = await open();
   const client = new Cluster(redis.url.split(','));
@@ -43,6 +48,41 @@ it('on a cluster, what must lie together has its id in braces, and every key a t
   } finally {
     client.disconnect();
     await desk.close();
+  }
+});
+
+it('on a cluster, a message that could not be indexed is found once it can be: by its server, or by the next', async () => {
+  const { url } = await sharedPostgres();
+  const limits = { ...roomy, searchRepairSeconds: 1 };
+  const later = { ...roomy, searchRepairSeconds: 3_600 };
+  const errors: string[] = [];
+  const restart = async (chosen: typeof limits): Promise<Desk> => {
+    await desks.pop()?.close();
+    const desk = await Desk.open({ limits: chosen, messaging: url, redis: redis.url, onError: (_error, about) => void errors.push(about) });
+    desks.push(desk);
+    return desk;
+  };
+  const client = new Cluster(redis.url.split(','));
+  const postUnindexed = async (desk: Desk, word: string): Promise<string> => {
+    // A list of a word that is none keeps Redis from adding to it, as a node would that is away.
+    await client.set(`search:words:${word}`, 'no list', 'EX', 60);
+    const { id } = await (await desk.agent()).post('global', `${word} of mine`);
+    await client.del(`search:words:${word}`);
+    return id;
+  };
+  const desks: Desk[] = [];
+  try {
+    const first = await restart(limits);
+    const own = await postUnindexed(first, 'stumbled');
+    await expect.poll(() => found(first, 'stumbled'), { timeout: 30_000 }).toEqual([own]);
+    expect(errors).toContain('bringing a message into the search; it is tried again');
+    const left = await postUnindexed(await restart(later), 'abandoned');
+    const next = await restart(later);
+    await expect.poll(() => found(next, 'abandoned'), { timeout: 30_000 }).toEqual([left]);
+    await expect.poll(async () => (await Promise.all(client.nodes('master').map((node) => node.keys('room:*:unindexed')))).flat()).toEqual([]);
+  } finally {
+    client.disconnect();
+    for (const desk of desks) await desk.close();
   }
 });
 

@@ -31,7 +31,11 @@ export interface MessagesOptions {
   /** Where news go, and who they are from. */
   channel: string;
   origin: string;
+  onError: (error: unknown, about: string) => void;
 }
+
+/** Messages that are brought into the search in one step. */
+const indexedAtOnce = 100;
 
 export class RedisMessages {
   readonly #options: MessagesOptions;
@@ -49,11 +53,12 @@ export class RedisMessages {
     if (input.parentId !== null && parent === undefined) throw refuse('parentUnknown');
     const rootId = parent === undefined ? null : (parent.rootId ?? parent.id);
     const words = room.isPrivate ? [] : indexWords(input.body).map((word) => keys.word(word));
+    const isIndexedLater = isCluster && words.length > 0;
     const bytes = Buffer.byteLength(input.body);
     if (isCluster) await this.#spend(input.from, bytes, bytesMax);
     const [before, after] = messageParts(input, rootId);
     const messages = keys.messages(input.roomId);
-    const scriptKeys = [messages, keys.roomClock(input.roomId), keys.roomCount(input.roomId), keys.thread(input.roomId, rootId ?? 'none'), isCluster ? messages : keys.bytes(input.from), delivery === null ? messages : keys.roomDelivery(input.roomId, delivery), ...(isCluster ? [] : words)];
+    const scriptKeys = [messages, keys.roomClock(input.roomId), keys.roomCount(input.roomId), keys.thread(input.roomId, rootId ?? 'none'), isCluster ? messages : keys.bytes(input.from), delivery === null ? messages : keys.roomDelivery(input.roomId, delivery), ...(isIndexedLater ? [keys.unindexed(input.roomId)] : words)];
     const answer = await runScript(commands, 'stoaPost', [
       scriptKeys.length,
       ...scriptKeys,
@@ -71,12 +76,13 @@ export class RedisMessages {
       `${origin} room ${room.id} ${room.isPrivate ? 'private' : 'public'} ${input.from}`,
       room.id,
       delivery === null ? '' : deliveryMs(limits),
+      isIndexedLater ? 'later' : '',
     ]);
     const [outcome, id, ts, total] = answer as [string, string, string, string];
     if (outcome === 'ahead') throw refuse('rate', { fix: 'Post more slowly: the room is ahead of the clock.' });
     if (outcome === 'parent') throw refuse('parentUnknown');
     if (outcome === 'bytes') throw byteLimitReached(Number(id));
-    if (isCluster) await this.#index(words, room.id, id, Number(ts));
+    if (isIndexedLater) await this.#indexPosted(words, room.id, id, Number(ts));
     return { message: { ...input, id, rootId, tsMs: Number(ts) }, total: Number(total) };
   }
 
@@ -98,6 +104,29 @@ export class RedisMessages {
     const key = 'roomId' in message ? keys.roomDelivery(message.roomId, id) : keys.inboxDelivery(message.to, id);
     const [messageId, ts] = (await withRedis(() => redis.commands.get(key)))?.split(' ') ?? [];
     return messageId === undefined ? undefined : { id: messageId, tsMs: Number(ts) };
+  }
+
+  /** The message is posted, and its room knows that it is not indexed: a fault here is mended later, and not the author's. */
+  async #indexPosted(words: readonly string[], roomId: string, id: string, tsMs: number): Promise<void> {
+    const { redis, keys, onError } = this.#options;
+    try {
+      await this.#index(words, roomId, id, tsMs);
+      await withRedis(() => redis.commands.zrem(keys.unindexed(roomId), id));
+    } catch (error) {
+      onError(error, 'bringing a message into the search; it is tried again');
+    }
+  }
+
+  /** Brings into the search what the room knows to be missing there. To index a message twice changes nothing. */
+  async indexMissing(roomId: string): Promise<void> {
+    const { redis, keys } = this.#options;
+    const list = keys.unindexed(roomId);
+    for (let ids = ['']; ids.length > 0; ) {
+      ids = await withRedis(() => redis.commands.zrange(list, '0', String(indexedAtOnce - 1)));
+      const messages = await this.findMany(ids.map((messageId) => ({ roomId, messageId })));
+      for (const { id, body, tsMs } of messages) await this.#index(indexWords(body).map((word) => keys.word(word)), roomId, id, tsMs);
+      if (ids.length > 0) await withRedis(() => redis.commands.zrem(list, ...ids));
+    }
   }
 
   async #index(words: readonly string[], roomId: string, id: string, tsMs: number): Promise<void> {

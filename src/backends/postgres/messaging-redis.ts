@@ -114,6 +114,11 @@ export class RedisKeys {
     return `room:${this.#tag(roomId)}:count`;
   }
 
+  /** Messages of which not every word is known to be in the search; on a cluster only. */
+  unindexed(roomId: string): string {
+    return `room:${this.#tag(roomId)}:${unindexedPart}`;
+  }
+
   thread(roomId: string, rootId: string): string {
     return `room:${this.#tag(roomId)}:thread:${rootId}`;
   }
@@ -171,3 +176,6 @@ export class RedisKeys {
 }
 
 export const blockedPrefix = 'blocked:ip:';
+export const unindexedPart = 'unindexed';
+/** Held by the server that looks for messages which are missing from the search, so that the others need not. */
+export const searchRepairKey = 'search:repair';

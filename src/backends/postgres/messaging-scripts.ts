@@ -52,8 +52,8 @@ const pendingMark = 'list';
 
 export const scripts = {
   /**
-   * Keys: messages, clock, count, thread, bytes, delivery, words…
-   * Arguments: now, how far ahead, retention, size, bytes a minute, the total so far, parent's time, chance, JSON around id and time (two parts), channel, news around id, room id, how long a delivery is remembered.
+   * Keys: messages, clock, count, thread, bytes, delivery, then the words, or where those lie elsewhere what is not indexed yet.
+   * Arguments: now, how far ahead, retention, size, bytes a minute, the total so far, parent's time, chance, JSON around id and time (two parts), channel, news around id, room id, how long a delivery is remembered, whether the words are indexed later.
    */
   stoaPost: {
     keys: undefined,
@@ -80,7 +80,12 @@ if ARGV[7] ~= '' then
   redis.call('ZADD', KEYS[4], number(ts), id)
   redis.call('PEXPIRE', KEYS[4], life)
 end
-for index = 7, #KEYS do indexWord(KEYS[index], now, retention, ts, ARGV[13] .. ':' .. id) end
+if ARGV[15] ~= '' then
+  redis.call('ZADD', KEYS[7], number(ts), id)
+  redis.call('PEXPIRE', KEYS[7], life)
+else
+  for index = 7, #KEYS do indexWord(KEYS[index], now, retention, ts, ARGV[13] .. ':' .. id) end
+end
 local total
 if redis.call('EXISTS', KEYS[3]) == 0 then
   total = tonumber(ARGV[6]) + 1

@@ -37,6 +37,7 @@ import { NewsFeed, newsChannel } from './messaging-news.js';
 import { type RedisConnection, RedisKeys, closeRedis, openRedis, withRedis } from './messaging-redis.js';
 import { PostgresRooms, RoomCounters } from './messaging-rooms.js';
 import { messagingSchema, migrateMessagingUp } from './messaging-schema.js';
+import { SearchRepair } from './messaging-search-repair.js';
 import { searchRedis } from './messaging-search.js';
 import { messagingRecords } from './transfer-messaging.js';
 
@@ -94,6 +95,7 @@ export class PostgresMessaging implements MessagingPort {
   readonly #messages: RedisMessages;
   readonly #guards: RedisGuards;
   readonly #news: NewsFeed;
+  readonly #searchRepair: SearchRepair;
 
   constructor(sql: PostgresSql, redis: RedisConnection, durable: boolean, options: PostgresMessagingOptions) {
     const { limits, nowMs, announce, onError } = options;
@@ -106,8 +108,9 @@ export class PostgresMessaging implements MessagingPort {
     this.#identities = new PostgresIdentities(sql, nowMs, this.#news);
     this.#rooms = new PostgresRooms(sql, nowMs, this.#news);
     this.#counters = new RoomCounters(this.#rooms, onError);
-    this.#messages = new RedisMessages({ redis, keys: this.#keys, limits, nowMs, channel: newsChannel, origin });
+    this.#messages = new RedisMessages({ redis, keys: this.#keys, limits, nowMs, channel: newsChannel, origin, onError });
     this.#guards = new RedisGuards(redis, this.#keys, limits, nowMs);
+    this.#searchRepair = new SearchRepair({ redis, limits, messages: this.#messages, guards: this.#guards, onError });
     this.capabilities = {
       oneCommit: false,
       durable,
@@ -117,10 +120,11 @@ export class PostgresMessaging implements MessagingPort {
     };
   }
 
-  /** News from all servers, and the totals that a server left behind which ended before PostgreSQL had them. */
+  /** News from all servers, and what a server left behind that ended in the midst of a post. */
   async start(): Promise<void> {
     await this.#news.start();
     await this.#catchUpCounters();
+    if (this.#redis.isCluster) this.#searchRepair.start();
   }
 
   async #catchUpCounters(): Promise<void> {
@@ -344,6 +348,7 @@ export class PostgresMessaging implements MessagingPort {
 
   async close(): Promise<void> {
     this.#news.close();
+    await this.#searchRepair.close();
     await this.#counters.close();
     closeRedis(this.#redis);
     await this.#sql.end({ timeout: 5 });
