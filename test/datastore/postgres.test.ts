@@ -1,5 +1,5 @@
 import postgres from 'postgres';
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
 import { openPostgres } from '../../src/backends/postgres/connection.js';
 import { dataMigrations } from '../../src/backends/postgres/datastore-sql.js';
 import { migrate } from '../../src/backends/postgres/migrate.js';
@@ -147,6 +147,23 @@ test('a table from before the counts were kept is counted once, at the first sta
   const data = new DataService({ port: await openPostgresDataStore(new URL(`${gate.url}?schema=before_counts`), { limits: limitsWith(), nowMs: Date.now }), limits: limitsWith() });
   services.push(data);
   expect((await data.listNamespaces(operatorCaller('u'))).items).toMatchObject([{ namespace: 'n0', count: 2, sizeBytes: 6 }, { namespace: 'n1', count: 3, sizeBytes: 9 }]);
+});
+
+test('a database that falls silent is a clear error in time for every verb, and serves again when it speaks', async () => {
+  const quiet = await startGate((await sharedPostgres()).url);
+  const options = { limits: limitsWith({ statementSecondsMax: 0.4, backendRequestSecondsMax: 0.4 }), nowMs: Date.now };
+  const data = new DataService({ ...options, port: await openPostgresDataStore(new URL(quiet.url), options), onError: () => undefined });
+  await data.set(caller, 'n', 'k', 1);
+  quiet.silence();
+  const calls = [data.get(caller, 'n', 'k'), data.set(caller, 'n', 'k', 2), data.set(caller, 'n', 'k', 2, { metadata: { a: 1 } }), data.increment(caller, 'n', 'k'), data.listKeys(caller, 'n'), data.listNamespaces(caller), data.clear(caller, 'n')];
+  for (const outcome of await Promise.allSettled(calls)) expect(outcome).toMatchObject({ status: 'rejected', reason: { code: 'backend_unavailable' } });
+  quiet.speak();
+  await vi.waitFor(async () => expect(await data.get(caller, 'n', 'other')).toBeUndefined(), 20_000);
+  await data.set(caller, 'n', 'k', 3);
+  expect(await data.get(caller, 'n', 'k')).toBe(3);
+  quiet.silence();
+  await data.close();
+  await quiet.close();
 });
 
 test('a batch with a refusal writes nothing', async () => {

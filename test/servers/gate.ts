@@ -1,4 +1,4 @@
-/** A door in front of a server: closed, the server is gone for those who come through it. */
+/** A door in front of a server: closed, the server is gone for those who come through it; silent, it takes them in and says nothing. */
 import { type AddressInfo, type Socket, connect, createServer } from 'node:net';
 
 export interface Gate {
@@ -6,12 +6,17 @@ export interface Gate {
   url: string;
   close(): Promise<void>;
   open(): Promise<void>;
+  /** From here on nothing comes through, either way, and no connection ends. */
+  silence(): void;
+  /** What was held back comes through again, on the connections that are still there. */
+  speak(): void;
 }
 
 export async function startGate(url: string): Promise<Gate> {
   const target = new URL(url);
   const sockets = new Set<Socket>();
   let port = 0;
+  let isSilent = false;
   const newServer = () =>
     createServer((inside) => {
       const outside = connect(Number(target.port), target.hostname);
@@ -25,7 +30,9 @@ export async function startGate(url: string): Promise<Gate> {
           outside.destroy();
         });
       }
-      inside.pipe(outside).pipe(inside);
+      inside.on('data', (chunk) => outside.write(chunk));
+      outside.on('data', (chunk) => inside.write(chunk));
+      if (isSilent) for (const socket of [inside, outside]) socket.pause();
     });
   let server = newServer();
   const open = () =>
@@ -42,6 +49,14 @@ export async function startGate(url: string): Promise<Gate> {
   through.port = String(port);
   return {
     url: through.href,
+    silence: () => {
+      isSilent = true;
+      for (const socket of sockets) socket.pause();
+    },
+    speak: () => {
+      isSilent = false;
+      for (const socket of sockets) socket.resume();
+    },
     open: () => {
       server = newServer();
       return open();

@@ -19,7 +19,7 @@ import { lockAndCheck } from './commit-checks.js';
 import { type PromisedOperation, messageResult, promiseMessages } from './commit-messages.js';
 import { CommitOutbox, type DeliveryState } from './commit-outbox.js';
 import { migrateCommitsUp } from './commit-schema.js';
-import { type PostgresSql, TryAgain, isConcurrency, openPostgres, transaction } from './connection.js';
+import { type PostgresSql, TryAgain, boundStatements, closePostgres, isConcurrency, openPostgres, transaction } from './connection.js';
 import type { PostgresDataStore } from './datastore.js';
 import type { PostgresWorkspaces } from './workspaces.js';
 
@@ -42,11 +42,12 @@ export interface PostgresCommitOptions {
 
 /** Opens a pool of its own, makes the tables where they are missing, and begins to deliver what waits. */
 export async function openPostgresCommit(url: URL, options: PostgresCommitOptions): Promise<PostgresCommit> {
-  const sql = await openPostgres(url, { idleTransactionSecondsMax: options.limits.commitIdleSecondsMax });
+  const sql = await openPostgres(url, { idleTransactionSecondsMax: options.limits.commitIdleSecondsMax, limits: options.limits });
   try {
     await migrateCommitsUp(sql);
+    boundStatements(sql, options.limits);
   } catch (error) {
-    await sql.end({ timeout: 1 });
+    await closePostgres(sql, 1);
     throw error;
   }
   const { messaging, messagingStore, limits, onError, sweepIntervalMs } = options;
@@ -162,7 +163,7 @@ export class PostgresCommit implements CommitPort {
 
   async close(): Promise<void> {
     await this.#outbox.close();
-    await this.#sql.end({ timeout: 5 });
+    await closePostgres(this.#sql, 5);
   }
 }
 

@@ -13,7 +13,7 @@ import { faceOf } from '../../kernel/joint.js';
 import type { Limits } from '../../limits.js';
 import { invalidCursor } from '../../paging.js';
 import { Grouping } from '../grouping.js';
-import { type Parameter, type PostgresSql, isConcurrency, openPostgres, query } from './connection.js';
+import { type Parameter, type PostgresSql, boundStatements, closePostgres, isConcurrency, openPostgres, query } from './connection.js';
 import { AccessWrites } from './datastore-access.js';
 import { noteAgents } from './datastore-agents.js';
 import { countedNamespaces, foldCounts, usageByNamespace } from './datastore-counts.js';
@@ -50,18 +50,19 @@ const countRowsMax = 100;
 
 /** Opens the database and makes the tables where they are missing, unless it is only read. */
 export async function openPostgresDataStore(url: URL, options: PostgresDataStoreOptions): Promise<PostgresDataStore> {
-  const sql = await openPostgres(url);
+  const sql = await openPostgres(url, { limits: options.limits });
   try {
     if (options.prepare !== false) await migrate(sql, 'datastore', dataMigrations);
+    boundStatements(sql, options.limits);
   } catch (error) {
-    await sql.end({ timeout: 1 });
+    await closePostgres(sql, 1);
     throw error;
   }
   const store = new PostgresDataStore(sql, options);
   try {
     await store.start();
   } catch (error) {
-    await sql.end({ timeout: 1 });
+    await closePostgres(sql, 1);
     throw error;
   }
   return store;
@@ -254,7 +255,7 @@ export class PostgresDataStore implements DataStorePort {
       await this.#access.settle().catch(this.#onError);
       await this.#outbox?.close();
     } finally {
-      await this.#sql.end({ timeout: 5 });
+      await closePostgres(this.#sql, 5);
     }
   }
 

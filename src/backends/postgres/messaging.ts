@@ -29,7 +29,7 @@ import { messageOf } from '../../errors.js';
 import { refuse } from '../../messaging/refusals.js';
 import type { RateDecision } from '../../messaging/sliding-windows.js';
 import type { RecordStore } from '../../transfer/port.js';
-import { type PostgresSql, openPostgres, query } from './connection.js';
+import { type PostgresSql, boundStatements, closePostgres, openPostgres, query } from './connection.js';
 import { RedisGuards } from './messaging-guards.js';
 import { PostgresIdentities } from './messaging-identities.js';
 import { RedisMessages } from './messaging-messages.js';
@@ -53,9 +53,10 @@ export interface PostgresMessagingOptions {
 }
 
 export async function openPostgresMessaging(options: PostgresMessagingOptions): Promise<PostgresMessaging> {
-  const sql = await openPostgres(new URL(options.postgres), { schema: messagingSchema });
+  const sql = await openPostgres(new URL(options.postgres), { schema: messagingSchema, limits: options.limits });
   try {
     await migrateMessagingUp(sql);
+    boundStatements(sql, options.limits);
     const redis = await openRedis(options.redis, options.onError);
     try {
       const durable = await isSynced(redis);
@@ -68,7 +69,7 @@ export async function openPostgresMessaging(options: PostgresMessagingOptions): 
       throw error;
     }
   } catch (error) {
-    await sql.end({ timeout: 1 });
+    await closePostgres(sql, 1);
     throw error;
   }
 }
@@ -351,7 +352,7 @@ export class PostgresMessaging implements MessagingPort {
     await this.#searchRepair.close();
     await this.#counters.close();
     closeRedis(this.#redis);
-    await this.#sql.end({ timeout: 5 });
+    await closePostgres(this.#sql, 5);
   }
 }
 

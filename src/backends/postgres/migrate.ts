@@ -7,6 +7,8 @@ const table = 'stoa_migrations';
 /** Brings a domain's tables to the newest step. A database that is ahead of this program is refused. */
 export async function migrate(sql: PostgresSql, domain: string, steps: readonly string[]): Promise<void> {
   await transaction(sql, async (tx) => {
+    // A large table takes its time.
+    await query(tx, 'SET LOCAL statement_timeout = 0');
     // The lock ends with the transaction; whoever comes second finds the work done.
     await query(tx, "SELECT pg_advisory_xact_lock(hashtext('stoa_migrations'))");
     await query(tx, `CREATE TABLE IF NOT EXISTS ${table} (domain text NOT NULL, step integer NOT NULL, "appliedAt" timestamptz NOT NULL DEFAULT now(), PRIMARY KEY (domain, step))`);
@@ -17,7 +19,7 @@ export async function migrate(sql: PostgresSql, domain: string, steps: readonly 
     }
     for (const [index, statements] of steps.entries()) {
       if (index < done) continue;
-      await tx.unsafe(statements);
+      await query(tx, statements);
       await query(tx, `INSERT INTO ${table} (domain, step) VALUES ($1, $2)`, [domain, index + 1]);
     }
   });

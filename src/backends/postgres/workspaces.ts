@@ -10,7 +10,7 @@ import type { Claim, Project, SessionStatus, Task, TaskLease, TaskStatus, WorkSe
 import type { ClaimOptions, ListRequest, Listed, NamedListRequest, Owner, Reporter, WorkspacesPort } from '../../workspaces/port.js';
 import { ReadyWaiters } from '../../workspaces/ready-waiters.js';
 import type { CompleteRequest, FailRequest, NewProject, NewSession, NewTask, NewWorkspace, ProjectPatch, SessionPatch, TaskPatch, WorkspacePatch } from '../../workspaces/schemas.js';
-import { type PostgresSql, openPostgres, query, transaction } from './connection.js';
+import { type PostgresSql, boundStatements, closePostgres, listen, openPostgres, query, transaction } from './connection.js';
 import { workspacesRecords } from './transfer-workspaces.js';
 import { bulkStep } from './workspaces-bulk.js';
 import * as holders from './workspaces-holders.js';
@@ -51,14 +51,15 @@ const clockCheckMs = 60_000;
 
 /** Opens the database, makes the tables where they are missing, and listens for ready tasks. */
 export async function openPostgresWorkspaces(url: URL, options: PostgresWorkspacesOptions): Promise<PostgresWorkspaces> {
-  const sql = await openPostgres(url, options.connectionsMax === undefined ? {} : { connectionsMax: options.connectionsMax });
+  const sql = await openPostgres(url, { limits: options.limits, ...(options.connectionsMax !== undefined && { connectionsMax: options.connectionsMax }) });
   try {
     await migrateWorkspacesUp(sql, options.migrations);
+    boundStatements(sql, options.limits);
     const port = new PostgresWorkspaces(sql, options);
     await port.start();
     return port;
   } catch (error) {
-    await sql.end({ timeout: 1 });
+    await closePostgres(sql, 1);
     throw error;
   }
 }
@@ -90,7 +91,7 @@ export class PostgresWorkspaces implements WorkspacesPort {
   async start(): Promise<void> {
     await this.#readClock();
     // A connection that was lost may have missed a call: after it is back, everybody looks again.
-    await this.#sql.listen(readyChannel, (payload) => this.#heard(payload), () => this.#waiters.wakeAll());
+    await listen(this.#sql, readyChannel, (payload) => this.#heard(payload), () => this.#waiters.wakeAll());
     const intervalMs = this.#options.sweepIntervalMs ?? defaultSweepMs;
     this.#sweeping = setInterval(() => this.#inBackground(() => this.sweep()), intervalMs);
     this.#sweeping.unref();
@@ -303,7 +304,7 @@ export class PostgresWorkspaces implements WorkspacesPort {
     this.#waiters.close();
     await this.#background;
     await this.#outbox.settled();
-    await this.#sql.end({ timeout: 5 });
+    await closePostgres(this.#sql, 5);
   }
 
   /** Every kind of record for exports and imports. */

@@ -1,5 +1,7 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
-import { type PostgresSql, type Queryable, openPostgres, query, transaction } from '../../../src/backends/postgres/connection.js';
+import { type PostgresSql, type Queryable, boundStatements, closePostgres, listen, openPostgres, query, transaction } from '../../../src/backends/postgres/connection.js';
+import { limitsWith } from '../../../src/limits.js';
+import { type Gate, startGate } from '../../servers/gate.js';
 import { sharedPostgres } from '../../servers/shared.js';
 
 async function processId(on: Queryable): Promise<number> {
@@ -74,5 +76,74 @@ describe('a transaction whose connection is cut', () => {
     });
     await expect(outcome).rejects.toMatchObject({ code: 'backend_unavailable' });
     await expectWhole();
+  });
+});
+
+describe('a server that falls silent', () => {
+  const limits = limitsWith({ statementSecondsMax: 0.4, backendRequestSecondsMax: 0.4 });
+  const unavailable = expect.objectContaining({ code: 'backend_unavailable' });
+  let gate: Gate;
+  let sql: PostgresSql;
+  let direct: PostgresSql;
+
+  beforeEach(async () => {
+    const { url } = await sharedPostgres();
+    gate = await startGate(url);
+    sql = await openPostgres(new URL(gate.url), { connectionsMax: 2, limits });
+    direct = await openPostgres(new URL(url), { connectionsMax: 1 });
+    await query(sql, 'CREATE TABLE things (name text)');
+    boundStatements(sql, limits);
+  });
+  afterEach(async () => {
+    await closePostgres(sql, 1);
+    await direct.end();
+    await gate.close();
+  });
+
+  /** The pool works as before, on new connections. */
+  async function expectRecovered(): Promise<void> {
+    gate.speak();
+    await vi.waitFor(async () => expect(await transaction(sql, (tx) => query(tx, 'SELECT 1 AS one'))).toEqual([{ one: 1 }]), 20_000);
+    expect(await Promise.all(Array.from({ length: 4 }, () => query(sql, 'SELECT 1 AS one')))).toHaveLength(4);
+  }
+
+  it('is a refusal for a statement, for those that wait for a connection, and for a transaction that would begin', async () => {
+    gate.silence();
+    const statements = Array.from({ length: 5 }, (_, index) => query(sql, 'INSERT INTO things VALUES ($1)', [`lost ${index}`]));
+    const outcomes = await Promise.allSettled([...statements, transaction(sql, (tx) => query(tx, "INSERT INTO things VALUES ('lost')"))]);
+    expect(outcomes).toEqual(outcomes.map(() => ({ status: 'rejected', reason: unavailable })));
+    await expectRecovered();
+    expect(await query(direct, 'SELECT name FROM things')).toEqual([]);
+  });
+
+  it.each(['between its statements', 'before it is committed'])('is a refusal for a transaction %s', async (when) => {
+    const outcome = transaction(sql, async (tx) => {
+      await query(tx, "INSERT INTO things VALUES ('lost')");
+      gate.silence();
+      if (when === 'between its statements') await query(tx, 'SELECT 1');
+    });
+    await expect(outcome).rejects.toEqual(unavailable);
+    await expectRecovered();
+  });
+
+  it('is a refusal for whoever would listen, and heard again by whoever listened', async () => {
+    const heard: string[] = [];
+    let listens = 0;
+    await listen(sql, 'news', (payload) => heard.push(payload), () => (listens += 1));
+    gate.silence();
+    await expect(query(sql, 'SELECT 1')).rejects.toEqual(unavailable);
+    await expectRecovered();
+    await vi.waitFor(() => expect(listens).toBe(2), 20_000);
+    await query(direct, "NOTIFY news, 'again'");
+    await vi.waitFor(() => expect(heard).toEqual(['again']), 20_000);
+  });
+
+  it('and one that lives but takes too long for a statement ends it, and keeps the connection', async () => {
+    // The server itself is quick to end it; how long it is waited for does not matter here.
+    boundStatements(sql, limitsWith());
+    const id = await processId(sql);
+    await expect(query(sql, 'SELECT pg_sleep(60)')).rejects.toMatchObject({ code: 'backend_unavailable', message: expect.stringContaining('statement timeout') });
+    expect(await query(direct, "SELECT 1 FROM pg_stat_activity WHERE wait_event = 'PgSleep'")).toEqual([]);
+    expect(await Promise.all([processId(sql), processId(sql)])).toContain(id);
   });
 });
