@@ -167,6 +167,18 @@ describe('in PostgreSQL', () => {
     fenced = stoa.fenced(caller);
   });
 
+  test('fenced writes are measured as others are', async () => {
+    const calls: string[] = [];
+    const stop = stoa.onBackendCall(({ domain, backend, verb, failed }) => calls.push(`${domain} ${backend} ${verb} ${failed}`));
+    await fenced.data.set(caller, 'measured', 'k', 1);
+    await fenced.data.increment(caller, 'measured', 'k');
+    await fenced.workspaces.createWorkspace(caller, { name: 'measured' });
+    await stoa.registry.releaseLease(alice, caller.agentId ?? '');
+    await expect(fenced.data.set(caller, 'measured', 'k', 2)).rejects.toMatchObject({ code: 'fenced' });
+    stop();
+    expect(calls).toEqual(expect.arrayContaining(['data postgres write false', 'data postgres modify false', 'workspaces postgres createWorkspace false', 'data postgres write true']));
+  });
+
   /** Begins to write while somebody else holds the row, and lets go of the lease before the row. */
   async function losingTheLease(lock: string, write: () => Promise<unknown>): Promise<unknown> {
     let writing: Promise<unknown> | undefined;
