@@ -10,7 +10,7 @@ export const limitDefinitions = {
   // Kernel
   transactionsWaitingMax: { default: 20_000, about: 'Transactions that may wait for the disk before new ones are refused.' },
   transactionBytesWaitingMax: { default: 64 * 1024 * 1024, about: 'Bytes of writes that may wait for the disk before new ones are refused.' },
-  migrationStepRowsMax: { default: 500, about: 'Rows that a migration to a newer format looks at in one transaction.' },
+  migrationStepRowsMax: { default: 500, about: 'Rows that a migration to a newer format, or to newer tables, changes in one transaction.' },
   transactionOperationsMax: { default: 100_000, about: 'Writes in one transaction.' },
   feedAgeSecondsMax: { default: 7 * 24 * 3600, about: 'Age after which entries leave the change feed.' },
   feedBytesMax: { default: 1024 * 1024 * 1024, about: 'Size after which the oldest entries leave the change feed.' },

@@ -1,7 +1,7 @@
 /** The conformance suite of workspaces on PostgreSQL, and what only several servers on one database show. */
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { openPostgres, query } from '../../src/backends/postgres/connection.js';
-import { workspacesMigrations } from '../../src/backends/postgres/workspaces-schema.js';
+import { type TableMigration, workspacesMigrations } from '../../src/backends/postgres/workspaces-schema.js';
 import type { WorkspacesService } from '../../src/workspaces/service.js';
 import { describeHolders } from './conformance-holders.js';
 import { describeSecrets } from './conformance-secrets.js';
@@ -85,6 +85,50 @@ it('a second version is made of tables of the first, once, whoever opens them, a
     expect(await query(sql, 'SELECT id, labels FROM workspaces.tasks')).toEqual([{ id: task.id, labels: '["build"]' }]);
     expect((await benches[1]!.service.claimTask(ada, projectId))?.task.id).toBe(task.id);
     await expect(openPostgresBench({}, bench.url)).rejects.toMatchObject({ code: 'newer_data' });
+  } finally {
+    await sql.end();
+    for (const each of benches) await each.close();
+  }
+});
+
+it('a second version that changes rows does it step by step, goes on where it was cut off, and keeps older programs out meanwhile', async () => {
+  const ada = userCaller('ada');
+  const bench = await openPostgresBench();
+  const sql = await openPostgres(bench.url, { connectionsMax: 1 });
+  const benches: PostgresBench[] = [];
+  const rewritten = async () => (await query<{ times: number }>(sql, 'SELECT times FROM workspaces.tasks ORDER BY id')).map(({ times }) => times);
+  const version = async () => (await query<{ value: string }>(sql, 'SELECT value FROM workspaces.metadata ORDER BY key')).map(({ value }) => value);
+  const second: TableMigration = {
+    name: '002_task_times',
+    up: 'ALTER TABLE workspaces.tasks ADD COLUMN times integer NOT NULL DEFAULT 0',
+    rows: {
+      first: '',
+      rewrite: `WITH next AS (SELECT id FROM workspaces.tasks WHERE id > $1 ORDER BY id LIMIT $2),
+        changed AS (UPDATE workspaces.tasks t SET times = times + 1 FROM next WHERE t.id = next.id)
+        SELECT max(id) AS position FROM next`,
+    },
+  };
+  const third: TableMigration = { name: '003_more_times', up: 'UPDATE workspaces.tasks SET times = times * 10' };
+  try {
+    const { sessionId } = await makePlace(bench.service, ada);
+    await makeTasks(bench.service, ada, sessionId, 20);
+    await bench.close();
+    const limits = { migrationStepRowsMax: 3 };
+    // The eighth row cannot be changed yet, so that the third step fails as it would with a process that is killed.
+    await query(sql, 'ALTER TABLE workspaces.tasks ADD COLUMN stuck integer NOT NULL DEFAULT 1');
+    await query(sql, 'UPDATE workspaces.tasks SET stuck = 0 WHERE id = (SELECT id FROM workspaces.tasks ORDER BY id OFFSET 7 LIMIT 1)');
+    const failing = { ...second, rows: { first: '', rewrite: second.rows!.rewrite.replace('times + 1', 'times + 1 / stuck') } };
+    await expect(openPostgresBench(limits, bench.url, [...workspacesMigrations, failing, third])).rejects.toThrow(/division by zero/);
+    expect(await rewritten()).toEqual([...Array<number>(6).fill(1), ...Array<number>(14).fill(0)]);
+    expect(await version()).toEqual(['001_initial', '1']);
+    await expect(openPostgresBench({}, bench.url)).rejects.toMatchObject({ code: 'newer_data' });
+
+    const migrations = [...workspacesMigrations, second, third];
+    benches.push(...(await Promise.all([1, 2, 3].map(() => openPostgresBench(limits, bench.url, migrations)))));
+    expect(await rewritten()).toEqual(Array<number>(20).fill(10));
+    expect(await version()).toEqual(['003_more_times', '3']);
+    benches.push(await openPostgresBench(limits, bench.url, migrations));
+    expect(await rewritten()).toEqual(Array<number>(20).fill(10));
   } finally {
     await sql.end();
     for (const each of benches) await each.close();

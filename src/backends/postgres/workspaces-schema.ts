@@ -1,12 +1,15 @@
 /** The tables of workspaces in PostgreSQL: real columns, foreign keys, and indexes for what is asked. */
+import type { Limits } from '../../limits.js';
 import type { PostgresSql } from './connection.js';
-import { migrate } from './migrate.js';
+import { type Migration, type SteppedMigration, migrate } from './migrate.js';
 
 /** One version of the tables, made of the one before. */
 export interface TableMigration {
   /** `001_initial` and so on: what `meta:last_migration` holds afterwards. */
   name: string;
   up: string;
+  /** Where it changes more rows than one transaction should. */
+  rows?: Pick<SteppedMigration, 'first' | 'rewrite'>;
 }
 
 const initialTables = `
@@ -153,12 +156,12 @@ const initialTables = `
 
 export const workspacesMigrations: readonly TableMigration[] = [{ name: '001_initial', up: initialTables }];
 
-/** Brings the tables to the newest version, and notes each with the seed's keys in the transaction that makes it. */
-export function migrateWorkspacesUp(sql: PostgresSql, migrations: readonly TableMigration[] = workspacesMigrations): Promise<void> {
-  const steps = migrations.map(
-    ({ name, up }, index) => `${up};
-  INSERT INTO workspaces.metadata VALUES ('meta:schema_version', '${index + 1}'), ('meta:last_migration', '${name}')
-    ON CONFLICT (key) DO UPDATE SET value = excluded.value`,
-  );
-  return migrate(sql, 'workspaces', steps);
+/** Brings the tables to the newest version, and notes each with the seed's keys in the transaction that makes it, or that ends it. */
+export function migrateWorkspacesUp(sql: PostgresSql, limits: Limits, migrations: readonly TableMigration[] = workspacesMigrations): Promise<void> {
+  const steps = migrations.map(({ name, up, rows }, index): Migration => {
+    const noted = `INSERT INTO workspaces.metadata VALUES ('meta:schema_version', '${index + 1}'), ('meta:last_migration', '${name}')
+      ON CONFLICT (key) DO UPDATE SET value = excluded.value`;
+    return rows === undefined ? `${up}; ${noted}` : { up, ...rows, finish: noted };
+  });
+  return migrate(sql, 'workspaces', steps, limits.migrationStepRowsMax);
 }

@@ -53,7 +53,7 @@ const clockCheckMs = 60_000;
 export async function openPostgresWorkspaces(url: URL, options: PostgresWorkspacesOptions): Promise<PostgresWorkspaces> {
   const sql = await openPostgres(url, { limits: options.limits, ...(options.connectionsMax !== undefined && { connectionsMax: options.connectionsMax }) });
   try {
-    await migrateWorkspacesUp(sql, options.migrations);
+    await migrateWorkspacesUp(sql, options.limits, options.migrations);
     boundStatements(sql, options.limits);
     const port = new PostgresWorkspaces(sql, options);
     await port.start();
