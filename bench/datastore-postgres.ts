@@ -22,6 +22,7 @@ interface OtherStore {
   put(namespace: string[], key: string, value: Record<string, unknown>): Promise<void>;
   get(namespace: string[], key: string): Promise<unknown>;
   stop(): Promise<void> | void;
+  readonly core: { readonly pool: { on(event: 'error', listener: (error: Error) => void): void } };
 }
 
 export const datastorePostgresBench: Bench = {
@@ -63,6 +64,8 @@ async function openOther(directory: string, url: string): Promise<OtherStore> {
   // The package is not installed where this is compiled.
   const { PostgresStore } = (await import(pathToFileURL(path).href)) as { PostgresStore: { fromConnString(url: string): OtherStore } };
   const store = PostgresStore.fromConnString(url);
+  // An idle connection that the server ends is an event of its pool, and one that nobody hears would end the process.
+  store.core.pool.on('error', (error) => process.emitWarning(`a connection of PostgresStore was lost: ${error.message}`));
   await store.setup();
   return store;
 }
