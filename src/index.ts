@@ -164,7 +164,12 @@ export async function openStoa(options: StoaOptions): Promise<Stoa> {
       ...(options.messagingSettings && { settings: options.messagingSettings }),
     });
     opened.unshift(() => messaging.close());
-    secrets.addHolder({ name: 'messaging', reseal: () => messaging.port.resealKept((sealed, owner) => secrets.sealer.reseal(sealed, owner)) });
+    const resealKept = (sealed: string, owner: string, signal: AbortSignal): string => {
+      signal.throwIfAborted();
+      return secrets.sealer.reseal(sealed, owner);
+    };
+    secrets.addHolder({ name: 'messaging', reseal: (_onProgress, signal) => messaging.port.resealKept((sealed, owner) => resealKept(sealed, owner, signal)) });
+    opened.unshift(() => secrets.close());
     const changes = new ChangesService(kernel.feed, limits);
     const commit = await openCommit({ kernel, data, workspaces, messaging, sealer: secrets.sealer, urls, onCall, onError, sweepIntervalMs: options.sweepIntervalMs });
     opened.unshift(() => commit.close());
@@ -174,6 +179,7 @@ export async function openStoa(options: StoaOptions): Promise<Stoa> {
     kernel.start();
     backups?.start();
     identity.start();
+    secrets.resume(onError);
     data.start();
     const stoa: Stoa = {
       limits,
@@ -250,7 +256,7 @@ async function openWorkspaces(kernel: Kernel, url: string, registry: EmbeddedReg
     if ('tasks' in port) port.tasks.releaseClaims(tx, meta.user, names);
     else port.releaseClaims(meta.user, names);
   });
-  secrets.addHolder({ name: 'workspaces', reseal: (onProgress) => port.reseal(onProgress) });
+  secrets.addHolder({ name: 'workspaces', reseal: (onProgress) => port.reseal(onProgress), resumes: true });
   return new WorkspacesService({ port, limits, sealer });
 }
 

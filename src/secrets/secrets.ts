@@ -1,17 +1,23 @@
 /** All secrets of a data directory: the key ring, the sealer, and re-keying of everybody who holds sealed texts. */
+import { readFile, rm } from 'node:fs/promises';
 import { join } from 'node:path';
+import { writeDurably } from '../kernel/files.js';
 import { type KeyRing, openKeyRing } from './key-ring.js';
 import { Sealer } from './sealer.js';
 
 /** In the data directory, beside the databases and never in one. */
 export const keyFileName = 'secret.keys';
+/** There while a re-keying is under way: the id of its key. */
+const markName = 'secret.rekeying';
 
 /** What holds sealed secrets. */
 export interface SecretHolder {
   /** For the report and the progress bar. */
   name: string;
-  /** Puts every secret under the current key in bounded steps. Answers how many records changed. */
-  reseal(onProgress: (resealed: number) => void): Promise<number>;
+  /** Puts every secret under the current key in bounded steps, unless the signal ends it. Answers how many records changed. */
+  reseal(onProgress: (resealed: number) => void, signal: AbortSignal): Promise<number>;
+  /** It goes on by itself with a re-keying that was cut off, when it is opened. */
+  resumes?: boolean;
 }
 
 export interface RekeyReport {
@@ -27,17 +33,22 @@ export interface SecretsOptions {
 }
 
 export async function openSecrets(options: SecretsOptions): Promise<Secrets> {
-  const file = options.dataDir === null ? null : join(options.dataDir, keyFileName);
-  return new Secrets(await openKeyRing({ file, environment: options.environment }));
+  const fileOf = (name: string) => (options.dataDir === null ? null : join(options.dataDir, name));
+  return new Secrets(await openKeyRing({ file: fileOf(keyFileName), environment: options.environment }), fileOf(markName));
 }
 
 export class Secrets {
   readonly ring: KeyRing;
   readonly sealer: Sealer;
   readonly #holders: SecretHolder[] = [];
+  /** Null for a store that keeps nothing. */
+  readonly #markFile: string | null;
+  readonly #closing = new AbortController();
+  #resuming: Promise<void> = Promise.resolve();
 
-  constructor(ring: KeyRing) {
+  constructor(ring: KeyRing, markFile: string | null) {
     this.ring = ring;
+    this.#markFile = markFile;
     this.sealer = new Sealer(ring);
   }
 
@@ -51,9 +62,49 @@ export class Secrets {
    * then everything goes under the first of them.
    */
   async rekey(onProgress: (holder: string, resealed: number) => void = () => undefined): Promise<RekeyReport> {
+    await this.#resuming;
     if (this.ring.canAddKey) await this.ring.addKey();
+    const keyId = this.ring.currentId;
+    if (this.#markFile !== null) await writeDurably(this.#markFile, keyId, 0o600);
     const resealed: Record<string, number> = {};
-    for (const holder of this.#holders) resealed[holder.name] = await holder.reseal((count) => onProgress(holder.name, count));
-    return { key_id: this.ring.currentId, resealed };
+    for (const holder of this.#holders) resealed[holder.name] = await holder.reseal((count) => onProgress(holder.name, count), this.#closing.signal);
+    await this.#unmark(keyId);
+    return { key_id: keyId, resealed };
+  }
+
+  /** Goes on with a re-keying that was cut off. What it reached already is left as it is. */
+  resume(onError: (error: unknown, about: string) => void): void {
+    this.#resuming = this.#resume().catch((error: unknown) => {
+      if (!this.#closing.signal.aborted) onError(error, 'going on with a re-keying that was cut off; the next start tries again');
+    });
+  }
+
+  async close(): Promise<void> {
+    this.#closing.abort();
+    await this.#resuming;
+  }
+
+  async #resume(): Promise<void> {
+    const keyId = this.ring.currentId;
+    // Another key may have come first since; then nobody has asked for everything to be under it.
+    if ((await this.#markedKey()) !== keyId) return;
+    for (const holder of this.#holders) if (holder.resumes !== true) await holder.reseal(() => undefined, this.#closing.signal);
+    await this.#unmark(keyId);
+  }
+
+  async #markedKey(): Promise<string | undefined> {
+    if (this.#markFile === null) return undefined;
+    try {
+      return await readFile(this.#markFile, 'utf8');
+    } catch (error) {
+      // A node:fs error carries a code; without the file no re-keying is under way.
+      if ((error as NodeJS.ErrnoException).code === 'ENOENT') return undefined;
+      throw error;
+    }
+  }
+
+  /** A later re-keying may have begun meanwhile, and has marked itself. */
+  async #unmark(keyId: string): Promise<void> {
+    if (this.#markFile !== null && (await this.#markedKey()) === keyId) await rm(this.#markFile, { force: true });
   }
 }

@@ -744,6 +744,17 @@ export function messagingConformance(backend: Backend): void {
     });
   });
 
+  it(`re-keying reaches every identity that the server keeps on ${backend.name}, a few at a time`, async () => {
+    const desk = await backend.open({ limits: { ...roomy, workspaceStepRowsMax: 2 } });
+    try {
+      const post = async (agent: string) => (await desk.ask('POST', '/room/global', { body: { body: 'x' }, headers: { authorization: `Bearer ${desk.stoa.operatorToken}`, 'stoa-agent': agent } })).status;
+      for (const agent of ['a', 'b', 'c', 'd', 'e']) expect(await post(agent)).toBe(201);
+      for (let time = 0; time < 2; time += 1) expect((await desk.stoa.secrets.rekey()).resealed['messaging']).toBe(5);
+    } finally {
+      await desk.close();
+    }
+  });
+
   describe(`limits of messaging on ${backend.name}`, () => {
     /** Behind a proxy on this machine, so that callers have addresses of their own. */
     const settings = { trustedProxies: ['127.0.0.0/8', '::1'] };

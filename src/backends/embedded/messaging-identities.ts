@@ -8,8 +8,6 @@ import { type IdentityKeyRow, type IdentityRow, type KeptRow, decode, encode, fa
 import { countAgent } from './messaging-totals.js';
 import { prefixRange } from '../../kernel/engine.js';
 
-const rowsPerStep = 500;
-
 export function readIdentity(reader: Reader, id: Buffer): Identity | undefined {
   const value = reader.get(families.agents, id);
   return value === undefined ? undefined : decode<IdentityRow>(value);
@@ -36,8 +34,8 @@ export function keep(tx: Transaction, owner: string, make: () => KeptIdentity): 
   return { identity, sealedSeed: made.sealedSeed };
 }
 
-/** One step of re-keying: the rows after `after`; answers where to go on, or null at the end. */
-export function resealStep(tx: Transaction, after: Buffer | null, reseal: (sealedSeed: string, owner: string) => string): { changed: number; next: Buffer | null } {
+/** One step of re-keying: so many rows after `after`; answers where to go on, or null at the end. */
+export function resealStep(tx: Transaction, after: Buffer | null, rowsPerStep: number, reseal: (sealedSeed: string, owner: string) => string): { changed: number; next: Buffer | null } {
   const rows = [...tx.range(families.keptAgents, { ...(after !== null && { gt: after }), limit: rowsPerStep })];
   let changed = 0;
   for (const { key, value } of rows) {

@@ -128,7 +128,7 @@ export class EmbeddedMessaging implements MessagingPort {
     let changed = 0;
     let after: Buffer | null = null;
     do {
-      const step: { changed: number; next: Buffer | null } = await this.#kernel.root.transact((tx) => identities.resealStep(tx, after, reseal));
+      const step: { changed: number; next: Buffer | null } = await this.#kernel.root.transact((tx) => identities.resealStep(tx, after, this.#kernel.limits.workspaceStepRowsMax, reseal));
       changed += step.changed;
       after = step.next;
     } while (after !== null);

@@ -1,5 +1,6 @@
 /** Identities in PostgreSQL: the seed's `agents`, with keys, links and kept seeds beside it. */
 import { StoaError } from '../../errors.js';
+import type { Limits } from '../../limits.js';
 import type { Identity, IdentityKey, IdentityLink, Proof } from '../../messaging/model.js';
 import type { KeptIdentity, KeyRotation, NewIdentity, ProfileUpdate } from '../../messaging/port.js';
 import { type PostgresSql, type Queryable, query, transaction } from './connection.js';
@@ -38,15 +39,23 @@ function identityOf(row: IdentityRow): Identity {
   };
 }
 
+export interface PostgresIdentitiesOptions {
+  nowMs: () => number;
+  teller: Teller;
+  limits: Limits;
+}
+
 export class PostgresIdentities {
   readonly #sql: PostgresSql;
+  readonly #rowsPerStep: number;
   readonly #nowMs: () => number;
   readonly #teller: Teller;
 
-  constructor(sql: PostgresSql, nowMs: () => number, teller: Teller) {
+  constructor(sql: PostgresSql, { nowMs, teller, limits }: PostgresIdentitiesOptions) {
     this.#sql = sql;
     this.#nowMs = nowMs;
     this.#teller = teller;
+    this.#rowsPerStep = limits.workspaceStepRowsMax;
   }
 
   async register(input: NewIdentity): Promise<{ identity: Identity; created: boolean }> {
@@ -82,13 +91,16 @@ export class PostgresIdentities {
   }
 
   async resealKept(reseal: (sealedSeed: string, owner: string) => string): Promise<number> {
-    const rows = await query<{ owner: string; sealed_seed: string }>(this.#sql, 'SELECT owner, sealed_seed FROM kept_agents');
     let changed = 0;
-    for (const { owner, sealed_seed } of rows) {
-      const resealed = reseal(sealed_seed, owner);
-      if (resealed === sealed_seed) continue;
-      await query(this.#sql, 'UPDATE kept_agents SET sealed_seed = $2 WHERE owner = $1', [owner, resealed]);
-      changed += 1;
+    for (let after: string | undefined = ''; after !== undefined; ) {
+      const rows: readonly { owner: string; sealed_seed: string }[] = await query(this.#sql, 'SELECT owner, sealed_seed FROM kept_agents WHERE owner > $1 ORDER BY owner LIMIT $2', [after, this.#rowsPerStep]);
+      for (const { owner, sealed_seed } of rows) {
+        const resealed = reseal(sealed_seed, owner);
+        if (resealed === sealed_seed) continue;
+        await query(this.#sql, 'UPDATE kept_agents SET sealed_seed = $2 WHERE owner = $1', [owner, resealed]);
+        changed += 1;
+      }
+      after = rows.at(-1)?.owner;
     }
     return changed;
   }

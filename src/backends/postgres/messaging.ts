@@ -106,7 +106,7 @@ export class PostgresMessaging implements MessagingPort {
     this.#options = options;
     this.#keys = new RedisKeys(redis.isCluster);
     this.#news = new NewsFeed({ redis, origin, announce, onError });
-    this.#identities = new PostgresIdentities(sql, nowMs, this.#news);
+    this.#identities = new PostgresIdentities(sql, { nowMs, teller: this.#news, limits });
     this.#rooms = new PostgresRooms(sql, nowMs, this.#news);
     this.#counters = new RoomCounters(this.#rooms, onError);
     this.#messages = new RedisMessages({ redis, keys: this.#keys, limits, nowMs, channel: newsChannel, origin, onError });

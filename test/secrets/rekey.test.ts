@@ -1,0 +1,66 @@
+import { existsSync } from 'node:fs';
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, beforeEach, expect, it } from 'vitest';
+import { operatorCaller } from '../../src/identity/caller.js';
+import { type Stoa, openStoa } from '../../src/index.js';
+import { limitsWith } from '../../src/limits.js';
+import { globalRoomId } from '../../src/messaging/uuid.js';
+
+let directory: string;
+const opened: Stoa[] = [];
+
+beforeEach(async () => {
+  directory = await mkdtemp(join(tmpdir(), 'stoa-rekey-'));
+});
+afterEach(async () => {
+  for (const stoa of opened.splice(0)) await stoa.close();
+  await rm(directory, { recursive: true, force: true });
+});
+
+async function open(): Promise<Stoa> {
+  await opened.pop()?.close();
+  const stoa = await openStoa({ data: directory, limits: limitsWith({ workspaceStepRowsMax: 2 }), sweepIntervalMs: 3_600_000 });
+  opened.push(stoa);
+  return stoa;
+}
+
+async function post(stoa: Stoa, agent: string): Promise<string> {
+  const { rooms } = stoa.messaging;
+  return (await rooms.post(operatorCaller('ada', agent), await rooms.find(globalRoomId), { body: 'x', pid: '' }, null)).from;
+}
+
+/** With which key each identity that the server keeps is encrypted. */
+function keysInUse(stoa: Stoa): string[] {
+  return Array.from(stoa.kernel.root.range('messaging/kept_identities', {}), ({ value }) => /enc:v1:(\w+):/.exec(value.toString())?.[1] ?? 'none');
+}
+
+it('a re-keying that is cut off goes on at the next start, until nothing needs the old key', async () => {
+  const agents = ['a', 'b', 'c', 'd', 'e'];
+  const first = await open();
+  const authors = [];
+  for (const agent of agents) authors.push(await post(first, agent));
+  const oldKey = first.secrets.ring.currentId;
+  const { sealer } = first.secrets;
+  let calls = 0;
+  Object.assign(sealer, {
+    reseal: (sealed: string, owner: string) => {
+      calls += 1;
+      if (calls > 3) throw new Error('the machine stopped here');
+      return Object.getPrototypeOf(sealer).reseal.call(sealer, sealed, owner) as string;
+    },
+  });
+  await expect(first.secrets.rekey()).rejects.toThrow('the machine stopped here');
+  const newKey = first.secrets.ring.currentId;
+  expect(keysInUse(first).toSorted()).toEqual([newKey, newKey, oldKey, oldKey, oldKey].toSorted());
+
+  const second = await open();
+  await expect.poll(() => keysInUse(second)).toEqual(agents.map(() => newKey));
+  await expect.poll(() => existsSync(join(directory, 'secret.rekeying'))).toBe(false);
+  for (const [index, agent] of agents.entries()) expect(await post(second, agent)).toBe(authors[index]);
+
+  // One that came to its end leaves nothing to go on with.
+  const { key_id, resealed } = await second.secrets.rekey();
+  expect([keysInUse(second), resealed['messaging'], existsSync(join(directory, 'secret.rekeying'))]).toEqual([agents.map(() => key_id), 5, false]);
+});
