@@ -11,6 +11,7 @@ import { type Authenticator, bearerAuthenticator } from './authentication.js';
 import { AnswerWriter, serverHeaders } from './answer-writer.js';
 import { answerClientError } from './client-error.js';
 import { allowOrigins, isGuarded, openToAllSites } from './cors.js';
+import { EndOfTurn } from './end-of-turn.js';
 import { EventStreams } from './event-stream.js';
 import type { RouteGroup } from './group.js';
 import { HostCheck, requireHost } from './host-check.js';
@@ -201,6 +202,7 @@ export function createApp(stoa: Stoa, options: AppOptions = {}): FastifyInstance
     rateLimit: requestsPerMinuteMax > 0 ? new RateLimit(requestsPerMinuteMax) : undefined,
     lastSeen: new LastSeen(stoa),
     writer,
+    endOfTurn: new EndOfTurn(),
     isStopping,
   };
   if (options.tracer !== undefined) traceRequests(app, options.tracer);

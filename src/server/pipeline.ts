@@ -8,6 +8,7 @@ import { type FieldError, check, fieldErrors, invalidFields } from '../validate.
 import { type Authenticator, callerOf, missingCredentials } from './authentication.js';
 import { conditionsOf, entityTag, isNotModified, unconditional } from './conditions.js';
 import { type AnswerWriter, type SharedHeaders, apiHeaders, serverHeaders } from './answer-writer.js';
+import type { EndOfTurn } from './end-of-turn.js';
 import type { EventStreams } from './event-stream.js';
 import { checkFence } from './fence.js';
 import type { RouteGroup } from './group.js';
@@ -29,6 +30,7 @@ export interface PipelineServices {
   rateLimit: RateLimit | undefined;
   lastSeen: LastSeen;
   writer: AnswerWriter;
+  endOfTurn: EndOfTurn;
   isStopping: () => boolean;
 }
 
@@ -126,10 +128,14 @@ class RoutePipeline {
 
   readonly handle = (request: FastifyRequest, reply: FastifyReply): unknown => {
     request.rawBody = request.body instanceof Buffer ? request.body : noBody;
+    return this.#route.writes ? this.#services.endOfTurn.wait().then(() => this.#proveLate(request, reply)) : this.#proveLate(request, reply);
+  };
+
+  #proveLate(request: FastifyRequest, reply: FastifyReply): unknown {
     const waiting = request.caller === null && this.#late.length > 0 ? this.#late.find((each) => each.claims(request)) : undefined;
     const proven = waiting === undefined ? undefined : this.#prove(waiting, request, reply);
     return proven instanceof Promise ? proven.then(() => this.#answer(request, reply)) : this.#answer(request, reply);
-  };
+  }
 
   #enter(request: FastifyRequest, reply: FastifyReply): void | Promise<void> {
     if (this.#isGuarded) this.#services.hostCheck.check(request);
