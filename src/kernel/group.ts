@@ -1,16 +1,22 @@
 /** A group: the transactions that share one commit and one fsync. */
-import type { WriteOperation } from './engine.js';
 import type { Commit, RedoTransaction } from './log.js';
+import type { PendingWrite } from './open-transaction.js';
 import { Overlay } from './overlay.js';
 
+/** Somebody who goes on once the group is durable. What `outcome` answers is what `resolve` takes. */
+interface Waiting {
+  outcome: () => unknown;
+  resolve: (result: unknown) => void;
+  reject: (error: unknown) => void;
+}
+
 export class Group {
-  readonly overlay = new Overlay();
+  readonly overlay = new Overlay<PendingWrite>();
   readonly transactions: RedoTransaction[] = [];
   readonly commits: Commit[] = [];
   /** Each of `commits` as both logs write it. */
   readonly commitTexts: string[] = [];
-  readonly #waiting: { settle: () => void; fail: (error: Error) => void }[] = [];
-
+  readonly #waiting: Waiting[] = [];
   #textBytes = 0;
 
   /** Bytes that wait in memory and go to the disk together. */
@@ -27,8 +33,8 @@ export class Group {
     return this.#waiting.length;
   }
 
-  add(transaction: RedoTransaction, commitText: string | undefined, writes: Iterable<[string, WriteOperation]>): void {
-    for (const [key, operation] of writes) this.overlay.set(key, operation);
+  /** Its writes stand in the overlay already. */
+  add(transaction: RedoTransaction, commitText: string | undefined): void {
     this.transactions.push(transaction);
     if (transaction.commit === null || commitText === undefined) return;
     this.commits.push(transaction.commit);
@@ -39,24 +45,21 @@ export class Group {
   /** Resolves with `outcome` once the group is durable: also a refusal may rest on what others wrote in it. */
   wait<T>(outcome: () => T): Promise<T> {
     return new Promise<T>((resolve, reject) => {
-      this.#waiting.push({
-        settle: () => {
-          try {
-            resolve(outcome());
-          } catch (error) {
-            reject(error);
-          }
-        },
-        fail: reject,
-      });
+      this.#waiting.push({ outcome, resolve: resolve as (result: unknown) => void, reject });
     });
   }
 
   settle(): void {
-    for (const { settle } of this.#waiting) settle();
+    for (const { outcome, resolve, reject } of this.#waiting) {
+      try {
+        resolve(outcome());
+      } catch (error) {
+        reject(error);
+      }
+    }
   }
 
   fail(error: Error): void {
-    for (const { fail } of this.#waiting) fail(error);
+    for (const { reject } of this.#waiting) reject(error);
   }
 }

@@ -1,10 +1,10 @@
-/** A transaction while its body runs: writes of its own on top of all that is pending. */
+/** A transaction while its body runs: it writes among all that is pending, and can be undone. */
 import { StoaError } from '../errors.js';
 import type { Limits } from '../limits.js';
 import { type Engine, type Entry, type RangeOptions, type WriteOperation, keyBytesMax } from './engine.js';
 import { kernelFamilies } from './families.js';
 import type { HotRows } from './hot-rows.js';
-import { Overlay, overlayKey } from './overlay.js';
+import { type Overlay, overlayKey } from './overlay.js';
 import { mergedRange } from './range.js';
 import { timerKey } from './timers.js';
 import type { Change, Timer, Transaction } from './transaction.js';
@@ -16,30 +16,52 @@ export interface StoreState {
   readonly hotRows: HotRows;
 }
 
+/** A write that is not on disk yet, and how to take it back. */
+export interface PendingWrite extends WriteOperation {
+  readonly by: OpenTransaction;
+  /** Its place among the writes of that transaction. */
+  readonly place: number;
+  /** Its key in the overlay, and what stood there when that transaction began. */
+  readonly name: string;
+  readonly before: PendingWrite | undefined;
+}
+
 /** Unusable after its body has returned. */
 export class OpenTransaction implements Transaction {
-  readonly writes = new Overlay();
+  /** What it wrote, each key once. */
+  readonly writes: PendingWrite[] = [];
   readonly changes: Change[] = [];
   readonly nowMs: number;
   readonly #familyNumbers: ReadonlyMap<string, number>;
   readonly #engine: Engine;
   readonly #hotRows: HotRows;
-  /** Newest first; a key found in an earlier layer hides the later ones. */
-  readonly #layers: readonly Overlay[];
+  /** The group that it will belong to: its writes stand there at once, beside those of the transactions before it. */
+  readonly #overlay: Overlay<PendingWrite>;
+  /** The group that is on its way to the disk, below the other. */
+  readonly #below: Overlay<PendingWrite> | undefined;
+  readonly #sizeBytesBefore: number;
   readonly #operationsMax: number;
   #open = true;
 
-  constructor(state: StoreState, pending: readonly (Overlay | undefined)[], nowMs: number, limits: Limits) {
+  constructor(state: StoreState, overlay: Overlay<PendingWrite>, below: Overlay<PendingWrite> | undefined, nowMs: number, limits: Limits) {
     this.#familyNumbers = state.familyNumbers;
     this.#engine = state.engine;
     this.#hotRows = state.hotRows;
-    this.#layers = [this.writes, ...pending.filter((layer) => layer !== undefined)];
+    this.#overlay = overlay;
+    this.#below = below;
+    this.#sizeBytesBefore = overlay.sizeBytes;
     this.nowMs = nowMs;
     this.#operationsMax = limits.transactionOperationsMax;
   }
 
   close(): void {
     this.#open = false;
+  }
+
+  /** Takes its writes back: the overlay is as it was before. */
+  undo(): void {
+    for (const { name, before } of this.writes) this.#overlay.restore(name, before);
+    this.#overlay.sizeBytes = this.#sizeBytesBefore;
   }
 
   get(family: string, key: Buffer): Buffer | undefined {
@@ -66,16 +88,16 @@ export class OpenTransaction implements Transaction {
 
   range(family: string, options: RangeOptions): Iterable<Entry> {
     const number = this.#number(family);
-    return mergedRange({ engine: this.#engine, layers: this.#layers, family, familyNumber: number, options, checkOpen: () => this.#checkOpen() });
+    return mergedRange({ engine: this.#engine, layers: this.#below === undefined ? [this.#overlay] : [this.#overlay, this.#below], family, familyNumber: number, options, checkOpen: () => this.#checkOpen() });
   }
 
   put(family: string, key: Buffer, value: Buffer): void {
     if (!Buffer.isBuffer(value)) throw new StoaError('internal', `A value for "${family}" is not a Buffer.`);
-    this.#write({ family, key, value });
+    this.#write(family, key, value);
   }
 
   delete(family: string, key: Buffer): void {
-    this.#write({ family, key, value: undefined });
+    this.#write(family, key, undefined);
   }
 
   change(change: Change): void {
@@ -92,23 +114,24 @@ export class OpenTransaction implements Transaction {
   }
 
   /** Checks all that an engine would refuse: there it would fail the whole group, here it fails this transaction. */
-  #write(operation: WriteOperation): void {
-    const number = this.#number(operation.family);
-    const { length } = operation.key;
-    if (!Buffer.isBuffer(operation.key) || length === 0) throw new StoaError('internal', `A key of "${operation.family}" is not a Buffer of at least one byte.`);
+  #write(family: string, key: Buffer, value: Buffer | undefined): void {
+    const number = this.#number(family);
+    const { length } = key;
+    if (!Buffer.isBuffer(key) || length === 0) throw new StoaError('internal', `A key of "${family}" is not a Buffer of at least one byte.`);
     if (length > keyBytesMax) throw new StoaError('too_large', `A key of ${length} bytes is longer than ${keyBytesMax} bytes.`);
-    this.writes.set(overlayKey(number, operation.key), operation);
-    if (this.writes.size > this.#operationsMax) {
+    const name = overlayKey(number, key);
+    const newest = this.#overlay.get(name);
+    const [place, before] = newest?.by === this ? [newest.place, newest.before] : [this.writes.length, newest];
+    const write: PendingWrite = { family, key, value, by: this, place, name, before };
+    this.#overlay.set(name, write);
+    this.writes[place] = write;
+    if (this.writes.length > this.#operationsMax) {
       throw new StoaError('too_large', `A transaction holds at most ${this.#operationsMax} writes.`, { fix: 'Split the work into several transactions.' });
     }
   }
 
-  #pending(key: string): WriteOperation | undefined {
-    for (const layer of this.#layers) {
-      const operation = layer.get(key);
-      if (operation !== undefined) return operation;
-    }
-    return undefined;
+  #pending(name: string): WriteOperation | undefined {
+    return this.#overlay.get(name) ?? this.#below?.get(name);
   }
 
   #checkOpen(): void {

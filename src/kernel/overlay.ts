@@ -9,15 +9,15 @@ export function overlayKey(familyNumber: number, key: Buffer): string {
   return String.fromCharCode(familyNumber) + key.toString('latin1');
 }
 
-interface Write {
+interface Write<Operation> {
   readonly key: string;
-  readonly operation: WriteOperation;
+  readonly operation: Operation;
 }
 
-export class Overlay {
-  readonly #operations = new Map<string, WriteOperation>();
+export class Overlay<Operation extends WriteOperation = WriteOperation> {
+  readonly #operations = new Map<string, Operation>();
   /** Kept in order from the first range on; most transactions never scan, and pay nothing. */
-  #sorted: Write[] | undefined;
+  #sorted: Write<Operation>[] | undefined;
   /** A cursor walks over `#sorted`: the next write goes to a copy of it. */
   #walked = false;
   sizeBytes = 0;
@@ -26,25 +26,28 @@ export class Overlay {
     return this.#operations.size;
   }
 
-  get(key: string): WriteOperation | undefined {
+  get(key: string): Operation | undefined {
     return this.#operations.get(key);
   }
 
-  set(key: string, operation: WriteOperation): void {
+  set(key: string, operation: Operation): void {
     this.sizeBytes += operation.key.length + (operation.value?.length ?? 0);
-    if (this.#sorted !== undefined) this.#place(this.#sorted, { key, operation }, this.#operations.has(key));
+    if (this.#sorted !== undefined) this.#place(this.#sorted, key, operation, this.#operations.has(key));
     this.#operations.set(key, operation);
+  }
+
+  /** Puts back what stood under a key before it was set, if anything did. The size is the caller's to put back. */
+  restore(key: string, before: Operation | undefined): void {
+    if (this.#sorted !== undefined) this.#place(this.#sorted, key, before, true);
+    if (before === undefined) this.#operations.delete(key);
+    else this.#operations.set(key, before);
   }
 
   keys(): IterableIterator<string> {
     return this.#operations.keys();
   }
 
-  entries(): IterableIterator<[string, WriteOperation]> {
-    return this.#operations.entries();
-  }
-
-  operations(): IterableIterator<WriteOperation> {
+  operations(): IterableIterator<Operation> {
     return this.#operations.values();
   }
 
@@ -56,9 +59,11 @@ export class Overlay {
     return new OverlayCursor(this.#sorted, first, Math.max(first, lowerBound(this.#sorted, to)), reverse);
   }
 
-  #place(sorted: Write[], write: Write, replaces: boolean): void {
+  #place(sorted: Write<Operation>[], key: string, operation: Operation | undefined, replaces: boolean): void {
     const changeable = this.#walked ? [...sorted] : sorted;
-    changeable.splice(lowerBound(changeable, write.key), replaces ? 1 : 0, write);
+    const at = lowerBound(changeable, key);
+    if (operation === undefined) changeable.splice(at, 1);
+    else changeable.splice(at, replaces ? 1 : 0, { key, operation });
     this.#sorted = changeable;
     this.#walked = false;
   }
@@ -66,13 +71,13 @@ export class Overlay {
 
 /** A walk over a part of an overlay, fixed at the moment it was opened. */
 export class OverlayCursor {
-  readonly #writes: readonly Write[];
+  readonly #writes: readonly Write<WriteOperation>[];
   readonly #first: number;
   readonly #end: number;
   readonly #step: number;
   #at: number;
 
-  constructor(writes: readonly Write[], first: number, end: number, reverse: boolean) {
+  constructor(writes: readonly Write<WriteOperation>[], first: number, end: number, reverse: boolean) {
     this.#writes = writes;
     this.#first = first;
     this.#end = end;
@@ -92,23 +97,23 @@ export class OverlayCursor {
     this.#at += this.#step;
   }
 
-  get #write(): Write | undefined {
+  get #write(): Write<WriteOperation> | undefined {
     return this.#at >= this.#first && this.#at < this.#end ? this.#writes[this.#at] : undefined;
   }
 }
 
 /** `localeCompare` would follow a language; the engines order by bytes. No two writes have the same key. */
-function byCodeUnit(a: Write, b: Write): number {
+function byCodeUnit(a: Write<WriteOperation>, b: Write<WriteOperation>): number {
   return a.key < b.key ? -1 : 1;
 }
 
 /** The first index whose write is not below `key`. */
-function lowerBound(sorted: readonly Write[], key: string): number {
+function lowerBound(sorted: readonly Write<WriteOperation>[], key: string): number {
   let low = 0;
   let high = sorted.length;
   while (low < high) {
     const middle = (low + high) >>> 1;
-    if ((sorted[middle] as Write).key < key) low = middle + 1;
+    if ((sorted[middle] as Write<WriteOperation>).key < key) low = middle + 1;
     else high = middle;
   }
   return low;

@@ -162,14 +162,15 @@ export class Store implements Reader {
     if (this.#inside) throw new StoaError('internal', 'A transaction was started inside another.');
     const refusal = this.#refusal();
     if (refusal !== undefined) return Promise.reject(refusal);
-    const tx = new OpenTransaction(this.#state, [this.#collecting.overlay, this.#committing?.overlay], this.#clock(), this.limits);
+    const tx = new OpenTransaction(this.#state, this.#collecting.overlay, this.#committing?.overlay, this.#clock(), this.limits);
     this.#inside = true;
     let result: T;
     try {
       result = body(tx);
       refuseAsynchronous(result);
-      if (tx.writes.size > 0 || tx.changes.length > 0) this.#join(tx);
+      if (tx.writes.length > 0 || tx.changes.length > 0) this.#join(tx);
     } catch (error) {
+      tx.undo();
       onUndone?.();
       return this.#afterPending(() => {
         throw error;
@@ -248,11 +249,10 @@ export class Store implements Reader {
     const commit: Commit | null = tx.changes.length === 0 ? null : { seq: this.#lastSeq + 1, atMs: tx.nowMs, changes: tx.changes };
     // Made here because it can fail, and here it fails this transaction alone.
     const text = commit === null ? undefined : commitText(commit);
-    const operations: WriteOperation[] = [];
-    for (const operation of tx.writes.operations()) if (!logFamilies.has(operation.family)) operations.push(operation);
+    const operations = tx.writes.some(({ family }) => logFamilies.has(family)) ? tx.writes.filter(({ family }) => !logFamilies.has(family)) : tx.writes;
     if (commit !== null) this.#lastSeq += 1;
     this.#lastLsn += 1;
-    this.#collecting.add({ lsn: this.#lastLsn, atMs: tx.nowMs, commit, operations }, text, tx.writes.entries());
+    this.#collecting.add({ lsn: this.#lastLsn, atMs: tx.nowMs, commit, operations }, text);
     this.#scheduleCommit(1);
   }
 
@@ -302,7 +302,7 @@ export class Store implements Reader {
 
   /** The group's writes with the records of both logs, and what the logs then hold in all. */
   #operationsOf(group: Group): GroupOperations {
-    const operations = [...group.overlay.operations()];
+    const operations: WriteOperation[] = [...group.overlay.operations()];
     let feedBytes = this.#feedBytes;
     let redoBytes = this.#redoBytes;
     const lastCommit = group.commits.at(-1);

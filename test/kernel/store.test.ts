@@ -3,7 +3,7 @@ import type { RangeOptions } from '../../src/kernel/engine.js';
 import { kernelFamilies } from '../../src/kernel/families.js';
 import { decodeFeed, decodeRedo } from '../../src/kernel/log.js';
 import type { GroupFacts, Store } from '../../src/kernel/store.js';
-import type { Transaction } from '../../src/kernel/transaction.js';
+import type { Reader, Transaction } from '../../src/kernel/transaction.js';
 import { bytes, change, items, openStore, others, removeDirectories, text, turns, until } from './open-store.js';
 
 afterAll(removeDirectories);
@@ -166,6 +166,8 @@ describe('ranges inside a transaction', () => {
   });
 });
 
+const rows = (reader: Reader) => Array.from(reader.range(items, {}), ({ key, value }) => `${key.toString()}=${value.toString()}`);
+
 describe('a body that fails', () => {
   it('leaves nothing behind: no write, no timer, no change, no number', async () => {
     const { store, engine } = await openStore();
@@ -186,6 +188,34 @@ describe('a body that fails', () => {
     });
     expect(store.sequence).toBe(1);
     expect(engine.commits).toBe(2);
+  });
+
+  it('leaves what others wrote before it as it was, in reads and in order, on disk and in the redo log', async () => {
+    const { store, engine } = await openStore();
+    const neighbours = store.transact((tx) => {
+      tx.put(items, bytes('b'), bytes('first'));
+      tx.put(items, bytes('d'), bytes('first'));
+      expect(rows(tx)).toEqual(['b=first', 'd=first']);
+    });
+    const failing = store.transact((tx) => {
+      for (const key of ['a', 'b', 'c', 'b', 'd']) tx.put(items, bytes(key), bytes('mine'));
+      expect(rows(tx)).toEqual(['a=mine', 'b=mine', 'c=mine', 'd=mine']);
+      tx.delete(items, bytes('d'));
+      tx.put(items, bytes('b'), bytes('mine again'));
+      expect(rows(tx)).toEqual(['a=mine', 'b=mine again', 'c=mine']);
+      throw new RangeError('no');
+    });
+    const after = store.transact((tx) => {
+      expect(rows(tx)).toEqual(['b=first', 'd=first']);
+      tx.put(items, bytes('e'), bytes('last'));
+      expect(rows(tx)).toEqual(['b=first', 'd=first', 'e=last']);
+    });
+    await expect(failing).rejects.toThrow(new RangeError('no'));
+    await Promise.all([neighbours, after]);
+    expect(rows(store)).toEqual(['b=first', 'd=first', 'e=last']);
+    expect(engine.commits).toBe(1);
+    const redone = Array.from(store.range(kernelFamilies.redo, {}), ({ value }) => decodeRedo(value).items.map(({ operations }) => operations.map(({ key }) => key.toString())));
+    expect(redone).toEqual([[['b', 'd'], ['e']]]);
   });
 
   it.each([
@@ -326,7 +356,7 @@ describe('groups', () => {
   it('write a key once however often it changed', async () => {
     const { store, engine } = await openStore();
     await Promise.all(Array.from({ length: 10 }, () => store.transact((tx) => increment(tx))));
-    expect(engine.committed[0]?.filter(({ family }) => family === items)).toEqual([{ family: items, key: bytes('count'), value: bytes('10') }]);
+    expect(engine.committed[0]?.filter(({ family }) => family === items)).toMatchObject([{ family: items, key: bytes('count'), value: bytes('10') }]);
   });
 });
 
