@@ -174,6 +174,49 @@ test('a namespace that the collation of CouchDB takes for another is listed all 
   await data.close();
 });
 
+test('a list of namespaces asks no more for many documents than for few', async () => {
+  const small = limitsWith({ ...limits, pageItemsMax: 5, clearStepMax: 5 });
+  const data = new DataService({ port: await openCouchDataStore(urlOf('listing'), { limits: small, nowMs: Date.now }), limits: small });
+  const asked = async (user: string, count: number): Promise<string[]> => {
+    for (const namespace of ['n', 'm']) await data.setMany(operatorCaller(user, 'agent'), namespace, Object.fromEntries(Array.from({ length: count }, (_, index) => [`k${index}`, 'é'])));
+    const targets: string[] = [];
+    proxy.intercept = ({ target }) => {
+      targets.push(target.split('?')[0] ?? '');
+      return undefined;
+    };
+    expect((await data.listNamespaces(operatorCaller(user))).items).toMatchObject(['m', 'n'].map((namespace) => ({ namespace, count, sizeBytes: count * 4, agents: ['agent'] })));
+    proxy.heal();
+    return targets;
+  };
+  const few = await asked('few', 1);
+  expect(await asked('many', 30)).toEqual(few);
+  await data.close();
+});
+
+function putForeign(key: string, fields: Record<string, unknown>): Promise<unknown> {
+  const id = `user_123:～:${Buffer.from(key).toString('base64')}`;
+  return call('PUT', `/counting/${encodeURIComponent(id)}`, { userId: 'user_123', namespace: '～', key, createdAt: '2026-01-01T00:00:00', ...fields });
+}
+
+test('a namespace counts documents of other programs, and none that has expired', async () => {
+  let nowMs = Date.parse('2026-03-01T00:00:00Z');
+  const data = new DataService({ port: await openCouchDataStore(urlOf('counting'), { limits, nowMs: () => nowMs }), limits, nowMs: () => nowMs });
+  await putForeign('theirs', { value: ['é😀'], updatedAt: '2026-02-01T00:00:00.123456', createdByAgent: 'python' });
+  await putForeign('older', { value: 1, updatedAt: '2026-02-01T01:00:00+02:00' });
+  await data.set(caller, '😀', 'stays', 'x');
+  await data.set(caller, '😀', 'expires', 'yyyy', { ttl: 60 });
+  await data.set(caller, 'gone', 'expires', 1, { ttl: 60 });
+  const theirs = { namespace: '～', count: 2, sizeBytes: 11, updatedAt: '2026-02-01T00:00:00.123456Z', agents: ['python'] };
+  expect((await data.listNamespaces(caller)).items).toEqual([{ namespace: 'gone', count: 1, sizeBytes: 1, updatedAt: '2026-03-01T00:00:00Z', agents: ['agent'] }, theirs, { namespace: '😀', count: 2, sizeBytes: 9, updatedAt: '2026-03-01T00:00:00Z', agents: ['agent'] }]);
+  nowMs += 60_000;
+  const live = [theirs, { namespace: '😀', count: 1, sizeBytes: 3, updatedAt: '2026-03-01T00:00:00Z', agents: ['agent'] }];
+  expect((await data.listNamespaces(caller)).items).toEqual(live);
+  await data.port.sweepExpired?.(10);
+  expect((await data.listNamespaces(caller)).items).toEqual(live);
+  expect((await data.port.exportPage(null, 100)).documents.map(({ key }) => key).toSorted()).toEqual(['older', 'stays', 'theirs']);
+  await data.close();
+});
+
 test('an export leaves nothing out when the last document of a page is deleted before the next', async () => {
   const data = await open('export_deleted');
   for (const key of ['a', 'b', 'c', 'd']) await data.set(caller, 'n', key, key);

@@ -62,9 +62,27 @@ export class CouchClient {
     if (status !== 201 && status !== 202 && status !== 412) throw refusal(status, body);
   }
 
+  /** Throws unless the database answers. */
+  async checkDatabase(database: string): Promise<void> {
+    await this.#expect('GET', `/${encodeURIComponent(database)}`, undefined, true);
+  }
+
   /** Makes an index where it is missing. */
   async createIndex(database: string, name: string, fields: readonly string[]): Promise<void> {
     await this.#expect('POST', `/${encodeURIComponent(database)}/_index`, { index: { fields }, name, ddoc: name, type: 'json' }, true);
+  }
+
+  /** Makes a design document where it is missing; one of that name that is there stays. */
+  async createDesign(database: string, name: string, views: Readonly<Record<string, { map: string; reduce: string }>>): Promise<void> {
+    const { status, body } = await this.#send('PUT', `/${encodeURIComponent(database)}/_design/${encodeURIComponent(name)}`, { language: 'javascript', views }, true);
+    if (status >= 400 && status !== 409) throw refusal(status, body);
+  }
+
+  /** What a view has added up, group by group. */
+  async reduced(database: string, design: string, view: string, range: { startkey: readonly unknown[]; endkey: readonly unknown[]; group_level: number }): Promise<unknown[]> {
+    const parameters = Object.entries(range).map(([name, value]) => `${name}=${encodeURIComponent(JSON.stringify(value))}`);
+    const body = await this.#expect('GET', `/${encodeURIComponent(database)}/_design/${encodeURIComponent(design)}/_view/${view}?${parameters.join('&')}`, undefined, true);
+    return body['rows'] as unknown[];
   }
 
   /** The index that would serve a query. */

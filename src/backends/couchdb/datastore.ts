@@ -14,6 +14,7 @@ import { contended } from '../retries.js';
 import { CouchClient, type CouchDocument, isUnanswered } from './client.js';
 import { couchId, fromCouch, isDocument, isLiveDocument, isOf, orderKey, scopeOf, summaryFields, summaryOf, toCouch } from './documents.js';
 import { GuardedWrites } from './guarded-writes.js';
+import { NamespaceView } from './namespace-view.js';
 
 export interface CouchOptions {
   limits: Limits;
@@ -45,6 +46,7 @@ export class CouchDataStore implements DataStorePort {
   };
   readonly #client: CouchClient;
   readonly #writes: GuardedWrites;
+  readonly #view: NamespaceView;
   readonly #database: string;
   /** Beside the documents, so that no reader of the seed's database meets anything but documents. */
   readonly #namespaces: string;
@@ -59,6 +61,7 @@ export class CouchDataStore implements DataStorePort {
   constructor(client: CouchClient, database: string, options: CouchOptions) {
     this.#client = client;
     this.#writes = new GuardedWrites(client, database, options.limits);
+    this.#view = new NamespaceView(client, database, options.limits);
     this.#database = database;
     this.#namespaces = `${database}_namespaces`;
     this.#limits = options.limits;
@@ -76,6 +79,7 @@ export class CouchDataStore implements DataStorePort {
     await this.#client.createIndex(this.#database, indexes.seed, ['userId', 'namespace']);
     await this.#client.createIndex(this.#database, indexes.keys, ['userId', 'namespace', 'keyHex']);
     await this.#client.createIndex(this.#database, indexes.expiry, ['expiresAt']);
+    await this.#view.prepare();
     const served = await this.#client.explain(this.#database, this.#namespaceQuery('user', null));
     if (served !== undefined && served !== indexes.seed) {
       throw new StoaError('damaged_data', `CouchDB would answer a list of namespaces from "${served}" instead of the index ${indexes.seed}.`, { fix: `Check the indexes of the database ${this.#database}.` });
@@ -106,7 +110,7 @@ export class CouchDataStore implements DataStorePort {
 
   async listKeys(scope: Scope, range: KeyRange): Promise<KeySummary[]> {
     const documents = await this.#range(scope, range, summaryFields);
-    return this.#summaries(scope, documents);
+    return this.#keySummaries(scope, documents);
   }
 
   async listDocuments(scope: Scope, range: KeyRange): Promise<DocumentRecord[]> {
@@ -128,12 +132,12 @@ export class CouchDataStore implements DataStorePort {
     for (const namespace of await this.#keptNamespaces(user)) names.add(namespace);
     const wanted = [...names].toSorted(compareCodePoints).filter((name) => after === null || compareCodePoints(name, after) > 0);
     const summaries: NamespaceSummary[] = [];
-    for (const namespace of wanted) {
-      const summary = await this.#summarise({ user, namespace }, signal);
-      if (summary.count > 0) summaries.push(summary);
-      if (summaries.length === limit) break;
+    for (const page of chunksOf(wanted, limit)) {
+      checkWanted(signal);
+      summaries.push(...(await this.#summaries(user, page, signal)));
+      if (summaries.length >= limit) break;
     }
-    return summaries;
+    return summaries.slice(0, limit);
   }
 
   async clearStep(scope: Scope, after: string | null, limit: number): Promise<ClearStep> {
@@ -277,7 +281,7 @@ export class CouchDataStore implements DataStorePort {
     this.#ensured.add(id);
   }
 
-  async #summaries(scope: Scope, documents: readonly CouchDocument[]): Promise<KeySummary[]> {
+  async #keySummaries(scope: Scope, documents: readonly CouchDocument[]): Promise<KeySummary[]> {
     const unknown = documents.filter((document) => summaryOf(document) === undefined).map((document) => String(document['key']));
     const measured = new Map((await this.getMany(scope, unknown)).flatMap((record) => (record === undefined ? [] : [[record.key, record] as const])));
     return documents.flatMap((document): KeySummary[] => {
@@ -288,33 +292,18 @@ export class CouchDataStore implements DataStorePort {
     });
   }
 
-  async #summarise(scope: Scope, signal?: Cancellation): Promise<NamespaceSummary> {
-    const agents = new Set(await this.#keptAgents(scope));
-    const summary: NamespaceSummary = { namespace: scope.namespace, count: 0, sizeBytes: 0, agents: [], updatedAt: '' };
-    for (let after: string | null = null; ; ) {
-      const page: CouchDocument[] = await this.#range(scope, { prefix: '', after, limit: this.#limits.pageItemsMax, signal }, summaryFields);
-      for (const { sizeBytes, updatedAt } of await this.#summaries(scope, page)) {
-        summary.count += 1;
-        summary.sizeBytes += sizeBytes;
-        summary.updatedAt = laterTime(summary.updatedAt || null, updatedAt) ?? updatedAt;
-      }
-      for (const { createdByAgent, lastAccessedByAgent } of page) for (const agent of [createdByAgent, lastAccessedByAgent]) if (typeof agent === 'string') agents.add(agent);
-      if (page.length < this.#limits.pageItemsMax) break;
-      after = String(page.at(-1)?.['key']);
-    }
-    return { ...summary, agents: [...agents].toSorted(compareCodePoints) };
+  /** Of those that have documents: the view adds them up, and the agents are also those whose documents are gone. */
+  async #summaries(user: string, names: readonly string[], signal: Cancellation | undefined): Promise<NamespaceSummary[]> {
+    const totals = await this.#view.totals(user, names, this.#nowMs(), signal);
+    const found = [...totals.keys()];
+    const kept = await this.#client.getAll(this.#namespaces, found.map((namespace) => namespaceId({ user, namespace })));
+    return [...totals].map(([namespace, { agents, ...total }], index) => ({ namespace, ...total, agents: [...new Set([...agents, ...agentsIn(kept[index])])].toSorted(compareCodePoints) }));
   }
 
   async #keptNamespaces(user: string): Promise<string[]> {
     const owner = namespaceId({ user, namespace: '' });
     const ids = await this.#client.idsBetween(this.#namespaces, owner, `${owner.slice(0, -1)};`);
     return ids.map((id) => Buffer.from(id.slice(owner.length), 'base64url').toString());
-  }
-
-  async #keptAgents(scope: Scope): Promise<string[]> {
-    const document = await this.#client.get(this.#namespaces, namespaceId(scope));
-    const agents = document?.['agents'];
-    return Array.isArray(agents) ? agents.map(String) : [];
   }
 
   /** The name stays when the namespace is cleared; a list looks for itself what is in it. */
@@ -327,7 +316,7 @@ export class CouchDataStore implements DataStorePort {
   async #changeAgents(scope: Scope, change: (kept: readonly string[]) => string[]): Promise<void> {
     for (let attempts = 1; ; attempts += 1) {
       const document = await this.#client.get(this.#namespaces, namespaceId(scope));
-      const kept = Array.isArray(document?.['agents']) ? document['agents'].map(String) : [];
+      const kept = agentsIn(document);
       const agents = change(kept);
       if (agents.length === kept.length) return;
       const next = { _id: namespaceId(scope), ...(document?._rev !== undefined && { _rev: document._rev }), userId: scope.user, namespace: scope.namespace, agents };
@@ -348,6 +337,11 @@ const adoptedTogether = 50;
 
 /** Namespaces after which the memory of what was ensured starts over. */
 const rememberedMax = 10_000;
+
+function agentsIn(namespace: CouchDocument | undefined): string[] {
+  const agents = namespace?.['agents'];
+  return Array.isArray(agents) ? agents.map(String) : [];
+}
 
 function namespaceId(scope: Scope): string {
   return `${Buffer.from(scope.user).toString('base64url')}:${Buffer.from(scope.namespace).toString('base64url')}`;
