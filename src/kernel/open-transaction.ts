@@ -38,7 +38,7 @@ export class OpenTransaction implements Transaction {
   /** The group that it will belong to: its writes stand there at once, beside those of the transactions before it. */
   readonly #overlay: Overlay<PendingWrite>;
   /** The group that is on its way to the disk, below the other. */
-  readonly #below: Overlay<PendingWrite> | undefined;
+  #below: Overlay<PendingWrite> | undefined;
   readonly #sizeBytesBefore: number;
   readonly #operationsMax: number;
   #open = true;
@@ -54,8 +54,10 @@ export class OpenTransaction implements Transaction {
     this.#operationsMax = limits.transactionOperationsMax;
   }
 
+  /** Its writes hold on to it: each group would keep the one below it, and so all before it, in memory. */
   close(): void {
     this.#open = false;
+    this.#below = undefined;
   }
 
   /** Takes its writes back: the overlay is as it was before. */

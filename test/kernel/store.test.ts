@@ -1,3 +1,5 @@
+import { setFlagsFromString } from 'node:v8';
+import { runInNewContext } from 'node:vm';
 import { afterAll, describe, expect, it } from 'vitest';
 import type { RangeOptions } from '../../src/kernel/engine.js';
 import { kernelFamilies } from '../../src/kernel/families.js';
@@ -12,6 +14,11 @@ function increment(tx: Transaction, key = 'count'): number {
   const next = Number(text(tx, key) ?? 0) + 1;
   tx.put(items, bytes(key), bytes(String(next)));
   return next;
+}
+
+function collectGarbage(): void {
+  setFlagsFromString('--expose-gc');
+  (runInNewContext('gc') as () => void)();
 }
 
 function put(store: Store, key: string, value = 'v'): Promise<void> {
@@ -357,6 +364,32 @@ describe('groups', () => {
     const { store, engine } = await openStore();
     await Promise.all(Array.from({ length: 10 }, () => store.transact((tx) => increment(tx))));
     expect(engine.committed[0]?.filter(({ family }) => family === items)).toMatchObject([{ family: items, key: bytes('count'), value: bytes('10') }]);
+  });
+
+  it('leave the memory once they are on disk, also while there is always another on its way', async () => {
+    const { store, engine } = await openStore();
+    let release = engine.holdCommits();
+    const values: WeakRef<Buffer>[] = [];
+    const answers: Promise<void>[] = [];
+    for (let round = 1; round <= 5; round += 1) {
+      // Each runs while the one before it is on its way, and so reads from it.
+      answers.push(
+        store.transact((tx) => {
+          const value = Buffer.alloc(1_000, round);
+          values.push(new WeakRef(value));
+          tx.put(items, bytes(`k${round}`), value);
+        }),
+      );
+      if (round > 1) release();
+      if (round > 1) release = engine.holdCommits();
+      await until(() => engine.commits === round);
+    }
+    engine.committed.length = 0;
+    await turns(2);
+    collectGarbage();
+    expect(values.map((value) => value.deref()?.[0])).toEqual([undefined, undefined, undefined, undefined, 5]);
+    release();
+    await Promise.all(answers);
   });
 });
 
