@@ -23,8 +23,8 @@ export function badPath(url: string, cause: unknown): StoaError {
 function isEncodedText(part: string): boolean {
   if (!part.includes('%')) return true;
   try {
-    decodeURIComponent(part);
-    return true;
+    // What it gives is used: bundlers take the call alone for one that does nothing, and leave it out.
+    return decodeURIComponent(part) !== '';
   } catch {
     // There is nothing else that it throws for.
     return false;

@@ -72,11 +72,14 @@ describe('a server', () => {
     expect(tookMs).toBeLessThan(25_000);
   });
 
-  test('serves its pages from the built program, each with what it loads', async () => {
+  test('serves its pages from the built program, each with what it loads, and refuses as the sources do', async () => {
     const server = await up(path('pages'));
     const pages = ['/', '/page/page.js', '/page/page.css', '/docs', '/docs/openapi.yaml', '/reference', '/reference/reference.js', '/reference/reference.css', '/openapi.json'];
     const statuses = await Promise.all(pages.map(async (page) => [page, (await fetch(server.url + page)).status]));
     expect(statuses).toEqual(pages.map((page) => [page, 200]));
+    // A bundler may leave out a call that is made for its refusal alone.
+    const refusal = (await (await fetch(`${server.url}/who/%ff`)).json()) as { error: string };
+    expect(refusal.error).toContain('the segment "%ff" is not percent-encoded UTF-8');
     await server.end('SIGTERM');
   });
 
