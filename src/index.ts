@@ -256,7 +256,7 @@ async function openWorkspaces(kernel: Kernel, url: string, registry: EmbeddedReg
     if ('tasks' in port) port.tasks.releaseClaims(tx, meta.user, names);
     else port.releaseClaims(meta.user, names);
   });
-  secrets.addHolder({ name: 'workspaces', reseal: (onProgress) => port.reseal(onProgress), resumes: true });
+  secrets.addHolder({ name: 'workspaces', reseal: (onProgress) => port.reseal(onProgress), begin: () => port.beginReseal() });
   return new WorkspacesService({ port, limits, sealer });
 }
 

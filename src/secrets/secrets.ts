@@ -16,8 +16,8 @@ export interface SecretHolder {
   name: string;
   /** Puts every secret under the current key in bounded steps, unless the signal ends it. Answers how many records changed. */
   reseal(onProgress: (resealed: number) => void, signal: AbortSignal): Promise<number>;
-  /** It goes on by itself with a re-keying that was cut off, when it is opened. */
-  resumes?: boolean;
+  /** Of one that goes on by itself once it has noted that everything goes under the current key: notes it. */
+  begin?(): Promise<void>;
 }
 
 export interface RekeyReport {
@@ -88,7 +88,11 @@ export class Secrets {
     const keyId = this.ring.currentId;
     // Another key may have come first since; then nobody has asked for everything to be under it.
     if ((await this.#markedKey()) !== keyId) return;
-    for (const holder of this.#holders) if (holder.resumes !== true) await holder.reseal(() => undefined, this.#closing.signal);
+    for (const holder of this.#holders) {
+      // It may have been cut off before its holder had heard of it.
+      if (holder.begin === undefined) await holder.reseal(() => undefined, this.#closing.signal);
+      else await holder.begin();
+    }
     await this.#unmark(keyId);
   }
 

@@ -82,7 +82,9 @@ export interface WorkspacesPort {
 
   /** The same workspaces for writes that `check` may still refuse: it is called in the transaction that writes, as its last step before the commit. */
   guarded?(check: () => void): WorkspacesPort;
-  /** Puts every stored secret under the current key, in bounded steps. Answers how many records changed. */
+  /** Notes that every stored secret goes under the current key; the steps follow by themselves, also after a restart. */
+  beginReseal(): Promise<void>;
+  /** The same, until all are done. Answers how many records changed. */
   reseal(onProgress: (resealed: number) => void): Promise<number>;
   /** Sends claims that wait away with nothing. */
   stopWaiting(): void;

@@ -59,6 +59,12 @@ describe('an agent', () => {
     const [newest] = page.messages;
     if (newest === undefined) throw new Error('There is no message.');
     expect(await isAuthentic({ ...newest, body: 'never said' })).toBe(false);
+    // JSON can spell half of a surrogate pair, which is no character.
+    await room.post('half: \uD800');
+    const [half] = (await room.read({ verify: true, limit: 1 })).messages;
+    expect(half).toMatchObject({ body: 'half: \uFFFD' });
+    expect(half !== undefined && (await isAuthentic(half))).toBe(true);
+    await room.delete(half?.id ?? '');
     expect((await room.thread(first.id)).messages).toHaveLength(2);
     expect((await ann.find('hello')).results.map((result) => result.id)).toContain(first.id);
     await room.delete(first.id);

@@ -253,6 +253,11 @@ export class EmbeddedWorkspaces implements WorkspacesPort {
     return this.#store(owner, 'task', id).transact((tx) => this.tasks.cancel(tx, owner, id, reason));
   }
 
+  async beginReseal(): Promise<void> {
+    for (const store of this.#kernel.stores) await store.transact(startReseal);
+    this.bulk.kick();
+  }
+
   async reseal(onProgress: (resealed: number) => void): Promise<number> {
     let resealed = 0;
     const listener = (records: number): void => {
@@ -261,7 +266,7 @@ export class EmbeddedWorkspaces implements WorkspacesPort {
     };
     this.#resealed.add(listener);
     try {
-      for (const store of this.#kernel.stores) await store.transact(startReseal);
+      await this.beginReseal();
       await this.bulk.finish();
     } finally {
       this.#resealed.delete(listener);

@@ -255,6 +255,11 @@ export class PostgresWorkspaces implements WorkspacesPort {
     this.#inBackground(() => this.#transact((work) => tasks.releaseClaims(work, ownerId, names)));
   }
 
+  async beginReseal(): Promise<void> {
+    await this.#transact((work) => startReseal(work, this.#options.sealer));
+    this.#inBackground(() => this.#settle());
+  }
+
   async reseal(onProgress: (resealed: number) => void): Promise<number> {
     let resealed = 0;
     const listener = (records: number): void => {
