@@ -101,7 +101,9 @@ export async function isAuthentic(message: RoomMessage): Promise<boolean> {
   const hex = Array.from(hash, (byte) => byte.toString(16).padStart(2, '0')).join('');
   const covered = proof.scheme === 'aicq' ? proof.signed_text.startsWith(`${hex}|`) : proof.signed_text.includes(`sha-256=:${toBase64(hash)}:`);
   const fields: unknown = JSON.parse(new TextDecoder().decode(request));
-  const said = typeof fields === 'object' && fields !== null && Object.entries(fields).some(([name, value]) => name.toLowerCase() === 'body' && value === body);
+  // Half of a surrogate pair, which JSON can spell, is kept as the replacement character.
+  const isBody = (name: string, value: unknown) => name.toLowerCase() === 'body' && typeof value === 'string' && value.toWellFormed() === body;
+  const said = typeof fields === 'object' && fields !== null && Object.entries(fields).some(([name, value]) => isBody(name, value));
   if (!covered || !said) return false;
   const key = await crypto.subtle.importKey('raw', fromBase64(proof.public_key), 'Ed25519', false, ['verify']);
   return crypto.subtle.verify('Ed25519', key, fromBase64(sig), new TextEncoder().encode(proof.signed_text));
