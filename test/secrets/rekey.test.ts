@@ -1,5 +1,5 @@
 import { existsSync } from 'node:fs';
-import { mkdtemp, rm } from 'node:fs/promises';
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, expect, it } from 'vitest';
@@ -63,4 +63,18 @@ it('a re-keying that is cut off goes on at the next start, until nothing needs t
   // One that came to its end leaves nothing to go on with.
   const { key_id, resealed } = await second.secrets.rekey();
   expect([keysInUse(second), resealed['messaging'], existsSync(join(directory, 'secret.rekeying'))]).toEqual([agents.map(() => key_id), 5, false]);
+});
+
+it('a re-keying that is cut off before anybody had heard of it reaches workspaces too', async () => {
+  const first = await open();
+  const ada = operatorCaller('ada');
+  const workspace = await first.workspaces.createWorkspace(ada, { name: 'sealed', claude_key: 'sk-1' });
+  await first.secrets.ring.addKey();
+  const newKey = first.secrets.ring.currentId;
+  await writeFile(join(directory, 'secret.rekeying'), newKey);
+
+  const second = await open();
+  const sealedUnder = async () => /^enc:v1:(\w+):/.exec((await second.workspaces.port.getWorkspace(null, workspace.id, false)).claude_key ?? '')?.[1];
+  await expect.poll(sealedUnder).toBe(newKey);
+  await expect.poll(() => existsSync(join(directory, 'secret.rekeying'))).toBe(false);
 });
