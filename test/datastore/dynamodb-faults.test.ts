@@ -74,6 +74,20 @@ test('a list of namespaces whose caller goes away is not read to its end (emulat
   expect(asked.filter((operation) => operation === 'Query').length).toBeLessThan(5);
 });
 
+test('a close ends the requests that are under way, however long they might take (emulator)', async () => {
+  const data = await open({ backendRequestSecondsMax: 3_600 });
+  const asked = new Promise<void>((resolve) => {
+    proxy.before = () => {
+      resolve();
+      return new Promise(() => undefined);
+    };
+  });
+  const waiting = expect(data.get(caller, 'closing', 'k')).rejects.toMatchObject({ code: 'closed' });
+  await asked;
+  await data.close();
+  await waiting;
+});
+
 test('throttling that does not end is a clear error, and nothing was written (emulator)', async () => {
   const data = await open({ backendAttemptsMax: 3 });
   let requests = 0;

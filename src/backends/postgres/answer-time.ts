@@ -25,9 +25,10 @@ export class AnswerTime {
 
   /** A connection of the pool, as the driver would make it. */
   readonly connect = ({ host: [host = 'localhost'], port: [port = 5432], path }: SocketTarget): Socket => {
+    // Under TLS the driver takes all listeners off a socket, so that its close is not heard.
+    for (const known of this.#sockets) if (known.destroyed) this.#sockets.delete(known);
     const socket = new Socket();
     this.#sockets.add(socket);
-    socket.once('close', () => this.#sockets.delete(socket));
     // The driver reads the name of the host, for TLS, where it puts it itself.
     Object.assign(socket, { host, port });
     return path === false ? socket.connect(port, host) : socket.connect(path);
