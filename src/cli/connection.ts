@@ -9,7 +9,7 @@ import { type ErrorCode, StoaError, errorKinds, messageOf } from '../errors.js';
 import type { Stoa, StoaOptions } from '../index.js';
 import { readLock } from '../kernel/lock.js';
 import { readManifest } from '../kernel/manifest.js';
-import { type Answer, sendRequest } from './request.js';
+import { type Answer, endedEarly, sendRequest } from './request.js';
 
 export interface CallOptions {
   query?: Readonly<Record<string, string | number | boolean | undefined>>;
@@ -221,7 +221,7 @@ async function lastOf<Body>(base: string, body: AsyncIterable<Uint8Array>, onPro
     // The server's withProgress writes exactly this.
     if (event === 'progress') onProgress(JSON.parse(data) as { done: number; total: number });
   }
-  throw new StoaError('unreachable', `The server at ${base} ended before the work did.`, { fix: 'Look at its log, then look whether the work was done before you try again.' });
+  throw endedEarly(base);
 }
 
 /** Any status of a refusal: its problem says the rest. */

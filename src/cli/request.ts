@@ -3,6 +3,7 @@ import { type IncomingMessage, request as httpRequest } from 'node:http';
 import { request as httpsRequest } from 'node:https';
 import { Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
+import { StoaError } from '../errors.js';
 
 export interface RequestOptions {
   method: string;
@@ -27,11 +28,26 @@ export async function sendRequest(url: string, { method, headers, body }: Reques
     if (body instanceof Readable) pipeline(body, request).catch(reject);
     else request.end(body);
   });
-  return { status: answer.statusCode ?? 0, contentType: answer.headers['content-type'] ?? '', body: answer, text: () => textOf(answer) };
+  const bytes = bodyOf(answer, new URL(url).origin);
+  return { status: answer.statusCode ?? 0, contentType: answer.headers['content-type'] ?? '', body: bytes, text: () => textOf(bytes) };
 }
 
-async function textOf(answer: IncomingMessage): Promise<string> {
-  const chunks: Buffer[] = [];
-  for await (const chunk of answer) chunks.push(chunk as Buffer);
+/** A server that went away before it had answered in full: nobody knows how far it came. */
+export function endedEarly(server: string, cause?: unknown): StoaError {
+  return new StoaError('unreachable', `The server at ${server} ended before the work did.`, { cause, fix: 'Look at its log, then look whether the work was done before you try again.' });
+}
+
+async function* bodyOf(answer: IncomingMessage, server: string): AsyncGenerator<Uint8Array> {
+  try {
+    // Without an encoding, a chunk is bytes.
+    for await (const chunk of answer) yield chunk as Buffer;
+  } catch (error) {
+    throw endedEarly(server, error);
+  }
+}
+
+async function textOf(body: AsyncIterable<Uint8Array>): Promise<string> {
+  const chunks: Uint8Array[] = [];
+  for await (const chunk of body) chunks.push(chunk);
   return Buffer.concat(chunks).toString();
 }

@@ -47,3 +47,16 @@ test('a refusal is the error that the server had; no server at all is one of its
   server?.close();
   await expect(connection.call('GET', '/v1/status')).rejects.toMatchObject({ code: 'unreachable' });
 });
+
+test.each(['text/event-stream', 'application/x-ndjson'])('a server that is gone in the middle of its answer of %s is told of as such', async (type) => {
+  server = createServer((request, reply) => {
+    request.resume();
+    reply.writeHead(200, { 'content-type': type, 'content-length': 100 }).write(': begun\n\n', () => request.socket.destroy());
+  }).listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  const connection = await connect({ url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`, token: 'token', loadConfig: () => loadConfig({ flags: {}, environment: {} }).config });
+  const gone = { code: 'unreachable', message: expect.stringContaining('ended before the work did'), fix: expect.stringContaining('try again') };
+  await expect(connection.work('POST', '/v1/import', {}, () => undefined)).rejects.toMatchObject(gone);
+  await expect(Readable.from(await connection.download('/v1/export', {})).toArray()).rejects.toMatchObject(gone);
+  await expect(connection.call('GET', '/v1/status')).rejects.toMatchObject(gone);
+});
