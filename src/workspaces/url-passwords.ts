@@ -12,7 +12,13 @@ const secretInQuery = /[?&](?:access_token|private_token|token|password|secret)=
 
 /** Whether a text has a URL with a password in it. */
 export function holdsUrlPassword(text: string): boolean {
-  return text.includes('://') && text.split(/\s+/).some((word) => untilPassword.test(beforeLastAt(word)));
+  return text.includes('://') && text.split(/\s+/).some((word) => untilPassword.test(beforeLastAt(word)) || hasPasswordBeforeHost(word));
+}
+
+/** Behind the name of a user that has an `@` of its own, as addresses of mail do. */
+function hasPasswordBeforeHost(word: string): boolean {
+  const [, ...places] = word.split('://');
+  return places.some((place) => beforeLastAt(place.split('/', 1)[0] ?? '').includes(':'));
 }
 
 /** A password may have an `@` of its own that nobody has encoded. */

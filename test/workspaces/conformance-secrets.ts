@@ -89,6 +89,7 @@ export function describeSecrets(backend: string, open: OpenBench): void {
         'https://ada:hunter5@example.org/x.git',
         'https://:hunter5@example.org/x.git',
         'https://ada:hunter5@@example.org/x.git',
+        'https://ada@example.org:hunter5@example.org/x.git',
         'https://ada:hunter5/with/slashes@example.org/x.git',
         'HTTPS://x-access-token:hunter5@example.org/x.git',
         'ssh://git:hunter5@example.org/x.git',
@@ -102,7 +103,7 @@ export function describeSecrets(backend: string, open: OpenBench): void {
         for (const error of refused) expect(error).toMatchObject({ code: 'invalid_request', fix: expect.stringContaining('config under "secrets"') as string });
         expect(JSON.stringify(refused) + refused.map(String).join('')).not.toContain('hunter5');
       }
-      const good = ['', 'git@example.org:x/y.git', 'ssh://git@example.org:22/x/y.git', 'https://ada@example.org/x.git', 'https://example.org:8443/x.git', 'https://example.org/x@1.git', '/srv/git/x.git'];
+      const good = ['', 'git@example.org:x/y.git', 'ssh://git@example.org:22/x/y.git', 'ssh://git@example.org:22/x/y@1.git', 'ssh://ada@example.org@example.org/x.git', 'https://ada@example.org/x.git', 'https://example.org:8443/x.git', 'https://example.org/x@1.git', '/srv/git/x.git'];
       for (const url of good) expect(await service.updateProject(ada, project.id, { git_url: url, git_info: { remote_url: url } })).toMatchObject({ git_url: url, git_info: { remote_url: url } });
       expect(await bench.dump()).not.toContain('hunter5');
     });
@@ -120,7 +121,7 @@ export function describeSecrets(backend: string, open: OpenBench): void {
 
     it('texts that nearly hold a password a thousand times are looked through at once', async () => {
       const { id } = await service.createWorkspace(ada, { name: 'nearly' });
-      for (const [index, text] of ['a'.repeat(60_000), `a://${':'.repeat(60_000)}`, 'a://a:'.repeat(10_000), 'a://gla-'.repeat(7_000), '?token'.repeat(10_000)].entries()) {
+      for (const [index, text] of ['a'.repeat(60_000), `a://${':'.repeat(60_000)}`, 'a://a:'.repeat(10_000), `a://${'@'.repeat(60_000)}`, 'a://gla-'.repeat(7_000), '?token'.repeat(10_000)].entries()) {
         const project = await service.createProject(ada, id, { name: `p${index}`, config: { text }, git_info: { text } });
         expect([project.config, project.git_info]).toEqual([{ text }, { text }]);
       }
