@@ -59,6 +59,7 @@ export class MessageHub {
         onMessage: () => finish(() => resolve(true)),
         onFailure: (error) => finish(() => reject(error)),
       });
+      if (signal.aborted) onEnd();
     });
   }
 

@@ -11,9 +11,10 @@ export function goneOf(reply: FastifyReply): Cancellation {
   };
 }
 
-/** For work that waits: aborted at once when the caller hangs up. */
+/** For work that waits: aborted at once when the caller hangs up, or has hung up already while its request was checked. */
 export function goneSignal(reply: FastifyReply): AbortSignal {
   const gone = new AbortController();
-  reply.raw.once('close', () => gone.abort());
+  if (reply.raw.destroyed) gone.abort();
+  else reply.raw.once('close', () => gone.abort());
   return gone.signal;
 }

@@ -234,6 +234,7 @@ export class WorkspacesService {
     checkWrites(caller);
     const request = validate(schemas.claimRequestSchema, body);
     checkClaimBounds(request, this.#limits);
+    if (signal?.aborted === true) return null;
     return this.port.claimTask(ownerOf(caller), checkId('project', projectId), {
       holder: holderOf(caller, request.agent_id),
       leaseSeconds: request.lease_seconds ?? this.#limits.taskLeaseSeconds,

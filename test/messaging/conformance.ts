@@ -640,6 +640,8 @@ export function messagingConformance(backend: Backend): void {
         await ann.ask('POST', `/dm/${eve.id}`, { body: { body: 'for you' } });
         expect((await inbox).json.messages.map(({ body }: { body: string }) => body)).toEqual(['for you']);
         expect((await desk.ask('GET', `/room/${room}?after=${Date.now() + 50_000}&wait=1`)).json.messages).toEqual([]);
+        // Nobody waits for somebody who is gone already.
+        expect(await desk.stoa.messaging.hub.wait({ kind: 'room', id: room }, Date.now() + 50_000, 3_600_000, AbortSignal.abort())).toBe(false);
       });
     });
 

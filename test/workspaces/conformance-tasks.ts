@@ -370,6 +370,13 @@ export function describeTasks(backend: string, open: OpenBench): void {
       expect((await second)?.task.id).toBe(task!.id);
     });
 
+    it('a claim of somebody who is gone already takes no task', async () => {
+      const { projectId, sessionId } = await makePlace(service, ada);
+      const [task] = await makeTasks(service, ada, sessionId, 1);
+      expect(await service.claimTask(ada, projectId, { wait: 30 }, AbortSignal.abort())).toBeNull();
+      expect((await service.claimTask(ada, projectId))?.task.id).toBe(task!.id);
+    });
+
     it('lists come by status, in the order of creation', async () => {
       const { projectId, sessionId } = await makePlace(service, ada);
       const made = await makeTasks(service, ada, sessionId, 3);
