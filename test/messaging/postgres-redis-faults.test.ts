@@ -4,6 +4,7 @@ import { Redis } from 'ioredis';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { openPostgres } from '../../src/backends/postgres/connection.js';
 import type { HaltingServer } from '../servers/child.js';
+import { startGate } from '../servers/gate.js';
 import { start as startPostgres } from '../servers/postgres.js';
 import { start as startRedis, startCluster } from '../servers/redis.js';
 import { noteServer, sharedPostgres } from '../servers/shared.js';
@@ -19,7 +20,7 @@ afterAll(() => redis.stop());
 
 const settings = { trustedProxies: ['127.0.0.0/8'] };
 
-function open(messaging: string, redisUrl: string, limits: Partial<typeof roomy & { streamHeartbeatSeconds: number; channelReadsPerMinuteMax: number }> = {}): Promise<Desk> {
+function open(messaging: string, redisUrl: string, limits: Partial<typeof roomy & { streamHeartbeatSeconds: number; channelReadsPerMinuteMax: number; statementSecondsMax: number; backendRequestSecondsMax: number }> = {}): Promise<Desk> {
   return Desk.open({ limits: { ...roomy, ...limits }, messaging, redis: redisUrl, onError: () => undefined, messagingSettings: settings });
 }
 
@@ -272,6 +273,19 @@ describe('Redis', () => {
 });
 
 describe('PostgreSQL', () => {
+  it('that falls silent is told of by the health check in time, and is well again when it speaks', async () => {
+    const gate = await startGate((await sharedPostgres()).url);
+    const desk = await open(gate.url, redis.url, { statementSecondsMax: 0.4, backendRequestSecondsMax: 0.4 });
+    const health = async () => (await desk.ask('GET', '/health')).json;
+    expect(await health()).toMatchObject({ status: 'healthy', checks: { postgres: { status: 'pass' } } });
+    gate.silence();
+    expect(await health()).toMatchObject({ status: 'degraded', checks: { postgres: { status: 'fail' }, redis: { status: 'pass' } } });
+    gate.speak();
+    await until(async () => (await health())['status'] === 'healthy');
+    await desk.close();
+    await gate.close();
+  });
+
   it('that became a standby takes no registration and no room, and is used again when it is the primary', async () => {
     const own = await startPostgres();
     const desk = await open(own.url, redis.url);

@@ -17,6 +17,8 @@ const graceShare = 0.2;
 export class AnswerTime {
   /** A start may change large tables; once the tables are there, statements are short. */
   secondsMax: number;
+  /** Statements and transactions that somebody waits for. */
+  underWay = 0;
   readonly #sockets = new Set<Socket>();
 
   constructor(secondsMax: number) {
@@ -36,7 +38,8 @@ export class AnswerTime {
 
   /** What comes of the work, or a refusal when the server takes too long for it. */
   within<T>(work: PromiseLike<T>, onLate: () => void = () => undefined): Promise<T> {
-    return new Promise((resolve, reject) => {
+    this.underWay += 1;
+    const answered = new Promise<T>((resolve, reject) => {
       const stop = this.limit((late) => {
         reject(late);
         onLate();
@@ -52,6 +55,7 @@ export class AnswerTime {
         },
       );
     });
+    return answered.finally(() => (this.underWay -= 1));
   }
 
   /**

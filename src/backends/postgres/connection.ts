@@ -66,8 +66,10 @@ export function boundStatements(sql: PostgresSql, limits: Limits): void {
 
 /** Ends a pool: what is under way gets these seconds. */
 export async function closePostgres(sql: PostgresSql, seconds: number): Promise<void> {
-  await sql.end({ timeout: seconds });
-  answerTimes.get(sql)?.end();
+  const answerTime = answerTimes.get(sql);
+  // The driver takes a connection that was lost in the middle of a statement for a busy one, and would wait for it.
+  await sql.end({ timeout: answerTime?.underWay === 0 ? 0 : seconds });
+  answerTime?.end();
 }
 
 /** Hears what is told in a channel; `onListen` is called again whenever the connection had to be made anew. */
@@ -130,7 +132,8 @@ const over = new WeakSet<Queryable>();
  */
 function begin<T>(sql: PostgresSql, body: (tx: TransactionSql) => Promise<T>): Promise<T> {
   const answerTime = answerTimes.get(sql);
-  return new Promise((resolve, reject) => {
+  if (answerTime !== undefined) answerTime.underWay += 1;
+  const ended = new Promise<T>((resolve, reject) => {
     let open: TransactionSql | undefined;
     let [isRefused, isOver] = [false, false];
     const refuse = (late: StoaError): void => {
@@ -171,6 +174,9 @@ function begin<T>(sql: PostgresSql, body: (tx: TransactionSql) => Promise<T>): P
     };
     // The driver's type unwraps promises inside arrays, which no body here returns.
     sql.begin(run).then((result) => settle(() => resolve(result as T)), (error: unknown) => settle(() => reject(error)));
+  });
+  return ended.finally(() => {
+    if (answerTime !== undefined) answerTime.underWay -= 1;
   });
 }
 
