@@ -77,7 +77,7 @@ export const limitDefinitions = {
   backendAttemptsMax: { default: 8, about: 'Attempts of a request to a database server that fails for a moment or asks to slow down.' },
   backendDelayMsMax: { default: 2_000, about: 'Longest pause in milliseconds between two such attempts.' },
   backendRequestSecondsMax: { default: 10, about: 'Time after which a request to a database server counts as lost.' },
-  statementSecondsMax: { default: 30, about: 'Time that a statement in PostgreSQL may take, the wait for a connection included; then the server ends it, and connections on which the server is silent are given up.' },
+  statementSecondsMax: { default: 30, about: 'Time that a statement in PostgreSQL may take, the wait for a connection included; then the server ends it, and connections on which the server is silent are given up. 0 means no limit.' },
   backendReadySecondsMax: { default: 600, about: 'Time that tables and indexes of a database server may take to become usable.' },
   backendInFlightMax: { default: 32, about: 'Requests of one call that are under way to a database server at a time.' },
   foreignDocumentsSeconds: { default: 3_600, about: 'How often a namespace on DynamoDB is looked through for documents of other programs, which lists would miss; 0 means before every list.' },

@@ -15,7 +15,7 @@ const graceShare = 0.2;
 
 /** Of one pool. */
 export class AnswerTime {
-  /** A start may change large tables; once the tables are there, statements are short. */
+  /** A start may change large tables; once the tables are there, statements are short. 0 is no limit, as PostgreSQL has it. */
   secondsMax: number;
   /** Statements and transactions that somebody waits for. */
   underWay = 0;
@@ -64,6 +64,7 @@ export class AnswerTime {
    */
   limit(onLate: (late: StoaError) => void): () => void {
     const seconds = this.secondsMax;
+    if (seconds === 0) return () => undefined;
     const graceMs = seconds * 1_000 * graceShare;
     let timer = setTimeout(() => {
       const heardBytes = new Map([...this.#sockets].map((socket) => [socket, socket.bytesRead]));

@@ -138,6 +138,16 @@ describe('a server that falls silent', () => {
     await vi.waitFor(() => expect(heard).toEqual(['again']), 20_000);
   });
 
+  it('is waited for where the limit is 0, which the server takes for none too', async () => {
+    const sql = await openPostgres(new URL((await sharedPostgres()).url), { connectionsMax: 1, limits });
+    try {
+      boundStatements(sql, limitsWith({ statementSecondsMax: 0 }));
+      expect(await transaction(sql, (tx) => query(tx, 'SELECT pg_sleep(0.05)::text AS slept'))).toEqual([{ slept: '' }]);
+    } finally {
+      await closePostgres(sql, 1);
+    }
+  });
+
   it('and one that lives but takes too long for a statement ends it, and keeps the connection', async () => {
     // The server itself is quick to end it; how long it is waited for does not matter here.
     boundStatements(sql, limitsWith());
