@@ -308,7 +308,7 @@ function openTransfer(kernel: Kernel, registry: EmbeddedRegistry, data: DataServ
   const { limits } = kernel;
   const stores = new Map([
     ...registryRecords(kernel, registry),
-    ['data.document', erased(new DocumentRecords(data, limits))] as const,
+    ['data.document', erased(new DocumentRecords(data))] as const,
     ...(workspaces.port instanceof EmbeddedWorkspaces
       ? workspacesRecords(kernel, { sealer, waiters: workspaces.port.waiters, onOwner: (tx, user) => void users.ensure(tx, user) })
       : // The other port that workspaces are opened with.

@@ -36,11 +36,15 @@ export class ImportQuota {
       const { userId: user, namespace } = own[0] as DocumentRecord; // No scope without a record of it.
       const growth = await this.#growthOf(user);
       const stored = await this.#port.getMany({ user, namespace }, own.map(({ key }) => key));
-      growth.after.documents += stored.filter((record) => record === undefined).length;
-      growth.after.sizeBytes += own.reduce((sum, record, index) => sum + sizeOf(record) - sizeOf(stored[index] ?? { valueJson: '' }), 0);
-      if (!growth.namespaces.has(namespace)) growth.after.namespaces += 1;
+      const after = {
+        documents: growth.after.documents + stored.filter((record) => record === undefined).length,
+        sizeBytes: growth.after.sizeBytes + own.reduce((sum, record, index) => sum + sizeOf(record) - sizeOf(stored[index] ?? { valueJson: '' }), 0),
+        namespaces: growth.after.namespaces + (growth.namespaces.has(namespace) ? 0 : 1),
+      };
+      // What is refused is not counted: something smaller may still fit.
+      checkQuota(growth.before, after, this.#limits);
+      growth.after = after;
       growth.namespaces.add(namespace);
-      checkQuota(growth.before, growth.after, this.#limits);
     }
   }
 

@@ -1,21 +1,29 @@
 /** Documents as exports have them, on whatever backend the data store is. */
-import type { DataService } from '../datastore/service.js';
+import type { ImportQuota } from '../datastore/import-quota.js';
+import type { DocumentRecord } from '../datastore/model.js';
 import { toSeedFields } from '../datastore/seed-document.js';
-import { contentHash, importedRecord } from '../datastore/transfer.js';
-import { StoaError } from '../errors.js';
+import type { DataService } from '../datastore/service.js';
+import { contentHash } from '../datastore/transfer.js';
+import { StoaError, messageOf } from '../errors.js';
 import { operatorCaller } from '../identity/caller.js';
-import type { Limits } from '../limits.js';
 import type { DocumentLine } from './kinds.js';
 import type { Conflict, OnConflict, Outcome } from './model.js';
 import type { ExportScope, RecordPage, RecordStore } from './port.js';
 
 export class DocumentRecords implements RecordStore<DocumentLine> {
   readonly #data: DataService;
-  readonly #limits: Limits;
+  /** The quotas, counted as the file is judged and once more as it is written. */
+  readonly #judged: ImportQuota;
+  readonly #written: ImportQuota;
 
-  constructor(data: DataService, limits: Limits) {
+  constructor(data: DataService) {
     this.#data = data;
-    this.#limits = limits;
+    this.#judged = data.transfer.quota();
+    this.#written = data.transfer.quota();
+  }
+
+  forImport(): DocumentRecords {
+    return new DocumentRecords(this.#data);
   }
 
   async page({ user }: ExportScope, after: string | null, limit: number): Promise<RecordPage<DocumentLine>> {
@@ -24,25 +32,58 @@ export class DocumentRecords implements RecordStore<DocumentLine> {
     return { records: items.map((record) => ({ type: 'data.document', ...toSeedFields(record) }) as unknown as DocumentLine), after: next_cursor };
   }
 
+  refusalOf(line: DocumentLine): string | null {
+    try {
+      this.#recordOf(line);
+      return null;
+    } catch (error) {
+      return messageOf(error);
+    }
+  }
+
   async judge(line: DocumentLine): Promise<'new' | 'same' | Conflict> {
-    const record = importedRecord(line, this.#limits);
-    const stored = await this.#data.port.get({ user: record.userId, namespace: record.namespace }, record.key);
-    if (stored === undefined) return 'new';
-    if (contentHash(stored).equals(contentHash(record))) return 'same';
-    return { kind: 'exists', detail: `There is another document "${record.key}" in "${record.namespace}" of "${record.userId}".` };
+    const record = this.#recordOf(line);
+    const verdict = await this.#compare(record);
+    return verdict === 'new' ? ((await overQuota(this.#judged, record)) ?? 'new') : verdict;
   }
 
   async write(lines: readonly DocumentLine[], onConflict: OnConflict): Promise<Outcome[]> {
     const outcomes: Outcome[] = [];
     const taken: DocumentLine[] = [];
     for (const line of lines) {
-      const verdict = await this.judge(line);
-      if (verdict !== 'new' && verdict !== 'same' && onConflict === 'fail') throw new StoaError('conflict', verdict.detail);
-      const outcome = verdict === 'same' ? 'same' : verdict === 'new' ? 'written' : onConflict === 'skip' ? 'skipped' : 'replaced';
-      if (outcome === 'written' || outcome === 'replaced') taken.push(line);
-      outcomes.push(outcome);
+      const record = this.#recordOf(line);
+      const verdict = await this.#compare(record);
+      const isWanted = verdict === 'new' || (onConflict === 'replace' && verdict !== 'same' && verdict.kind === 'exists');
+      const conflict = isWanted ? await overQuota(this.#written, record) : typeof verdict === 'string' ? null : verdict;
+      if (conflict !== null && onConflict === 'fail') throw new StoaError('conflict', conflict.detail);
+      if (isWanted && conflict === null) taken.push(line);
+      outcomes.push(conflict !== null ? 'skipped' : verdict === 'same' ? 'same' : verdict === 'new' ? 'written' : 'replaced');
     }
     if (taken.length > 0) await this.#data.transfer.import(operatorCaller(), taken);
     return outcomes;
+  }
+
+  #recordOf(line: DocumentLine): DocumentRecord {
+    return this.#data.transfer.recordFor(operatorCaller(), line);
+  }
+
+  async #compare(record: DocumentRecord): Promise<'new' | 'same' | Conflict> {
+    const stored = await this.#data.port.get({ user: record.userId, namespace: record.namespace }, record.key);
+    if (stored === undefined) {
+      const [held] = await this.#data.transfer.heldByOthers([record]);
+      return held === undefined ? 'new' : { kind: 'name_taken', detail: `The id of the document "${record.key}" in "${record.namespace}" of "${record.userId}" belongs to another owner's.` };
+    }
+    if (contentHash(stored).equals(contentHash(record))) return 'same';
+    return { kind: 'exists', detail: `There is another document "${record.key}" in "${record.namespace}" of "${record.userId}".` };
+  }
+}
+
+async function overQuota(quota: ImportQuota, record: DocumentRecord): Promise<Conflict | null> {
+  try {
+    await quota.add([record]);
+    return null;
+  } catch (error) {
+    if (!(error instanceof StoaError) || error.code !== 'quota_exceeded') throw error;
+    return { kind: 'quota', detail: error.message };
   }
 }

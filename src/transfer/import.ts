@@ -37,8 +37,8 @@ class Import {
   readonly #path: string;
   readonly #options: ImportOptions;
   readonly #defined = new KnownIds();
-  /** Lines whose id came before: bad in the first pass, and left out in the last. */
-  readonly #repeated = new Set<number>();
+  /** Lines that are bad although their shape is right: they are left out of the later passes. */
+  readonly #left = new Set<number>();
   /** New records by type and user. */
   readonly #newOnes = new Map<string, number>();
   /** The quotas that the file itself brings. */
@@ -48,7 +48,7 @@ class Import {
   #progress = { done: 0, total: 0 };
 
   constructor({ stores, limits }: ImportContext, path: string, options: ImportOptions) {
-    this.#stores = stores;
+    this.#stores = new Map(Array.from(stores, ([type, store]) => [type, store.forImport?.() ?? store]));
     this.#limits = limits;
     this.#path = path;
     this.#options = options;
@@ -64,6 +64,11 @@ class Import {
     if (this.#report.conflicts_total > 0 && this.#onConflict === 'fail') throw this.#refusal();
     await this.#write();
     return this.#report;
+  }
+
+  /** Every kind has one. */
+  #storeOf({ type }: RecordKind): RecordStore {
+    return this.#stores.get(type) as RecordStore;
   }
 
   get #onConflict(): OnConflict {
@@ -94,8 +99,12 @@ class Import {
       return;
     }
     const { kind, value } = record;
-    if (!this.#defined.add(kind.type, kind.idOf(value))) {
-      this.#repeated.add(number);
+    const refusal = this.#storeOf(kind).refusalOf?.(value) ?? null;
+    if (refusal !== null) {
+      this.#left.add(number);
+      this.#addBad(number, refusal);
+    } else if (!this.#defined.add(kind.type, kind.idOf(value))) {
+      this.#left.add(number);
       this.#addBad(number, `${kind.type} ${kind.idOf(value)} comes a second time`);
     } else {
       // The schema has looked at it: a user has a quota or null.
@@ -106,14 +115,14 @@ class Import {
 
   /** The second pass, with every id of the file known: what stands in the way of each record? */
   async #judgeConflict({ number, record }: ReadLine): Promise<void> {
-    if (record === undefined || this.#repeated.has(number)) return;
+    if (record === undefined || this.#left.has(number)) return;
     const { kind, value } = record;
     const references = kind.referencesOf(value).every(({ type, id }) => this.#defined.has(type, id));
     const mapped = kind.mapped(value, this.#map);
     const user = userOf(mapped);
     const group = `${kind.type} ${user}`;
     const newBefore = this.#newOnes.get(group) ?? 0;
-    const verdict = await (this.#stores.get(kind.type) as RecordStore).judge(mapped, { references, newBefore, agentsMax: user === null ? undefined : this.#agentsMax.get(user) });
+    const verdict = await this.#storeOf(kind).judge(mapped, { references, newBefore, agentsMax: user === null ? undefined : this.#agentsMax.get(user) });
     if (verdict === 'new') this.#newOnes.set(group, newBefore + 1);
     else if (verdict !== 'same') this.#addConflict({ line: number, type: kind.type, id: kind.idOf(mapped), ...verdict });
   }
@@ -122,12 +131,12 @@ class Import {
     let batch: { kind: RecordKind; records: TransferRecord[]; sizeBytes: number } | undefined;
     const flush = async (): Promise<void> => {
       if (batch === undefined) return;
-      const outcomes = await (this.#stores.get(batch.kind.type) as RecordStore).write(batch.records, this.#onConflict);
+      const outcomes = await this.#storeOf(batch.kind).write(batch.records, this.#onConflict);
       for (const outcome of outcomes) this.#report[outcome] += 1;
       batch = undefined;
     };
     await this.#read(async ({ number, record, sizeBytes }) => {
-      if (record === undefined || this.#repeated.has(number)) return;
+      if (record === undefined || this.#left.has(number)) return;
       const { kind, value } = record;
       const isFull = batch !== undefined && (batch.records.length >= this.#limits.importStepRecordsMax || batch.sizeBytes + sizeBytes > this.#limits.importStepBytesMax);
       if (batch !== undefined && (batch.kind !== kind || isFull)) await flush();

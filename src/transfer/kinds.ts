@@ -1,8 +1,5 @@
 /** Every kind of record in an export: its shape, its id, what it refers to, and how ids in it are rewritten. */
 import { z } from 'zod';
-import { importedRecord } from '../datastore/transfer.js';
-import { messageOf } from '../errors.js';
-import { limitsWith } from '../limits.js';
 import { agentStates, sessionStatuses as agentSessionStatuses } from '../registry/model.js';
 import { idPatterns } from '../workspaces/ids.js';
 import { type JsonObject, sessionStatuses, taskStatuses, workspaceStatuses } from '../workspaces/model.js';
@@ -84,16 +81,8 @@ export const agentSessionSchema = z.strictObject({
 
 export const linkSchema = z.strictObject({ type: z.literal('registry.link'), user, identity: uuid, agent_id: agentId });
 
-/** The seed's own shape; its members are checked where documents are imported. */
-export const documentSchema = z
-  .looseObject({ type: z.literal('data.document'), userId: user, namespace: z.string().min(1), key: z.string().min(1), value: z.json() })
-  .superRefine((document, context) => {
-    try {
-      importedRecord(document, limitsWith());
-    } catch (error) {
-      context.addIssue({ code: 'custom', message: messageOf(error) });
-    }
-  });
+/** The seed's own shape; the data store looks at its members, since the limits on them are settings. */
+export const documentSchema = z.looseObject({ type: z.literal('data.document'), userId: user, namespace: z.string().min(1), key: z.string().min(1), value: z.unknown() });
 
 const versioned = { created_at: isoTime, updated_at: isoTime, version: z.int().min(1) };
 const deletable = { ...versioned, deleted_at: isoTime.nullable() };

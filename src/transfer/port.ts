@@ -25,6 +25,10 @@ export interface Coming {
 
 /** Records go in and out exactly as they are: times, versions and counters kept. */
 export interface RecordStore<Kind extends TransferRecord = TransferRecord> {
+  /** The same store for one import, where it counts what the file brings. */
+  forImport?(): RecordStore<Kind>;
+  /** Why this store could not hold a record even if it were empty; null where it could. */
+  refusalOf?(record: Kind): string | null;
   page(scope: ExportScope, after: string | null, limit: number): Promise<RecordPage<Kind>>;
   /** `same`: the very same record is there. */
   judge(record: Kind, coming: Coming): Promise<'new' | 'same' | Conflict>;

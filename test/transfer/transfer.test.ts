@@ -6,6 +6,7 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from
 import { embeddedChecks } from '../../src/backends/embedded/doctor.js';
 import { operatorCaller } from '../../src/identity/caller.js';
 import { type Stoa, openStoa } from '../../src/index.js';
+import type { Limits } from '../../src/limits.js';
 import { examineAll } from '../../src/kernel/doctor.js';
 import type { EngineName } from '../../src/kernel/engine.js';
 import { ada, comparable, configSecret, fill, linesOf, secret } from './kit.js';
@@ -17,7 +18,7 @@ let whole: string;
 let plain: string;
 const opened: Stoa[] = [];
 
-async function open(name: string, options: { engine?: EngineName; shards?: number } = {}): Promise<Stoa> {
+async function open(name: string, options: { engine?: EngineName; shards?: number; limits?: Partial<Limits> } = {}): Promise<Stoa> {
   const stoa = await openStoa({ data: join(directory, name), sweepIntervalMs: 3_600_000, ...options });
   opened.push(stoa);
   return stoa;
@@ -202,6 +203,41 @@ describe('conflicts', () => {
     expect(report.conflicts.map(({ kind }) => kind)).toEqual(['quota', 'quota']);
     const raised = lines.map((line) => line.replace('"agents_max":null', '"agents_max":20'));
     expect((await run(target, await save([...raised, ...many], 'raised.ndjson'), { keepGoing: true })).written).toBe(13);
+  });
+});
+
+describe('documents', () => {
+  const ada = operatorCaller('ada');
+
+  it('are held to the limits of the store that takes them, each line before anything is written', async () => {
+    const generous = await open('generous', { limits: { dataKeyBytesMax: 1_200 } });
+    await generous.data.setMany(ada, 'notes', { a: 1, ['k'.repeat(1_100)]: 1 });
+    const lines = await linesOf(generous, { domains: ['data'] });
+    expect(await run(generous, await save(lines))).toMatchObject({ bad_total: 0, same: 2 });
+    const usual = await open('usual');
+    await expect(run(usual, await save(lines))).rejects.toThrow('this one has 1100');
+    expect(comparable(await linesOf(usual))).toEqual([]);
+    expect(await run(usual, await save(lines), { keepGoing: true })).toMatchObject({ bad_total: 1, bad: [{ line: 3 }], written: 1 });
+  });
+
+  it('nested deeper than anything may be are bad lines', async () => {
+    const deep = `{"type":"data.document","userId":"ada","namespace":"n","key":"k","value":${'['.repeat(50_000)}${']'.repeat(50_000)}}\n`;
+    const lines = await linesOf(source);
+    await expect(run(await open('deep'), await save(lines.toSpliced(1, 0, deep)))).rejects.toThrow('Line 2: ');
+  });
+
+  it('beyond a quota are conflicts that are counted over the file, and left out where that is asked for', async () => {
+    const many = await open('many');
+    await many.data.setMany(ada, 'notes', Object.fromEntries(Array.from({ length: 5 }, (_, index) => [`k${index}`, index])));
+    const path = await save(await linesOf(many, { domains: ['data'] }), 'quota.ndjson');
+    const small = await open('few', { limits: { dataDocumentsPerUserMax: 3 } });
+    await small.data.set(ada, 'other', 'mine', 1);
+    const before = comparable(await linesOf(small));
+    expect(await run(small, path, { dryRun: true })).toMatchObject({ conflicts_total: 3, conflicts: [{ kind: 'quota' }, { kind: 'quota' }, { kind: 'quota' }] });
+    await expect(run(small, path)).rejects.toMatchObject({ code: 'conflict' });
+    expect(comparable(await linesOf(small))).toEqual(before);
+    expect(await run(small, path, { onConflict: 'skip' })).toMatchObject({ written: 2, skipped: 3 });
+    expect((await small.data.listKeys(ada, 'notes')).items.map(({ key }) => key)).toEqual(['k0', 'k1']);
   });
 });
 
