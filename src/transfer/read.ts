@@ -1,5 +1,6 @@
 /** An export read back: line by line, each checked, the whole compared with its last line. */
 import { createHash } from 'node:crypto';
+import type { z } from 'zod';
 import { StoaError } from '../errors.js';
 import { fieldErrors } from '../validate.js';
 import { fileLines, parsedLine } from './file-lines.js';
@@ -81,9 +82,20 @@ function checkedLine(number: number, sizeBytes: number, parsed: unknown): ReadLi
   if (type === undefined) return bad('it is no object with a type');
   const kind = kindsByType.get(type);
   if (kind === undefined) return bad(`the type "${type.slice(0, 60)}" is not known`);
-  const result = kind.schema.safeParse(parsed);
+  const result = checkedShape(kind, parsed);
+  if (typeof result === 'string') return bad(result);
   if (result.success) return { number, sizeBytes, record: { kind, value: result.data }, reason: null };
   return bad(fieldErrors(result.error, []).slice(0, 3).map(({ field, message }) => `${field}: ${message}`).join('; '));
+}
+
+/** A schema follows what it checks to the bottom; where that is too deep for it, its reason. */
+function checkedShape({ schema }: RecordKind, parsed: unknown): z.ZodSafeParseResult<TransferRecord> | string {
+  try {
+    return schema.safeParse(parsed);
+  } catch (error) {
+    if (error instanceof RangeError) return 'it is nested too deeply';
+    throw error;
+  }
 }
 
 function typeOf(parsed: unknown): string | undefined {

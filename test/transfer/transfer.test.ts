@@ -220,10 +220,12 @@ describe('documents', () => {
     expect(await run(usual, await save(lines), { keepGoing: true })).toMatchObject({ bad_total: 1, bad: [{ line: 3 }], written: 1 });
   });
 
-  it('nested deeper than anything may be are bad lines', async () => {
-    const deep = `{"type":"data.document","userId":"ada","namespace":"n","key":"k","value":${'['.repeat(50_000)}${']'.repeat(50_000)}}\n`;
+  it('nested deeper than anything may be are bad lines, and so is every other record', async () => {
+    const deep = `${'['.repeat(50_000)}${']'.repeat(50_000)}`;
     const lines = await linesOf(source);
-    await expect(run(await open('deep'), await save(lines.toSpliced(1, 0, deep)))).rejects.toThrow('Line 2: ');
+    const project = lines.findIndex((line) => line.includes('"type":"workspaces.project"'));
+    const nested = lines.with(project, (lines[project] as string).replace('"config":{', `"config":{"deep":${deep},`)).toSpliced(1, 0, `{"type":"data.document","userId":"ada","namespace":"n","key":"k","value":${deep}}\n`);
+    await expect(run(await open('deep'), await save(nested))).rejects.toMatchObject({ code: 'invalid_request', details: { bad: [{ line: 2 }, { line: project + 2, reason: 'it is nested too deeply' }] } });
   });
 
   it('beyond a quota are conflicts that are counted over the file, and left out where that is asked for', async () => {
