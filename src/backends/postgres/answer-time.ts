@@ -20,6 +20,7 @@ export class AnswerTime {
   /** Statements and transactions that somebody waits for. */
   underWay = 0;
   readonly #sockets = new Set<Socket>();
+  #lookingAgain: NodeJS.Timeout | undefined;
 
   constructor(secondsMax: number) {
     this.secondsMax = secondsMax;
@@ -59,26 +60,50 @@ export class AnswerTime {
   }
 
   /**
-   * Calls back unless it is stopped in time. Connections from which nothing came since the time was over
-   * are given up then: the one that the answer should have come from is among them, unless the server is only slow.
+   * Calls back unless it is stopped in time. Connections from which nothing came nearly all the while are given
+   * up then: the one that the answer should have come from is among them, and none on which a server that lives had
+   * to end something meanwhile, also where this one only waited for its turn.
    */
   limit(onLate: (late: StoaError) => void): () => void {
     const seconds = this.secondsMax;
     if (seconds === 0) return () => undefined;
-    const graceMs = seconds * 1_000 * graceShare;
+    // What begins on another connection just before the look at them is ended by the server, and heard of, before the next one.
+    const untilLookMs = (seconds * 1_000 * graceShare) / 2;
+    const silentMs = seconds * 1_000 + untilLookMs;
     let timer = setTimeout(() => {
-      const heardBytes = new Map([...this.#sockets].map((socket) => [socket, socket.bytesRead]));
+      const heard = this.#heardBytes();
       timer = setTimeout(() => {
         const silence = Object.assign(new Error(`no answer within ${seconds} s`), { code: 'ETIMEDOUT' });
         onLate(new StoaError('backend_unavailable', `PostgreSQL did not answer within ${seconds} s.`, { fix: 'Check that the server runs and can be reached, and what its statements wait for.', cause: silence }));
-        for (const [socket, bytes] of heardBytes) if (socket.bytesRead === bytes) socket.destroy(silence);
-      }, graceMs);
-    }, seconds * 1_000);
+        giveUpSilent(heard, silence);
+        this.#lookAgain(silentMs, silence);
+      }, silentMs);
+    }, untilLookMs);
     return () => clearTimeout(timer);
+  }
+
+  /** One that fell silent in the middle of its answer has been heard since the first look. */
+  #lookAgain(silentMs: number, silence: Error): void {
+    if (this.#lookingAgain !== undefined) return;
+    const heard = this.#heardBytes();
+    this.#lookingAgain = setTimeout(() => {
+      this.#lookingAgain = undefined;
+      giveUpSilent(heard, silence);
+    }, silentMs);
+    this.#lookingAgain.unref();
+  }
+
+  #heardBytes(): ReadonlyMap<Socket, number> {
+    return new Map([...this.#sockets].map((socket) => [socket, socket.bytesRead]));
   }
 
   /** Lets go of connections that the server does not close. */
   end(): void {
+    clearTimeout(this.#lookingAgain);
     for (const socket of this.#sockets) socket.destroy();
   }
+}
+
+function giveUpSilent(heardBytes: ReadonlyMap<Socket, number>, silence: Error): void {
+  for (const [socket, bytes] of heardBytes) if (socket.bytesRead === bytes) socket.destroy(silence);
 }
