@@ -167,16 +167,21 @@ class Writer {
     this.#buffer = Buffer.allocUnsafe(size);
   }
 
+  // Byte by byte: Buffer's own methods look at each argument first, and a record has hundreds of numbers.
+
   u8(value: number): void {
-    this.#at = this.#buffer.writeUInt8(value, this.#at);
+    this.#buffer[this.#at] = value;
+    this.#at += 1;
   }
 
   u16(value: number): void {
-    this.#at = this.#buffer.writeUInt16BE(value, this.#at);
+    this.u8(value >>> 8);
+    this.u8(value);
   }
 
   u32(value: number): void {
-    this.#at = this.#buffer.writeUInt32BE(value, this.#at);
+    this.u16(value >>> 16);
+    this.u16(value);
   }
 
   /** Two halves: BigInt would cost an allocation a number, and every number here is below 2^53. */
@@ -186,7 +191,8 @@ class Writer {
   }
 
   bytes(value: Buffer): void {
-    this.#at += value.copy(this.#buffer, this.#at);
+    this.#buffer.set(value, this.#at);
+    this.#at += value.length;
   }
 
   /** Its length in bytes, then the text itself. */
