@@ -5,6 +5,7 @@ import { join } from 'node:path';
 import { openEngine } from '../src/kernel/engines/index.js';
 import { type EngineName, storeConfigDefaults } from '../src/kernel/engine.js';
 import { kernelFamilies } from '../src/kernel/families.js';
+import { encodeRedo, positionKey } from '../src/kernel/log.js';
 import { Store } from '../src/kernel/store.js';
 import { limitsWith } from '../src/limits.js';
 import { type Bench, type Row, byTurns, rateInFlight, rateOf } from './frame.js';
@@ -50,24 +51,39 @@ async function writeRows(directory: string, engine: EngineName, paths: { kernel:
   await withStore(engine, paths.kernel, async (store) => {
     const put = (key: Buffer) => store.transact((tx) => tx.put(family, key, value()));
     await withRaw(openRaw, paths.raw, async (raw) => {
-      const batch = () => raw.commit(Array.from({ length: inFlight }, () => ({ key: nextKey(), value: value() })));
+      const puts = () => Array.from({ length: inFlight }, () => ({ key: nextKey(), value: value() }));
       const ours = (ms = writeMs) => rateInFlight(inFlight, () => put(nextKey()), ms);
-      const reference = async (ms = writeMs) => (await rateInFlight(1, batch, ms)) * inFlight;
+      const same = async (ms = writeMs) => (await rateInFlight(1, () => raw.commit(puts(), nextRedo()), ms)) * inFlight;
+      const alone = async (ms = writeMs) => (await rateInFlight(1, () => raw.commit(puts()), ms)) * inFlight;
       // Until it is compiled, the side with more code looks slower than it is.
-      for (const warmUp of [ours, reference]) await warmUp(warmUpMs);
-      const writes = await byTurns(writeTurns, () => ours(), () => reference());
-      rows.push({ what: `${engine}: kernel durable transactions, ${inFlight} in flight / raw durable batches of ${inFlight}`, ...writes, unit: 'writes/s', target: { atLeast: 0.8 } });
+      for (const warmUp of [ours, same, alone]) await warmUp(warmUpMs);
+      const what = `${engine}: kernel durable transactions, ${inFlight} in flight / raw durable batches of`;
+      rows.push({ what: `${what} the same operations`, ...(await byTurns(writeTurns, () => ours(), () => same())), unit: 'writes/s', target: { atLeast: 0.8 } });
+      rows.push({ what: `${what} the ${inFlight} puts alone, without a redo log`, ...(await byTurns(writeTurns, () => ours(), () => alone())), unit: 'writes/s' });
     });
-    if (engine === 'rocksdb') rows.push(await redisRow(join(directory, 'redis'), put));
+    if (engine === 'rocksdb') rows.push(...(await redisRows(join(directory, 'redis'), put)));
   });
   return rows;
 }
 
-async function redisRow(directory: string, put: (key: Buffer) => Promise<void>): Promise<Row> {
+/** The record that the kernel writes beside as many transactions: its length, and bytes that shrink as little. */
+function nextRedo(): { key: Buffer; value: Buffer } {
+  newest += 1;
+  const start = Math.floor(Math.random() * (noise.length - redoBytes));
+  return { key: positionKey(newest), value: Buffer.from(noise.subarray(start, start + redoBytes)) };
+}
+
+/** New keys, as those of new things are; and keys that are there already, anywhere among all of them. */
+async function redisRows(directory: string, put: (key: Buffer) => Promise<void>): Promise<Row[]> {
   const redis = await startRedis(directory);
   try {
-    const sets = await byTurns(writeTurns, () => rateInFlight(inFlight, () => put(randomKey()), writeMs), () => redis.setRate({ writes: redisWrites, clients: inFlight, valueBytes, keys: keysCount }));
-    return { what: `rocksdb: durable put of ${valueBytes} B, ${inFlight} in flight / Redis 7 appendfsync always, SET, ${inFlight} clients`, ...sets, unit: 'writes/s', target: { atLeast: 1.5 } };
+    const against = (key: () => Buffer) => byTurns(writeTurns, () => rateInFlight(inFlight, () => put(key()), writeMs), () => redis.setRate({ writes: redisWrites, clients: inFlight, valueBytes, keys: keysCount }));
+    const what = `rocksdb: durable put of ${valueBytes} B, ${inFlight} in flight`;
+    const reference = `Redis 7 appendfsync always, SET, ${inFlight} clients`;
+    return [
+      { what: `${what} / ${reference}`, ...(await against(nextKey)), unit: 'writes/s', target: { atLeast: 1.5 } },
+      { what: `${what}, over ${keysCount.toLocaleString('en')} keys at random / ${reference}`, ...(await against(randomKey)), unit: 'writes/s' },
+    ];
   } finally {
     await redis.stop();
   }
@@ -145,6 +161,8 @@ function nextKey(): Buffer {
   key.writeUInt32BE(newest, 12);
   return key;
 }
+
+const redoBytes = encodeRedo(0, Array.from({ length: inFlight }, (_, lsn) => ({ lsn, atMs: 0, commit: null, operations: [{ family, key: Buffer.alloc(16), value: Buffer.alloc(valueBytes) }] }))).length;
 
 const noise = Buffer.from(Array.from({ length: 64 * 1024 }, () => Math.floor(Math.random() * 256)));
 

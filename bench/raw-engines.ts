@@ -1,13 +1,18 @@
 /** The packages below the engines, used as directly as they allow: what the kernel is measured against. */
 import { mkdir } from 'node:fs/promises';
-import { open } from 'lmdb';
+import { type Database, open } from 'lmdb';
 import { storeConfigDefaults } from '../src/kernel/engine.js';
 import { kernelFamilies } from '../src/kernel/families.js';
 
+interface Put {
+  key: Buffer;
+  value: Buffer;
+}
+
 export interface RawEngine {
   get(key: Buffer): unknown;
-  /** One durable batch. */
-  commit(puts: readonly { key: Buffer; value: Buffer }[]): Promise<void>;
+  /** One durable batch, with a record of the redo log where there is one. */
+  commit(puts: readonly Put[], redo?: Put): Promise<void>;
   close(): Promise<void>;
 }
 
@@ -16,12 +21,13 @@ export type OpenRawEngine = (path: string, family: string) => Promise<RawEngine>
 export async function openRawLmdb(path: string, family: string): Promise<RawEngine> {
   await mkdir(path, { recursive: true });
   const root = open<Buffer, Buffer>({ path, noSubdir: false, encoding: 'binary', keyEncoding: 'binary', overlappingSync: false, eventTurnBatching: false, maxDbs: 512 });
-  const database = root.openDB<Buffer, Buffer>({ name: family, encoding: 'binary', keyEncoding: 'binary' });
+  const [database, log] = [family, kernelFamilies.redo].map((name) => root.openDB<Buffer, Buffer>({ name, encoding: 'binary', keyEncoding: 'binary' })) as [Database<Buffer, Buffer>, Database<Buffer, Buffer>];
   return {
     get: (key) => database.getBinary(key),
-    commit: async (puts) => {
+    commit: async (puts, redo) => {
       await root.batch(() => {
         for (const { key, value } of puts) void database.put(key, value);
+        if (redo !== undefined) void log.put(redo.key, redo.value);
       });
     },
     close: () => root.close(),
@@ -55,14 +61,15 @@ export async function openRawRocksdb(path: string, family: string): Promise<RawE
     walCompression: false,
     columns: Object.fromEntries(families.map((name) => [name, { compression: false, cacheSize }])),
   });
-  const column = database.columns[family];
+  const [column, log] = [database.columns[family], database.columns[kernelFamilies.redo]];
   return {
     get: (key) => database._getManySync([key], { column })[0],
-    commit: async (puts) => {
+    commit: async (puts, redo) => {
       // A turn of the event loop a batch: a server that never takes one serves nobody.
       await new Promise((resolve) => setImmediate(resolve));
       const batch = database._chainedBatch();
       for (const { key, value } of puts) batch._put(key, value, { column });
+      if (redo !== undefined) batch._put(redo.key, redo.value, { column: log });
       batch._writeSync({ sync: true });
       batch.close(() => undefined);
     },

@@ -62,7 +62,8 @@ async function measure(names: readonly string[]): Promise<void> {
 
 function judge(bench: string, row: Row): Result {
   const ratio = row.ours / row.reference;
-  return { bench, ...row, ratio, reached: 'atLeast' in row.target ? ratio >= row.target.atLeast : ratio <= row.target.atMost };
+  const { target } = row;
+  return { bench, ...row, ratio, reached: target === undefined || ('atLeast' in target ? ratio >= target.atLeast : ratio <= target.atMost) };
 }
 
 function print(results: readonly Result[]): void {
@@ -71,8 +72,8 @@ function print(results: readonly Result[]): void {
     `${round(ours)} ${unit}`,
     `${round(reference)} ${unit}`,
     ratio.toFixed(2),
-    'atLeast' in target ? `≥ ${target.atLeast}` : `≤ ${target.atMost}`,
-    reached ? 'yes' : 'NO',
+    target === undefined ? '–' : 'atLeast' in target ? `≥ ${target.atLeast}` : `≤ ${target.atMost}`,
+    target === undefined ? '–' : reached ? 'yes' : 'NO',
   ]);
   const rows = [['what', 'Stoa', 'reference', 'ratio', 'target', 'reached'], ...lines];
   const widths = (rows[0] as string[]).map((_, column) => Math.max(...rows.map((row) => (row[column] as string).length)));
