@@ -13,32 +13,43 @@ const rowBytesMax = 4_096;
  * What comes out is shared by all who ask: nobody may change its bytes.
  */
 export class HotRows {
-  /** By the number of the family. */
-  readonly #isHot: boolean[] = [];
-  readonly #rows = new Map<string, Buffer>();
+  /** By the number of the family, and then by key; families that are not hot have none. */
+  readonly #families: (Map<string, Buffer> | undefined)[] = [];
+  #size = 0;
 
   constructor(familyNumbers: ReadonlyMap<string, number>, hotFamilies: readonly string[]) {
     const hot = new Set(hotFamilies);
-    for (const [family, number] of familyNumbers) this.#isHot[number] = hot.has(family);
+    for (const [family, number] of familyNumbers) this.#families[number] = hot.has(family) ? new Map() : undefined;
   }
 
-  holds(familyNumber: number): boolean {
-    return this.#isHot[familyNumber] === true;
+  holds(family: number): boolean {
+    return this.#families[family] !== undefined;
   }
 
-  /** The row of a hot family, read with `read` where it is not known. `name` is its key in an overlay. */
-  get(name: string, read: () => Buffer | undefined): Buffer | undefined {
-    const known = this.#rows.get(name);
+  /** The row of a hot family, read with `read` where it is not known. */
+  get(family: number, key: string, read: () => Buffer | undefined): Buffer | undefined {
+    const rows = this.#families[family];
+    if (rows === undefined) return read();
+    const known = rows.get(key);
     if (known !== undefined) return known;
     const row = read();
     if (row === undefined || row.length > rowBytesMax) return row;
-    if (this.#rows.size >= rowsMax) this.#rows.clear();
-    this.#rows.set(name, row);
+    if (this.#size >= rowsMax) this.#clear();
+    rows.set(key, row);
+    this.#size += 1;
     return row;
   }
 
   forget(written: Overlay): void {
-    if (this.#rows.size === 0) return;
-    for (const name of written.keys()) if (this.holds(name.charCodeAt(0))) this.#rows.delete(name);
+    if (this.#size === 0) return;
+    for (const [family, rows] of this.#families.entries()) {
+      if (rows === undefined || rows.size === 0) continue;
+      for (const key of written.of(family)?.keys() ?? []) if (rows.delete(key)) this.#size -= 1;
+    }
+  }
+
+  #clear(): void {
+    for (const rows of this.#families) rows?.clear();
+    this.#size = 0;
   }
 }

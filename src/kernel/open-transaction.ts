@@ -21,7 +21,8 @@ export interface PendingWrite extends WriteOperation {
   readonly by: OpenTransaction;
   /** Its place among the writes of that transaction. */
   readonly place: number;
-  /** Its key in the overlay, and what stood there when that transaction began. */
+  /** Where it stands in the overlay, and what stood there when that transaction began. */
+  readonly familyNumber: number;
   readonly name: string;
   readonly before: PendingWrite | undefined;
 }
@@ -62,16 +63,16 @@ export class OpenTransaction implements Transaction {
 
   /** Takes its writes back: the overlay is as it was before. */
   undo(): void {
-    for (const { name, before } of this.writes) this.#overlay.restore(name, before);
+    for (const { familyNumber, name, before } of this.writes) this.#overlay.restore(familyNumber, name, before);
     this.#overlay.sizeBytes = this.#sizeBytesBefore;
   }
 
   get(family: string, key: Buffer): Buffer | undefined {
     const number = this.#number(family);
-    const name = overlayKey(number, key);
-    const pending = this.#pending(name);
+    const name = overlayKey(key);
+    const pending = this.#pending(number, name);
     if (pending !== undefined) return pending.value;
-    return this.#hotRows.holds(number) ? this.#hotRows.get(name, () => this.#engine.get(family, key)) : this.#engine.get(family, key);
+    return this.#hotRows.holds(number) ? this.#hotRows.get(number, name, () => this.#engine.get(family, key)) : this.#engine.get(family, key);
   }
 
   getMany(family: string, keys: readonly Buffer[]): (Buffer | undefined)[] {
@@ -79,7 +80,7 @@ export class OpenTransaction implements Transaction {
     const values: (Buffer | undefined)[] = [];
     const stored: { index: number; key: Buffer }[] = [];
     for (const [index, key] of keys.entries()) {
-      const pending = this.#pending(overlayKey(number, key));
+      const pending = this.#pending(number, overlayKey(key));
       values.push(pending?.value);
       if (pending === undefined) stored.push({ index, key });
     }
@@ -90,7 +91,8 @@ export class OpenTransaction implements Transaction {
 
   range(family: string, options: RangeOptions): Iterable<Entry> {
     const number = this.#number(family);
-    return mergedRange({ engine: this.#engine, layers: this.#below === undefined ? [this.#overlay] : [this.#overlay, this.#below], family, familyNumber: number, options, checkOpen: () => this.#checkOpen() });
+    const layers = () => [this.#overlay.of(number), this.#below?.of(number)];
+    return mergedRange({ engine: this.#engine, layers, family, options, checkOpen: () => this.#checkOpen() });
   }
 
   put(family: string, key: Buffer, value: Buffer): void {
@@ -121,19 +123,19 @@ export class OpenTransaction implements Transaction {
     const { length } = key;
     if (!Buffer.isBuffer(key) || length === 0) throw new StoaError('internal', `A key of "${family}" is not a Buffer of at least one byte.`);
     if (length > keyBytesMax) throw new StoaError('too_large', `A key of ${length} bytes is longer than ${keyBytesMax} bytes.`);
-    const name = overlayKey(number, key);
-    const newest = this.#overlay.get(name);
+    const name = overlayKey(key);
+    const newest = this.#overlay.get(number, name);
     const [place, before] = newest?.by === this ? [newest.place, newest.before] : [this.writes.length, newest];
-    const write: PendingWrite = { family, key, value, by: this, place, name, before };
-    this.#overlay.set(name, write);
+    const write: PendingWrite = { family, key, value, by: this, place, familyNumber: number, name, before };
+    this.#overlay.set(number, name, write);
     this.writes[place] = write;
     if (this.writes.length > this.#operationsMax) {
       throw new StoaError('too_large', `A transaction holds at most ${this.#operationsMax} writes.`, { fix: 'Split the work into several transactions.' });
     }
   }
 
-  #pending(name: string): WriteOperation | undefined {
-    return this.#overlay.get(name) ?? this.#below?.get(name);
+  #pending(family: number, name: string): WriteOperation | undefined {
+    return this.#overlay.get(family, name) ?? this.#below?.get(family, name);
   }
 
   #checkOpen(): void {

@@ -1,12 +1,38 @@
 /** Writes that are not on disk yet, readable by key and in order as if they were. */
 import type { WriteOperation } from './engine.js';
 
-/**
- * A family and a key as one string that sorts as the pair does. A character a byte keeps the
- * order: JavaScript compares strings by code unit. Family numbers stay far below 2^16.
- */
-export function overlayKey(familyNumber: number, key: Buffer): string {
-  return String.fromCharCode(familyNumber) + key.toString('latin1');
+/** A key as a string that sorts as its bytes do: a character a byte, and JavaScript compares strings by code unit. */
+export function overlayKey(key: Buffer): string {
+  return key.toString('latin1');
+}
+
+/** The writes of a group, family by family. Families go by their numbers, which are small. */
+export class Overlay<Operation extends WriteOperation = WriteOperation> {
+  readonly #families: (FamilyWrites<Operation> | undefined)[] = [];
+  sizeBytes = 0;
+
+  get(family: number, key: string): Operation | undefined {
+    return this.#families[family]?.get(key);
+  }
+
+  set(family: number, key: string, operation: Operation): void {
+    this.sizeBytes += operation.key.length + (operation.value?.length ?? 0);
+    (this.#families[family] ??= new FamilyWrites()).set(key, operation);
+  }
+
+  /** Puts back what stood under a key before it was set, if anything did. The size is the caller's to put back. */
+  restore(family: number, key: string, before: Operation | undefined): void {
+    this.#families[family]?.restore(key, before);
+  }
+
+  /** The writes of one family, or undefined where there are none. */
+  of(family: number): FamilyWrites<Operation> | undefined {
+    return this.#families[family];
+  }
+
+  operations(): Operation[] {
+    return this.#families.flatMap((writes) => (writes === undefined ? [] : [...writes.operations()]));
+  }
 }
 
 interface Write<Operation> {
@@ -14,29 +40,22 @@ interface Write<Operation> {
   readonly operation: Operation;
 }
 
-export class Overlay<Operation extends WriteOperation = WriteOperation> {
+export class FamilyWrites<Operation extends WriteOperation = WriteOperation> {
   readonly #operations = new Map<string, Operation>();
-  /** Kept in order from the first range on; most transactions never scan, and pay nothing. */
+  /** Kept in order from the first range on; most families are never scanned, and pay nothing. */
   #sorted: Write<Operation>[] | undefined;
   /** A cursor walks over `#sorted`: the next write goes to a copy of it. */
   #walked = false;
-  sizeBytes = 0;
-
-  get size(): number {
-    return this.#operations.size;
-  }
 
   get(key: string): Operation | undefined {
     return this.#operations.get(key);
   }
 
   set(key: string, operation: Operation): void {
-    this.sizeBytes += operation.key.length + (operation.value?.length ?? 0);
     if (this.#sorted !== undefined) this.#place(this.#sorted, key, operation, this.#operations.has(key));
     this.#operations.set(key, operation);
   }
 
-  /** Puts back what stood under a key before it was set, if anything did. The size is the caller's to put back. */
   restore(key: string, before: Operation | undefined): void {
     if (this.#sorted !== undefined) this.#place(this.#sorted, key, before, true);
     if (before === undefined) this.#operations.delete(key);
@@ -51,12 +70,12 @@ export class Overlay<Operation extends WriteOperation = WriteOperation> {
     return this.#operations.values();
   }
 
-  /** The writes from `from` (inclusive) to `to` (exclusive), upwards or downwards, as they are now. */
-  cursor(from: string, to: string, reverse: boolean): OverlayCursor {
+  /** The writes from `from` (inclusive) to `to` (exclusive; undefined for the end), upwards or downwards, as they are now. */
+  cursor(from: string, to: string | undefined, reverse: boolean): OverlayCursor {
     this.#sorted ??= Array.from(this.#operations, ([key, operation]) => ({ key, operation })).toSorted(byCodeUnit);
     this.#walked = true;
     const first = lowerBound(this.#sorted, from);
-    return new OverlayCursor(this.#sorted, first, Math.max(first, lowerBound(this.#sorted, to)), reverse);
+    return new OverlayCursor(this.#sorted, first, to === undefined ? this.#sorted.length : Math.max(first, lowerBound(this.#sorted, to)), reverse);
   }
 
   #place(sorted: Write<Operation>[], key: string, operation: Operation | undefined, replaces: boolean): void {

@@ -1,13 +1,12 @@
 /** A scan over the engine and the writes above it, as if they were one ordered map. */
 import type { Engine, Entry, RangeOptions, WriteOperation } from './engine.js';
-import { type Overlay, type OverlayCursor, overlayKey } from './overlay.js';
+import { type FamilyWrites, type OverlayCursor, overlayKey } from './overlay.js';
 
 export interface MergedRange {
   engine: Engine;
-  /** Newest first: the first that has a key decides about it. */
-  layers: readonly Overlay[];
+  /** What is pending of the family when the scan starts. Newest first: the first that has a key decides about it. */
+  layers: () => readonly (FamilyWrites | undefined)[];
   family: string;
-  familyNumber: number;
   options: RangeOptions;
   /** Throws once the transaction is over: what it showed then would belong to no one state. */
   checkOpen: () => void;
@@ -28,13 +27,12 @@ export function mergedRange(range: MergedRange): Iterable<Entry> {
   };
 }
 
-function cursorsOf({ layers, familyNumber, options }: MergedRange): OverlayCursor[] {
-  const { from, to } = overlayBounds(familyNumber, options);
+function cursorsOf({ layers, options }: MergedRange): OverlayCursor[] {
+  const { from, to } = overlayBounds(options);
   const cursors: OverlayCursor[] = [];
-  for (const layer of layers) {
-    if (layer.size === 0) continue;
-    const cursor = layer.cursor(from, to, options.reverse === true);
-    if (cursor.key !== undefined) cursors.push(cursor);
+  for (const layer of layers()) {
+    const cursor = layer?.cursor(from, to, options.reverse === true);
+    if (cursor?.key !== undefined) cursors.push(cursor);
   }
   return cursors;
 }
@@ -46,11 +44,11 @@ function* openOnly(stored: Iterable<Entry>, checkOpen: () => void): Generator<En
   }
 }
 
-function* merge(stored: Iterable<Entry>, cursors: readonly OverlayCursor[], { familyNumber, options, checkOpen }: MergedRange): Generator<Entry> {
+function* merge(stored: Iterable<Entry>, cursors: readonly OverlayCursor[], { options, checkOpen }: MergedRange): Generator<Entry> {
   const iterator = stored[Symbol.iterator]();
   const comesBefore = options.reverse === true ? (a: string, b: string) => a > b : (a: string, b: string) => a < b;
   let current = iterator.next();
-  let currentKey = current.done === true ? undefined : overlayKey(familyNumber, current.value.key);
+  let currentKey = current.done === true ? undefined : overlayKey(current.value.key);
   let left = options.limit ?? Infinity;
   try {
     while (left > 0) {
@@ -64,7 +62,7 @@ function* merge(stored: Iterable<Entry>, cursors: readonly OverlayCursor[], { fa
       if (key === currentKey && current.done !== true) {
         if (pending === undefined) entry = current.value;
         current = iterator.next();
-        currentKey = current.done === true ? undefined : overlayKey(familyNumber, current.value.key);
+        currentKey = current.done === true ? undefined : overlayKey(current.value.key);
       }
       if (entry === undefined) continue;
       left -= 1;
@@ -88,12 +86,12 @@ function takePending(cursors: readonly OverlayCursor[], key: string): WriteOpera
 }
 
 /** The bounds as half-open overlay keys. Appending a zero byte steps just past a key. */
-function overlayBounds(familyNumber: number, { gte, gt, lt, lte }: RangeOptions): { from: string; to: string } {
-  let from = String.fromCharCode(familyNumber);
-  if (gte !== undefined) from = overlayKey(familyNumber, gte);
-  else if (gt !== undefined) from = `${overlayKey(familyNumber, gt)}\0`;
-  let to = String.fromCharCode(familyNumber + 1);
-  if (lt !== undefined) to = overlayKey(familyNumber, lt);
-  else if (lte !== undefined) to = `${overlayKey(familyNumber, lte)}\0`;
+function overlayBounds({ gte, gt, lt, lte }: RangeOptions): { from: string; to: string | undefined } {
+  let from = '';
+  if (gte !== undefined) from = overlayKey(gte);
+  else if (gt !== undefined) from = `${overlayKey(gt)}\0`;
+  let to: string | undefined;
+  if (lt !== undefined) to = overlayKey(lt);
+  else if (lte !== undefined) to = `${overlayKey(lte)}\0`;
   return { from, to };
 }

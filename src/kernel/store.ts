@@ -302,7 +302,7 @@ export class Store implements Reader {
 
   /** The group's writes with the records of both logs, and what the logs then hold in all. */
   #operationsOf(group: Group): GroupOperations {
-    const operations: WriteOperation[] = [...group.overlay.operations()];
+    const operations: WriteOperation[] = group.overlay.operations();
     let feedBytes = this.#feedBytes;
     let redoBytes = this.#redoBytes;
     const lastCommit = group.commits.at(-1);

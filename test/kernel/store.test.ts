@@ -157,6 +157,15 @@ describe('ranges inside a transaction', () => {
     });
   });
 
+  it('show what was written after they were asked for and before they were walked', async () => {
+    const { store } = await openStore();
+    await store.transact((tx) => {
+      const range = tx.range(items, {});
+      tx.put(items, bytes('a'), bytes('v'));
+      expect(Array.from(range, ({ key }) => key.toString())).toEqual(['a']);
+    });
+  });
+
   it('can be walked twice, and left early', async () => {
     const { store } = await openStore();
     await put(store, 'a');
