@@ -1,5 +1,7 @@
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import { Cluster } from 'ioredis';
+import { newUlid } from '../../src/messaging/ulid.js';
+import { globalRoomId } from '../../src/messaging/uuid.js';
 import type { TestServer } from '../servers/child.js';
 import { startCluster } from '../servers/redis.js';
 import { noteServer, sharedPostgres } from '../servers/shared.js';
@@ -83,6 +85,30 @@ it('on a cluster, a message that could not be indexed is found once it can be: b
   } finally {
     client.disconnect();
     for (const desk of desks) await desk.close();
+  }
+});
+
+it('on a cluster, a server that looks for such messages ends while others go on posting', async () => {
+  const client = new Cluster(redis.url.split(','));
+  const list = `room:{${globalRoomId}}:unindexed`;
+  let tsMs = Date.now();
+  const post = () => client.zadd(list, (tsMs += 1), newUlid(tsMs));
+  const postMany = () => Promise.all(Array.from({ length: 20 }, post));
+  const over = new AbortController();
+  let posting: Promise<unknown> | undefined;
+  try {
+    const desk = await open();
+    await postMany();
+    posting = (async () => {
+      while (!over.signal.aborted) await postMany();
+    })();
+    const next = await Desk.open({ limits: roomy, messaging: (await sharedPostgres()).url, redis: redis.url, onError: () => undefined });
+    await next.close();
+    await desk.close();
+  } finally {
+    over.abort();
+    await posting;
+    client.disconnect();
   }
 });
 

@@ -117,16 +117,22 @@ export class RedisMessages {
     }
   }
 
-  /** Brings into the search what the room knows to be missing there. To index a message twice changes nothing. */
-  async indexMissing(roomId: string): Promise<void> {
+  /** The time of the newest message that the room knows to be missing in the search; undefined where none is. */
+  async newestMissing(roomId: string): Promise<string | undefined> {
+    const { redis, keys } = this.#options;
+    return (await withRedis(() => redis.commands.zrange(keys.unindexed(roomId), '-1', '-1', 'WITHSCORES')))[1];
+  }
+
+  /** Brings the next of them into the search, up to that time; false when none is left. To index a message twice changes nothing. */
+  async indexMissing(roomId: string, newest: string): Promise<boolean> {
     const { redis, keys } = this.#options;
     const list = keys.unindexed(roomId);
-    for (let ids = ['']; ids.length > 0; ) {
-      ids = await withRedis(() => redis.commands.zrange(list, '0', String(indexedAtOnce - 1)));
-      const messages = await this.findMany(ids.map((messageId) => ({ roomId, messageId })));
-      for (const { id, body, tsMs } of messages) await this.#index(indexWords(body).map((word) => keys.word(word)), roomId, id, tsMs);
-      if (ids.length > 0) await withRedis(() => redis.commands.zrem(list, ...ids));
-    }
+    const ids = await withRedis(() => redis.commands.zrangebyscore(list, '-inf', newest, 'LIMIT', 0, indexedAtOnce));
+    if (ids.length === 0) return false;
+    const messages = await this.findMany(ids.map((messageId) => ({ roomId, messageId })));
+    for (const { id, body, tsMs } of messages) await this.#index(indexWords(body).map((word) => keys.word(word)), roomId, id, tsMs);
+    await withRedis(() => redis.commands.zrem(list, ...ids));
+    return true;
   }
 
   async #index(words: readonly string[], roomId: string, id: string, tsMs: number): Promise<void> {

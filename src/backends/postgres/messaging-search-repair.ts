@@ -56,13 +56,21 @@ export class SearchRepair {
   }
 
   async #repair(): Promise<void> {
-    const { guards, messages } = this.#options;
+    const { guards } = this.#options;
     // One room after the other; what is wrong with one is not the others'.
     for (const key of await guards.scan(`room:*:${unindexedPart}`)) {
       const roomId = roomOfKey.exec(key)?.[1];
       if (this.#closed || roomId === undefined) continue;
-      await messages.indexMissing(roomId).catch((error: unknown) => this.#tell(error));
+      await this.#repairRoom(roomId).catch((error: unknown) => this.#tell(error));
     }
+  }
+
+  /** Only what is there now: a message stands in the list for a moment with every post, so that a busy room's is never empty. */
+  async #repairRoom(roomId: string): Promise<void> {
+    const { messages } = this.#options;
+    const newest = await messages.newestMissing(roomId);
+    if (newest === undefined) return;
+    while (!this.#closed && (await messages.indexMissing(roomId, newest)));
   }
 
   #tell(error: unknown): void {
