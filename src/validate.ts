@@ -47,10 +47,15 @@ export function fieldErrors(error: z.ZodError, where: readonly string[] = []): F
     for (const name of names) {
       if (found.length >= errorsMax) return found;
       const path = [...where, ...issue.path, ...(name === undefined ? [] : [name])].join('.');
-      found.push({ field: path.slice(0, fieldCharactersMax), message: name === undefined ? issue.message : 'is not known here' });
+      found.push({ field: path.slice(0, fieldCharactersMax), message: name === undefined ? messageOf(issue) : 'is not known here' });
     }
   }
   return found;
+}
+
+/** What a schema says about a field that is not there is about its own insides. */
+function messageOf({ code, message }: z.core.$ZodIssue): string {
+  return code === 'invalid_type' && message.endsWith('received undefined') ? 'is missing' : message;
 }
 
 const namedMax = 5;

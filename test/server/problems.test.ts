@@ -113,3 +113,12 @@ test('HEAD answers like GET, without the body', async () => {
   expect(reply.text).toBe('');
   expect(reply.headers.get('content-length')).toBe('15');
 });
+
+test.each([
+  ['PUT', '/v1/data/default/k', 'body.value'],
+  ['POST', '/v1/workspaces', 'body.name'],
+  ['POST', '/v1/tasks/task_00000000-0000-7000-8000-000000000000/complete', 'body.fence'],
+] as const)('%s %s without what it needs says what is missing', async (method, path, field) => {
+  const reply = await running.ask(method, path, { as: running.operator, body: {} });
+  expect(reply.json).toMatchObject({ status: 400, detail: `${field}: is missing.`, errors: [{ field, message: 'is missing' }] });
+});
