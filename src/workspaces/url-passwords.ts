@@ -52,7 +52,13 @@ export function withoutGitPasswords<Shown extends Pick<Project, 'git_url' | 'git
   const isBad = holdsCredentials(git_url);
   const isBadInside = someText(git_info, holdsCredentials);
   if (!isBad && !isBadInside) return project;
-  return { ...project, git_url: isBad ? withoutPassword(git_url) : git_url, git_info: isBadInside ? maskedObject(git_info) : git_info };
+  return { ...project, git_url: isBad ? maskedAddress(git_url) : git_url, git_info: isBadInside ? maskedObject(git_info) : git_info };
+}
+
+/** What is no address from its first letter on has no part that could be left away. */
+function maskedAddress(text: string): string {
+  const masked = withoutPassword(text);
+  return masked === text ? secretMask : masked;
 }
 
 function someText(value: JsonValue, test: (text: string) => boolean): boolean {

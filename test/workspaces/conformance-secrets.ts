@@ -116,7 +116,11 @@ export function describeSecrets(backend: string, open: OpenBench): void {
       const answers = [await service.getProject(ada, id), ...(await service.listProjects(ada, workspace.id)).items, await service.updateProject(ada, id, { language: 'c' }), await service.deleteProject(ada, id), await service.restoreProject(ada, id)];
       expect(answers).toHaveLength(5);
       for (const answer of answers) expect(answer).toMatchObject({ git_url: 'https://…@example.org/x.git', git_info: { remote_url: mask, remotes: [mask], is_clean: true } });
-      expect(JSON.stringify([answers, await bench.changes()])).not.toContain('hunter6');
+      const unlike = newId('project');
+      await bench.port.createProject('ada', workspace.id, unlike, { name: 'no address', git_url: `git clone ${url}` }, null);
+      const shown = await service.getProject(ada, unlike);
+      expect(shown.git_url).toBe(mask);
+      expect(JSON.stringify([answers, shown, await bench.changes()])).not.toContain('hunter6');
     });
 
     it('texts that nearly hold a password a thousand times are looked through at once', async () => {
