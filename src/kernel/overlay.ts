@@ -31,7 +31,9 @@ export class Overlay<Operation extends WriteOperation = WriteOperation> {
   }
 
   operations(): Operation[] {
-    return this.#families.flatMap((writes) => (writes === undefined ? [] : [...writes.operations()]));
+    const operations: Operation[] = [];
+    for (const writes of this.#families) if (writes !== undefined) for (const operation of writes.operations()) operations.push(operation);
+    return operations;
   }
 }
 
