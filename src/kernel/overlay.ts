@@ -42,24 +42,27 @@ interface Write<Operation> {
   readonly operation: Operation;
 }
 
+/** So many writes since the last range are put in their places one by one; after more of them, all are sorted anew. */
+const placedMax = 32;
+
 export class FamilyWrites<Operation extends WriteOperation = WriteOperation> {
   readonly #operations = new Map<string, Operation>();
-  /** Kept in order from the first range on; most families are never scanned, and pay nothing. */
-  #sorted: Write<Operation>[] | undefined;
-  /** A cursor walks over `#sorted`: the next write goes to a copy of it. */
-  #walked = false;
+  /** In order as of the last range; most families are never scanned, and pay nothing. Cursors walk over it, so it is never changed. */
+  #sorted: readonly Write<Operation>[] | undefined;
+  /** The keys that were written since. */
+  #unsorted: string[] = [];
 
   get(key: string): Operation | undefined {
     return this.#operations.get(key);
   }
 
   set(key: string, operation: Operation): void {
-    if (this.#sorted !== undefined) this.#place(this.#sorted, key, operation, this.#operations.has(key));
+    if (this.#sorted !== undefined) this.#unsorted.push(key);
     this.#operations.set(key, operation);
   }
 
   restore(key: string, before: Operation | undefined): void {
-    if (this.#sorted !== undefined) this.#place(this.#sorted, key, before, true);
+    if (this.#sorted !== undefined) this.#unsorted.push(key);
     if (before === undefined) this.#operations.delete(key);
     else this.#operations.set(key, before);
   }
@@ -74,19 +77,30 @@ export class FamilyWrites<Operation extends WriteOperation = WriteOperation> {
 
   /** The writes from `from` (inclusive) to `to` (exclusive; undefined for the end), upwards or downwards, as they are now. */
   cursor(from: string, to: string | undefined, reverse: boolean): OverlayCursor {
-    this.#sorted ??= Array.from(this.#operations, ([key, operation]) => ({ key, operation })).toSorted(byCodeUnit);
-    this.#walked = true;
-    const first = lowerBound(this.#sorted, from);
-    return new OverlayCursor(this.#sorted, first, to === undefined ? this.#sorted.length : Math.max(first, lowerBound(this.#sorted, to)), reverse);
+    const sorted = this.#inOrder();
+    const first = lowerBound(sorted, from);
+    return new OverlayCursor(sorted, first, to === undefined ? sorted.length : Math.max(first, lowerBound(sorted, to)), reverse);
   }
 
-  #place(sorted: Write<Operation>[], key: string, operation: Operation | undefined, replaces: boolean): void {
-    const changeable = this.#walked ? [...sorted] : sorted;
-    const at = lowerBound(changeable, key);
-    if (operation === undefined) changeable.splice(at, 1);
-    else changeable.splice(at, replaces ? 1 : 0, { key, operation });
-    this.#sorted = changeable;
-    this.#walked = false;
+  #inOrder(): readonly Write<Operation>[] {
+    const before = this.#sorted;
+    if (before !== undefined && this.#unsorted.length === 0) return before;
+    const isNear = before !== undefined && this.#unsorted.length <= placedMax;
+    this.#sorted = isNear ? this.#placed(before) : Array.from(this.#operations, ([key, operation]) => ({ key, operation })).toSorted(byCodeUnit);
+    this.#unsorted = [];
+    return this.#sorted;
+  }
+
+  #placed(sorted: readonly Write<Operation>[]): readonly Write<Operation>[] {
+    const changed = [...sorted];
+    for (const key of this.#unsorted) {
+      const at = lowerBound(changed, key);
+      const isThere = changed[at]?.key === key;
+      const operation = this.#operations.get(key);
+      if (operation === undefined) changed.splice(at, isThere ? 1 : 0);
+      else changed.splice(at, isThere ? 1 : 0, { key, operation });
+    }
+    return changed;
   }
 }
 

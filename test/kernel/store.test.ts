@@ -82,6 +82,8 @@ describe('reads inside a transaction', () => {
   });
 });
 
+const keysOf = (reader: Reader) => Array.from(reader.range(items, {}), ({ key }) => key.toString());
+
 describe('ranges inside a transaction', () => {
   const alphabet = ['a', 'b', 'b\0', 'c', '\xff', 'd', 'e'];
 
@@ -164,6 +166,29 @@ describe('ranges inside a transaction', () => {
       tx.put(items, bytes('a'), bytes('v'));
       expect(Array.from(range, ({ key }) => key.toString())).toEqual(['a']);
     });
+  });
+
+  it('stay in order over many writes since the last one, and when those are undone', async () => {
+    const { store } = await openStore();
+    const keys = Array.from({ length: 100 }, (_, index) => `k${String((index * 37) % 100).padStart(2, '0')}`);
+    const first = store.transact((tx) => {
+      tx.put(items, bytes('k50'), bytes('v'));
+      expect(keysOf(tx)).toEqual(['k50']);
+    });
+    const undone = store.transact((tx) => {
+      for (const key of keys) tx.put(items, bytes(key), bytes('w'));
+      tx.delete(items, bytes('k51'));
+      expect(keysOf(tx)).toEqual(keys.toSorted().filter((key) => key !== 'k51'));
+      throw new RangeError('no');
+    });
+    const last = store.transact((tx) => {
+      expect(keysOf(tx)).toEqual(['k50']);
+      for (const key of keys) tx.put(items, bytes(key), bytes('w'));
+      expect(keysOf(tx)).toEqual(keys.toSorted());
+    });
+    await expect(undone).rejects.toThrow(new RangeError('no'));
+    await Promise.all([first, last]);
+    expect(keysOf(store)).toEqual(keys.toSorted());
   });
 
   it('can be walked twice, and left early', async () => {
