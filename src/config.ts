@@ -3,7 +3,7 @@ import { readFileSync } from 'node:fs';
 import { isIP } from 'node:net';
 import { resolve } from 'node:path';
 import { StoaError, jsonFaultOf, messageOf } from './errors.js';
-import { type LimitName, type Limits, limitDefinitions, limitsWith } from './limits.js';
+import { type LimitName, type Limits, limitBoundsOf, limitDefinitions, limitsWith } from './limits.js';
 import { didYouMean } from './nearest.js';
 import { withoutPassword } from './printable-url.js';
 import { type SettingName, type SettingType, type SettingValues, flagOf, keyOf, limitVariableOf, settingNames, settings, variableOf, wholeNumber } from './settings.js';
@@ -39,7 +39,6 @@ export interface ConfigSources {
 export const clientVariables = ['STOA_URL', 'STOA_TOKEN', 'STOA_USER', 'STOA_AGENT', 'STOA_CONFIG', 'STOA_ROOM_KEY'] as const;
 
 const limitNames = Object.keys(limitDefinitions) as readonly LimitName[]; // Object.keys forgets the type of the keys.
-const limitType = wholeNumber(0, Number.MAX_SAFE_INTEGER, 'a whole number, 0 or more');
 const fileName = 'stoa.config.json';
 
 interface Given {
@@ -75,7 +74,7 @@ export function loadConfig({ flags = {}, environment = {}, directory = '.' }: Co
   const limits: Partial<Record<LimitName, number>> = {};
   for (const name of limitNames) {
     const given = fromEnvironment(limitVariableOf(name)) ?? fromFile(file.limits, name);
-    if (given !== undefined) limits[name] = readValue(limitType, `limits.${name}`, given);
+    if (given !== undefined) limits[name] = readValue(limitType(name), `limits.${name}`, given);
     rows.push({ name: `limits.${name}`, value: limits[name] ?? limitDefinitions[name].default, origin: given?.origin ?? 'default', about: limitDefinitions[name].about });
   }
   // The loop above gave every setting a value that its own type has read.
@@ -89,6 +88,11 @@ export function configWith(given: Partial<Omit<Config, 'limits'>> & { limits?: P
   const { limits, ...values } = given;
   const { config } = loadConfig({ flags: values, directory: null });
   return { ...config, limits: limitsWith(limits) };
+}
+
+function limitType(name: LimitName): SettingType<number> {
+  const { min, max } = limitBoundsOf(name);
+  return max === Number.MAX_SAFE_INTEGER ? wholeNumber(min, max, `a whole number, ${min} or more`) : wholeNumber(min, max);
 }
 
 function readValue<Value>(type: SettingType<Value>, name: string, { value, origin }: Given, shown = (refused: unknown): unknown => refused): Value {

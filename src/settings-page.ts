@@ -1,5 +1,5 @@
 /** The page of every setting and limit, made from the tables that the program itself reads. */
-import { limitDefinitions } from './limits.js';
+import { type LimitName, limitBoundsOf, limitDefinitions } from './limits.js';
 import { flagOf, keyOf, limitVariableOf, settingNames, settings, variableOf } from './settings.js';
 
 /** `docs/configuration.md`, whole. `npm run docs` writes it and a test holds it to the tables. */
@@ -8,7 +8,7 @@ export function settingsPage(): string {
     const { about, default: fallback, type } = settings[name];
     return `| \`${keyOf(name)}\` | \`${flagOf(name)}\` | \`${variableOf(name)}\` | ${valueText(fallback)} | ${cell(about)} (${cell(type.about)}) |`;
   });
-  const limitRows = Object.entries(limitDefinitions).map(([name, row]) => `| \`${name}\` | \`${limitVariableOf(name)}\` | ${row.default.toLocaleString('en')} | ${cell(row.about)} |`);
+  const limitRows = Object.entries(limitDefinitions).map(([name, row]) => `| \`${name}\` | \`${limitVariableOf(name)}\` | ${row.default.toLocaleString('en')} | ${cell(row.about)}${boundsText(name as LimitName)} |`); // Object.entries forgets the type of the keys.
   return `${introduction}
 ## Settings
 
@@ -52,6 +52,12 @@ are for commands, not for servers: \`STOA_URL\` and \`STOA_TOKEN\` name another 
 function valueText(value: unknown): string {
   if (value === null || (Array.isArray(value) && value.length === 0)) return '–';
   return `\`${typeof value === 'string' ? value : JSON.stringify(value)}\``;
+}
+
+function boundsText(name: LimitName): string {
+  const { min, max } = limitBoundsOf(name);
+  if (max !== Number.MAX_SAFE_INTEGER) return ` (from ${min} to ${max.toLocaleString('en')})`;
+  return min === 0 ? '' : ` (${min} or more)`;
 }
 
 function cell(text: string): string {

@@ -4,6 +4,8 @@ import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { type ConfigSources, configWith, loadConfig } from '../src/config.js';
 import { StoaError } from '../src/errors.js';
+import { openStoa } from '../src/index.js';
+import { limitVariableOf } from '../src/settings.js';
 
 let directory: string;
 beforeAll(async () => {
@@ -114,6 +116,21 @@ describe('wrong values are refused by name and origin', () => {
 
   test('a limit that is no number', () => {
     expect(refusal({ environment: { STOA_LIMIT_LEASE_SECONDS: 'soon' } }).message).toContain('STOA_LIMIT_LEASE_SECONDS');
+  });
+
+  test.each(['streamHeartbeatSeconds', 'tokenUseSeconds', 'rateWindowsKeptEverySeconds', 'searchRepairSeconds', 'clearStepMax', 'migrationStepRowsMax', 'leaseSeconds'] as const)(
+    'a limit with which a timer or a step would run for ever: %s = 0',
+    async (name) => {
+      expect(refusal({ environment: { [limitVariableOf(name)]: '0' } }).message).toContain(`limits.${name} must be a whole number`);
+      expect(refusal({ directory: await withFile({ limits: { [name]: 0 } }) }).message).toContain(`limits.${name}`);
+      expect(() => configWith({ limits: { [name]: 0 } })).toThrow(`limits.${name} must be more than 0`);
+      await expect(openStoa({ data: join(directory, 'never'), limits: { [name]: 0 } })).rejects.toMatchObject({ code: 'invalid_config' });
+    },
+  );
+
+  test('a limit that is longer than a timer can wait', () => {
+    expect(refusal({ environment: { STOA_LIMIT_TOKEN_USE_SECONDS: '2147484' } }).message).toContain('limits.tokenUseSeconds must be a whole number from 1 to 1000000');
+    expect(() => configWith({ limits: { stopSecondsMax: 2_147_484 } })).toThrow('limits.stopSecondsMax must be 0 or more and at most 1000000');
   });
 
   test('a file that is not JSON, not an object, or asked for and not there', async () => {
