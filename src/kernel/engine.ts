@@ -53,7 +53,10 @@ export interface RangeOptions {
 
 /** A frozen view of every family, readable over many turns of the event loop. */
 export interface Snapshot {
-  /** The next entries of a family in key order; an empty answer is the end. Each family has a cursor of its own. */
+  /**
+   * The next entries of a family in key order: at most `limit`, and fewer where they are large (`pageBytesMax`).
+   * An empty answer is the end. Each family has a cursor of its own.
+   */
   next(family: string, limit: number): Entry[];
   close(): Promise<void>;
 }
@@ -97,6 +100,9 @@ export interface Engine {
 
 export type EngineName = 'lmdb' | 'rocksdb' | 'memory';
 export const engineNames: readonly EngineName[] = ['lmdb', 'rocksdb', 'memory'];
+
+/** The entry that takes a page of a snapshot past this is its last: whoever asked holds the page in memory. */
+export const pageBytesMax = 4 * 1024 * 1024;
 
 /** The longest key that every engine takes. */
 export const keyBytesMax = 1978;

@@ -3,7 +3,7 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { keyBytesMax, prefixRange, storeConfigDefaults } from '../../src/kernel/engine.js';
+import { keyBytesMax, pageBytesMax, prefixRange, storeConfigDefaults } from '../../src/kernel/engine.js';
 import type { Engine, Entry, OpenEngine, RangeOptions, WriteOperation } from '../../src/kernel/engine.js';
 
 const families = ['documents', 'agents', 'registry/tokens'];
@@ -302,6 +302,23 @@ export function engineConformance(name: string, open: OpenEngine, survivesClosin
         expect(lengths).toEqual([1, 1, 2]);
         for (const snapshot of [second, first, third]) await snapshot.close();
         await first.close();
+      });
+
+      it('hand out large values a few at a time, without losing one', async () => {
+        const keys = Array.from({ length: 6 }, (_, index) => `k${index}`);
+        await engine.commit(keys.map((key) => put('documents', key, Buffer.alloc(1024 * 1024, key))));
+        const snapshot = engine.snapshot();
+        const seen: Entry[] = [];
+        for (let page = snapshot.next('documents', 500); page.length > 0; page = snapshot.next('documents', 500)) {
+          const before = page.slice(0, -1).reduce((sum, { value }) => sum + value.length, 0);
+          expect(before).toBeLessThanOrEqual(pageBytesMax);
+          seen.push(...page);
+        }
+        await snapshot.close();
+        expect(keysOf(seen)).toEqual(keys);
+        expect(seen.every(({ key, value }) => value.equals(Buffer.alloc(1024 * 1024, key)))).toBe(true);
+        expect(keysOf(engine.range('documents', {}))).toEqual(keys);
+        expect(keysOf(engine.range('documents', { reverse: true, limit: 5 }))).toEqual(keys.toReversed().slice(0, 5));
       });
     });
 

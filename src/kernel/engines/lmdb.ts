@@ -2,7 +2,7 @@
 import { join } from 'node:path';
 import { open } from 'lmdb';
 import { messageOf, StoaError } from '../../errors.js';
-import type { Engine, EngineStats, Entry, RangeOptions, StoreConfig } from '../engine.js';
+import { type Engine, type EngineStats, type Entry, type RangeOptions, type StoreConfig, pageBytesMax } from '../engine.js';
 import { syncDirectory } from '../files.js';
 import { CheckedEngine, commitFailure, damagedData, diskFull } from './checked.js';
 import type { DriverOperation, DriverSnapshot, EngineDriver } from './checked.js';
@@ -167,7 +167,13 @@ class LmdbDriver implements EngineDriver<LmdbDatabase> {
       next: (family, limit) => {
         const gt = lastKeys.get(family);
         try {
-          const entries = [...family.getRange(lmdbRange(gt === undefined ? { limit } : { gt, limit }, transaction))];
+          const entries: Entry[] = [];
+          let sizeBytes = 0;
+          for (const entry of family.getRange(lmdbRange(gt === undefined ? { limit } : { gt, limit }, transaction))) {
+            entries.push(entry);
+            sizeBytes += entry.key.length + entry.value.length;
+            if (sizeBytes >= pageBytesMax) break;
+          }
           const last = entries.at(-1);
           if (last !== undefined) lastKeys.set(family, last.key);
           return entries;

@@ -2,7 +2,7 @@
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { messageOf, StoaError } from '../../errors.js';
-import type { Engine, EngineConfig, EngineStats, Entry, RangeOptions } from '../engine.js';
+import { type Engine, type EngineConfig, type EngineStats, type Entry, type RangeOptions, pageBytesMax } from '../engine.js';
 import { writeDurably } from '../files.js';
 import { CheckedEngine, commitFailure, damagedData, diskFull } from './checked.js';
 import type { DriverOperation, DriverSnapshot, EngineDriver } from './checked.js';
@@ -17,7 +17,7 @@ interface Column {
 }
 
 interface RocksIterator {
-  /** Keys and values by turns, at most `size` entries; fewer does not mean the end, `finished` does. */
+  /** Keys and values by turns, at most `size` entries and not much more than `highWaterMarkBytes`; fewer does not mean the end, `finished` does. */
   _nextvSync(size: number): { rows: Buffer[]; finished: boolean };
   close(callback: (error: Error | null | undefined) => void): void;
 }
@@ -26,7 +26,7 @@ interface RocksIterator {
 interface RocksDatabase {
   readonly columns: Record<string, ColumnHandle>;
   _getManySync(keys: readonly Buffer[], options: Column): (Buffer | undefined | null)[];
-  _iterator(options: RangeOptions & { column: ColumnHandle; keyEncoding: 'buffer'; valueEncoding: 'buffer' }): RocksIterator;
+  _iterator(options: RangeOptions & typeof iteratorOptions & Column): RocksIterator;
   _chainedBatch(): {
     _put(key: Buffer, value: Buffer, options: Column): void;
     _del(key: Buffer, options: Column): void;
@@ -52,6 +52,9 @@ const columnOptions = { compression: false } as const;
 /** Entries that one call below fetches. */
 const fetchEntries = 256;
 const fetchEntriesFirst = 4;
+
+/** Values may be large: what one call fetches has a size too. */
+const iteratorOptions = { keyEncoding: 'buffer', valueEncoding: 'buffer', highWaterMarkBytes: pageBytesMax } as const;
 
 /** Statistics look at so many entries of a family; there is no cheaper way to ask for its size. */
 const statsEntriesMax = 10_000;
@@ -153,8 +156,8 @@ class RocksDriver implements EngineDriver<Column> {
         const entries: Entry[] = [];
         const cursor = iterators.get(family);
         if (cursor === undefined) return entries;
-        while (!cursor.finished && entries.length < limit) {
-          const page = this.#reading(() => cursor.iterator._nextvSync(limit - entries.length));
+        while (!cursor.finished && entries.length === 0) {
+          const page = this.#reading(() => cursor.iterator._nextvSync(limit));
           cursor.finished = page.finished;
           entries.push(...entriesOf(page.rows));
         }
@@ -207,7 +210,7 @@ class RocksDriver implements EngineDriver<Column> {
   }
 
   #iterator(family: Column, bounds: RangeOptions): RocksIterator {
-    const options = { ...withoutUndefined(bounds), ...family, keyEncoding: 'buffer', valueEncoding: 'buffer' } as const;
+    const options = { ...withoutUndefined(bounds), ...family, ...iteratorOptions };
     return this.#reading(() => this.#database._iterator(options));
   }
 
