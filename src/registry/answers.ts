@@ -1,7 +1,7 @@
 /** The registry's records as callers see them: words for states, the lease as it is by now. */
 import type { Limits } from '../limits.js';
 import { type LeaseTimes, lapsesAtMs, presenceOf } from './lease.js';
-import { type Lease, type SessionRecord, type SessionStatus, type StoredAgent, type StoredUser, sessionStatusOf, stateOf } from './model.js';
+import { type AgentRecord, type Lease, type SessionRecord, type SessionStatus, type StoredAgent, type StoredUser, sessionStatusOf, stateOf } from './model.js';
 import type { AgentAnswer, LeaseAnswer, SessionAnswer, UserAnswer } from './schemas.js';
 
 export function agentAnswer({ record, meta, lease, activeSessions }: StoredAgent, times: LeaseTimes, nowMs: number): AgentAnswer {
@@ -18,12 +18,18 @@ export function agentAnswer({ record, meta, lease, activeSessions }: StoredAgent
     error_message: meta.errorMessage,
     created_at: record.created_at,
     updated_at: record.updated_at,
-    last_heartbeat_at: lease === null ? record.last_heartbeat_at : Math.max(lease.renewedAtMs, record.last_heartbeat_at ?? 0),
+    last_heartbeat_at: lastHeartbeatAtMs(record, lease),
     version: meta.version,
     presence,
     lease: presence === 'live' || presence === 'lapsed' ? leaseAnswer(lease, times) : null,
     active_sessions: activeSessions,
   };
+}
+
+/** The record follows the lease lazily. A lease that nobody has held yet only keeps a number, and was never renewed. */
+function lastHeartbeatAtMs({ last_heartbeat_at }: AgentRecord, lease: Lease | null): number | null {
+  const latestMs = Math.max(lease?.renewedAtMs ?? 0, last_heartbeat_at ?? 0);
+  return latestMs === 0 ? last_heartbeat_at : latestMs;
 }
 
 export function leaseAnswer(lease: Lease | null, times: LeaseTimes): LeaseAnswer | null {

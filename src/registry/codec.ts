@@ -1,4 +1,4 @@
-/** The seed's records as CBOR, byte for byte: definite maps, keys in declared order, 64-bit times. */
+/** The seed's records as CBOR, byte for byte: definite maps, keys in declared order, integers in their shortest form. */
 import { Encoder } from 'cbor-x';
 import { StoaError, messageOf } from '../errors.js';
 import { limitDefinitions } from '../limits.js';
@@ -112,13 +112,13 @@ function decode(kind: string, bytes: Buffer): unknown {
   }
 }
 
-/** A BigInt always takes the 64-bit form, whatever its size. */
-function time(atMs: number): bigint {
+/** In its shortest form, as every integer of the layout: the encoder would make a float of a larger number, and 64 bits of any BigInt. */
+function time(atMs: number): number | bigint {
   if (!Number.isSafeInteger(atMs) || atMs < 0) throw new StoaError('serialization', `${atMs} is not a time in milliseconds.`);
-  return BigInt(atMs);
+  return atMs > u32Max ? BigInt(atMs) : atMs;
 }
 
-function optionalTime(atMs: number | null): bigint | null {
+function optionalTime(atMs: number | null): number | bigint | null {
   return atMs === null ? null : time(atMs);
 }
 
@@ -164,8 +164,9 @@ class Fields {
 
   time(name: string): number {
     const value = this.value(name);
-    if (typeof value !== 'bigint' || value < 0n || value > BigInt(Number.MAX_SAFE_INTEGER)) throw this.#wrong(name);
-    return Number(value);
+    const atMs = typeof value === 'bigint' ? Number(value) : value;
+    if (typeof atMs !== 'number' || !Number.isSafeInteger(atMs) || atMs < 0) throw this.#wrong(name);
+    return atMs;
   }
 
   optionalTime(name: string): number | null {

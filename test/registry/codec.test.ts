@@ -52,6 +52,21 @@ describe('the stored records', () => {
     expect(decodeAgent(encodeAgent(beaten))).toEqual(beaten);
   });
 
+  it.each([
+    [0, '00'],
+    [23, '17'],
+    [24, '1818'],
+    [256, '190100'],
+    [65_536, '1a00010000'],
+    [4_294_967_295, '1affffffff'],
+    [4_294_967_296, '1b0000000100000000'],
+    [Number.MAX_SAFE_INTEGER, '1b001fffffffffffff'],
+  ])('have the time %i in its shortest form, as where a clock begins in 1970', (closed_at, hex) => {
+    const closed = { ...session, closed_at };
+    expect(encodeSession(closed).toString('hex')).toBe(vector('session').toString('hex').replace(/f6$/, hex));
+    expect(decodeSession(encodeSession(closed))).toEqual(closed);
+  });
+
   it('keep the bytes of earlier records when later ones are encoded', () => {
     const first = encodeAgent(agent);
     for (let index = 0; index < 200; index += 1) encodeAgent({ ...agent, name: 'x'.repeat(index) });
@@ -74,7 +89,10 @@ describe('the stored records', () => {
       { ...fields, status: 8 },
       { ...fields, status: 'running' },
       { ...fields, agent_id: agentId.toUpperCase() },
-      { ...fields, created_at: 5 },
+      { ...fields, created_at: 5n },
+      { ...fields, created_at: 5.5 },
+      { ...fields, created_at: -5 },
+      { ...fields, created_at: 2n ** 53n },
       { ...fields, spec: null },
       { ...fields, surplus: 1 },
       Object.fromEntries(Object.entries(fields).toReversed()),

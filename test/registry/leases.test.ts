@@ -78,7 +78,7 @@ describe.each([
     await registry.deleteAgent(alice, agent_id);
 
     await registry.putAgent(alice, { agent_id, name: 'second' });
-    expect((await registry.getAgent(alice, agent_id)).lease).toBeNull();
+    expect(await registry.getAgent(alice, agent_id)).toMatchObject({ lease: null, presence: 'none', last_heartbeat_at: null });
     await expect(registry.updateAgent(userCaller('alice', { fence }), agent_id, { name: 'late' })).rejects.toMatchObject({ code: 'fenced' });
     expect((await registry.heartbeat(alice, agent_id, { holder: 'node-3' })).lease.fence).toBeGreaterThan(fence);
     const fresh = await registry.createAgent(alice, { name: 'under an id of its own' });
