@@ -75,9 +75,9 @@ export class Gate {
     if ((await this.#port.blockOf(counted)) !== undefined) throw refuse('blocked');
   }
 
-  /** Counts a request under its endpoint: by agent where one is verified or named, else by address. */
+  /** Counts a request under its endpoint: by agent where one is verified or named, else by address; the operator's not at all. */
   take(limit: RateLimit, address: string, caller: Caller | null): Promise<RateDecision> | undefined {
-    if (this.isExempt(address)) return undefined;
+    if (caller?.kind === 'operator' || this.isExempt(address)) return undefined;
     if (limit.by === 'agent' && caller !== null) {
       return caller.identity === null ? this.#takeNamed(limit, caller) : this.#take(limit, 'agent', caller.identity);
     }
@@ -85,11 +85,11 @@ export class Gate {
   }
 
   /** A bearer names its agents itself, as many as it likes: its user has a limit over all of them. */
-  async #takeNamed(limit: RateLimit, { kind, user, agent }: Caller): Promise<RateDecision> {
+  async #takeNamed(limit: RateLimit, { user, agent }: Caller): Promise<RateDecision> {
     // A user's name may have a slash, an encoded one has none: no two callers are one.
     const subject = `${encodeURIComponent(user)}/${agent ?? ''}`;
     const own = await this.#take(limit, 'agent', subject);
-    if (!own.allowed || kind === 'operator') return own;
+    if (!own.allowed) return own;
     const all = await this.#take({ ...limit, limit: limit.limit * this.#limits.namedAgentBudgetsMax }, 'user', user);
     if (!all.allowed) await this.#port.returnRate({ endpoint: limit.endpoint, scope: 'agent', subject }, limit.windowSeconds);
     return !all.allowed || all.remaining < own.remaining ? all : own;

@@ -8,7 +8,7 @@ const alice = operatorCaller('alice');
 let running: Running;
 let client: TestClient;
 beforeAll(async () => {
-  running = await Running.start({ limits: { mcpAnswerBytesMax: 3_000, mcpBatchMax: 3 } });
+  running = await Running.start({ limits: { mcpAnswerBytesMax: 3_000, mcpBatchMax: 3, postsPerMinuteMax: 2 } });
   client = await TestClient.connect(running.url, running.alice, 'legacy');
   for (let index = 0; index < 10; index += 1) await running.stoa.data.set(alice, 'large', `k${index}`, 'x'.repeat(1_000));
 });
@@ -62,4 +62,17 @@ test('a request with too many messages is refused whole', async () => {
   const refused = await running.ask('POST', '/mcp', { as: running.alice, body });
   expect([refused.status, refused.json.error.code]).toEqual([400, -32_600]);
   expect((await running.ask('POST', '/mcp', { as: running.alice, body: body.slice(0, 3) })).json).toHaveLength(3);
+});
+
+test('a user\'s agent posts as often as the limit says, the operator as often as it likes', async () => {
+  const said = { room: 'global', text: 'hello' };
+  const operator = await TestClient.connect(running.url, running.operator, 'legacy');
+  try {
+    for (let posts = 0; posts < 3; posts += 1) await operator.ok('post', said);
+  } finally {
+    await operator.close();
+  }
+  for (let posts = 0; posts < 2; posts += 1) await client.ok('post', said);
+  const { isError, value } = await client.call('post', said);
+  expect([isError, value.code]).toEqual([true, 'rate_limited']);
 });

@@ -138,7 +138,7 @@ export function limited<Params, Body, Answer>(handler: (context: Context<Params,
     const { request, reply, caller } = context;
     const messaging = messagingOf(request);
     const limit = messaging.gate.limitFor(request.method, routePathOf(request));
-    if (limit !== undefined && caller?.kind !== 'operator') {
+    if (limit !== undefined) {
       const decision = await messaging.gate.take(limit, addressOf(request), caller);
       if (decision !== undefined) showRate(reply, decision);
       if (decision?.allowed === false) throw tooMany(reply, decision);
