@@ -1,6 +1,9 @@
 /** What is JSON and what is not. Every refusal says what it found and where. Free of Node built-ins: the client uses it in browsers. */
 import { StoaError } from '../errors.js';
 
+/** No door takes it: not every reader of JSON can hold a member of this name. */
+const prototypeName = '__proto__';
+
 /** Nearly all that is given is JSON, and is only looked through; what is not is walked once more to name the place. */
 export function jsonText(value: unknown, root: string, depthMax: number): string {
   if (isJson(value, depthMax)) {
@@ -22,7 +25,7 @@ export function notJson(root: string, found: string): StoaError {
   return refusal(newPlace(root), found);
 }
 
-/** Whether it is JSON but for lone surrogates. False for a circle too, which is deeper than any limit. */
+/** Whether it is JSON that is taken, but for lone surrogates. False for a circle too, which is deeper than any limit. */
 function isJson(value: unknown, depthLeft: number): boolean {
   switch (typeof value) {
     case 'string':
@@ -43,7 +46,7 @@ function isJsonList(items: readonly unknown[], depthLeft: number): boolean {
 }
 
 function areJsonMembers(object: object, depthLeft: number): boolean {
-  for (const name in object) if (!isJson((object as Record<string, unknown>)[name], depthLeft)) return false;
+  for (const name in object) if (name === prototypeName || !isJson((object as Record<string, unknown>)[name], depthLeft)) return false;
   return true;
 }
 
@@ -90,6 +93,7 @@ function checkObject(value: object, place: Place, depthLeft: number): void {
     for (const name of Object.keys(value)) {
       place.names[depth] = name;
       if (!name.isWellFormed()) throw refusal(place, 'has a lone surrogate in its name');
+      if (name === prototypeName) throw refusal(place, 'has a name that is not taken');
       checkJson((value as Record<string, unknown>)[name], place, depthLeft - 1);
     }
   }

@@ -67,13 +67,26 @@ export function documentTests(test: RegisterTest, context: ConformanceContext): 
     const values: JsonValue[] = [
       null, true, false, 0, -1.5, 1e300, 2 ** 53, 0.1, '', 'text', 'nul \u0000 inside', '😀～é', [], {}, [[1, [2, [3]]], []],
       { z: 1, a: { nested: [null, { deep: true }] }, '': 0, __proto__x: 1, 'a.b': 2, $c: 3, _d: 4 },
-      JSON.parse('{"__proto__": {"x": 1}, "constructor": 2}') as JsonValue,
+      { constructor: 2, toString: 'text', prototype: null, hasOwnProperty: ['__proto__'] },
     ];
     for (const [index, value] of values.entries()) {
       await data.set(caller, 'values', `k${index}`, value);
       const back = await data.get(caller, 'values', `k${index}`);
       assert.equal(JSON.stringify(back), JSON.stringify(value));
     }
+  });
+
+  test('a member named __proto__ is refused wherever it is, as on every other door', async () => {
+    const data = await context.service();
+    const caller = context.caller(context.newUser());
+    const hostile = JSON.parse('{"deep": [{"__proto__": {"x": 1}}]}') as { deep: JsonValue[] };
+    await refusedWith('invalid_request', () => data.set(caller, 'n', 'k', hostile));
+    await refusedWith('invalid_request', () => data.set(caller, 'n', 'k', 1, { metadata: hostile }));
+    await data.set(caller, 'n', 'k', {});
+    await refusedWith('invalid_request', () => data.mergePatch(caller, 'n', 'k', hostile));
+    await refusedWith('invalid_request', () => data.append(caller, 'n', 'list', hostile.deep));
+    assert.deepEqual(await data.get(caller, 'n', 'k'), {});
+    assert.equal(await data.get(caller, 'n', 'list'), undefined);
   });
 
   test('a stored null is null, and a missing key is undefined', async () => {
