@@ -6,7 +6,7 @@ import { StoaError, jsonFaultOf, messageOf } from './errors.js';
 import { type LimitName, type Limits, limitBoundsOf, limitDefinitions, limitsWith } from './limits.js';
 import { didYouMean } from './nearest.js';
 import { withoutPassword } from './printable-url.js';
-import { type SettingName, type SettingType, type SettingValues, flagOf, keyOf, limitVariableOf, settingNames, settings, variableOf, wholeNumber } from './settings.js';
+import { type SettingName, type SettingType, type SettingValues, flagOf, isPostgres, keyOf, limitVariableOf, settingNames, settings, variableOf, wholeNumber } from './settings.js';
 
 export interface Config extends SettingValues {
   readonly limits: Limits;
@@ -36,7 +36,7 @@ export interface ConfigSources {
 }
 
 /** Variables that are no settings of a server: how a command finds one, and as whom. */
-export const clientVariables = ['STOA_URL', 'STOA_TOKEN', 'STOA_USER', 'STOA_AGENT', 'STOA_CONFIG', 'STOA_ROOM_KEY'] as const;
+const clientVariables = ['STOA_URL', 'STOA_TOKEN', 'STOA_USER', 'STOA_AGENT', 'STOA_CONFIG', 'STOA_ROOM_KEY'] as const;
 
 const limitNames = Object.keys(limitDefinitions) as readonly LimitName[]; // Object.keys forgets the type of the keys.
 const fileName = 'stoa.config.json';
@@ -83,13 +83,6 @@ export function loadConfig({ flags = {}, environment = {}, directory = '.' }: Co
   return { config, rows, warnings: warningsOf(config) };
 }
 
-/** The defaults with some values on top, for the library and for tests. */
-export function configWith(given: Partial<Omit<Config, 'limits'>> & { limits?: Partial<Limits> } = {}): Config {
-  const { limits, ...values } = given;
-  const { config } = loadConfig({ flags: values, directory: null });
-  return { ...config, limits: limitsWith(limits) };
-}
-
 function limitType(name: LimitName): SettingType<number> {
   const { min, max } = limitBoundsOf(name);
   return max === Number.MAX_SAFE_INTEGER ? wholeNumber(min, max, `a whole number, ${min} or more`) : wholeNumber(min, max);
@@ -124,10 +117,6 @@ function warningsOf(config: Config): string[] {
   if (config.engine === 'memory') warnings.push('The engine "memory" keeps nothing: everything is gone when the server ends.');
   if (!isLoopback(config.host) && config.tlsCert === null) warnings.push(`Listening on ${config.host} without TLS: a proxy in front must add it.`);
   return warnings;
-}
-
-function isPostgres(url: string | null): boolean {
-  return url !== null && /^postgres(ql)?:/.test(url);
 }
 
 export function isLoopback(host: string): boolean {

@@ -88,6 +88,11 @@ function backendUrl(schemes: readonly string[]): SettingType<string | null> {
 const postgresSchemes = ['embedded', 'postgres', 'postgresql'];
 const datastoreSchemes = [...postgresSchemes, 'couchdb', 'couchdbs', 'dynamodb', 'firestore'];
 
+/** Whether a URL names a PostgreSQL. Schemes may be written in any case. */
+export function isPostgres(url: string | null): boolean {
+  return url !== null && /^postgres(ql)?:/i.test(url);
+}
+
 export const logLevels = ['silent', 'error', 'warn', 'info', 'debug'] as const;
 export type LogLevel = (typeof logLevels)[number];
 

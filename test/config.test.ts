@@ -2,7 +2,8 @@ import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { type ConfigSources, configWith, loadConfig } from '../src/config.js';
+import { stoaOptions } from '../src/cli/stoa-options.js';
+import { type ConfigSources, loadConfig } from '../src/config.js';
 import { StoaError } from '../src/errors.js';
 import { openStoa } from '../src/index.js';
 import { limitVariableOf } from '../src/settings.js';
@@ -58,10 +59,6 @@ describe('values', () => {
   test('that are lists are separated by commas', () => {
     const { config } = loadConfig({ environment: { STOA_TRUSTED_PROXIES: '10.0.0.0/8, 127.0.0.1' }, directory: null });
     expect(config.trustedProxies).toEqual(['10.0.0.0/8', '127.0.0.1']);
-  });
-
-  test('for the library start from the defaults and read no file', () => {
-    expect(configWith({ port: 0, limits: { agentsPerUserMax: 3 } })).toMatchObject({ port: 0, limits: { agentsPerUserMax: 3 } });
   });
 
   test('with a password in a URL are printed without it', () => {
@@ -164,4 +161,9 @@ test('what trades durability away is warned of', () => {
 test('half a TLS pair, and a Redis that nothing would use, are refused', () => {
   expect(refusal({ flags: { tlsCert: 'cert.pem' } }).message).toContain('tls_key');
   expect(refusal({ flags: { redis: 'redis://localhost' } }).message).toContain('nothing would use it');
+});
+
+test.each(['postgres://db/x', 'PostgreSQL://db/x'])('%s beside a Redis holds every domain that it can', (backend) => {
+  const { config } = loadConfig({ flags: { backend, redis: 'redis://localhost' }, directory: null });
+  expect(stoaOptions(config)).toMatchObject({ datastore: backend, workspaces: backend, messaging: backend });
 });

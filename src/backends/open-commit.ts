@@ -8,6 +8,7 @@ import type { Kernel } from '../kernel/kernel.js';
 import type { MessagingService } from '../messaging/service.js';
 import { RegistryService } from '../registry/service.js';
 import type { Sealer } from '../secrets/sealer.js';
+import { isPostgres } from '../settings.js';
 import { WorkspacesService } from '../workspaces/service.js';
 import { EmbeddedCommit } from './embedded/commit.js';
 import { EmbeddedDataStore } from './embedded/datastore.js';
@@ -68,10 +69,6 @@ async function homeOf(url: string): Promise<Home> {
   if (url === 'embedded') return embeddedHome;
   const backend = isPostgres(url) ? 'postgres' : backendName(url);
   return { backend, place: isPostgres(url) ? (await import('./postgres/connection.js')).databaseOf(url) : backend };
-}
-
-function isPostgres(url: string): boolean {
-  return /^postgres(ql)?:/.test(url);
 }
 
 /** The same services once more, over a kernel that joins what they write. What is kept elsewhere stays outside. */

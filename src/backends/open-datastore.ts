@@ -16,13 +16,13 @@ export interface DataBackendOptions {
   onError?: (error: unknown) => void;
 }
 
-/** The schemes of the URLs that name a backend outside of the data directory. */
 type OpenBackend = (url: URL, options: DataBackendOptions) => Promise<DataStorePort>;
 
 const postgres: OpenBackend = async (url, options) => (await import('./postgres/datastore.js')).openPostgresDataStore(url, options);
 
 const couchdb: OpenBackend = async (url, options) => (await import('./couchdb/datastore.js')).openCouchDataStore(url, options);
 
+/** By the schemes of the URLs that name a backend outside of the data directory. */
 const backends: Readonly<Record<string, OpenBackend>> = {
   postgres,
   postgresql: postgres,

@@ -3,6 +3,7 @@ import { resolve } from 'node:path';
 import type { Config } from '../config.js';
 import type { StoaOptions } from '../index.js';
 import type { BackupSchedule } from '../kernel/backup-schedule.js';
+import { isPostgres } from '../settings.js';
 
 export function stoaOptions(config: Config, onError?: StoaOptions['onError']): StoaOptions {
   return {
@@ -11,6 +12,7 @@ export function stoaOptions(config: Config, onError?: StoaOptions['onError']): S
     shards: config.shards ?? undefined,
     datastore: config.datastore ?? config.backend,
     storeConfig: { sync_writes: config.syncWrites, max_open_files: config.maxOpenFiles, block_cache_bytes: config.blockCacheBytes },
+    // The one database server that holds workspaces; others serve the data store only.
     workspaces: config.workspaces ?? (isPostgres(config.backend) ? config.backend : null),
     secretKeys: config.secretKeys,
     limits: config.limits,
@@ -27,11 +29,6 @@ export function stoaOptions(config: Config, onError?: StoaOptions['onError']): S
   };
 }
 
-/** The one database server that holds workspaces; others serve the data store only. */
-function isPostgres(backend: string | null): boolean {
-  return backend !== null && /^postgres(ql)?:/i.test(backend);
-}
-
 /** Only the server keeps the schedule: a single command is over before anything is due. */
 export function scheduleOf(config: Config): BackupSchedule | undefined {
   if (config.backupDirectory === null) return undefined;
@@ -45,5 +42,5 @@ export function scheduleOf(config: Config): BackupSchedule | undefined {
 
 /** `--backend` counts for messaging where it is a PostgreSQL and a Redis stands beside it. */
 function messagingUrl({ messaging, backend, redis }: Config): string | null {
-  return messaging ?? (redis !== null && /^postgres(ql)?:/.test(backend ?? '') ? backend : null);
+  return messaging ?? (redis !== null && isPostgres(backend) ? backend : null);
 }
