@@ -75,6 +75,7 @@ export const limitDefinitions = {
   dataBatchBytesMax: { default: 16 * 1024 * 1024, about: 'Bytes of the values in one batch.' },
   dataPageBytesMax: { default: 16 * 1024 * 1024, about: 'Bytes of values on a page of documents; the page ends early after it.' },
   clearStepMax: { default: 1_000, positive: true, about: 'Documents that clearing a namespace removes in one commit.' },
+  documentsCachedMax: { default: 1_000, about: 'Documents of the embedded store kept in memory as they were last read; only those with small values that do not expire.' },
   trackedReadsMax: { default: 100_000, about: 'Documents whose counted reads wait in memory before they are written at once; when that fails, no more are taken on.' },
   updateAttemptsMax: { default: 100, positive: true, about: 'Attempts of an update against writers in other processes before it gives up.' },
   dataDocumentsPerUserMax: { default: 0, about: 'Documents of one user; 0 means no quota.' },
@@ -93,11 +94,6 @@ export const limitDefinitions = {
 
   // Registry
   agentsPerUserMax: { default: 10, about: 'Agents of one user; stopped ones count.' },
-  rateWindowsKeptMax: { default: 10_000, about: 'Rate windows of messaging that outlive a restart of the embedded store.' },
-  rateWindowsKeptEverySeconds: { default: 5, positive: true, max: timerSecondsMax, about: 'How often the embedded store writes the rate windows of messaging that changed; a crash forgets at most so much of them.' },
-  identitiesCachedMax: { default: 1_000, about: 'Messaging identities kept in memory as they were last read.' },
-  roomsCachedMax: { default: 1_000, about: 'Rooms kept in memory as they were last read.' },
-  documentsCachedMax: { default: 1_000, about: 'Documents of the embedded store kept in memory as they were last read; only those with small values that do not expire.' },
   agentsCachedMax: { default: 1_000, about: 'Agents kept in memory as they were last read.' },
   agentNameCharactersMax: { default: 100, about: 'Characters of an agent name.' },
   agentLabelsMax: { default: 32, about: 'Labels of one agent.' },
@@ -114,6 +110,7 @@ export const limitDefinitions = {
   listSeeksMax: { default: 10_000, positive: true, about: 'Index entries looked up for one page of agents with several filters; the page is short where that is not enough.' },
   sessionsDeletedAtOnceMax: { default: 10_000, positive: true, about: 'Sessions that go in one commit with their agent; of an agent with more, closed ones go before it.' },
   sessionsPerAgentMax: { default: 1_000, about: 'Active sessions of one agent.' },
+
   // Messaging
   messageBytesMax: { default: 4096, about: 'Bytes of a message in a room.' },
   directBytesMax: { default: 8192, about: 'Bytes of a direct message.' },
@@ -158,6 +155,10 @@ export const limitDefinitions = {
   namedAgentBudgetsMax: { default: 10, about: 'How many agents\' limits all agents together have that the tokens of one user name.' },
   violationsPerHourMax: { default: 10, about: 'Refusals for rate an hour after which an address is blocked.' },
   blockSeconds: { default: 24 * 3600, about: 'Time for which an address is blocked.' },
+  rateWindowsKeptMax: { default: 10_000, about: 'Rate windows of messaging that outlive a restart of the embedded store.' },
+  rateWindowsKeptEverySeconds: { default: 5, positive: true, max: timerSecondsMax, about: 'How often the embedded store writes the rate windows of messaging that changed; a crash forgets at most so much of them.' },
+  identitiesCachedMax: { default: 1_000, about: 'Messaging identities kept in memory as they were last read.' },
+  roomsCachedMax: { default: 1_000, about: 'Rooms kept in memory as they were last read.' },
   longPollSecondsMax: { default: 60, max: timerSecondsMax, about: 'Time that a long poll may wait.' },
   roomsPerStreamMax: { default: 50, about: 'Rooms in one event stream.' },
   acknowledgedIdsMax: { default: 1_000, about: 'Direct messages acknowledged in one request.' },
