@@ -16,7 +16,7 @@ export interface InspectedEntry {
   decoded: unknown;
 }
 
-/** The next entry to show: everything before it was on the page before. */
+/** Where a page ended: the next one begins after this entry. */
 export interface InspectPosition {
   shard: number;
   after: Buffer;

@@ -1,5 +1,6 @@
 /** Whether the server lives, can work, and how it feels: for probes and for AICQ clients. */
 import { z } from 'zod';
+import { messageOf } from '../../errors.js';
 import { kernelFamilies } from '../../kernel/families.js';
 import type { Stoa } from '../../index.js';
 import type { HealthCheck } from '../../messaging/port.js';
@@ -80,7 +81,7 @@ function checkStore({ kernel }: Stoa): z.output<typeof checkSchema> {
       if (store.stopped !== undefined) return { status: 'fail', message: store.stopped.message };
     }
   } catch (error) {
-    return { status: 'fail', message: error instanceof Error ? error.message : String(error) };
+    return { status: 'fail', message: messageOf(error) };
   }
   return { status: 'pass', latency: `${(performance.now() - startedMs).toFixed(2)}ms` };
 }
