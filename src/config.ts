@@ -119,7 +119,7 @@ function warningsOf(config: Config): string[] {
   return warnings;
 }
 
-export function isLoopback(host: string): boolean {
+function isLoopback(host: string): boolean {
   if (host === 'localhost' || host === '::1') return true;
   return isIP(host) === 4 && host.startsWith('127.');
 }

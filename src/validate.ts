@@ -35,11 +35,10 @@ export function validate<Schema extends z.ZodType>(schema: Schema, value: unknow
   throw invalidFields(fieldErrors(outcome.error));
 }
 
-const { default: errorsMax } = limitDefinitions.fieldErrorsMax;
 const fieldCharactersMax = 200;
 
 /** The fields that do not fit, up to a limit: a body can have hundreds of thousands. `where` goes before each. */
-export function fieldErrors(error: z.ZodError, where: readonly string[] = []): FieldError[] {
+export function fieldErrors(error: z.ZodError, where: readonly string[] = [], errorsMax: number = limitDefinitions.fieldErrorsMax.default): FieldError[] {
   const found: FieldError[] = [];
   for (const issue of error.issues) {
     // Unknown fields are reported where they are, not on the object that holds them.

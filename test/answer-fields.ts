@@ -85,6 +85,7 @@ export interface AnswerFields {
   expires_at: string;
   lease_expires_at: number;
   last_used_at: string;
+  last_seen_at: number;
   last_activity: string;
   // Nested
   task: AnswerFields;

@@ -6,6 +6,7 @@ import { stoaOptions } from '../src/cli/stoa-options.js';
 import { type ConfigSources, loadConfig } from '../src/config.js';
 import { StoaError } from '../src/errors.js';
 import { openStoa } from '../src/index.js';
+import { limitsWith } from '../src/limits.js';
 import { limitVariableOf } from '../src/settings.js';
 
 let directory: string;
@@ -120,14 +121,14 @@ describe('wrong values are refused by name and origin', () => {
     async (name) => {
       expect(refusal({ environment: { [limitVariableOf(name)]: '0' } }).message).toContain(`limits.${name} must be a whole number`);
       expect(refusal({ directory: await withFile({ limits: { [name]: 0 } }) }).message).toContain(`limits.${name}`);
-      expect(() => configWith({ limits: { [name]: 0 } })).toThrow(`limits.${name} must be more than 0`);
+      expect(() => limitsWith({ [name]: 0 })).toThrow(`limits.${name} must be more than 0`);
       await expect(openStoa({ data: join(directory, 'never'), limits: { [name]: 0 } })).rejects.toMatchObject({ code: 'invalid_config' });
     },
   );
 
   test('a limit that is longer than a timer can wait', () => {
     expect(refusal({ environment: { STOA_LIMIT_TOKEN_USE_SECONDS: '2147484' } }).message).toContain('limits.tokenUseSeconds must be a whole number from 1 to 1000000');
-    expect(() => configWith({ limits: { stopSecondsMax: 2_147_484 } })).toThrow('limits.stopSecondsMax must be 0 or more and at most 1000000');
+    expect(() => limitsWith({ stopSecondsMax: 2_147_484 })).toThrow('limits.stopSecondsMax must be 0 or more and at most 1000000');
   });
 
   test('a file that is not JSON, not an object, or asked for and not there', async () => {

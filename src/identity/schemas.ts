@@ -1,6 +1,5 @@
 /** Tokens as the wire shows them, and what a request to make one may say. */
 import { z } from 'zod';
-import { limitDefinitions } from '../limits.js';
 import type { TokenRecord } from './tokens.js';
 
 const timeMs = z.int().min(0).describe('Unix time in milliseconds');
@@ -34,7 +33,7 @@ export type CreatedToken = z.output<typeof createdTokenSchema>;
 
 export const createTokenSchema = z
   .strictObject({
-    name: z.string().max(limitDefinitions.tokenNameCharactersMax.default).default('').meta({ description: 'What it is for.' }),
+    name: z.string().default('').meta({ description: 'What it is for.' }),
     expires_in: z.int().min(1).max(10 * 366 * 24 * 3600).optional().meta({ description: 'Seconds until it expires.' }),
     expires_at: timeMs.optional().meta({ description: 'When it expires; instead of `expires_in`.' }),
     scopes: tokenScopesSchema.partial().strict().default({}).meta({ description: 'Everything of the user unless narrowed.' }),

@@ -3,7 +3,7 @@ import { StoaError } from '../errors.js';
 import type { Idempotency } from '../kernel/once.js';
 import type { Limits } from '../limits.js';
 import { type Page, type PageRequest, decodeCursor, encodeCursor, pageLimit } from '../paging.js';
-import { validate } from '../validate.js';
+import { invalidFields, validate } from '../validate.js';
 import { type Caller, type Scopes, defaultUser, fullScopes } from './caller.js';
 import type { IdentityPort } from './port.js';
 import { checkScopeNamespaces } from './scope-namespaces.js';
@@ -86,6 +86,7 @@ export class IdentityService {
   async createToken(caller: Caller, user: string, input: CreateTokenInput, idempotency: Idempotency | null): Promise<CreatedToken> {
     onlyOperator(caller);
     const { name, expires_in, expires_at, scopes } = validate(createTokenSchema, input);
+    this.#checkName(name);
     checkScopeNamespaces(scopes.namespaces ?? null, 'body.scopes.namespaces', this.#limits);
     const nowMs = this.#nowMs();
     const expiresAtMs = expires_in !== undefined ? nowMs + expires_in * 1_000 : (expires_at ?? null);
@@ -157,6 +158,11 @@ export class IdentityService {
   async close(): Promise<void> {
     clearInterval(this.#writingUses);
     await this.flush();
+  }
+
+  #checkName(name: string): void {
+    const { tokenNameCharactersMax } = this.#limits;
+    if (Array.from(name).length > tokenNameCharactersMax) throw invalidFields([{ field: 'body.name', message: `has at most ${tokenNameCharactersMax} characters` }]);
   }
 
   #verify(token: string, nowMs: number): ProvenPrincipal {

@@ -1,7 +1,6 @@
 /** The 32 bytes under which a user's things are stored and sharded. */
 import { StoaError } from '../errors.js';
 import { blake3 } from '../kernel/blake3.js';
-import { limitDefinitions } from '../limits.js';
 
 const hex64 = /^[0-9a-f]{64}$/i;
 const uuid = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/i;
@@ -31,7 +30,7 @@ function makeKey(user: string): Buffer {
 }
 
 /** The readable id in its one spelling: hex and UUIDs in lower case. Refuses what cannot name a user. */
-export function checkUserId(user: string, bytesMax: number = limitDefinitions.userIdBytesMax.default): string {
+export function checkUserId(user: string, bytesMax: number): string {
   const known = spellings.get(user);
   if (known !== undefined && Buffer.byteLength(user) <= bytesMax) return known;
   const spelling = spellingOf(user, bytesMax);

@@ -2,6 +2,7 @@
 import { StoaError } from '../errors.js';
 import type { Caller } from '../identity/caller.js';
 import { checkUserId } from '../identity/user-key.js';
+import type { Limits } from '../limits.js';
 import type { UserScope } from './port.js';
 
 export function requireWrite(caller: Caller): void {
@@ -18,17 +19,17 @@ export function requireUserWide(caller: Caller): void {
 }
 
 /** The user that a caller acts for, in the one spelling of its id. */
-export function userOf(caller: Caller): string {
-  return checkUserId(caller.user);
+export function userOf(caller: Caller, { userIdBytesMax }: Limits): string {
+  return checkUserId(caller.user, userIdBytesMax);
 }
 
 /** Where to look: among one user's things or all. */
-export function userScopeOf(caller: Caller): UserScope {
-  return caller.everyUser ? null : userOf(caller);
+export function userScopeOf(caller: Caller, limits: Limits): UserScope {
+  return caller.everyUser ? null : userOf(caller, limits);
 }
 
 /** Where to look for an agent. Another agent's record is not there for a signed agent. */
-export function scopeOf(caller: Caller, agentId: string): UserScope {
+export function scopeOf(caller: Caller, agentId: string, limits: Limits): UserScope {
   if (caller.kind === 'agent' && caller.agentId !== agentId) throw new StoaError('not_found', `There is no agent ${agentId}.`);
-  return userScopeOf(caller);
+  return userScopeOf(caller, limits);
 }

@@ -1,7 +1,6 @@
 /** The seed's records as CBOR, byte for byte: definite maps, keys in declared order, integers in their shortest form. */
 import { Encoder } from 'cbor-x';
 import { StoaError, messageOf } from '../errors.js';
-import { limitDefinitions } from '../limits.js';
 import { type AgentRecord, type SessionRecord, type UserRecord, agentStateOf, sessionStatusOf } from './model.js';
 
 const cbor = new Encoder({ useRecords: false, variableMapSize: true });
@@ -25,7 +24,7 @@ export function encodeAgent(agent: AgentRecord): Buffer {
 
 /** Records decoded lately, by their bytes: the same bytes are the same record, and checking them costs more than reading them. */
 const lately = new Map<string, AgentRecord>();
-const latelyMax = limitDefinitions.agentsCachedMax.default;
+const latelyMax = 1_000;
 
 export function decodeAgent(bytes: Buffer): AgentRecord {
   const text = bytes.toString('latin1');

@@ -82,7 +82,7 @@ export class RegistryService {
     checkAgentName(name, this.#limits);
     checkSpec(spec, this.#limits);
     checkLabels(labels, this.#limits);
-    return this.#answer(await this.#port.createAgent({ user: userOf(caller), name, spec: given(spec), labels }, idempotency));
+    return this.#answer(await this.#port.createAgent({ user: userOf(caller, this.#limits), name, spec: given(spec), labels }, idempotency));
   }
 
   /** Makes an agent under an id of the caller's own, or brings it to what is given. */
@@ -90,10 +90,10 @@ export class RegistryService {
     requireWrite(caller);
     const { agent_id, name, status, spec = {}, labels = {}, error_message } = validate(putAgentSchema, input);
     const agentId = parseAgentId(agent_id);
-    if (caller.kind === 'agent') scopeOf(caller, agentId);
+    if (caller.kind === 'agent') scopeOf(caller, agentId, this.#limits);
     checkAgentName(name, this.#limits);
     this.#checkChange({ spec, labels, error_message });
-    const agent = { agentId, user: userOf(caller), name, status, spec: given(spec), labels, errorMessage: error_message };
+    const agent = { agentId, user: userOf(caller, this.#limits), name, status, spec: given(spec), labels, errorMessage: error_message };
     return this.#answer(await this.#port.putAgent(agent, guardOf(caller, options)));
   }
 
@@ -124,7 +124,7 @@ export class RegistryService {
     if (name !== undefined) checkAgentName(name, this.#limits);
     const filter: AgentFilter = { status, name, label: label === undefined ? undefined : parseLabelFilter(label, this.#limits) };
     if (caller.kind === 'agent') return this.#ownPage(caller, filter);
-    const scope = userScopeOf(caller);
+    const scope = userScopeOf(caller, this.#limits);
     const list = JSON.stringify(['agents', scope, status ?? null, name ?? null, label ?? null]);
     const page = { after: decodeCursor(list, cursor, agentKeyBytes), limit: pageLimit(limit, this.#limits) };
     return this.#page(list, await this.#port.listAgents(scope, filter, page));
@@ -142,7 +142,7 @@ export class RegistryService {
 
   async countAgents(caller: Caller): Promise<number> {
     requireUserWide(caller);
-    return this.#port.countAgents(userOf(caller));
+    return this.#port.countAgents(userOf(caller, this.#limits));
   }
 
   async updateAgent(caller: Caller, agentId: string, input: UpdateAgentInput, options: WriteOptions = {}): Promise<AgentAnswer> {
@@ -152,7 +152,7 @@ export class RegistryService {
     if (name !== undefined) checkAgentName(name, this.#limits);
     this.#checkChange({ spec, labels, error_message });
     const change = { name, status, spec: spec === undefined ? undefined : given(spec), labels, errorMessage: error_message };
-    return this.#answer(await this.#port.updateAgent(scopeOf(caller, id), id, change, guardOf(caller, options)));
+    return this.#answer(await this.#port.updateAgent(scopeOf(caller, id, this.#limits), id, change, guardOf(caller, options)));
   }
 
   updateAgentStatus(caller: Caller, agentId: string, status: AgentState, options: WriteOptions = {}): Promise<AgentAnswer> {
@@ -162,7 +162,7 @@ export class RegistryService {
   async deleteAgent(caller: Caller, agentId: string, options: WriteOptions = {}): Promise<void> {
     requireWrite(caller);
     const id = parseAgentId(agentId);
-    await this.#port.deleteAgent(scopeOf(caller, id), id, guardOf(caller, options));
+    await this.#port.deleteAgent(scopeOf(caller, id, this.#limits), id, guardOf(caller, options));
   }
 
   /** One step towards running. */
@@ -196,7 +196,7 @@ export class RegistryService {
     const id = parseAgentId(agentId);
     const { holder = caller.identity ?? caller.agent ?? id } = validate(heartbeatSchema, input);
     checkHolder(holder, this.#limits);
-    const lease = await this.#port.heartbeat(scopeOf(caller, id), id, holder, guardOf(caller));
+    const lease = await this.#port.heartbeat(scopeOf(caller, id, this.#limits), id, holder, guardOf(caller));
     // A lease that was just renewed has a holder.
     return { lease: leaseAnswer(lease, this.#port.leaseTimes()) as LeaseAnswer };
   }
@@ -204,7 +204,7 @@ export class RegistryService {
   /** Refuses a signed agent whose fencing number is below that of its own lease. */
   checkFence(caller: Caller): void {
     if (caller.agentId === null) return;
-    const agent = this.#port.getAgent(userOf(caller), caller.agentId);
+    const agent = this.#port.getAgent(userOf(caller, this.#limits), caller.agentId);
     checkFence(agent?.lease ?? null, caller.fence, this.#port.leaseTimes(), this.#port.nowMs());
   }
 
@@ -213,7 +213,7 @@ export class RegistryService {
     requireWrite(caller);
     const id = parseAgentId(agentId);
     const { holder = null } = validate(heartbeatSchema, input);
-    await this.#port.releaseLease(scopeOf(caller, id), id, holder, guardOf(caller));
+    await this.#port.releaseLease(scopeOf(caller, id, this.#limits), id, holder, guardOf(caller));
   }
 
   // Sessions and users have files of their own.
@@ -241,12 +241,12 @@ export class RegistryService {
   async #move(caller: Caller, agentId: string, verb: AgentVerb, options: WriteOptions): Promise<AgentAnswer> {
     requireWrite(caller);
     const id = parseAgentId(agentId);
-    return this.#answer(await this.#port.moveAgent(scopeOf(caller, id), id, verb, guardOf(caller, options)));
+    return this.#answer(await this.#port.moveAgent(scopeOf(caller, id, this.#limits), id, verb, guardOf(caller, options)));
   }
 
   #requireAgent(caller: Caller, agentId: string): StoredAgent {
     const id = parseAgentId(agentId);
-    const agent = this.#port.getAgent(scopeOf(caller, id), id);
+    const agent = this.#port.getAgent(scopeOf(caller, id, this.#limits), id);
     if (agent === undefined) throw new StoaError('not_found', `There is no agent ${id}.`);
     return agent;
   }
@@ -259,7 +259,7 @@ export class RegistryService {
 
   /** A signed agent sees itself and nobody else. */
   async #ownPage(caller: Caller, filter: AgentFilter): Promise<Page<AgentAnswer>> {
-    const own = caller.agentId === null ? undefined : this.#port.getAgent(userOf(caller), caller.agentId);
+    const own = caller.agentId === null ? undefined : this.#port.getAgent(userOf(caller, this.#limits), caller.agentId);
     const items = own === undefined ? [] : [this.#answer(own)];
     return { items: items.filter((agent) => passes(agent, filter)), next_cursor: null };
   }

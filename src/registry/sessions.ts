@@ -28,7 +28,7 @@ export class RegistrySessions {
     const id = parseAgentId(agentId);
     const { session_id } = validate(openSessionSchema, input);
     const sessionId = session_id === undefined ? null : parseSessionId(session_id);
-    return sessionAnswer(await this.#port.openSession(scopeOf(caller, id), id, sessionId, { fence: caller.fence }, idempotency));
+    return sessionAnswer(await this.#port.openSession(scopeOf(caller, id, this.#limits), id, sessionId, { fence: caller.fence }, idempotency));
   }
 
   /** Opens a session under an id of the caller's own, or brings a known one to the given status. */
@@ -37,7 +37,7 @@ export class RegistrySessions {
     const sessionId = parseSessionId(session.session_id);
     const agentId = parseAgentId(session.agent_id);
     const status = validate(sessionStatusSchema, session.status ?? 'active');
-    const known = await this.#port.getSession(scopeOf(caller, agentId), sessionId);
+    const known = await this.#port.getSession(scopeOf(caller, agentId, this.#limits), sessionId);
     if (known === undefined && status === 'active') return this.open(caller, agentId, { session_id: sessionId });
     if (known === undefined) throw new StoaError('conflict', 'A session that was never opened cannot be closed.', { details: { from: null, to: status } });
     if (known.agent_id !== agentId) throw new StoaError('already_exists', `The session ${sessionId} belongs to another agent.`);
@@ -55,7 +55,7 @@ export class RegistrySessions {
     const { status, limit, cursor } = validate(listSessionsSchema, input);
     const list = JSON.stringify(['sessions', id, status ?? null]);
     const page = { after: decodeCursor(list, cursor, sessionKeyBytes), limit: pageLimit(limit, this.#limits) };
-    const { items, nextKey } = await this.#port.listSessions(scopeOf(caller, id), id, status, page);
+    const { items, nextKey } = await this.#port.listSessions(scopeOf(caller, id, this.#limits), id, status, page);
     return { items: items.map(sessionAnswer), next_cursor: nextKey === null ? null : encodeCursor(list, nextKey) };
   }
 
@@ -63,7 +63,7 @@ export class RegistrySessions {
   async close(caller: Caller, sessionId: string, agentId?: string): Promise<SessionAnswer> {
     requireWrite(caller);
     const session = await this.#require(caller, sessionId, agentId);
-    return sessionAnswer(await this.#port.closeSession(userScopeOf(caller), session.agent_id, session.session_id, { fence: caller.fence }));
+    return sessionAnswer(await this.#port.closeSession(userScopeOf(caller, this.#limits), session.agent_id, session.session_id, { fence: caller.fence }));
   }
 
   async updateStatus(caller: Caller, sessionId: string, status: SessionStatus): Promise<SessionAnswer> {
@@ -77,7 +77,7 @@ export class RegistrySessions {
   async #require(caller: Caller, sessionId: string, agentId?: string): Promise<SessionRecord> {
     const id = parseSessionId(sessionId);
     const ofAgent = agentId === undefined ? undefined : parseAgentId(agentId);
-    const session = await this.#port.getSession(userScopeOf(caller), id);
+    const session = await this.#port.getSession(userScopeOf(caller, this.#limits), id);
     const isReached = caller.kind !== 'agent' || session?.agent_id === caller.agentId;
     if (session === undefined || !isReached || (ofAgent !== undefined && session.agent_id !== ofAgent)) {
       throw new StoaError('not_found', `There is no session ${id}.`);

@@ -52,7 +52,7 @@ export class RegistryUsers {
 
   /** Notes that the user called; written at most once in a while. */
   async saw(caller: Caller): Promise<void> {
-    if (!caller.everyUser) await this.#port.sawUser(userOf(caller));
+    if (!caller.everyUser) await this.#port.sawUser(userOf(caller, this.#limits));
   }
 
   /** Lets a messaging identity speak for an agent. */
@@ -60,7 +60,7 @@ export class RegistryUsers {
     requireWrite(caller);
     requireUserWide(caller);
     const id = parseAgentId(agentId);
-    await this.#port.linkIdentity(scopeOf(caller, id), id, identity);
+    await this.#port.linkIdentity(scopeOf(caller, id, this.#limits), id, identity);
   }
 
   /** The messaging identities that speak for an agent, in the order of their ids. */
@@ -69,7 +69,7 @@ export class RegistryUsers {
     const { limit, cursor } = validate(pageSchema, input);
     const list = JSON.stringify(['identities', id]);
     const page = { after: decodeCursor(list, cursor, identityKeyBytes), limit: pageLimit(limit, this.#limits) };
-    const { items, nextKey } = await this.#port.listIdentities(scopeOf(caller, id), id, page);
+    const { items, nextKey } = await this.#port.listIdentities(scopeOf(caller, id, this.#limits), id, page);
     return { items, next_cursor: nextKey === null ? null : encodeCursor(list, nextKey) };
   }
 
@@ -78,14 +78,14 @@ export class RegistryUsers {
     requireUserWide(caller);
     const linked = await this.#port.linkedAgent(identity);
     if (linked === undefined) return;
-    if (!caller.everyUser && linked.meta.user !== userOf(caller)) throw new StoaError('not_found', `There is no link of ${identity}.`);
+    if (!caller.everyUser && linked.meta.user !== userOf(caller, this.#limits)) throw new StoaError('not_found', `There is no link of ${identity}.`);
     await this.#port.unlinkIdentity(identity);
   }
 
   /** Another user is not there. */
   #reach(caller: Caller, user: string): string {
     const id = checkUserId(user, this.#limits.userIdBytesMax);
-    if (caller.kind !== 'operator' && id !== userOf(caller)) throw userNotFound(id);
+    if (caller.kind !== 'operator' && id !== userOf(caller, this.#limits)) throw userNotFound(id);
     return id;
   }
 }

@@ -2,16 +2,17 @@
 import type { Caller } from '../identity/caller.js';
 import type { Stoa } from '../index.js';
 
-const pauseMs = 60_000;
 /** Users remembered at a time; beyond it the memory starts anew, which costs a few reads. */
 const usersMax = 10_000;
 
 export class LastSeen {
   readonly #stoa: Stoa;
+  readonly #pauseMs: number;
   readonly #notedAtMs = new Map<string, number>();
 
   constructor(stoa: Stoa) {
     this.#stoa = stoa;
+    this.#pauseMs = stoa.limits.lastSeenSeconds * 1_000;
   }
 
   saw(caller: Caller): void {
@@ -19,7 +20,7 @@ export class LastSeen {
     if (caller.kind === 'operator' || caller.user === '') return;
     const nowMs = Date.now();
     const noted = this.#notedAtMs.get(caller.user);
-    if (noted !== undefined && nowMs - noted < pauseMs) return;
+    if (noted !== undefined && nowMs - noted < this.#pauseMs) return;
     if (this.#notedAtMs.size >= usersMax) this.#notedAtMs.clear();
     this.#notedAtMs.set(caller.user, nowMs);
     this.#stoa.registry.sawUser(caller).catch((error: unknown) => this.#stoa.onError(error, 'noting that a user called'));

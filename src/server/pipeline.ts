@@ -4,10 +4,12 @@ import { z } from 'zod';
 import { StoaError } from '../errors.js';
 import type { Caller } from '../identity/caller.js';
 import type { Stoa } from '../index.js';
+import type { Limits } from '../limits.js';
 import { type FieldError, check, fieldErrors, invalidFields } from '../validate.js';
 import { type Authenticator, callerOf, missingCredentials } from './authentication.js';
 import { conditionsOf, entityTag, isNotModified, unconditional } from './conditions.js';
 import { type AnswerWriter, type SharedHeaders, apiHeaders, serverHeaders } from './answer-writer.js';
+import { isGuarded } from './cors.js';
 import type { EndOfTurn } from './end-of-turn.js';
 import type { EventStreams } from './event-stream.js';
 import { checkFence } from './fence.js';
@@ -98,7 +100,7 @@ class RoutePipeline {
     this.#authenticators = isForAnyoneAlone ? [] : (group.authenticators ?? services.authenticators);
     this.#late = this.#authenticators.filter(({ needs }) => needs === 'body');
     this.#isOpen = principals.includes('anyone');
-    this.#isGuarded = /^\/(v1|mcp)(\/|$)/.test(route.path);
+    this.#isGuarded = isGuarded(route.path);
     this.#rateLimit = !isForAnyoneAlone && route.path.startsWith('/v1') ? services.rateLimit : undefined;
     this.#hasPlainParams = plainParamsOf(route.params);
     this.#takesConditions = route.versioned === true && route.writes && route.creates !== true;
@@ -184,12 +186,13 @@ class RoutePipeline {
     const { streams } = this.#services;
     const { caller, rawBody } = request;
     const stoa = caller !== null && caller.fence !== null && route.method !== 'GET' ? this.#services.stoa.fenced(caller) : this.#services.stoa;
-    const errors: FieldError[] = request.url.includes('%') ? encodingErrors(request.url, stoa.limits.fieldErrorsMax) : [];
+    const { fieldErrorsMax: errorsMax } = stoa.limits;
+    const errors: FieldError[] = request.url.includes('%') ? encodingErrors(request.url, errorsMax) : [];
     // What Fastify types as unknown is what its router found: text by name.
-    const params = this.#hasPlainParams?.(request.params as PathParams) === true ? request.params : checked(route.params, request.params, 'path', errors);
-    const query = route.query === undefined && !request.url.includes('?') ? undefined : checked(route.query ?? emptyQuery, request.query, 'query', errors);
-    const headers = checked(route.headers, request.headers, 'header', errors);
-    const body = route.consumes === null ? undefined : checkedBody(route, request, rawBody, stoa.limits.jsonDepthMax, errors);
+    const params = this.#hasPlainParams?.(request.params as PathParams) === true ? request.params : checked(route.params, request.params, 'path', errors, errorsMax);
+    const query = route.query === undefined && !request.url.includes('?') ? undefined : checked(route.query ?? emptyQuery, request.query, 'query', errors, errorsMax);
+    const headers = checked(route.headers, request.headers, 'header', errors, errorsMax);
+    const body = route.consumes === null ? undefined : checkedBody(route, request, rawBody, stoa.limits, errors);
     if (errors.length > 0) throw invalidFields(errors);
     const conditions = this.#takesConditions ? conditionsOf(request.headers) : unconditional;
     if (this.#refusesConditions && request.headers['if-match'] !== undefined) {
@@ -266,19 +269,19 @@ type ErasedContext = RouteContext<unknown, unknown, unknown, unknown, Caller | n
 /** For routes without a query: whatever is given is unknown. */
 const emptyQuery = z.strictObject({});
 
-function checked(schema: z.ZodType | undefined, value: unknown, where: string, errors: FieldError[]): unknown {
+function checked(schema: z.ZodType | undefined, value: unknown, where: string, errors: FieldError[], errorsMax: number): unknown {
   if (schema === undefined) return undefined;
   const result = check(schema, value);
   if (result.success) return result.data;
-  errors.push(...fieldErrors(result.error, [where]));
+  errors.push(...fieldErrors(result.error, [where], errorsMax));
   return undefined;
 }
 
-function checkedBody(route: Route, request: FastifyRequest, rawBody: Buffer, depthMax: number, errors: FieldError[]): unknown {
-  if (rawBody.length === 0) return route.body === undefined ? undefined : checked(route.body, undefined, 'body', errors);
+function checkedBody(route: Route, request: FastifyRequest, rawBody: Buffer, { jsonDepthMax, fieldErrorsMax }: Limits, errors: FieldError[]): unknown {
+  if (rawBody.length === 0) return route.body === undefined ? undefined : checked(route.body, undefined, 'body', errors, fieldErrorsMax);
   requireContentType(request, route.consumes ?? jsonTypes);
-  const value = parseJsonBody(rawBody, depthMax);
-  if (route.body !== undefined) return checked(route.body, value, 'body', errors);
+  const value = parseJsonBody(rawBody, jsonDepthMax);
+  if (route.body !== undefined) return checked(route.body, value, 'body', errors, fieldErrorsMax);
   const isEmpty = typeof value === 'object' && value !== null && Object.keys(value).length === 0;
   if (!isEmpty) throw new StoaError('invalid_request', 'This route takes no body.', { fix: 'Send none.' });
   return undefined;
