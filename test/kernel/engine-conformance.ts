@@ -97,6 +97,14 @@ export function engineConformance(name: string, open: OpenEngine, survivesClosin
         expect(text(ranged[2])).toBe('s');
       });
 
+      it('writes each commit once, also after a large one', async () => {
+        await engine.commit([put('documents', 'large', Buffer.alloc(1536 * 1024, 'large'))]);
+        for (let number = 0; number < 100; number += 1) await engine.commit([put('documents', `k${number}`, Buffer.alloc(4096, 'v'))]);
+        await engine.commit([del('documents', 'large')]);
+        expect(keysOf(engine.range('documents', {}))).toHaveLength(100);
+        expect(engine.stats().sizeBytes).toBeLessThan(8 * 1024 * 1024);
+      });
+
       it('takes keys up to the longest and refuses what is longer or empty', async () => {
         const longest = Buffer.alloc(keyBytesMax, 0xff);
         const tooLong = Buffer.alloc(keyBytesMax + 1, 'k');
