@@ -13,6 +13,7 @@ import { type Limits, limitsWith } from '../../src/limits.js';
 import type { Delivery } from '../../src/messaging/port.js';
 import { globalRoomId } from '../../src/messaging/uuid.js';
 import { createApp, stopApp } from '../../src/server/app.js';
+import { refuseLargeStatements } from '../servers/bounded-statements.js';
 import type { TestServer } from '../servers/child.js';
 import { start as startRedis } from '../servers/redis.js';
 import { noteServer, sharedPostgres } from '../servers/shared.js';
@@ -454,6 +455,19 @@ describe('the outbox', () => {
     expect([...(await impatient.states(promised.map(({ delivery }) => delivery))).values()]).toEqual([{ state: 'undeliverable', reason: 'not delivered in time: Redis does not answer.' }]);
     await open({ commitUndeliverableKeptSeconds: 0 }).sweep();
     expect(await impatient.facts()).toMatchObject({ waiting: 0, undeliverable: 0 });
+  });
+
+  it('forgets many of them in small steps', async () => {
+    await migrateCommitsUp(sql);
+    for (const table of ['commit_outbox', 'commit_answers']) await refuseLargeStatements(sql, table, 3);
+    await query(sql, `INSERT INTO commit_outbox (delivery, store, place, message, user_id) SELECT gen_random_uuid(), 'other', 'inbox', '{}', 'ada' FROM generate_series(1, 10)`);
+    await query(sql, `INSERT INTO commit_answers (key, fingerprint, results, expires_at) SELECT n::text, '', '[]', now() - interval '1 second' FROM generate_series(1, 10) n`);
+    const faults: unknown[] = [];
+    const port = { deliver: () => Promise.reject(new StoaError('internal', 'It is not for this one.')) };
+    const limits = limitsWith({ sweepStepMax: 3, commitDeliverySecondsMax: 0, commitUndeliverableKeptSeconds: 0 });
+    await new CommitOutbox({ sql, store: 's', port, limits, onError: (error) => faults.push(error), sweepIntervalMs: 3_600_000 }).sweep();
+    expect(faults).toEqual([]);
+    expect(await query(sql, 'SELECT (SELECT count(*) FROM commit_outbox)::int AS messages, (SELECT count(*) FROM commit_answers)::int AS answers')).toEqual([{ messages: 0, answers: 0 }]);
   });
 
   it('records what can never be delivered, and goes on behind it', async () => {

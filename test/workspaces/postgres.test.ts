@@ -3,6 +3,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { openPostgres, query } from '../../src/backends/postgres/connection.js';
 import { type TableMigration, workspacesMigrations } from '../../src/backends/postgres/workspaces-schema.js';
 import type { WorkspacesService } from '../../src/workspaces/service.js';
+import { refuseLargeStatements } from '../servers/bounded-statements.js';
 import { describeHolders } from './conformance-holders.js';
 import { describeSecrets } from './conformance-secrets.js';
 import { describeSessions } from './conformance-sessions.js';
@@ -157,6 +158,23 @@ it('a purge that the end of a server cuts off goes on at the next one', async ()
 });
 
 /** How many secrets a piece of work put under another key. */
+it('answers to repeats that are over go in small steps', async () => {
+  const bench = await openPostgresBench({ sweepStepMax: 3 });
+  const sql = await openPostgres(bench.url, { connectionsMax: 1 });
+  try {
+    await refuseLargeStatements(sql, 'workspaces.idempotency', 3);
+    const ada = userCaller('ada');
+    for (let index = 0; index < 10; index += 1) await bench.service.createWorkspace(ada, { name: `w${index}` }, { idempotency: { scope: 'ada', key: String(index), fingerprint: 'f', seconds: 60 } });
+    expect(await query(sql, 'SELECT count(*)::int AS kept FROM workspaces.idempotency')).toEqual([{ kept: 10 }]);
+    bench.pass(25 * 3_600);
+    await bench.sweep();
+    expect(await query(sql, 'SELECT count(*)::int AS kept FROM workspaces.idempotency')).toEqual([{ kept: 0 }]);
+  } finally {
+    await sql.end();
+    await bench.close();
+  }
+});
+
 async function sealedFrom(bench: PostgresBench, work: () => Promise<void>): Promise<{ resealed: number }> {
   const before = new Set(sealedTexts(await bench.dump()));
   await work();

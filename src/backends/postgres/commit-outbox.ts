@@ -6,6 +6,7 @@ import type { Limits } from '../../limits.js';
 import type { Delivered, MessagingPort, NewDirectMessage, NewMessage } from '../../messaging/port.js';
 import { type Parameter, type PostgresSql, query, transaction } from './connection.js';
 import { valuesList } from './datastore-sql.js';
+import { inSteps } from './in-steps.js';
 
 /** A message with the id under which it is delivered once. */
 export interface Promised {
@@ -147,18 +148,20 @@ export class CommitOutbox {
 
   async #tidy(): Promise<void> {
     const { sql, limits } = this.#options;
-    await query(
-      sql,
-      `UPDATE commit_outbox SET state = 'undeliverable', done_at = clock_timestamp(), reason = 'not delivered in time' || coalesce(': ' || reason, '')
-        WHERE state = 'waiting' AND created_at <= clock_timestamp() - $1 * interval '1 second'`,
-      [limits.commitDeliverySecondsMax],
-    );
-    await query(
-      sql,
-      `DELETE FROM commit_outbox WHERE done_at <= clock_timestamp() - CASE state WHEN 'delivered' THEN $1::double precision ELSE $2::double precision END * interval '1 second'`,
-      [limits.commitDeliveredKeptSeconds, limits.commitUndeliverableKeptSeconds],
-    );
-    await query(sql, 'DELETE FROM commit_answers WHERE expires_at <= clock_timestamp()');
+    const steps = { rowsMax: limits.sweepStepMax, isOver: () => this.#closing };
+    await inSteps(sql, `UPDATE commit_outbox SET state = 'undeliverable', done_at = clock_timestamp(), reason = 'not delivered in time' || coalesce(': ' || reason, '')`, {
+      ...steps,
+      table: 'commit_outbox',
+      where: `state = 'waiting' AND created_at <= clock_timestamp() - $1 * interval '1 second'`,
+      parameters: [limits.commitDeliverySecondsMax],
+    });
+    await inSteps(sql, 'DELETE FROM commit_outbox', {
+      ...steps,
+      table: 'commit_outbox',
+      where: `done_at <= clock_timestamp() - CASE state WHEN 'delivered' THEN $1::double precision ELSE $2::double precision END * interval '1 second'`,
+      parameters: [limits.commitDeliveredKeptSeconds, limits.commitUndeliverableKeptSeconds],
+    });
+    await inSteps(sql, 'DELETE FROM commit_answers', { ...steps, table: 'commit_answers', where: 'expires_at <= clock_timestamp()' });
   }
 
   /** Delivers what waits in a place. False: another server is at it. */

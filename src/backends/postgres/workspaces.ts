@@ -11,6 +11,7 @@ import type { ClaimOptions, ListRequest, Listed, NamedListRequest, Owner, Report
 import { ReadyWaiters } from '../../workspaces/ready-waiters.js';
 import type { CompleteRequest, FailRequest, NewProject, NewSession, NewTask, NewWorkspace, ProjectPatch, SessionPatch, TaskPatch, WorkspacePatch } from '../../workspaces/schemas.js';
 import { type PostgresSql, boundStatements, closePostgres, listen, openPostgres, query, transaction } from './connection.js';
+import { inSteps } from './in-steps.js';
 import { workspacesRecords } from './transfer-workspaces.js';
 import { bulkStep } from './workspaces-bulk.js';
 import * as holders from './workspaces-holders.js';
@@ -290,7 +291,13 @@ export class PostgresWorkspaces implements WorkspacesPort {
     const stepMax = this.#options.limits.sweepStepMax;
     while (!this.#closing && (await this.#transact((work) => tasks.returnLapsed(work, stepMax))) === stepMax);
     while (!this.#closing && (await this.#transact((work) => sessions.endDueSessions(work, stepMax))) === stepMax);
-    await query(this.#sql, 'DELETE FROM workspaces.idempotency WHERE expires_at <= $1', [new Date(this.nowMs()).toISOString()]);
+    await inSteps(this.#sql, 'DELETE FROM workspaces.idempotency', {
+      table: 'workspaces.idempotency',
+      where: 'expires_at <= $1',
+      parameters: [new Date(this.nowMs()).toISOString()],
+      rowsMax: stepMax,
+      isOver: () => this.#closing,
+    });
     await this.#settle();
   }
 
