@@ -6,13 +6,21 @@ import type { JsonObject, JsonValue, Project } from './model.js';
 
 /** From the scheme to the first letter of the password. No two matches can share a letter: a long text costs no more than its length. */
 const untilPassword = /[a-z0-9+.-]:\/\/[^/@:]*:./i;
+/** A name and a number that end where a path begins: a host and its port, or a user and the first digits of a password. */
+const nameAndNumber = /:\/\/(\[[^\]/@]*\]|[^/@:[]*):\d{1,5}(?=\/)/g;
 /** Tokens that are given as the name of the user, by the beginnings that GitHub and GitLab give theirs. */
 const tokenAsUser = /:\/\/(?:gh[a-z]_|github_pat_|gl[a-z]{2,5}-)[^/@:\s]*@/i;
 const secretInQuery = /[?&](?:access_token|private_token|token|password|secret)=./i;
 
 /** Whether a text has a URL with a password in it. */
 export function holdsUrlPassword(text: string): boolean {
-  return text.includes('://') && text.split(/\s+/).some((word) => untilPassword.test(beforeLastAt(word)) || hasPasswordBeforeHost(word));
+  return text.includes('://') && text.split(/\s+/).some((word) => untilPassword.test(beforeLastAt(withoutHostsAndPorts(word))) || hasPasswordBeforeHost(word));
+}
+
+/** Hosts have a dot or brackets, where users seldom do. Of other names, a host behind the `@` tells that they are users. */
+function withoutHostsAndPorts(word: string): string {
+  const endsWithHost = word.slice(word.lastIndexOf('@')).includes('.');
+  return word.replace(nameAndNumber, (whole, name: string) => (endsWithHost && !/[.[]|^localhost$/.test(name) ? whole : '://'));
 }
 
 /** Behind the name of a user that has an `@` of its own, as addresses of mail do. */

@@ -91,6 +91,9 @@ export function describeSecrets(backend: string, open: OpenBench): void {
         'https://ada:hunter5@@example.org/x.git',
         'https://ada@example.org:hunter5@example.org/x.git',
         'https://ada:hunter5/with/slashes@example.org/x.git',
+        'https://ada:1234/hunter5@example.org/x.git',
+        'https://ada:12345678/hunter5@example',
+        'https://example.org:8443/x@1.git,https://ada:hunter5@example.org/x.git',
         'HTTPS://x-access-token:hunter5@example.org/x.git',
         'ssh://git:hunter5@example.org/x.git',
         'https://ghp_hunter5@github.com/x/y.git',
@@ -103,7 +106,7 @@ export function describeSecrets(backend: string, open: OpenBench): void {
         for (const error of refused) expect(error).toMatchObject({ code: 'invalid_request', fix: expect.stringContaining('config under "secrets"') as string });
         expect(JSON.stringify(refused) + refused.map(String).join('')).not.toContain('hunter5');
       }
-      const good = ['', 'git@example.org:x/y.git', 'ssh://git@example.org:22/x/y.git', 'ssh://git@example.org:22/x/y@1.git', 'ssh://ada@example.org@example.org/x.git', 'https://ada@example.org/x.git', 'https://example.org:8443/x.git', 'https://example.org/x@1.git', '/srv/git/x.git'];
+      const good = ['', 'git@example.org:x/y.git', 'ssh://git@example.org:22/x/y.git', 'ssh://git@example.org:22/x/y@1.git', 'ssh://ada@example.org@example.org/x.git', 'https://ada@example.org/x.git', 'https://example.org:8443/x.git', 'https://example.org/x@1.git', 'https://host:8443/path@x', 'https://example.org:8443/x@1.git', 'https://localhost:8443/x@1.git', 'http://[::1]:8443/x@1.git', '/srv/git/x.git'];
       for (const url of good) expect(await service.updateProject(ada, project.id, { git_url: url, git_info: { remote_url: url } })).toMatchObject({ git_url: url, git_info: { remote_url: url } });
       expect(await bench.dump()).not.toContain('hunter5');
     });
