@@ -1,19 +1,48 @@
 /** Files and directories that outlive a power cut, and that only their owner reads. */
-import { mkdir, open, rename, stat } from 'node:fs/promises';
+import { type FileHandle, mkdir, open, rename, rm, stat } from 'node:fs/promises';
 import { dirname, resolve } from 'node:path';
+import { StoaError, messageOf } from '../errors.js';
 
 /** Replaces a file so that after a power cut it is the old one or the new one, never a part. */
 export async function writeDurably(path: string, content: string | Uint8Array, mode = 0o644): Promise<void> {
   const temporary = `${path}.${process.pid}.tmp`;
-  const file = await open(temporary, 'w', mode);
+  await writeWhole(temporary, content, 'w', mode);
+  await rename(temporary, path);
+  await syncDirectory(dirname(path));
+}
+
+/** Writes a file and waits for the disk; one that could not be written to its end is taken away again. */
+export async function writeWhole(path: string, content: string | Uint8Array, flag: 'w' | 'wx', mode = 0o644): Promise<void> {
+  let file: FileHandle;
+  try {
+    file = await open(path, flag, mode);
+  } catch (error) {
+    throw fileFailure(dirname(path), error);
+  }
   try {
     await file.writeFile(content);
     await file.sync();
+  } catch (error) {
+    await rm(path, { force: true });
+    throw fileFailure(dirname(path), error);
   } finally {
     await file.close();
   }
-  await rename(temporary, path);
-  await syncDirectory(dirname(path));
+}
+
+const noRoom: ReadonlySet<unknown> = new Set(['ENOSPC', 'EDQUOT']);
+const noRight: ReadonlySet<unknown> = new Set(['EACCES', 'EPERM', 'EROFS']);
+
+/** A full disk and a directory that may not be written, as errors that say what to do; anything else as it is. */
+export function fileFailure(directory: string, error: unknown): unknown {
+  const code = error instanceof Error && 'code' in error ? error.code : undefined;
+  if (noRoom.has(code)) {
+    return new StoaError('disk_full', `The disk of ${directory} is full.`, { cause: error, fix: 'Free some space on it, then try again.' });
+  }
+  if (noRight.has(code)) {
+    return new StoaError('invalid_config', `${directory} cannot be written: ${messageOf(error)}.`, { cause: error, fix: 'Let the user that runs Stoa write there, or choose another directory.' });
+  }
+  return error;
 }
 
 /** Makes a directory's list of names durable: a rename is not on disk before that. */

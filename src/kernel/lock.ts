@@ -1,10 +1,11 @@
 /** The lock on a data directory: one process owns it, and a dead owner's lock passes to exactly one other. */
 import { createHash, randomUUID } from 'node:crypto';
-import { link, open, readFile, rename, rm, stat, utimes } from 'node:fs/promises';
+import { link, readFile, rename, rm, stat, utimes } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { z } from 'zod';
 import { messageOf, StoaError } from '../errors.js';
+import { writeWhole } from './files.js';
 import { judgeProcess, thisProcess } from './process-identity.js';
 
 const lockOwnerSchema = z.object({
@@ -184,13 +185,7 @@ function parseOwner(content: string): LockOwner {
 /** The lock's content under a name of its own, whole and on disk before it gets the real name. */
 async function writeDraft(dataDir: string, owner: LockOwner): Promise<string> {
   const draft = join(dataDir, `stoa.lock.draft-${randomUUID()}`);
-  const file = await open(draft, 'wx');
-  try {
-    await file.writeFile(`${JSON.stringify(owner, undefined, 2)}\n`);
-    await file.sync();
-  } finally {
-    await file.close();
-  }
+  await writeWhole(draft, `${JSON.stringify(owner, undefined, 2)}\n`, 'wx');
   return draft;
 }
 

@@ -1,8 +1,8 @@
 /** A directory that is filled beside its target and gets the target's name when it is whole. */
-import { readdir, rename, rm, rmdir, stat, writeFile } from 'node:fs/promises';
+import { readdir, rename, rm, rmdir, stat } from 'node:fs/promises';
 import { dirname, join, resolve } from 'node:path';
 import { StoaError, messageOf } from '../errors.js';
-import { makePrivateDirectory, syncDirectory } from './files.js';
+import { makePrivateDirectory, syncDirectory, writeWhole } from './files.js';
 import { type DirectoryLock, acquireLock } from './lock.js';
 
 /** Tells a directory that was begun here, and may be thrown away, from one of somebody else's that only has its name. */
@@ -31,9 +31,17 @@ export async function beginPartial(target: string): Promise<PartialDirectory> {
     throw new StoaError('invalid_request', `${whole} cannot be made: ${messageOf(error)}.`, { cause: error, fix: 'Name a place that you can write to.' });
   }
   // Held from here to the end, so that of two that begin at once only one goes on.
-  const lock = await acquireLock(path, {});
-  await empty(path);
-  await writeFile(join(path, markFile), `Unfinished: what is in here becomes ${whole}.\n`);
+  const lock = await acquireLock(path, {}).catch(async (error: unknown) => {
+    await removeEmpty(path);
+    throw error;
+  });
+  try {
+    await empty(path);
+    await writeWhole(join(path, markFile), `Unfinished: what is in here becomes ${whole}.\n`, 'w');
+  } catch (error) {
+    await discard(path, lock);
+    throw error;
+  }
   return {
     path,
     finish: async () => {
@@ -72,6 +80,11 @@ export async function removeAbandoned(path: string): Promise<boolean> {
 async function discard(path: string, lock: DirectoryLock): Promise<void> {
   await empty(path);
   await lock.release();
+  await removeEmpty(path);
+}
+
+/** What is not empty belongs to somebody else by now. */
+async function removeEmpty(path: string): Promise<void> {
   try {
     await rmdir(path);
   } catch (error) {

@@ -1,8 +1,8 @@
 /** The keys that secrets are encrypted with: from the environment, or a 0600 file beside the database. */
 import { createHash, randomBytes } from 'node:crypto';
-import { chmod, open, readFile, rename, stat } from 'node:fs/promises';
-import { dirname } from 'node:path';
+import { chmod, readFile, stat } from 'node:fs/promises';
 import { StoaError, messageOf } from '../errors.js';
+import { writeDurably } from '../kernel/files.js';
 
 export interface KeyRingOptions {
   /** Null keeps the keys in memory only, for a store that keeps nothing either. */
@@ -144,19 +144,5 @@ function parseKeyFile(content: string): KeyFile | undefined {
 
 /** Whole or not at all, and on disk when it returns: a key that is lost takes every secret with it. */
 async function writeKeyFile(file: string, content: KeyFile): Promise<void> {
-  const temporary = `${file}.new`;
-  const handle = await open(temporary, 'w', 0o600);
-  try {
-    await handle.writeFile(`${JSON.stringify(content, undefined, 2)}\n`);
-    await handle.sync();
-  } finally {
-    await handle.close();
-  }
-  await rename(temporary, file);
-  const directory = await open(dirname(file), 'r');
-  try {
-    await directory.sync();
-  } finally {
-    await directory.close();
-  }
+  await writeDurably(file, `${JSON.stringify(content, undefined, 2)}\n`, 0o600);
 }

@@ -96,6 +96,14 @@ describe('rocksdb', () => {
     expect(stored).toEqual(['k0', 'k1']);
   });
 
+  it('says so when the disk has no room to open the database, and loses nothing', async () => {
+    await fill('rocksdb');
+    // Opening writes what the log of before holds into this file.
+    const table = ['-P', join(dataDir, '000008.sst'), '-e', 'inject=write:error=ENOSPC'];
+    await expect(commitTraced(compiled, 'rocksdb', dataDir, 1, table)).rejects.toThrow("code: 'disk_full'");
+    await readAll('rocksdb');
+  });
+
   it('takes no more commits after a sync failed', async () => {
     const { printed } = await outcomesWith('rocksdb', '000004.log', 'fdatasync:error=EIO:when=3');
     expect(printed[2]).toBe('failed 2 engine unseen');

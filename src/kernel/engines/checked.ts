@@ -178,6 +178,14 @@ export function diskFull(cause?: unknown, afterwards = 'Writes work again withou
   });
 }
 
+/** A database that was not opened because that takes some room too. */
+export function noRoomToOpen(dataDir: string, cause: unknown): StoaError {
+  return new StoaError('disk_full', `The disk is full, and the database in ${dataDir} needs some room to be opened.`, {
+    fix: 'Free some space on the disk of the data directory, then start again. What is stored stays as it is.',
+    cause,
+  });
+}
+
 /** Data that the engine cannot make sense of. */
 export function damagedData(dataDir: string, cause: unknown): StoaError {
   return new StoaError('damaged_data', `The database in ${dataDir} is damaged: ${messageOf(cause)}.`, {

@@ -3,7 +3,7 @@ import { mkdir, open, rm } from 'node:fs/promises';
 import { readdirSync, statfsSync, statSync } from 'node:fs';
 import { dirname, join, resolve } from 'node:path';
 import { messageOf, StoaError } from '../../errors.js';
-import { syncDirectory } from '../files.js';
+import { fileFailure, syncDirectory } from '../files.js';
 
 /** Makes the directory, with its parents, and fails clearly when nothing can be written there. */
 export async function prepareDirectory(dataDir: string): Promise<string> {
@@ -18,6 +18,8 @@ export async function prepareDirectory(dataDir: string): Promise<string> {
       for (let made = path; made.length >= firstMade.length; made = dirname(made)) await syncDirectory(dirname(made));
     }
   } catch (thrown) {
+    const failure = fileFailure(path, thrown);
+    if (failure instanceof StoaError) throw failure;
     throw new StoaError('invalid_config', `The data directory ${path} cannot be written: ${messageOf(thrown)}.`, {
       fix: 'Let the user that runs Stoa write there, or choose another data directory.',
       cause: thrown,

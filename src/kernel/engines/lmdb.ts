@@ -4,7 +4,7 @@ import { open } from 'lmdb';
 import { messageOf, StoaError } from '../../errors.js';
 import { type Engine, type EngineStats, type Entry, type RangeOptions, type StoreConfig, pageBytesMax } from '../engine.js';
 import { syncDirectory } from '../files.js';
-import { CheckedEngine, commitFailure, damagedData, diskFull } from './checked.js';
+import { CheckedEngine, commitFailure, damagedData, diskFull, noRoomToOpen } from './checked.js';
 import type { DriverOperation, DriverSnapshot, EngineDriver } from './checked.js';
 import { directorySizeBytes, freeBytes, prepareDirectory } from './directory.js';
 import { checkFile } from './lmdb-file.js';
@@ -295,6 +295,6 @@ async function commitError(thrown: unknown): Promise<unknown> {
 function openFailure(path: string, thrown: unknown): StoaError {
   if (thrown instanceof StoaError) return thrown;
   if (damageCodes.has(codeOf(thrown))) return damagedData(path, thrown);
-  if (noSpaceCodes.has(codeOf(thrown))) return diskFull(thrown);
+  if (noSpaceCodes.has(codeOf(thrown))) return noRoomToOpen(path, thrown);
   return new StoaError('engine', `LMDB could not open ${path}: ${messageOf(thrown)}.`, { cause: thrown });
 }

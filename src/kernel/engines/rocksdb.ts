@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { messageOf, StoaError } from '../../errors.js';
 import { type Engine, type EngineConfig, type EngineStats, type Entry, type RangeOptions, pageBytesMax } from '../engine.js';
 import { writeDurably } from '../files.js';
-import { CheckedEngine, commitFailure, damagedData, diskFull } from './checked.js';
+import { CheckedEngine, commitFailure, damagedData, diskFull, noRoomToOpen } from './checked.js';
 import type { DriverOperation, DriverSnapshot, EngineDriver } from './checked.js';
 import { directorySizeBytes, prepareDirectory } from './directory.js';
 
@@ -316,15 +316,18 @@ function openFailure(path: string, thrown: unknown): StoaError {
       cause: thrown,
     });
   }
+  if (noSpace.test(message)) return noRoomToOpen(path, reason);
   if (/corruption|not opened|checksum|MANIFEST|CURRENT/i.test(message)) return damagedData(path, reason);
   return new StoaError('engine', `RocksDB could not open ${path}: ${message}.`, { cause: thrown });
 }
+
+const noSpace = /no space left/i;
 
 function writeFailure(thrown: unknown): StoaError {
   const message = messageOf(thrown);
   // A record that was cut off while it was appended is dropped at the next start. A failed sync is
   // another matter: the record may be whole.
-  return /no space left/i.test(message) && /append/i.test(message)
+  return noSpace.test(message) && /append/i.test(message)
     ? diskFull(thrown, 'Then restart: RocksDB takes no writes before it is opened anew.')
     : commitFailure(thrown);
 }
