@@ -1,7 +1,7 @@
 /** Several operations as one transaction: what each would commit by itself is collected and committed together. */
 import { StoaError } from '../errors.js';
 import type { Kernel } from './kernel.js';
-import type { Store } from './store.js';
+import { type Store, isStoreRefusal } from './store.js';
 import type { Transaction } from './transaction.js';
 
 type Body = (tx: Transaction) => unknown;
@@ -29,6 +29,7 @@ interface Registered {
   index: number;
   store: Store;
   body: Body;
+  onDurable: (() => void) | undefined;
   onUndone: (() => void) | undefined;
   resolve: (result: unknown) => void;
   reject: (error: unknown) => void;
@@ -77,7 +78,7 @@ export class Joint {
   #joined(store: Store): Store {
     return faceOf(store, {
       transact: (body: Body, onDurable?: () => void, onUndone?: () => void) =>
-        this.#open === undefined ? store.transact(body, onDurable, onUndone) : this.#open.register(store, body, onUndone),
+        this.#open === undefined ? store.transact(body, onDurable, onUndone) : this.#open.register(store, body, onDurable, onUndone),
     });
   }
 }
@@ -88,13 +89,13 @@ class OpenCommit {
   #onRegistered: (() => void) | undefined;
   #refused: OperationRefused | undefined;
 
-  register(store: Store, body: Body, onUndone?: () => void): Promise<unknown> {
+  register(store: Store, body: Body, onDurable?: () => void, onUndone?: () => void): Promise<unknown> {
     if (this.#registered.some(({ index }) => index === this.#index)) {
       this.#refused = new OperationRefused(this.#index, new StoaError('unsupported', 'This operation takes more than one transaction and cannot be part of a commit.'));
       return Promise.reject(this.#refused.reason);
     }
     return new Promise((resolve, reject) => {
-      this.#registered.push({ index: this.#index, store, body, onUndone, resolve, reject });
+      this.#registered.push({ index: this.#index, store, body, onDurable, onUndone, resolve, reject });
       this.#onRegistered?.();
     });
   }
@@ -137,14 +138,15 @@ class OpenCommit {
           return result;
         });
       };
-      const results = await first.store.transact(runAll, undefined, () => {
-        for (const { onUndone } of this.#registered) onUndone?.();
-      });
+      const tellAll = (what: 'onDurable' | 'onUndone') => () => {
+        for (const registered of this.#registered) registered[what]?.();
+      };
+      const results = await first.store.transact(runAll, tellAll('onDurable'), tellAll('onUndone'));
       for (const [place, { resolve }] of this.#registered.entries()) resolve(results[place]);
     } catch (reason) {
       for (const { reject } of this.#registered) reject(reason);
       // A failed disk is nobody's fault: only what a body threw belongs to its operation.
-      throw progress.index >= 0 && !isStoreFailure(reason) ? new OperationRefused(progress.index, reason) : reason;
+      throw progress.index >= 0 && !isStoreRefusal(reason) ? new OperationRefused(progress.index, reason) : reason;
     }
   }
 
@@ -156,12 +158,6 @@ class OpenCommit {
       new StoaError('unsupported', 'The operations belong to different shards; a commit has one.', { fix: 'Commit them apart, or keep the data in one shard.' }),
     );
   }
-}
-
-const storeFailures: ReadonlySet<string> = new Set(['overloaded', 'writes_stopped', 'disk_full', 'closed']);
-
-function isStoreFailure(reason: unknown): boolean {
-  return reason instanceof StoaError && storeFailures.has(reason.code);
 }
 
 /** The same kernel with another face for each of its stores, for services over it that share the timers of those over the kernel itself. */

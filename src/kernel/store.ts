@@ -350,6 +350,13 @@ export class Store implements Reader {
   }
 }
 
+const refusals: ReadonlySet<string> = new Set(['overloaded', 'writes_stopped', 'disk_full', 'closed']);
+
+/** Whether the store itself said no, or its disk: not the fault of a body. */
+export function isStoreRefusal(error: unknown): boolean {
+  return error instanceof StoaError && refusals.has(error.code);
+}
+
 function refuseAsynchronous(result: unknown): void {
   if (typeof result !== 'object' || result === null || !('then' in result) || typeof result.then !== 'function') return;
   const refusal = new StoaError('internal', 'The body of a transaction must not be asynchronous.');

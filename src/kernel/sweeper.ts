@@ -1,7 +1,7 @@
 /** Does what is due: timers in order of time, in small steps. */
 import { StoaError } from '../errors.js';
 import { kernelFamilies } from './families.js';
-import type { Store } from './store.js';
+import { type Store, isStoreRefusal } from './store.js';
 import { timerKey, timerOf } from './timers.js';
 import type { Timer, Transaction } from './transaction.js';
 
@@ -105,7 +105,7 @@ export class Sweeper {
         for (const key of keys) this.#handleOne(tx, key);
       });
     } catch (error) {
-      if (isRefusal(error)) throw error;
+      if (isStoreRefusal(error)) throw error;
       await Promise.all(keys.map((key) => this.#handleAlone(key)));
     }
   }
@@ -115,7 +115,7 @@ export class Sweeper {
     try {
       await this.#store.transact((tx) => this.#handleOne(tx, key));
     } catch (error) {
-      if (isRefusal(error)) throw error;
+      if (isStoreRefusal(error)) throw error;
       const timer = timerOf(key);
       this.#onError(error, timer);
       await this.#store.transact((tx) => {
@@ -133,11 +133,4 @@ export class Sweeper {
     tx.unschedule(timer);
     handler(tx, timer.reference, timer.atMs);
   }
-}
-
-const refusals: ReadonlySet<string> = new Set(['overloaded', 'writes_stopped', 'disk_full', 'closed']);
-
-/** The store itself said no: not the handler's fault. */
-function isRefusal(error: unknown): boolean {
-  return error instanceof StoaError && refusals.has(error.code);
 }

@@ -74,6 +74,23 @@ describe('a joint commit', () => {
     expect(stored('a')).toBeUndefined();
   });
 
+  it('tells every operation at once that it is undone, and later that it is durable', async () => {
+    const told: string[] = [];
+    const operation = (name: string, fails: boolean) => () =>
+      joint.kernel.root.transact(
+        (tx) => {
+          if (fails) throw new StoaError('conflict', 'refused inside');
+          tx.put(family, Buffer.from(name), Buffer.from(name));
+        },
+        () => told.push(`${name} durable`),
+        () => told.push(`${name} undone`),
+      );
+    await expect(joint.commit([operation('a', false), operation('b', true)], agree)).rejects.toMatchObject({ index: 1 });
+    expect(told).toEqual(['a undone', 'b undone']);
+    await joint.commit([operation('c', false), operation('d', false)], agree);
+    expect(told.slice(2)).toEqual(['c durable', 'd durable']);
+  });
+
   it('many at once stay apart, and plain use of the same services goes on', async () => {
     const commits = Array.from({ length: 50 }, (_, index) =>
       joint.commit([() => put(joint.kernel, `x${index}`, 'left'), () => put(joint.kernel, `y${index}`, index % 7 === 0 ? 'refused' : 'right')], agree),
