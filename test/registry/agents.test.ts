@@ -305,6 +305,13 @@ describe('a change of an agent', () => {
     expect((await registry.listAgents(alice, { label: 'b=2', name: 'ranger', status: 'provisioning' })).items).toEqual([changed]);
   });
 
+  it('is never older than the one before it, also under a clock that was set back', async () => {
+    const { registry } = await open();
+    const { agent_id } = await registry.createAgent(alice, { name: 'scout' });
+    opened.clock.nowMs -= 60_000;
+    expect(await registry.updateAgent(alice, agent_id, { name: 'ranger' })).toMatchObject({ version: 2, updated_at: startMs });
+  });
+
   it('keeps an error message only while the agent is in error', async () => {
     const { registry } = await open();
     const { agent_id } = await registry.createAgent(alice, { name: 'scout' });

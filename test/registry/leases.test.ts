@@ -234,6 +234,17 @@ describe('an agent without a sign of life', () => {
     expect((await registry.getAgent(alice, agent_id)).status).toBe('hibernating');
   });
 
+  it('has the whole time again when it comes back to running', async () => {
+    const { registry } = await open();
+    const { agent_id } = await runningAgent();
+    await opened.pass(300);
+    await registry.start(alice, agent_id);
+    await opened.pass(299);
+    expect((await registry.getAgent(alice, agent_id)).status).toBe('running');
+    await opened.pass(1);
+    expect((await registry.getAgent(alice, agent_id)).status).toBe('idle');
+  });
+
   it('stays as it is where the settings say never', async () => {
     const { registry } = await open({ limits: { idleAfterSeconds: 0 } });
     const { agent_id } = await runningAgent();
