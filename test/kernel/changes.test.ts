@@ -162,6 +162,19 @@ describe('following', () => {
     expect(positions).toEqual(positions.toSorted((a, b) => a - b));
   });
 
+  it('moves a reader along that sleeps through what it does not accept, so that the log may go behind it', async () => {
+    const { store } = await openStore({ limits: { feedBytesMax: 1 } });
+    const feed = new ChangeFeed([store]);
+    const next = feed.follow({ signal: new AbortController().signal, idleMs: 60_000, accept: ({ id }) => id === 'mine' }).next();
+    await announce(store, 'other');
+    // More than is kept in memory, so that what came before is on disk alone.
+    await announce(store, ...Array.from({ length: 20_001 }, () => 'other'));
+    await trimLogs(store);
+    expect(() => feed.read({ since: '0' })).toThrow(expect.objectContaining({ code: 'resync' }));
+    await announce(store, 'mine');
+    expect(idsIn((await next).value as FeedPage)).toEqual(['mine']);
+  });
+
   it('ends at once when the reader has left, also between two pages', async () => {
     const { store } = await openStore();
     const feed = new ChangeFeed([store]);

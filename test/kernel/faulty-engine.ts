@@ -12,6 +12,8 @@ export class FaultyEngine implements Engine {
   commits = 0;
   /** The operations of every commit that was passed on, in order. */
   readonly committed: (readonly WriteOperation[])[] = [];
+  /** Scans that were begun, and neither walked to their end nor left. */
+  openScans = 0;
   readonly #engine: Engine;
   readonly #faults: Fault[] = [];
   #delayMs = 0;
@@ -70,7 +72,17 @@ export class FaultyEngine implements Engine {
   }
 
   range(family: string, options: RangeOptions): Iterable<Entry> {
-    return this.#engine.range(family, options);
+    const scan = this.#engine.range(family, options);
+    return { [Symbol.iterator]: () => this.#counted(scan) };
+  }
+
+  *#counted(scan: Iterable<Entry>): Generator<Entry, void> {
+    this.openScans += 1;
+    try {
+      yield* scan;
+    } finally {
+      this.openScans -= 1;
+    }
   }
 
   snapshot(): Snapshot {

@@ -192,7 +192,7 @@ describe('ranges inside a transaction', () => {
   });
 
   it('can be walked twice, and left early', async () => {
-    const { store } = await openStore();
+    const { store, engine } = await openStore();
     await put(store, 'a');
     await store.transact((tx) => {
       tx.put(items, bytes('b'), bytes('v'));
@@ -201,6 +201,8 @@ describe('ranges inside a transaction', () => {
         expect(key.toString()).toBe('a');
         break;
       }
+      // What the engine holds for a scan goes with it.
+      expect(engine.openScans).toBe(0);
       expect([...range]).toHaveLength(2);
       expect([...range]).toHaveLength(2);
     });
@@ -501,6 +503,21 @@ describe('waiting for the disk', () => {
     await expect(put(store, 'next')).rejects.toMatchObject({ code: 'overloaded' });
     releaseAgain();
     await Promise.all(large);
+  });
+
+  it('what a body wrote before it failed takes no room', async () => {
+    const { store, engine } = await openStore({ limits: { transactionBytesWaitingMax: 1000 } });
+    const release = engine.holdCommits();
+    const writing = [put(store, 'first')];
+    await until(() => engine.commits === 1);
+    const failing = store.transact((tx) => {
+      tx.put(items, bytes('large'), Buffer.alloc(1000));
+      throw new Error('undone');
+    });
+    writing.push(put(store, 'next'));
+    release();
+    await expect(failing).rejects.toThrow('undone');
+    await Promise.all(writing);
   });
 
   it('close lets everything that was taken become durable, then refuses', async () => {

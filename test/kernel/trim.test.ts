@@ -1,4 +1,5 @@
 import { afterAll, describe, expect, it } from 'vitest';
+import { backedUpLsn, putBackupMark } from '../../src/kernel/backup-marks.js';
 import { kernelFamilies } from '../../src/kernel/families.js';
 import { decodeFeed, decodeRedo } from '../../src/kernel/log.js';
 import type { Store } from '../../src/kernel/store.js';
@@ -74,6 +75,18 @@ describe.each(engines)('trimming on %s', (engine) => {
     expect(await trimLogs(store)).toBe(0);
     expect(await trimLogs(store, 15)).toBe(15);
     expect(lsns(store)).toEqual([16, 17, 18, 19, 20, 21]);
+    await store.close();
+  });
+
+  it('waits for the slowest chain of increments, but not for one that nobody adds to any more', async () => {
+    let nowMs = 0;
+    const { store } = await openStore({ engine, clock: () => nowMs });
+    await store.transact((tx) => putBackupMark(tx, '/given-up', [3]));
+    await store.transact((tx) => putBackupMark(tx, '/in-use', [9]));
+    expect(backedUpLsn(store, 0)).toBe(3);
+    nowMs = 31 * 24 * 3_600_000;
+    await store.transact((tx) => putBackupMark(tx, '/in-use', [12]));
+    expect(backedUpLsn(store, 0)).toBe(12);
     await store.close();
   });
 
