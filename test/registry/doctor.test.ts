@@ -2,6 +2,7 @@ import { afterEach, describe, expect, it } from 'vitest';
 import { registryChecks } from '../../src/backends/embedded/doctor-registry.js';
 import { decodeRegistryEntry, registryFamilies } from '../../src/backends/embedded/registry.js';
 import { userKey } from '../../src/identity/user-key.js';
+import { sessionIdOf } from '../../src/registry/ids.js';
 import { type Finding, examineAll } from '../../src/kernel/doctor.js';
 import { agentCountKey, agentKey, deletedFenceKey, labelKey, linkByAgentKey, linkByIdentityKey, nameKey, sessionByAgentKey, sessionByStatusKey, statusKey } from '../../src/registry/keys.js';
 import { timerKey } from '../../src/kernel/timers.js';
@@ -207,6 +208,24 @@ describe('the doctor of the directory', () => {
     expect((await opened.registry.getAgent(operator, agent.toString('hex'))).name).toBe('scout');
     expect(root.get('kernel/directory', Buffer.from('task_01'))).toBeDefined();
     expect(session).toHaveLength(16);
+    expect(await findings()).toEqual([]);
+  });
+
+  it('finds nothing where others, of the same shard and of another, were refused under ids that are taken', async () => {
+    opened = await openRegistry({ shards: 2 });
+    const { registry, kernel } = opened;
+    const { agent, session } = await populate();
+    const agent_id = agent.toString('hex');
+    const session_id = sessionIdOf(session);
+    const names = Array.from({ length: 20 }, (_, index) => `user-${index}`);
+    for (const isNeighbour of [true, false]) {
+      const other = userCaller(names.find((name) => (kernel.storeOf(userKey(name)) === kernel.storeOf(user)) === isNeighbour) as string);
+      const own = await registry.createAgent(other, { name: 'own' });
+      await registry.start(other, own.agent_id);
+      await expect(registry.putAgent(other, { agent_id, name: 'taken' })).rejects.toMatchObject({ code: 'not_found' });
+      await expect(registry.openSession(other, own.agent_id, { session_id })).rejects.toMatchObject({ code: 'already_exists' });
+      await expect(registry.openSession(other, agent_id, { session_id })).rejects.toMatchObject({ code: 'not_found' });
+    }
     expect(await findings()).toEqual([]);
   });
 });

@@ -87,8 +87,9 @@ export class EmbeddedRegistry implements RegistryPort {
   async putAgent(input: PutAgent, guard: WriteGuard): Promise<StoredAgent> {
     const user = userKey(input.user);
     const store = this.#kernel.storeOf(user);
-    const known = this.#kernel.locate(input.agentId);
-    if (known !== undefined && known !== store && findAgent(known, null, input.agentId) !== undefined) throw agentNotFound(input.agentId);
+    const owner = this.#kernel.locate(input.agentId)?.get(families.agentsById, idBytes(input.agentId));
+    // Another's entry in the directory stays as it is.
+    if (owner !== undefined && !owner.equals(user)) throw agentNotFound(input.agentId);
     await this.#kernel.enter(input.agentId, user);
     return store.transact((tx) => this.verbs.agents.put(tx, input, guard));
   }
@@ -143,16 +144,17 @@ export class EmbeddedRegistry implements RegistryPort {
   async openSession(scope: UserScope, agentId: string, sessionId: string | null, guard: WriteGuard, idempotency: Idempotency | null): Promise<SessionRecord> {
     const place = this.#place(scope, agentId);
     const owner = place?.store.get(families.agentsById, idBytes(agentId));
-    if (place === undefined || owner === undefined) throw agentNotFound(agentId);
+    if (place === undefined || owner === undefined || place.user?.equals(owner) === false) throw agentNotFound(agentId);
     const open = (id: string) => (tx: Transaction) => this.verbs.sessions.open(tx, place.user, agentId, id, guard, idempotency);
     if (sessionId === null) {
       const id = makeSessionId(this.nowMs());
       return this.#madeUnder(id, owner, open(id), (session) => session.session_id);
     }
     const known = this.#kernel.locate(sessionId);
-    if (known !== undefined && known !== place.store && this.verbs.sessions.find(known, null, sessionId) !== undefined) throw sessionExists(sessionId);
+    const isTaken = known !== undefined && this.verbs.sessions.find(known, null, sessionId) !== undefined;
+    if (isTaken && known !== place.store) throw sessionExists(sessionId);
     // An id of the caller's own stays in the directory whatever happens: another attempt may be under way with it.
-    await this.#kernel.enter(sessionId, owner);
+    if (!isTaken) await this.#kernel.enter(sessionId, owner);
     return place.store.transact(open(sessionId));
   }
 
