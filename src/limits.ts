@@ -42,6 +42,7 @@ export const limitDefinitions = {
   streamHeartbeatSeconds: { default: 15, positive: true, max: timerSecondsMax, about: 'Pause after which an idle stream sends a comment.' },
   idempotencyKeyBytesMax: { default: 255, about: 'Bytes of an Idempotency-Key.' },
   idempotencySeconds: { default: 24 * 3600, about: 'Time for which the answer to an Idempotency-Key is kept.' },
+  healthSecondsMax: { default: 3, positive: true, max: timerSecondsMax, about: 'Time after which a database that has not answered is told of by /health.' },
   stopSecondsMax: { default: 30, max: timerSecondsMax, about: 'Time in which running requests may finish when the server stops.' },
   pathSegmentCharactersMax: { default: 8_192, about: 'Characters of one parameter in a path.' },
   requestsPerMinuteMax: { default: 0, about: 'Requests a minute on /v1 from one caller; 0 means no limit.' },

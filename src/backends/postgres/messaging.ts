@@ -25,11 +25,11 @@ import type {
   SearchResult,
   Span,
 } from '../../messaging/port.js';
-import { messageOf } from '../../errors.js';
 import { refuse } from '../../messaging/refusals.js';
 import type { RateDecision } from '../../messaging/sliding-windows.js';
 import type { RecordStore } from '../../transfer/port.js';
 import { type PostgresSql, boundStatements, closePostgres, openPostgres, query } from './connection.js';
+import { HealthProbe } from './health-probe.js';
 import { RedisGuards } from './messaging-guards.js';
 import { PostgresIdentities } from './messaging-identities.js';
 import { RedisMessages } from './messaging-messages.js';
@@ -97,6 +97,8 @@ export class PostgresMessaging implements MessagingPort {
   readonly #guards: RedisGuards;
   readonly #news: NewsFeed;
   readonly #searchRepair: SearchRepair;
+  readonly #postgresProbe: HealthProbe;
+  readonly #redisProbe: HealthProbe;
 
   constructor(sql: PostgresSql, redis: RedisConnection, durable: boolean, options: PostgresMessagingOptions) {
     const { limits, nowMs, announce, onError } = options;
@@ -112,6 +114,8 @@ export class PostgresMessaging implements MessagingPort {
     this.#messages = new RedisMessages({ redis, keys: this.#keys, limits, nowMs, channel: newsChannel, origin, onError });
     this.#guards = new RedisGuards(redis, this.#keys, limits, nowMs);
     this.#searchRepair = new SearchRepair({ redis, limits, messages: this.#messages, guards: this.#guards, onError });
+    this.#postgresProbe = new HealthProbe({ database: 'PostgreSQL', ask: () => query(sql, 'SELECT 1'), secondsMax: limits.healthSecondsMax });
+    this.#redisProbe = new HealthProbe({ database: 'Redis', ask: () => withRedis(() => redis.commands.ping()), secondsMax: limits.healthSecondsMax });
     this.capabilities = {
       oneCommit: false,
       durable,
@@ -343,7 +347,7 @@ export class PostgresMessaging implements MessagingPort {
   }
 
   async health(): Promise<{ postgres: HealthCheck; redis: HealthCheck }> {
-    const [postgres, redis] = await Promise.all([check(() => query(this.#sql, 'SELECT 1')), check(() => withRedis(() => this.#redis.commands.ping()))]);
+    const [postgres, redis] = await Promise.all([this.#postgresProbe.check(), this.#redisProbe.check()]);
     return { postgres, redis };
   }
 
@@ -358,14 +362,4 @@ export class PostgresMessaging implements MessagingPort {
 
 function deliveredAs({ id, tsMs }: Delivered): Delivered {
   return { id, tsMs };
-}
-
-async function check(work: () => Promise<unknown>): Promise<HealthCheck> {
-  const startedMs = performance.now();
-  try {
-    await work();
-    return { status: 'pass', latencyMs: performance.now() - startedMs };
-  } catch (error) {
-    return { status: 'fail', message: messageOf(error) };
-  }
 }
