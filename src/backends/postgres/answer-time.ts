@@ -2,12 +2,14 @@
 import { Socket } from 'node:net';
 import { StoaError } from '../../errors.js';
 
-/** What the driver knows of the server when it asks for a socket. */
+/** What the driver knows of the server, or of several, when it asks for a socket. */
 export interface SocketTarget {
   readonly host: readonly string[];
   readonly port: readonly number[];
   /** Of a socket in the file system. */
   readonly path: string | false;
+  /** Which of several servers will do; the driver leaves the others again. */
+  readonly target_session_attrs?: string | null;
 }
 
 /** The server ends a statement after the time itself, if it lives; only then is it waited for a little longer, in vain. */
@@ -19,7 +21,10 @@ export class AnswerTime {
   secondsMax: number;
   /** Statements and transactions that somebody waits for. */
   underWay = 0;
-  readonly #sockets = new Set<Socket>();
+  /** With the place of their server in the list. */
+  readonly #sockets = new Map<Socket, number>();
+  /** Which server of the list new connections go to. */
+  #serverIndex = 0;
   #lookingAgain: NodeJS.Timeout | undefined;
 
   constructor(secondsMax: number) {
@@ -27,15 +32,26 @@ export class AnswerTime {
   }
 
   /** A connection of the pool, as the driver would make it. */
-  readonly connect = ({ host: [host = 'localhost'], port: [port = 5432], path }: SocketTarget): Socket => {
-    // Under TLS the driver takes all listeners off a socket, so that its close is not heard.
-    for (const known of this.#sockets) if (known.destroyed) this.#sockets.delete(known);
+  readonly connect = (target: SocketTarget): Socket => {
+    this.#forgetEnded(target);
+    const { host: { [this.#serverIndex]: host = 'localhost' }, port: { [this.#serverIndex]: port = 5432 }, path } = target;
     const socket = new Socket();
-    this.#sockets.add(socket);
+    this.#sockets.set(socket, this.#serverIndex);
     // The driver reads the name of the host, for TLS, where it puts it itself.
     Object.assign(socket, { host, port });
     return path === false ? socket.connect(port, host) : socket.connect(path);
   };
+
+  /** After a connection that could not be made, was lost, or was to a server that will not do, it is the next server's turn. */
+  #forgetEnded({ host, target_session_attrs: wanted = null }: SocketTarget): void {
+    // Under TLS the driver takes all listeners off a socket, so that its close is not heard.
+    for (const [socket, index] of this.#sockets) {
+      if (!socket.destroyed) continue;
+      this.#sockets.delete(socket);
+      const endedWell = socket.errored === null && socket.bytesRead > 0 && wanted === null;
+      if (index === this.#serverIndex && !endedWell) this.#serverIndex = (index + 1) % host.length;
+    }
+  }
 
   /** What comes of the work, or a refusal when the server takes too long for it. */
   within<T>(work: PromiseLike<T>, onLate: () => void = () => undefined): Promise<T> {
@@ -94,13 +110,13 @@ export class AnswerTime {
   }
 
   #heardBytes(): ReadonlyMap<Socket, number> {
-    return new Map([...this.#sockets].map((socket) => [socket, socket.bytesRead]));
+    return new Map([...this.#sockets.keys()].map((socket) => [socket, socket.bytesRead]));
   }
 
   /** Lets go of connections that the server does not close. */
   end(): void {
     clearTimeout(this.#lookingAgain);
-    for (const socket of this.#sockets) socket.destroy();
+    for (const socket of this.#sockets.keys()) socket.destroy();
   }
 }
 

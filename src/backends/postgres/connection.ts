@@ -49,8 +49,7 @@ export async function openPostgres(url: URL, options: PostgresOptions = {}): Pro
     fetch_types: false,
     connection: { application_name: 'stoa', TimeZone: 'UTC', ...(schema !== null && { search_path: schema }), ...idleTimeout(options.idleTransactionSecondsMax), ...statementTimeout(limits) },
     types,
-    // Of several servers the driver itself tries one after the other.
-    ...(answerTime !== undefined && !target.hostname.includes(',') && { socket: answerTime.connect }),
+    ...(answerTime !== undefined && { socket: answerTime.connect }),
   });
   // The types given above change how values are parsed, not what a query is.
   const pool = sql as unknown as PostgresSql;

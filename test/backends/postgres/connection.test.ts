@@ -138,6 +138,23 @@ describe('a server that falls silent', () => {
     await vi.waitFor(() => expect(heard).toEqual(['again']), 20_000);
   });
 
+  it('is left for the next one of a list, as is one that is not there', async () => {
+    const second = await startGate((await sharedPostgres()).url);
+    const hosts = ['127.0.0.1:1', ...[gate, second].map(({ url }) => new URL(url).host)];
+    const list = gate.url.replace(new URL(gate.url).host, hosts.join(',').replaceAll(':', '%3A'));
+    const listed = await openPostgres(new URL(list), { connectionsMax: 1, limits });
+    try {
+      await vi.waitFor(async () => expect(await query(listed, 'SELECT 1 AS one')).toEqual([{ one: 1 }]), 20_000);
+      boundStatements(listed, limits);
+      gate.silence();
+      await expect(query(listed, 'SELECT 1')).rejects.toEqual(unavailable);
+      await vi.waitFor(async () => expect(await query(listed, 'SELECT 1 AS one')).toEqual([{ one: 1 }]), 20_000);
+    } finally {
+      await closePostgres(listed, 1);
+      await second.close();
+    }
+  });
+
   it('is waited for where the limit is 0, which the server takes for none too', async () => {
     const sql = await openPostgres(new URL((await sharedPostgres()).url), { connectionsMax: 1, limits });
     try {
