@@ -126,12 +126,12 @@ export class OpenTransaction implements Transaction {
     const name = overlayKey(key);
     const newest = this.#overlay.get(number, name);
     const [place, before] = newest?.by === this ? [newest.place, newest.before] : [this.writes.length, newest];
+    if (place >= this.#operationsMax) {
+      throw new StoaError('too_large', `A transaction holds at most ${this.#operationsMax} writes.`, { fix: 'Split the work into several transactions.' });
+    }
     const write: PendingWrite = { family, key, value, by: this, place, familyNumber: number, name, before };
     this.#overlay.set(number, name, write);
     this.writes[place] = write;
-    if (this.writes.length > this.#operationsMax) {
-      throw new StoaError('too_large', `A transaction holds at most ${this.#operationsMax} writes.`, { fix: 'Split the work into several transactions.' });
-    }
   }
 
   #pending(family: number, name: string): WriteOperation | undefined {

@@ -299,6 +299,13 @@ describe('a body that fails', () => {
     });
     await write(3);
     await expect(write(4)).rejects.toMatchObject({ code: 'too_large' });
+    // Also where the body goes on after the refusal.
+    await store.transact((tx) => {
+      for (const key of ['a', 'b', 'c']) tx.put(items, bytes(key), bytes('v'));
+      expect(() => tx.put(items, bytes('d'), bytes('v'))).toThrow('at most 3 writes');
+      tx.put(items, bytes('c'), bytes('again'));
+    });
+    expect(['c', 'd'].map((key) => store.get(items, bytes(key))?.toString())).toEqual(['again', undefined]);
   });
 });
 
