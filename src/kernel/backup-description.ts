@@ -1,6 +1,7 @@
 /** `backup.json`: what a backup says of itself, believed only where it can be true. */
+import { readdir } from 'node:fs/promises';
 import { join } from 'node:path';
-import { StoaError } from '../errors.js';
+import { StoaError, messageOf } from '../errors.js';
 import { type FileFacts, readSmallFile } from './backup-file.js';
 import { dataFormat, shardDirectory } from './manifest.js';
 
@@ -39,6 +40,17 @@ export const backupKeyFile = 'secret.keys';
 /** Far more than the description of any number of shards takes. */
 const descriptionBytesMax = 16 * 1024 * 1024;
 
+const backupName = /^\d{8}T\d{6}-\d{3}Z-(full|incremental)$/;
+
+export function isBackupName(name: string): boolean {
+  return backupName.test(name);
+}
+
+/** By the time, so that names are in the order in which backups were taken. */
+export function backupNameAt(takenAt: Date, kind: BackupDescription['kind']): string {
+  return `${takenAt.toISOString().replaceAll(/[-:]/g, '').replace('.', '-')}-${kind}`;
+}
+
 /** `shard-00.data` of a full backup, `shard-00.redo` of an increment. */
 export function shardFile(shard: number, kind: BackupDescription['kind']): string {
   return `${shardDirectory('', shard).split('/')[0]}.${kind === 'full' ? 'data' : 'redo'}`;
@@ -48,7 +60,11 @@ export function shardFile(shard: number, kind: BackupDescription['kind']): strin
 export async function readDescription(directory: string, name: string): Promise<BackupDescription | undefined> {
   const path = join(directory, name, descriptionFile);
   const content = await readSmallFile(path, descriptionBytesMax);
-  if (content === undefined) return undefined;
+  if (content === undefined) {
+    // A backup gets its name when it is whole: one without its description has lost it.
+    if (isBackupName(name) && (await holdsFiles(join(directory, name)))) throw unusable(`${path} is missing`);
+    return undefined;
+  }
   let value: unknown;
   try {
     value = JSON.parse(content.toString());
@@ -64,6 +80,16 @@ export async function readDescription(directory: string, name: string): Promise<
   const fault = faultOf(value, name);
   if (fault !== undefined) throw unusable(`${path} does not describe the backup ${name}: ${fault}`);
   return value as BackupDescription; // Every field was looked at.
+}
+
+async function holdsFiles(path: string): Promise<boolean> {
+  try {
+    return (await readdir(path)).length > 0;
+  } catch (error) {
+    const { code } = error as NodeJS.ErrnoException;
+    if (code === 'ENOENT' || code === 'ENOTDIR') return false;
+    throw unusable(`${path} cannot be read: ${messageOf(error)}`);
+  }
 }
 
 function unusable(reason: string): StoaError {

@@ -1,15 +1,16 @@
 /** What backups that were cut off leave in a directory: never a backup, and gone with the next one that is made there. */
 import { readdir } from 'node:fs/promises';
 import { join } from 'node:path';
+import { isBackupName } from './backup-description.js';
 import { removeAbandoned } from './partial-directory.js';
 
-const unfinishedName = /^\d{8}T\d{6}-\d{3}Z-(full|incremental)\.partial$/;
+const ending = '.partial';
 
 /** Removes them, and returns their names. One that is being written stays. */
 export async function removeUnfinished(directory: string): Promise<string[]> {
   const removed: string[] = [];
   for (const name of await readdir(directory)) {
-    if (unfinishedName.test(name) && (await removeAbandoned(join(directory, name)))) removed.push(name);
+    if (name.endsWith(ending) && isBackupName(name.slice(0, -ending.length)) && (await removeAbandoned(join(directory, name)))) removed.push(name);
   }
   return removed;
 }

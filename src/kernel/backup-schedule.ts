@@ -1,9 +1,9 @@
 /** Backups by the clock: a full one now and then, increments in between, old chains taken away. */
-import { rm } from 'node:fs/promises';
+import { readdir, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { StoaError, messageOf } from '../errors.js';
 import { chainsOf, listBackups, newestAtMs, transactionsIn } from './backup-chain.js';
-import type { BackupDescription } from './backup-description.js';
+import { type BackupDescription, descriptionFile } from './backup-description.js';
 import { hasMade } from './backup-marks.js';
 import { verifyBackup } from './backup-read.js';
 import { backup } from './backup.js';
@@ -110,10 +110,16 @@ export async function pruneChains(directory: string, store: string, chainsKept: 
   await checkOneIsWhole(directory, chains.filter((chain) => !old.includes(chain)).toReversed());
   const removed: string[] = [];
   for (const { name } of old.flatMap((chain) => chain.toReversed())) {
-    await rm(join(directory, name), { recursive: true });
+    await removeBackup(join(directory, name));
     removed.push(name);
   }
   return removed;
+}
+
+/** The description goes last: what is cut off in the middle is still known, and goes with the next that are removed. */
+async function removeBackup(path: string): Promise<void> {
+  for (const name of await readdir(path)) if (name !== descriptionFile) await rm(join(path, name), { recursive: true });
+  await rm(path, { recursive: true });
 }
 
 type Chain = readonly BackupDescription[];

@@ -4,7 +4,7 @@ import { access, constants } from 'node:fs/promises';
 import { join, relative, resolve, sep } from 'node:path';
 import { StoaError, messageOf } from '../errors.js';
 import { listBackups } from './backup-chain.js';
-import { type BackupDescription, type ShardBackup, backupKeyFile, descriptionFile, shardFile } from './backup-description.js';
+import { type BackupDescription, type ShardBackup, backupKeyFile, backupNameAt, descriptionFile, shardFile } from './backup-description.js';
 import { type FileFacts, FrameWriter } from './backup-file.js';
 import { removeUnfinished } from './backup-leftovers.js';
 import { hasMade } from './backup-marks.js';
@@ -42,7 +42,7 @@ export async function backup(kernel: Kernel, options: BackupOptions): Promise<Ba
   await removeUnfinished(options.directory).catch((error: unknown) => kernel.reportFault(error, `removing what an earlier backup left in ${options.directory}`));
   const parent = options.kind === 'full' ? null : await parentOf(kernel, options.directory);
   const takenAt = new Date();
-  const name = `${takenAt.toISOString().replaceAll(/[-:]/g, '').replace('.', '-')}-${options.kind}`;
+  const name = backupNameAt(takenAt, options.kind);
   const partial = await beginPartial(join(options.directory, name));
   try {
     const shards = options.kind === 'full' ? await copyShards(kernel, partial.path, options) : await copyRedo(kernel, partial.path, parent as BackupDescription, options);

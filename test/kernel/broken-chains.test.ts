@@ -202,6 +202,14 @@ describe('a chain is refused with its reason', () => {
     await expectRefused(/is not JSON/, names.slice(1));
   });
 
+  it('where a description is missing, but not where nothing else is there either', async () => {
+    await rm(join(backups, names[3], 'backup.json'));
+    await expectRefused(/backup\.json is missing/, names.slice(3));
+    await rm(join(backups, names[3]), { recursive: true });
+    await mkdir(join(backups, names[3]));
+    expect((await verifyBackups(backups)).every(({ ok }) => ok)).toBe(true);
+  });
+
   it('where a backup was given another name', async () => {
     await rename(join(backups, names[1]), join(backups, 'renamed'));
     await expectRefused(/does not describe the backup renamed: it names another/, ['renamed', ...names.slice(2)]);
