@@ -16,6 +16,7 @@ import { type MigrateOptions, formatMark, isOlder, migrate, retiredFamilies } fr
 import { forgetAnswer, idempotencyTimer } from './once.js';
 import { type Outage, closedMark, lastAliveMs, outagesWith, readOutages } from './outages.js';
 import { type GroupFacts, Store } from './store.js';
+import { refuseMoreShards, refuseOtherEngine } from './stray-databases.js';
 import { Sweeper, type TimerHandler } from './sweeper.js';
 import { trimLogs } from './trim.js';
 
@@ -54,6 +55,7 @@ export async function openKernel(options: KernelOptions): Promise<Kernel> {
   const lock = await acquireLock(options.dataDir, {}, () => kernel?.stopWrites(lockLost(options.dataDir)));
   try {
     const { manifest, isNew } = await manifestOf(options);
+    await (isNew ? refuseOtherEngine(options.dataDir, manifest.engine) : refuseMoreShards(options.dataDir, manifest));
     kernel = await openShards(options, manifest, lock, lockTouchedMs);
     try {
       await markStores(kernel, isNew);

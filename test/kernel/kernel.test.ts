@@ -97,6 +97,30 @@ describe('an existing directory', () => {
     await expect(open(directory)).rejects.toMatchObject({ code: 'damaged_data' });
   });
 
+  it('that lost its manifest is not taken for a new one, whichever engine is asked for', async () => {
+    const directory = await temporaryDirectory();
+    const kernel = await open(directory, { engine: 'rocksdb' });
+    await kernel.root.transact((tx) => tx.change(change('a')));
+    await kernel.close();
+    await rm(join(directory, 'stoa.json'));
+    for (const engine of [undefined, 'rocksdb'] as const) {
+      await expect(open(directory, { engine })).rejects.toMatchObject({ code: 'damaged_data', message: expect.stringContaining('stoa.json is missing') });
+    }
+  });
+
+  it('whose manifest tells of fewer shards than it has is refused, but not for what an attempt to make it left', async () => {
+    const directory = await temporaryDirectory();
+    await (await open(directory, { shards: 3 })).close();
+    const manifest = await manifestIn(directory);
+    for (const shards of [1, 2]) {
+      await writeFile(join(directory, 'stoa.json'), JSON.stringify({ ...manifest, shards }));
+      await expect(open(directory)).rejects.toMatchObject({ code: 'damaged_data', message: expect.stringContaining(`tells of ${shards} shard(s)`) });
+    }
+    await rm(join(directory, 'stoa.json'));
+    await (await open(directory, { shards: 1 })).close();
+    await (await open(directory)).close();
+  });
+
   it('is open in one place only', async () => {
     const directory = await temporaryDirectory();
     const kernel = await open(directory);
