@@ -77,4 +77,6 @@ export interface RegistryPort {
   listIdentities(scope: UserScope, agentId: string, page: KeyedPageRequest): Promise<KeyedPage<string>>;
   unlinkIdentity(identity: string): Promise<void>;
   linkedAgent(identity: string): Promise<StoredAgent | undefined>;
+  /** At once, as every signed request asks for it. */
+  isLinked(user: string, agentId: string, identity: string): boolean;
 }

@@ -101,9 +101,9 @@ export class RegistryService {
     return this.#answer(this.#requireAgent(caller, agentId));
   }
 
-  /** Whether a user has an agent of this id. */
-  hasAgent(user: string, agentId: string): boolean {
-    return this.#port.getAgent(user, agentId) !== undefined;
+  /** Whether a messaging identity speaks for an agent of this user. One made anew under the id of a deleted agent has none of its identities. */
+  speaksFor(identity: string, user: string, agentId: string): boolean {
+    return this.#port.getAgent(user, agentId) !== undefined && this.#port.isLinked(user, agentId, identity);
   }
 
   /** The same answer as JSON text, at once. */

@@ -131,6 +131,16 @@ describe('a link', () => {
     expect((await read(ann, '/v1/data')).json).toMatchObject({ code: 'forbidden', detail: 'The agent that this identity is linked to is gone.' });
     expect((await ann.ask('GET', '/dm')).status).toBe(200);
   });
+
+  it('opens nothing of an agent that is made anew under the id of a deleted one', async () => {
+    const { ann, agentId } = await linked();
+    await remove(agentId);
+    await desk.stoa.registry.putAgent(ada, { agent_id: agentId, name: 'another' });
+    expect((await read(ann, '/v1/data')).json).toMatchObject({ code: 'forbidden', detail: 'The agent that this identity is linked to is gone.' });
+    const token = bearer(await newToken());
+    expect((await link(ann.id, { agent_id: agentId, consent: ann.consent(agentId) }, token)).status).toBe(200);
+    expect((await read(ann, '/v1/data')).status).toBe(200);
+  });
 });
 
 async function rotated(agent: Agent): Promise<void> {

@@ -6,8 +6,9 @@ import { kernelFamilies } from '../../kernel/families.js';
 import type { Kernel } from '../../kernel/kernel.js';
 import type { Store } from '../../kernel/store.js';
 import type { Reader } from '../../kernel/transaction.js';
+import { decodeAgent } from '../../registry/codec.js';
 import { idBytes } from '../../registry/ids.js';
-import { linkByAgentKey, linkByIdentityKey } from '../../registry/keys.js';
+import { agentKey, linkByAgentKey, linkByIdentityKey } from '../../registry/keys.js';
 import { type IdentityRow, decodeOrUndefined, families as messaging } from './messaging-rows.js';
 import { registryFamilies as registry } from './registry-families.js';
 import { linkDirectoryId } from './registry-links.js';
@@ -26,8 +27,7 @@ function* inspectLinked(kernel: Kernel, reader: Reader, { value }: Entry, store:
   const home = kernel.storeOf(owner);
   const there = home === store ? reader : home;
   const byIdentity = linkByIdentityKey(id);
-  // Of an agent that is gone there is nothing to know; its identities are refused by themselves.
-  if (there.get(registry.identityLinks, byIdentity) !== undefined || there.get(registry.agentsById, agent) === undefined) return;
+  if (there.get(registry.identityLinks, byIdentity) !== undefined || isGone(there, agentKey(owner, agent), link.linkedAtMs)) return;
   const mend: Damage['mend'] = (tx) => {
     tx.put(registry.identityLinks, byIdentity, agent);
     tx.put(registry.identityLinks, linkByAgentKey(agent, id), noValue);
@@ -36,4 +36,16 @@ function* inspectLinked(kernel: Kernel, reader: Reader, { value }: Entry, store:
   const entry = Buffer.from(linkDirectoryId(id));
   if (kernel.stores.length === 1 || reader.get(kernelFamilies.directory, entry)?.equals(owner) === true) return;
   yield missingRow(kernelFamilies.directory, entry, `The directory does not lead to ${linkDirectoryId(id)}.`, (tx) => tx.put(kernelFamilies.directory, entry, owner));
+}
+
+/** Of an agent that is gone there is nothing to know, also where another was made under its id since; its identities are refused by themselves. */
+function isGone(reader: Reader, key: Buffer, linkedAtMs: number): boolean {
+  const stored = reader.get(registry.agents, key);
+  if (stored === undefined) return true;
+  try {
+    return decodeAgent(stored).created_at > linkedAtMs;
+  } catch {
+    // The check of agents reports the record itself.
+    return true;
+  }
 }

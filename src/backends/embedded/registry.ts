@@ -8,7 +8,7 @@ import type { Store } from '../../kernel/store.js';
 import type { Transaction } from '../../kernel/transaction.js';
 import type { AgentChange } from '../../registry/changes.js';
 import { NanosecondClock, idBytes, makeAgentId, makeSessionId } from '../../registry/ids.js';
-import { agentCountKey, sessionStatusPrefix } from '../../registry/keys.js';
+import { agentCountKey, linkByIdentityKey, sessionStatusPrefix } from '../../registry/keys.js';
 import type { LeaseTimes } from '../../registry/lease.js';
 import type { Lease, SessionRecord, SessionStatus, StoredAgent, StoredUser } from '../../registry/model.js';
 import type { AgentFilter, CreateAgent, KeyedPage, KeyedPageRequest, PutAgent, RegistryPort, UserChange, UserScope, WriteGuard } from '../../registry/port.js';
@@ -229,6 +229,10 @@ export class EmbeddedRegistry implements RegistryPort {
   async linkedAgent(identity: string): Promise<StoredAgent | undefined> {
     const store = this.#kernel.locate(linkDirectoryId(identity));
     return store === undefined ? undefined : linkedAgent(store, identity);
+  }
+
+  isLinked(user: string, agentId: string, identity: string): boolean {
+    return this.#kernel.storeOf(userKey(user)).get(families.identityLinks, linkByIdentityKey(identity))?.equals(idBytes(agentId)) ?? false;
   }
 
   /** Where a thing of this scope lies: in the user's shard, or where the directory has it. */

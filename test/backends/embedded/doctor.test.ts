@@ -1,6 +1,6 @@
 /** The doctor over the families that are not the registry's or the workspaces': tokens, data, messaging. */
 import { randomBytes } from 'node:crypto';
-import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { embeddedChecks } from '../../../src/backends/embedded/doctor.js';
 import { dataFamilies, decodeNamespace, encodeAccess, encodeNamespace, encodeUsage } from '../../../src/backends/embedded/datastore-rows.js';
 import { tokenFamilies } from '../../../src/backends/embedded/identity.js';
@@ -138,6 +138,24 @@ it('what only a backup brings back is told and left alone', async () => {
 });
 
 describe('an identity that was linked before agents knew who speaks for them', () => {
+  it('stays unknown to another agent that was made under the same id since', async () => {
+    const opened = await openStoa({ data: 'unused', engine: 'memory' });
+    try {
+      const { registry, messaging, kernel } = opened;
+      const ada = operatorCaller('ada');
+      const { identity } = await messaging.port.register({ publicKey: randomBytes(32).toString('base64'), name: null, email: null, proven: true });
+      const agentId = 'ab'.repeat(32);
+      await messaging.identities.link(ada, identity.id, { user: 'ada', agentId, agentName: 'scout', write: true, namespaces: null });
+      const linkedAtMs = kernel.nowMs();
+      await vi.waitUntil(() => kernel.nowMs() > linkedAtMs);
+      await registry.putAgent(ada, { agent_id: agentId, name: 'scout' });
+      expect(await findings(true, opened)).toEqual([]);
+      expect(registry.speaksFor(identity.id, 'ada', agentId)).toBe(false);
+    } finally {
+      await opened.close();
+    }
+  });
+
   it.each([1, 4])('becomes known to its agent, in %i shards', async (shards) => {
     const opened = await openStoa({ data: 'unused', engine: 'memory', shards });
     try {
