@@ -85,8 +85,8 @@ class RoutePipeline {
   readonly #rateLimit: RateLimit | undefined;
   readonly #hasPlainParams: PlainParams | undefined;
   readonly #takesConditions: boolean;
-  /** A condition that is overlooked would be worse than none. */
-  readonly #refusesConditions: boolean;
+  /** Headers that are refused here: a condition that is overlooked would be worse than none. */
+  readonly #refusedConditions: readonly string[];
   readonly #shared: SharedHeaders;
   /** Something before the handler sets headers of an answer. */
   readonly #setsHeaders: boolean;
@@ -104,7 +104,7 @@ class RoutePipeline {
     this.#rateLimit = !isForAnyoneAlone && route.path.startsWith('/v1') ? services.rateLimit : undefined;
     this.#hasPlainParams = plainParamsOf(route.params);
     this.#takesConditions = route.versioned === true && route.writes && route.creates !== true;
-    this.#refusesConditions = this.#isGuarded && route.method !== 'GET' && !this.#takesConditions;
+    this.#refusedConditions = this.#isGuarded && route.method !== 'GET' && !this.#takesConditions ? unheardConditions(route) : [];
     this.#shared = group.headers ?? (this.#isGuarded ? apiHeaders : serverHeaders);
     this.#setsHeaders = this.#onRequest !== undefined || this.#rateLimit !== undefined;
   }
@@ -195,8 +195,9 @@ class RoutePipeline {
     const body = route.consumes === null ? undefined : checkedBody(route, request, rawBody, stoa.limits, errors);
     if (errors.length > 0) throw invalidFields(errors);
     const conditions = this.#takesConditions ? conditionsOf(request.headers) : unconditional;
-    if (this.#refusesConditions && request.headers['if-match'] !== undefined) {
-      throw new StoaError('invalid_request', 'This route takes no If-Match: nothing that it writes has a version yet.', { fix: 'Leave If-Match away, or write one thing at a time.' });
+    for (const name of this.#refusedConditions) {
+      if (request.headers[name.toLowerCase()] === undefined) continue;
+      throw new StoaError('invalid_request', `This route takes no ${name}: it does not write one thing that has a version already.`, { fix: `Leave ${name} away, or write one thing at a time.` });
     }
     return {
       stoa,
@@ -258,6 +259,11 @@ class RoutePipeline {
     writer.note(request, status);
     void reply.headers(given).code(status).send(body);
   }
+}
+
+/** What makes one new thing keeps to "it must not exist yet" without looking. */
+function unheardConditions({ creates, versioned }: Route): readonly string[] {
+  return creates === true && versioned === true ? ['If-Match'] : ['If-Match', 'If-None-Match'];
 }
 
 export function refuseWhileStopping({ isStopping }: Pick<PipelineServices, 'isStopping'>): void {

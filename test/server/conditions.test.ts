@@ -104,6 +104,20 @@ test.each([
   expect(reply.json.detail).toMatch(/takes no If-Match/);
 });
 
+test.each([
+  ['POST', '/v1/data/conditional', { set: { a: 1 } }],
+  ['DELETE', '/v1/data/conditional', undefined],
+  ['POST', '/v1/commit', { operations: [{ op: 'data.set', key: 'a', value: 1 }] }],
+])('%s %s refuses an If-None-Match that it could only overlook', async (method, path, body) => {
+  const reply = await running.ask(method, path, { as: running.alice, headers: { 'if-none-match': '*' }, ...(body !== undefined && { body }) });
+  expect(reply.status, reply.text).toBe(400);
+  expect(reply.json.detail).toMatch(/takes no If-None-Match/);
+});
+
+test('what makes a new thing takes If-None-Match: *, which it keeps to', async () => {
+  expect((await running.ask('POST', '/v1/agents', { as: running.alice, headers: { 'if-none-match': '*' }, body: { name: 'new' } })).status).toBe(201);
+});
+
 test('a body in an encoding that is not undone is refused, not taken for what it is not', async () => {
   const headers = { 'content-encoding': 'gzip' };
   const reply = await running.ask('POST', '/v1/agents', { as: running.alice, headers, body: { name: 'packed' } });
