@@ -153,6 +153,10 @@ export function createApp(stoa: Stoa, options: AppOptions = {}): FastifyInstance
     if (request.routeOptions.config.route?.streamsBody === true) done(null, payload);
     else done(new StoaError('unsupported_media_type', 'Lines of JSON are not read here.', { fix: 'Send application/json.' }));
   });
+  // Beyond a number of headers Node would drop the rest unsaid: a condition, or the address that a proxy adds at the end.
+  app.server.maxHeadersCount = 0;
+  // To expect anything but 100-continue means nothing; Node itself would refuse it, without a reason or a Request-Id.
+  app.server.on('checkExpectation', (request, response) => app.server.emit('request', request, response));
   const connections = new Set<Socket>();
   app.server.on('connection', (socket: Socket) => {
     connections.add(socket);
