@@ -9,7 +9,7 @@ import type { Stoa } from '../index.js';
 import type { Tracer } from '../tracing/tracer.js';
 import { type Authenticator, bearerAuthenticator } from './authentication.js';
 import { AnswerWriter, serverHeaders } from './answer-writer.js';
-import { answerClientError } from './client-error.js';
+import { clientErrorAnswer } from './client-error.js';
 import { allowOrigins, isGuarded, openToAllSites } from './cors.js';
 import { EndOfTurn } from './end-of-turn.js';
 import { EventStreams } from './event-stream.js';
@@ -21,7 +21,7 @@ import { Metrics } from './metrics.js';
 import { openApiOf } from './openapi.js';
 import { measureOutbox } from './outbox-metrics.js';
 import { type PipelineServices, addRoute, refuseWhileStopping } from './pipeline.js';
-import { problemOf, stoaErrorOf } from './problem.js';
+import { bodyTooLarge, isBodyTooLarge, problemOf, stoaErrorOf } from './problem.js';
 import { RateLimit } from './rate-limit.js';
 import type { Route } from './route.js';
 import { routeGroups } from './routes/index.js';
@@ -79,6 +79,8 @@ function noSchema(): never {
   throw new StoaError('internal', 'A route was given a JSON schema; routes check with zod.');
 }
 
+const lateLookSecondsMax = 30;
+
 /** Makes the server; `listen` on the result binds it, `stopApp` ends it. */
 export function createApp(stoa: Stoa, options: AppOptions = {}): FastifyInstance {
   const { limits } = stoa;
@@ -93,7 +95,13 @@ export function createApp(stoa: Stoa, options: AppOptions = {}): FastifyInstance
   const routes = groups.flatMap((group) => group.routes);
   // Node itself would answer a request without Host, and say nothing. Of headers that come twice, such as Host and
   // Authorization, it would take the first, and something on the way perhaps the second; joined they are neither.
-  const serverOptions = { maxHeaderSize: limits.headerBytesMax, requireHostHeader: false, joinDuplicateHeaders: true };
+  const serverOptions = {
+    maxHeaderSize: limits.headerBytesMax,
+    requireHostHeader: false,
+    joinDuplicateHeaders: true,
+    // How often Node looks for requests that take too long; its own half a minute would be added to a short limit.
+    connectionsCheckingInterval: Math.min(limits.requestSecondsMax, lateLookSecondsMax) * 1_000,
+  };
   const app = Fastify({
     schemaController: { compilersFactory: noCompilers },
     genReqId: requestIds(),
@@ -104,7 +112,7 @@ export function createApp(stoa: Stoa, options: AppOptions = {}): FastifyInstance
     return503OnClosing: false,
     routerOptions: { maxParamLength: limits.pathSegmentCharactersMax },
     trustProxy: options.trustedProxies === undefined || options.trustedProxies.length === 0 ? false : [...options.trustedProxies],
-    clientErrorHandler: answerClientError,
+    clientErrorHandler: clientErrorAnswer(limits),
     frameworkErrors: (error, request, reply) => {
       request.startedMs = performance.now();
       return answerError(error.code === 'FST_ERR_BAD_URL' ? badPath(request.url, error) : error, request, reply);
@@ -135,7 +143,7 @@ export function createApp(stoa: Stoa, options: AppOptions = {}): FastifyInstance
     return config.group ?? groups.find((group) => group.owns?.(pathOf(request)) === true);
   };
   const answerError = (thrown: unknown, request: FastifyRequest, reply: FastifyReply): unknown => {
-    const error = stoaErrorOf(thrown);
+    const error = isBodyTooLarge(thrown) ? bodyTooLarge(request.routeOptions.config.route?.bodyLimit ?? 'bodyBytesMax', limits) : stoaErrorOf(thrown);
     if (error.status >= 500) logger[error.code === 'internal' ? 'error' : 'warn']({ err: error.cause ?? error, code: error.code, request: request.id, route: request.routeOptions.url }, error.message);
     const group = groupOf(request);
     const writeError = group?.writeError;

@@ -3,6 +3,7 @@ import { STATUS_CODES } from 'node:http';
 import type { Socket } from 'node:net';
 import { randomUUID } from 'node:crypto';
 import { StoaError } from '../errors.js';
+import type { Limits } from '../limits.js';
 import { securityHeaders } from './answer-writer.js';
 import { openToAllSites } from './cors.js';
 import { problemOf } from './problem.js';
@@ -10,15 +11,27 @@ import { problemOf } from './problem.js';
 /** It may have been meant for messaging, whose answers a page of any site can read. */
 const shared = Object.entries({ ...securityHeaders, ...openToAllSites }).map(([name, value]) => `${name}: ${value}`);
 
-export function answerClientError(error: Error & { code?: string }, socket: Socket): void {
-  if (error.code === 'ECONNRESET' || socket.destroyed) return;
-  if (socket.writable) socket.write(responseTo(meaningOf(error.code)));
-  socket.destroy();
+export function clientErrorAnswer(limits: Limits): (error: Error & { code?: string }, socket: Socket) => void {
+  return (error, socket) => {
+    if (error.code === 'ECONNRESET' || socket.destroyed) return;
+    if (socket.writable) socket.write(responseTo(meaningOf(error.code, limits)));
+    socket.destroy();
+  };
 }
 
-function meaningOf(code: string | undefined): StoaError {
-  if (code === 'HPE_HEADER_OVERFLOW') return new StoaError('headers_too_large', 'The headers are larger than this server takes.');
-  if (code === 'ERR_HTTP_REQUEST_TIMEOUT') return new StoaError('request_timeout', 'The request did not arrive whole in time.');
+function meaningOf(code: string | undefined, { headerBytesMax, requestSecondsMax }: Limits): StoaError {
+  if (code === 'HPE_HEADER_OVERFLOW') {
+    return new StoaError('headers_too_large', `The headers of a request, its first line included, have at most ${headerBytesMax} bytes.`, {
+      fix: 'Send less in them, or raise headerBytesMax.',
+      details: { headerBytesMax },
+    });
+  }
+  if (code === 'ERR_HTTP_REQUEST_TIMEOUT') {
+    return new StoaError('request_timeout', `The request did not arrive whole within ${requestSecondsMax} s.`, {
+      fix: 'Send it in smaller parts, or raise requestSecondsMax.',
+      details: { requestSecondsMax },
+    });
+  }
   return new StoaError('invalid_request', 'This is not an HTTP request that the server can read.');
 }
 

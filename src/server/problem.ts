@@ -2,6 +2,7 @@
 import { STATUS_CODES } from 'node:http';
 import { z } from 'zod';
 import { type ErrorCode, StoaError, errorKinds } from '../errors.js';
+import type { LimitName, Limits } from '../limits.js';
 import { type FieldError, fieldErrors, invalidFields } from '../validate.js';
 
 export const problemSchema = z
@@ -41,10 +42,21 @@ export function problemOf(error: StoaError, requestId: string): Problem {
 }
 
 const fastifyCodes: Readonly<Record<string, [code: ErrorCode, detail: string, fix: string]>> = {
-  FST_ERR_CTP_BODY_TOO_LARGE: ['too_large', 'The body is larger than this route takes.', 'Send it in smaller parts; the limits are in docs/configuration.md.'],
   FST_ERR_CTP_INVALID_MEDIA_TYPE: ['unsupported_media_type', 'The Content-Type is not one that this route reads.', 'Send application/json.'],
   FST_ERR_CTP_INVALID_CONTENT_LENGTH: ['invalid_request', 'The body does not have the length that Content-Length names.', 'Let the HTTP client count the bytes.'],
 };
+
+export function isBodyTooLarge(thrown: unknown): boolean {
+  return thrown instanceof Error && 'code' in thrown && thrown.code === 'FST_ERR_CTP_BODY_TOO_LARGE';
+}
+
+/** `limit` is the one that the route has for its bodies. */
+export function bodyTooLarge(limit: LimitName, limits: Limits): StoaError {
+  return new StoaError('too_large', `The body of this request has at most ${limits[limit]} bytes.`, {
+    fix: `Send it in smaller parts, or raise ${limit}.`,
+    details: { [limit]: limits[limit] },
+  });
+}
 
 /** Anything that was thrown, as one of ours. What nobody foresaw is `internal` and says nothing of its cause. */
 export function stoaErrorOf(thrown: unknown): StoaError {

@@ -3,12 +3,14 @@ import { Running } from './running.js';
 
 let running: Running;
 let floodable: Running;
+let impatient: Running;
 
 beforeAll(async () => {
+  impatient = await Running.start({ limits: { requestSecondsMax: 1 } });
   floodable = await Running.start();
   running = await Running.start({ limits: { bodyBytesMax: 100_000, headerBytesMax: 16_384, jsonDepthMax: 50 } });
 });
-afterAll(() => Promise.all([running.stop(), floodable.stop()]));
+afterAll(() => Promise.all([running.stop(), floodable.stop(), impatient.stop()]));
 
 const json = { 'content-type': 'application/json' };
 
@@ -79,7 +81,8 @@ describe('bodies', () => {
 
   test('a body above the limit is 413, with its length told or not', async () => {
     const large = JSON.stringify({ name: 'a'.repeat(200_000) });
-    expect((await post(large)).json).toMatchObject({ code: 'too_large', status: 413 });
+    expect((await post(large)).json).toMatchObject({ code: 'too_large', status: 413, fix: expect.stringContaining('raise bodyBytesMax'), details: { bodyBytesMax: 100_000 } });
+    expect((await running.ask('POST', '/v1/nothing', { raw: large, headers: json })).json).toMatchObject({ code: 'too_large', details: { bodyBytesMax: 100_000 } });
     const chunked = await running.bytes(rawRequest('POST /v1/agents HTTP/1.1', ['Content-Type: application/json', 'Transfer-Encoding: chunked'], `30d40\r\n${'a'.repeat(200_000)}\r\n0\r\n\r\n`));
     expect(chunked).toMatch(/^HTTP\/1\.1 413 /);
     expect(chunked).toContain('"code":"too_large"');
@@ -239,6 +242,26 @@ describe('headers', () => {
     const answer = await running.bytes(rawRequest('GET /v1/agents HTTP/1.1', [`X-Large: ${'a'.repeat(20_000)}`]));
     expect(answer).toMatch(/^HTTP\/1\.1 431 /);
     expect(answer).toContain('"code":"headers_too_large"');
+    expect(answer).toContain('raise headerBytesMax');
+  });
+
+  test('the last of very many headers counts like the first', async () => {
+    const many = Array.from({ length: 3_000 }, () => 'a:');
+    const put = (condition: string) => running.bytes(rawRequest('PUT /v1/data/headers/last HTTP/1.1', [...many, 'Content-Type: application/json', 'Content-Length: 11', condition], '{"value":1}'));
+    expect(await put('If-Match: "7"')).toMatch(/^HTTP\/1\.1 412 /);
+    expect(await put('If-None-Match: *')).toMatch(/^HTTP\/1\.1 201 /);
+  });
+
+  test('an expectation that means nothing is passed over', async () => {
+    const answer = await running.bytes(rawRequest('GET /v1/agents HTTP/1.1', ['Expect: miracles']));
+    expect(answer).toMatch(/^HTTP\/1\.1 200 /);
+    expect(answer.toLowerCase()).toContain('request-id: ');
+  });
+
+  test('a request that arrives too slowly is a 408, soon after the limit', async () => {
+    const answer = await impatient.bytes('GET /livez HTTP/1.1\r\nHost: 127.0.0.1\r\n');
+    expect(answer).toMatch(/^HTTP\/1\.1 408 /);
+    expect(answer).toContain('raise requestSecondsMax');
   });
 
   test('what is no HTTP at all is answered with a 400 and closed', async () => {
