@@ -36,7 +36,7 @@ export interface ConfigSources {
 }
 
 /** Variables that are no settings of a server: how a command finds one, and as whom. */
-const clientVariables = ['STOA_URL', 'STOA_TOKEN', 'STOA_USER', 'STOA_AGENT', 'STOA_CONFIG', 'STOA_ROOM_KEY'] as const;
+export const clientVariables = ['STOA_URL', 'STOA_TOKEN', 'STOA_USER', 'STOA_AGENT', 'STOA_CONFIG', 'STOA_ROOM_KEY'] as const;
 
 const limitNames = Object.keys(limitDefinitions) as readonly LimitName[]; // Object.keys forgets the type of the keys.
 const fileName = 'stoa.config.json';

@@ -1,7 +1,7 @@
 #!/usr/bin/env node
 /** The `stoa` program: reads the command line, runs one command, ends with the exit status of its error. */
 import { Command, CommanderError, Option } from 'commander';
-import { loadConfig } from '../config.js';
+import { clientVariables, loadConfig } from '../config.js';
 import { StoaError, messageOf } from '../errors.js';
 import { version } from '../version.js';
 import { type AbsentStore, type Connection, connect } from './connection.js';
@@ -43,6 +43,9 @@ process.stdout.on('error', (error: NodeJS.ErrnoException) => {
 process.stderr.on('error', (error: NodeJS.ErrnoException) => {
   if (error.code !== 'EPIPE') throw error;
 });
+
+// As for settings: an empty variable is how shells and compose files say "not set".
+for (const name of clientVariables) if (process.env[name] === '') delete process.env[name];
 
 try {
   await program.parseAsync();

@@ -4,6 +4,7 @@ import { PassThrough } from 'node:stream';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { beforeAll, describe, expect, test } from 'vitest';
 import { embeddedFamilies } from '../../src/backends/embedded/families.js';
+import { clientVariables } from '../../src/config.js';
 import { openKernel } from '../../src/kernel/kernel.js';
 import { limitsWith } from '../../src/limits.js';
 import { builtProgram } from '../servers/shared.js';
@@ -83,6 +84,12 @@ describe('exit statuses follow the error', () => {
     expect((await run('agents', 'update', id, '--name', 'x', '--if-version', String(version + 7), '--user', 'eve')).status).toBe(5);
     expect((await stoa(['status', '--url', 'http://127.0.0.1:9', '--json'])).status).toBe(6);
   });
+});
+
+test('an empty variable counts as not set', async () => {
+  const environment = Object.fromEntries(clientVariables.map((name) => [name, '']));
+  const listed = await stoa(['users', 'ls', '--data', data, '--json'], { environment });
+  expect(listed.status, listed.stderr).toBe(0);
 });
 
 describe('tokens', () => {

@@ -7,7 +7,7 @@ import { builtProgram, sharedPostgres } from '../servers/shared.js';
 import { startSilentServer } from '../servers/silent.js';
 import { useProgram } from './program.js';
 
-const { stoa, up, path } = useProgram();
+const { stoa, up, follow, path } = useProgram();
 
 describe('a server', () => {
   test('prints its address, its data, its token and a curl that works, and outlives its reader', async () => {
@@ -28,6 +28,14 @@ describe('a server', () => {
     child.kill('SIGTERM');
     const [status] = (await once(child, 'exit')) as [number];
     expect(status).toBe(0);
+  });
+
+  test('that keeps nothing tells programs its token, which is in no file', async () => {
+    const server = follow(['up', '--engine', 'memory', '--port', '0', '--json']);
+    await expect.poll(() => server.lines().length, { timeout: 30_000 }).toBe(1);
+    const [{ url, operator_token: token } = {}] = server.lines<{ url?: string; operator_token?: string }>();
+    expect((await fetch(`${url}/v1/status`, { headers: { authorization: `Bearer ${token}` } })).status).toBe(200);
+    expect(await server.end()).toBe(0);
   });
 
   test('killed at once loses nothing that was acknowledged, and starts again', async () => {

@@ -43,7 +43,9 @@ export const up: Action = async ({ output, globals }, _args, options) => {
     await stoa.kernel.lock?.update({ url });
     const tokenPath = join(resolve(config.data), 'operator.token');
     const isKept = stoa.kernel.manifest.engine !== 'memory';
-    if (output.json) output.line({ url, data: resolve(config.data), operator_token_file: isKept ? tokenPath : null, pid: process.pid }, '');
+    // What is kept nowhere else a program has to be told here.
+    const credentials = isKept ? { operator_token_file: tokenPath } : { operator_token_file: null, operator_token: stoa.operatorToken };
+    if (output.json) output.line({ url, data: resolve(config.data), ...credentials, pid: process.pid }, '');
     else greet(output.say.bind(output), { url, data: isKept ? resolve(config.data) : 'memory only', token: isKept ? tokenPath : undefined, secret: stoa.operatorToken });
     const signal = await untilSignal();
     output.say(`Stopping (${signal}) …`);
