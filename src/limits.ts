@@ -5,7 +5,7 @@ interface LimitDefinition {
   readonly default: number;
   /** One sentence for the configuration page and for error messages. */
   readonly about: string;
-  /** With 0 a timer would never rest, or a step, page or attempt would do nothing for ever. */
+  /** With 0 a timer would never rest, a step, page or attempt would do nothing for ever, or no server could start or be asked anything. */
   readonly positive?: true;
   /** The highest value that works; without it there is none. */
   readonly max?: number;
@@ -16,25 +16,25 @@ const timerSecondsMax = 1_000_000;
 
 export const limitDefinitions = {
   // Kernel
-  transactionsWaitingMax: { default: 20_000, about: 'Transactions that may wait for the disk before new ones are refused.' },
-  transactionBytesWaitingMax: { default: 64 * 1024 * 1024, about: 'Bytes of writes that may wait for the disk before new ones are refused.' },
+  transactionsWaitingMax: { default: 20_000, positive: true, about: 'Transactions that may wait for the disk before new ones are refused.' },
+  transactionBytesWaitingMax: { default: 64 * 1024 * 1024, positive: true, about: 'Bytes of writes that may wait for the disk before new ones are refused.' },
   migrationStepRowsMax: { default: 500, positive: true, about: 'Rows that a migration to a newer format, or to newer tables, changes in one transaction.' },
-  transactionOperationsMax: { default: 100_000, about: 'Writes in one transaction.' },
+  transactionOperationsMax: { default: 100_000, positive: true, about: 'Writes in one transaction.' },
   feedAgeSecondsMax: { default: 7 * 24 * 3600, about: 'Age after which entries leave the change feed.' },
   feedBytesMax: { default: 1024 * 1024 * 1024, about: 'Size after which the oldest entries leave the change feed.' },
   redoBytesMax: { default: 1024 * 1024 * 1024, about: 'Size after which the oldest entries leave the redo log, backed up or not.' },
   sweepStepMax: { default: 256, positive: true, about: 'Timers handled in one step of the sweeper.' },
-  shardsMax: { default: 256, about: 'Shards of a data directory.' },
+  shardsMax: { default: 256, positive: true, about: 'Shards of a data directory.' },
   doctorFindingsMax: { default: 1_000, about: 'Damages that one examination lists; all are counted.' },
 
   // Wire
-  bodyBytesMax: { default: 17 * 1024 * 1024, about: 'Bytes of a request body.' },
-  fieldErrorsMax: { default: 100, about: 'Wrong fields that one refusal lists.' },
+  bodyBytesMax: { default: 17 * 1024 * 1024, positive: true, about: 'Bytes of a request body.' },
+  fieldErrorsMax: { default: 100, positive: true, about: 'Wrong fields that one refusal lists.' },
   jsonDepthMax: { default: 200, about: 'Levels of nesting in a JSON body.' },
   pageItemsDefault: { default: 100, positive: true, about: 'Items on a page of a list when no limit is given.' },
   pageItemsMax: { default: 1_000, positive: true, about: 'Items on a page of a list; a larger limit is clamped.' },
-  headerBytesMax: { default: 16 * 1024, about: 'Bytes of the headers of a request.' },
-  requestSecondsMax: { default: 60, about: 'Time in which a request must have arrived whole.' },
+  headerBytesMax: { default: 16 * 1024, positive: true, about: 'Bytes of the headers of a request.' },
+  requestSecondsMax: { default: 60, positive: true, max: timerSecondsMax, about: 'Time in which a request must have arrived whole.' },
   streamsMax: { default: 5_000, about: 'Open event streams of the whole server.' },
   streamsPerCallerMax: { default: 2_000, about: 'Open event streams of one user, of one messaging identity, or of one address without credentials; the operator has no such limit.' },
   streamBufferBytesMax: { default: 1024 * 1024, about: 'Bytes waiting for a slow stream reader before it is told to resync and cut off.' },
@@ -72,7 +72,7 @@ export const limitDefinitions = {
   metadataBytesMax: { default: 64 * 1024, about: 'Bytes of the JSON text of a document\'s metadata.' },
   dataKeyBytesMax: { default: 1_024, about: 'Bytes of a key of the data store.' },
   namespaceBytesMax: { default: 256, about: 'Bytes of a namespace.' },
-  dataBatchKeysMax: { default: 1_000, about: 'Keys in one batch of reads, writes and deletions.' },
+  dataBatchKeysMax: { default: 1_000, positive: true, about: 'Keys in one batch of reads, writes and deletions.' },
   dataBatchBytesMax: { default: 16 * 1024 * 1024, about: 'Bytes of the values in one batch.' },
   dataPageBytesMax: { default: 16 * 1024 * 1024, about: 'Bytes of values on a page of documents; the page ends early after it.' },
   clearStepMax: { default: 1_000, positive: true, about: 'Documents that clearing a namespace removes in one commit.' },

@@ -116,8 +116,8 @@ describe('wrong values are refused by name and origin', () => {
     expect(refusal({ environment: { STOA_LIMIT_LEASE_SECONDS: 'soon' } }).message).toContain('STOA_LIMIT_LEASE_SECONDS');
   });
 
-  test.each(['streamHeartbeatSeconds', 'tokenUseSeconds', 'rateWindowsKeptEverySeconds', 'searchRepairSeconds', 'clearStepMax', 'migrationStepRowsMax', 'leaseSeconds'] as const)(
-    'a limit with which a timer or a step would run for ever: %s = 0',
+  test.each(['streamHeartbeatSeconds', 'tokenUseSeconds', 'rateWindowsKeptEverySeconds', 'searchRepairSeconds', 'clearStepMax', 'migrationStepRowsMax', 'leaseSeconds', 'bodyBytesMax', 'requestSecondsMax', 'transactionsWaitingMax', 'dataBatchKeysMax'] as const)(
+    'a limit with which a timer or a step would run for ever, or nothing could be asked: %s = 0',
     async (name) => {
       expect(refusal({ environment: { [limitVariableOf(name)]: '0' } }).message).toContain(`limits.${name} must be a whole number`);
       expect(refusal({ directory: await withFile({ limits: { [name]: 0 } }) }).message).toContain(`limits.${name}`);

@@ -279,7 +279,7 @@ function checked(schema: z.ZodType | undefined, value: unknown, where: string, e
   if (schema === undefined) return undefined;
   const result = check(schema, value);
   if (result.success) return result.data;
-  errors.push(...fieldErrors(result.error, [where], errorsMax));
+  errors.push(...fieldErrors(result.error, [where], errorsMax - errors.length));
   return undefined;
 }
 

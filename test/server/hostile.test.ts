@@ -6,7 +6,7 @@ let floodable: Running;
 let impatient: Running;
 
 beforeAll(async () => {
-  impatient = await Running.start({ limits: { requestSecondsMax: 1 } });
+  impatient = await Running.start({ limits: { requestSecondsMax: 0.2, fieldErrorsMax: 2 } });
   floodable = await Running.start();
   running = await Running.start({ limits: { bodyBytesMax: 100_000, headerBytesMax: 16_384, jsonDepthMax: 50 } });
 });
@@ -73,6 +73,11 @@ describe('bodies', () => {
     const long = await post(`{"name": "a", "${'x'.repeat(50_000)}": 1}`);
     expect(long.status).toBe(400);
     expect(long.text.length).toBeLessThan(2_000);
+  });
+
+  test('as many wrong fields are named as the limit says, wherever they are', async () => {
+    const reply = await impatient.ask('POST', '/v1/agents?x=1', { as: impatient.alice, body: { a: 1, b: 1, c: 1 } });
+    expect(reply.json.errors.map(({ field }: { field: string }) => field)).toEqual(['query.x', 'body.name']);
   });
 
   test('no object has got a new property from all this', () => {
