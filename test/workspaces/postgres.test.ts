@@ -157,7 +157,23 @@ it('a purge that the end of a server cuts off goes on at the next one', async ()
   }
 });
 
-/** How many secrets a piece of work put under another key. */
+it('a server of before that still runs reads on and writes nothing more, once a newer one has changed the tables', async () => {
+  const ada = userCaller('ada');
+  const older = await openPostgresBench();
+  const { id } = await older.service.createWorkspace(ada, { name: 'before' });
+  const newer = await openPostgresBench({}, older.url, [...workspacesMigrations, { name: '002_notes', up: 'ALTER TABLE workspaces.workspaces ADD COLUMN notes text' }]);
+  try {
+    await older.sweep();
+    await expect(older.service.createWorkspace(ada, { name: 'too late' })).rejects.toMatchObject({ code: 'newer_data' });
+    await expect(older.service.deleteWorkspace(ada, id)).rejects.toMatchObject({ code: 'newer_data' });
+    expect(await older.service.getWorkspace(ada, id)).toMatchObject({ name: 'before' });
+    expect(await newer.service.createWorkspace(ada, { name: 'after' })).toMatchObject({ name: 'after' });
+  } finally {
+    await older.close();
+    await newer.close();
+  }
+});
+
 it('answers to repeats that are over go in small steps', async () => {
   const bench = await openPostgresBench({ sweepStepMax: 3 });
   const sql = await openPostgres(bench.url, { connectionsMax: 1 });
@@ -175,6 +191,7 @@ it('answers to repeats that are over go in small steps', async () => {
   }
 });
 
+/** How many secrets a piece of work put under another key. */
 async function sealedFrom(bench: PostgresBench, work: () => Promise<void>): Promise<{ resealed: number }> {
   const before = new Set(sealedTexts(await bench.dump()));
   await work();

@@ -9,8 +9,8 @@ export type Migration = string | SteppedMigration;
 
 /**
  * Rows are changed a few at a time, each step in a transaction that notes how far it came: a process that is
- * killed on the way, or another one, goes on from there. Programs of before are refused from the first step on;
- * those that are running must be stopped, or what they write must be as `finish` wants it.
+ * killed on the way, or another one, goes on from there. Programs of before are refused from the first step on; those
+ * that are running notice it a moment later, so that what they write until then must be as `finish` wants it.
  */
 export interface SteppedMigration {
   /** What the rows need before they are changed. */
@@ -31,6 +31,17 @@ export async function migrate(sql: PostgresSql, domain: string, migrations: read
   while (await transaction(sql, (tx) => goOn(tx, plan)));
 }
 
+/** For a program that runs: the refusal once another one, that is newer, has begun to change the tables. */
+export async function newerTables(sql: PostgresSql, domain: string, known: number): Promise<StoaError | undefined> {
+  const [row] = await query<{ step: number | null }>(sql, `SELECT max(step) AS step FROM ${table} WHERE domain = $1`, [domain]);
+  const done = row?.step ?? 0;
+  return done > known ? newerData(domain, done, known) : undefined;
+}
+
+function newerData(domain: string, done: number, known: number): StoaError {
+  return new StoaError('newer_data', `The tables of ${domain} are at step ${done}; this program knows ${known}.`, { fix: 'Use the version of Stoa that made them, or a newer one.' });
+}
+
 interface Plan {
   domain: string;
   migrations: readonly Migration[];
@@ -49,9 +60,7 @@ async function goOn(tx: TransactionSql, plan: Plan): Promise<boolean> {
   if (isStepped) await query(tx, `ALTER TABLE ${table} ADD COLUMN IF NOT EXISTS position text`);
   const [row] = await query<{ step: number | null }>(tx, `SELECT max(step) AS step FROM ${table} WHERE domain = $1`, [domain]);
   const done = row?.step ?? 0;
-  if (done > migrations.length) {
-    throw new StoaError('newer_data', `The tables of ${domain} are at step ${done}; this program knows ${migrations.length}.`, { fix: 'Use the version of Stoa that made them, or a newer one.' });
-  }
+  if (done > migrations.length) throw newerData(domain, done, migrations.length);
   if (isStepped && (await rewriteMore(tx, plan))) return true;
   for (const [index, migration] of migrations.entries()) {
     if (index < done) continue;

@@ -12,13 +12,14 @@ import { ReadyWaiters } from '../../workspaces/ready-waiters.js';
 import type { CompleteRequest, FailRequest, NewProject, NewSession, NewTask, NewWorkspace, ProjectPatch, SessionPatch, TaskPatch, WorkspacePatch } from '../../workspaces/schemas.js';
 import { type PostgresSql, boundStatements, closePostgres, listen, openPostgres, query, transaction } from './connection.js';
 import { inSteps } from './in-steps.js';
+import { newerTables } from './migrate.js';
 import { workspacesRecords } from './transfer-workspaces.js';
 import { bulkStep } from './workspaces-bulk.js';
 import * as holders from './workspaces-holders.js';
 import * as lists from './workspaces-lists.js';
 import { WorkspacesOutbox } from './workspaces-outbox.js';
 import { resealStep, startReseal } from './workspaces-reseal.js';
-import { type TableMigration, migrateWorkspacesUp } from './workspaces-schema.js';
+import { type TableMigration, migrateWorkspacesUp, workspacesMigrations } from './workspaces-schema.js';
 import * as sessions from './workspaces-sessions.js';
 import * as tasks from './workspaces-tasks.js';
 import { Work, readyChannel } from './workspaces-work.js';
@@ -77,6 +78,8 @@ export class PostgresWorkspaces implements WorkspacesPort {
   /** Who waits for a re-keying, told of each step. */
   readonly #resealed = new Set<(records: number) => void>();
   #closing = false;
+  /** Why nothing is written any more. */
+  #newer: StoaError | undefined;
   readonly #transact: Transact;
   readonly #outbox: WorkspacesOutbox;
 
@@ -287,6 +290,8 @@ export class PostgresWorkspaces implements WorkspacesPort {
 
   /** Does what is due: lapsed leases, sessions past their limits, bulk work, changes that were not announced. */
   async sweep(): Promise<void> {
+    await this.#lookForNewer();
+    if (this.#newer !== undefined) return;
     if (Date.now() - this.#clockCheckedMs > clockCheckMs) await this.#readClock();
     const stepMax = this.#options.limits.sweepStepMax;
     while (!this.#closing && (await this.#transact((work) => tasks.returnLapsed(work, stepMax))) === stepMax);
@@ -328,6 +333,7 @@ export class PostgresWorkspaces implements WorkspacesPort {
   within(tx: TransactionSql): JoinedWorkspaces {
     const left = { announces: false, work: false };
     const port = new PostgresWorkspaces(this.#sql, this.#options, async (body) => {
+      if (this.#newer !== undefined) throw this.#newer;
       const work = new Work(tx, this.nowMs(), this.#options.limits);
       const result = await body(work);
       left.announces = (await work.finish()) || left.announces;
@@ -348,6 +354,7 @@ export class PostgresWorkspaces implements WorkspacesPort {
   }
 
   async #transactAlone<T>(body: (work: Work) => Promise<T>): Promise<T> {
+    if (this.#newer !== undefined) throw this.#newer;
     const { result, announces, leftWork } = await transaction(this.#sql, async (tx) => {
       const work = new Work(tx, this.nowMs(), this.#options.limits);
       const answer = await body(work);
@@ -377,6 +384,13 @@ export class PostgresWorkspaces implements WorkspacesPort {
   /** The time by which leases end. */
   nowMs(): number {
     return this.#options.clock?.() ?? Date.now() + this.#clockOffsetMs;
+  }
+
+  /** A newer program that changes the tables must not find what this one would go on writing. */
+  async #lookForNewer(): Promise<void> {
+    if (this.#newer !== undefined) return;
+    this.#newer = await newerTables(this.#sql, 'workspaces', (this.#options.migrations ?? workspacesMigrations).length);
+    if (this.#newer !== undefined) this.#onError(this.#newer);
   }
 
   /** Servers agree on the time by the database's clock. */
