@@ -5,6 +5,7 @@ import { mkdir, writeFile } from 'node:fs/promises';
 import { createRequire } from 'node:module';
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
+import { messageOf } from '../src/errors.js';
 import { operatorCaller } from '../src/identity/caller.js';
 import { openStoa } from '../src/index.js';
 import { type Bench, byTurns, rateInFlight } from './frame.js';
@@ -22,7 +23,7 @@ interface OtherStore {
   put(namespace: string[], key: string, value: Record<string, unknown>): Promise<void>;
   get(namespace: string[], key: string): Promise<unknown>;
   stop(): Promise<void> | void;
-  readonly core: { readonly pool: { on(event: 'error', listener: (error: Error) => void): void } };
+  readonly core: { readonly pool: { readonly totalCount: number; on(event: 'error' | 'remove', listener: (error?: unknown) => void): void } };
 }
 
 export const datastorePostgresBench: Bench = {
@@ -41,7 +42,7 @@ export const datastorePostgresBench: Bench = {
       const puts = await byTurns(turns, () => rateInFlight(inFlight, () => data.set(caller, 'bench', key(), value), milliseconds), () => rateInFlight(inFlight, () => other.put(['bench'], key(), value), milliseconds));
       const gets = await byTurns(turns, () => rateInFlight(inFlight, () => data.get(caller, 'bench', key()), milliseconds), () => rateInFlight(inFlight, () => other.get(['bench'], key()), milliseconds));
       await stoa.close();
-      await other.stop();
+      await stopOther(other);
       return [
         { what: `postgres: set of 1 KB, ${inFlight} in flight / PostgresStore put`, ...puts, unit: 'writes/s', target: { atLeast: 2 } },
         { what: `postgres: get of 1 KB, ${inFlight} in flight / PostgresStore get`, ...gets, unit: 'reads/s', target: { atLeast: 2 } },
@@ -65,7 +66,22 @@ async function openOther(directory: string, url: string): Promise<OtherStore> {
   const { PostgresStore } = (await import(pathToFileURL(path).href)) as { PostgresStore: { fromConnString(url: string): OtherStore } };
   const store = PostgresStore.fromConnString(url);
   // An idle connection that the server ends is an event of its pool, and one that nobody hears would end the process.
-  store.core.pool.on('error', (error) => process.emitWarning(`a connection of PostgresStore was lost: ${error.message}`));
+  store.core.pool.on('error', (error) => process.emitWarning(`a connection of PostgresStore was lost: ${messageOf(error)}`));
   await store.setup();
   return store;
+}
+
+/** Its pool has ended before its connections have: a server that is stopped meanwhile cuts them off. */
+async function stopOther(store: OtherStore): Promise<void> {
+  const { pool } = store.core;
+  let connections = pool.totalCount;
+  const ended = new Promise<void>((resolve) => {
+    if (connections === 0) resolve();
+    pool.on('remove', () => {
+      connections -= 1;
+      if (connections === 0) resolve();
+    });
+  });
+  await store.stop();
+  await ended;
 }
