@@ -114,26 +114,29 @@ async function copyShards(kernel: Kernel, partial: string, options: BackupOption
 
 async function copyShard(store: Store, partial: string, name: string, { signal }: BackupOptions, onEntries: (count: number) => void): Promise<ShardBackup> {
   const { snapshot, lsn, seq, atMs } = await store.snapshot();
-  const writer = await FrameWriter.create(join(partial, name));
-  let entries = 0;
   try {
-    for (const family of store.families) {
-      // A restored store begins a redo log of its own.
-      if (family === kernelFamilies.redo) continue;
-      for (let page = snapshot.next(family, entriesPerFrame); page.length > 0; page = snapshot.next(family, entriesPerFrame)) {
-        signal?.throwIfAborted();
-        await writer.write(encodeEntries(family, page));
-        entries += page.length;
-        onEntries(page.length);
-        await new Promise((resolve) => setImmediate(resolve));
+    const writer = await FrameWriter.create(join(partial, name));
+    let entries = 0;
+    try {
+      for (const family of store.families) {
+        // A restored store begins a redo log of its own.
+        if (family === kernelFamilies.redo) continue;
+        for (let page = snapshot.next(family, entriesPerFrame); page.length > 0; page = snapshot.next(family, entriesPerFrame)) {
+          signal?.throwIfAborted();
+          await writer.write(encodeEntries(family, page));
+          entries += page.length;
+          onEntries(page.length);
+          await new Promise((resolve) => setImmediate(resolve));
+        }
       }
+      const file = await writer.finish(name);
+      return { file, fromLsn: 0, lsn, seq, atMs, entries };
+    } catch (error) {
+      await writer.abandon();
+      throw error;
     }
-    const file = await writer.finish(name);
-    return { file, fromLsn: 0, lsn, seq, atMs, entries };
-  } catch (error) {
-    await writer.abandon();
-    throw error;
   } finally {
+    // Also where no file could be made: a snapshot that stays open keeps all that is deleted from then on.
     await snapshot.close();
   }
 }

@@ -44,6 +44,7 @@ const commitBytes = 4 * 1024 * 1024;
 
 /** Restores beside the target and renames at the end: a restore that was cut off leaves nothing that looks whole. */
 export async function restore(options: RestoreOptions): Promise<RestoreReport> {
+  if (options.engine === 'memory') throw new StoaError('invalid_request', 'The engine memory keeps nothing: what is restored would be gone at once.', { fix: 'Leave the engine away, or name lmdb or rocksdb.' });
   await checkTarget(options.target);
   const chain = await chooseChain(options);
   const engine = options.engine ?? engineOf(chain[0] as BackupDescription);

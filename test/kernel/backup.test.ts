@@ -1,3 +1,4 @@
+import { readdirSync, rmSync } from 'node:fs';
 import { cp, mkdtemp, readFile, readdir, rm, truncate, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -6,6 +7,7 @@ import { verifyBackups } from '../../src/kernel/backup-read.js';
 import { backup } from '../../src/kernel/backup.js';
 import type { EngineName } from '../../src/kernel/engine.js';
 import { kernelFamilies } from '../../src/kernel/families.js';
+import { faceOf } from '../../src/kernel/joint.js';
 import { type Kernel, openKernel } from '../../src/kernel/kernel.js';
 import { restore } from '../../src/kernel/restore.js';
 import type { Store } from '../../src/kernel/store.js';
@@ -236,7 +238,28 @@ describe('backups that cannot be trusted', () => {
     await kernel.close();
   });
 
-  it('restores into another engine', async () => {
+  it('lets go of what it was reading where no file can be made', async () => {
+    let held = 0;
+    const kernel = await openKernel({
+      dataDir: at('data'),
+      families,
+      limits: limitsWith(),
+      wrapEngine: (engine) => faceOf(engine, {
+        snapshot: () => {
+          held += 1;
+          for (const name of readdirSync(at('lost'))) rmSync(at(`lost/${name}`), { recursive: true });
+          const snapshot = engine.snapshot();
+          return { next: snapshot.next, close: () => snapshot.close().then(() => void (held -= 1)) };
+        },
+      }),
+    });
+    await expect(backup(kernel, { directory: at('lost'), kind: 'full' })).rejects.toMatchObject({ code: 'engine', message: expect.stringContaining('ENOENT') as string });
+    expect(held).toBe(0);
+    await kernel.close();
+  });
+
+  it('restores into another engine, but not into one that keeps nothing', async () => {
+    await expect(restore({ directory: backups, target: join(directory, 'restored'), engine: 'memory', families })).rejects.toMatchObject({ code: 'invalid_request', fix: expect.any(String) as string });
     await restore({ directory: backups, target: join(directory, 'restored'), engine: 'rocksdb', families });
     const restored = await open(join(directory, 'restored'), 'rocksdb');
     expect(contents(restored.root).size).toBe(4);
