@@ -153,7 +153,9 @@ export class Kernel {
 
   /** Times in which no server ran on this directory, oldest first: leases do not lapse in them. */
   get outages(): readonly Outage[] {
-    return this.#outages;
+    const nowMs = this.nowMs();
+    // One that ends in a time to come was noted before the clock was set back: it would keep leases alive until then.
+    return (this.#outages.at(-1)?.toMs ?? 0) <= nowMs ? this.#outages : this.#outages.filter(({ toMs }) => toMs <= nowMs);
   }
 
   nowMs(): number {

@@ -173,6 +173,19 @@ describe('outages', () => {
     await third.close();
   });
 
+  it('up to a time that a wrong clock showed count only as long as it shows it', async () => {
+    const directory = await temporaryDirectory();
+    let nowMs = Date.now() + 1_000_000;
+    const clock = () => nowMs;
+    await (await open(directory, { clock })).close();
+    nowMs += 1_000_000_000;
+    const ahead = await open(directory, { clock });
+    expect(ahead.outages).toHaveLength(1);
+    nowMs -= 999_000_000;
+    expect(ahead.outages).toEqual([]);
+    await ahead.close();
+  });
+
   it('lengthen what was alive when they began, and nothing else', () => {
     const outages = [{ fromMs: 1_000, toMs: 1_500 }, { fromMs: 2_000, toMs: 2_100 }];
     expect(extendedByOutages(900, 1_100, outages)).toBe(1_600);
