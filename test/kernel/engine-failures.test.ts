@@ -1,5 +1,5 @@
 import { execFile } from 'node:child_process';
-import { cp, mkdtemp, readdir, rm, truncate, writeFile } from 'node:fs/promises';
+import { cp, mkdtemp, readFile, readdir, rm, truncate, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
@@ -75,6 +75,15 @@ describe('lmdb', () => {
     await truncate(join(dataDir, 'data.mdb'), sizeBytes);
     const damaged = expect.objectContaining({ code: 'damaged_data', fix: expect.stringContaining('restore a backup') });
     await expect(readAll('lmdb')).rejects.toThrow(damaged);
+  });
+
+  it.each([149, 151])('says that meta pages with another byte at %i, of the number of the last page, are damaged', async (place) => {
+    await fill('lmdb');
+    const file = join(dataDir, 'data.mdb');
+    const content = await readFile(file);
+    for (const page of [0, 4096]) content[page + place] = 0x10;
+    await writeFile(file, content);
+    await expect(open('lmdb')).rejects.toMatchObject({ code: 'damaged_data', fix: expect.stringContaining('restore a backup') });
   });
 
   it('says that a file of something else is damaged', async () => {

@@ -38,9 +38,18 @@ export async function checkFile(path: string): Promise<void> {
     }
     const newest = first.transaction > second.transaction ? first : second;
     const needed = (newest.lastPage + 1) * first.pageSizeBytes;
-    if (size < needed) await file.truncate(needed);
+    if (size < needed) await lengthen(file, needed, path);
   } finally {
     await file.close();
+  }
+}
+
+/** A length that no file can have is damage of the meta page. */
+async function lengthen(file: FileHandle, sizeBytes: number, path: string): Promise<void> {
+  try {
+    await file.truncate(sizeBytes);
+  } catch (thrown) {
+    throw damagedData(dirname(path), thrown);
   }
 }
 
