@@ -1,15 +1,17 @@
 /** How a command reaches the data: through the running server, or through the same routes in this process. */
 import { readFile } from 'node:fs/promises';
-import { join, resolve } from 'node:path';
+import { resolve } from 'node:path';
 import type { Readable } from 'node:stream';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Stoa as Client } from '../client/index.js';
 import type { Config } from '../config.js';
-import { type ErrorCode, StoaError, errorKinds, messageOf } from '../errors.js';
+import { StoaError, messageOf } from '../errors.js';
+import { operatorTokenPath } from '../identity/operator-token.js';
 import type { Stoa, StoaOptions } from '../index.js';
 import { readLock } from '../kernel/lock.js';
 import { readManifest } from '../kernel/manifest.js';
-import { type Answer, endedEarly, sendRequest } from './request.js';
+import { answerOf, lastOf } from './answers.js';
+import { type Answer, sendRequest } from './request.js';
 
 export interface CallOptions {
   query?: Readonly<Record<string, string | number | boolean | undefined>>;
@@ -33,12 +35,6 @@ export interface Connection {
   /** The client for the same server and caller, which goes on over broken connections. */
   client(): Promise<Client>;
   close(): Promise<void>;
-}
-
-export interface ServerEvent {
-  id: string | undefined;
-  event: string;
-  data: string;
 }
 
 /**
@@ -98,8 +94,8 @@ export function bearer(token: string | undefined): Record<string, string> {
   return token === undefined ? {} : { authorization: `Bearer ${token}` };
 }
 
-export async function operatorToken(dataDir: string): Promise<string | undefined> {
-  const path = join(dataDir, 'operator.token');
+export async function operatorToken(dataDir: string): Promise<string> {
+  const path = operatorTokenPath(dataDir);
   try {
     return (await readFile(path, 'utf8')).trim();
   } catch (error) {
@@ -213,77 +209,7 @@ async function local(config: Config, { token, onMigration }: ConnectionOptions, 
   };
 }
 
-/** Reads the events of long work up to its answer. */
-async function lastOf<Body>(base: string, body: AsyncIterable<Uint8Array>, onProgress: (step: { done: number; total: number }) => void): Promise<Body> {
-  for await (const { event, data } of readEvents(body)) {
-    if (event === 'done') return answerOf<Body>(200, data);
-    if (event === 'error') return answerOf<Body>(errorStatus, data);
-    // The server's withProgress writes exactly this.
-    if (event === 'progress') onProgress(JSON.parse(data) as { done: number; total: number });
-  }
-  throw endedEarly(base);
-}
-
-/** Any status of a refusal: its problem says the rest. */
-const errorStatus = 500;
-
 function pathWith(path: string, query: CallOptions['query'] = {}): string {
   const given = Object.entries(query).filter(([, value]) => value !== undefined);
   return given.length === 0 ? path : `${path}?${new URLSearchParams(given.map(([name, value]): [string, string] => [name, String(value)]))}`;
-}
-
-/** The body of a good answer; a bad one becomes the error that it tells of. */
-function answerOf<Body>(status: number, text: string): Body {
-  const body = parseJson(text);
-  // Each route declares what it answers; a caller names that type.
-  if (status < 400) return body as Body;
-  const { error, code, detail = error, fix, title, details, errors } = (typeof body === 'object' && body !== null ? body : {}) as Record<string, unknown>;
-  const known: ErrorCode = typeof code === 'string' && Object.hasOwn(errorKinds, code) ? (code as ErrorCode) : codeOfStatus(status);
-  throw new StoaError(known, typeof detail === 'string' ? detail : typeof title === 'string' ? title : `The server answered ${status}.`, {
-    ...(typeof fix === 'string' && { fix }),
-    ...(typeof details === 'object' && details !== null ? { details: { ...details } } : Array.isArray(errors) ? { details: { errors } } : {}),
-  });
-}
-
-/** For answers that no Stoa wrote: a proxy's, say. */
-function codeOfStatus(status: number): ErrorCode {
-  const byStatus: Record<number, ErrorCode> = { 401: 'unauthenticated', 403: 'forbidden', 404: 'not_found', 409: 'conflict', 412: 'version_conflict', 429: 'rate_limited' };
-  return byStatus[status] ?? (status < 500 ? 'invalid_request' : status === 503 ? 'unreachable' : 'internal');
-}
-
-function parseJson(text: string): unknown {
-  if (text === '') return undefined;
-  try {
-    return JSON.parse(text);
-  } catch {
-    return undefined;
-  }
-}
-
-/** The events of a stream; comments, which only keep it open, are passed over. */
-export async function* readEvents(body: AsyncIterable<Uint8Array>): AsyncGenerator<ServerEvent> {
-  const decoder = new TextDecoder();
-  let rest = '';
-  for await (const chunk of body) {
-    rest += decoder.decode(chunk, { stream: true });
-    const parts = rest.split('\n\n');
-    rest = parts.pop() ?? '';
-    for (const part of parts) {
-      const event = parseEvent(part);
-      if (event !== undefined) yield event;
-    }
-  }
-}
-
-function parseEvent(part: string): ServerEvent | undefined {
-  let id: string | undefined;
-  let event = 'message';
-  const data: string[] = [];
-  for (const line of part.split('\n')) {
-    const [, field, value = ''] = /^(\w+): ?(.*)$/.exec(line) ?? [];
-    if (field === 'id') id = value;
-    else if (field === 'event') event = value;
-    else if (field === 'data') data.push(value);
-  }
-  return data.length === 0 && event === 'message' ? undefined : { id, event, data: data.join('\n') };
 }

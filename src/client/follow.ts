@@ -1,6 +1,7 @@
 /** Streams, connection after connection: the position goes along, so that nothing is missed and nothing comes twice. */
 import { StoaError } from '../errors.js';
-import type { ServerEvent, Transport } from './transport.js';
+import type { ServerEvent } from './server-events.js';
+import type { Transport } from './transport.js';
 
 const reconnectMsMax = 5_000;
 /** The server is away, or says that it cannot serve now. */

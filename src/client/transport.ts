@@ -1,6 +1,8 @@
 /** Requests to a Stoa server: who calls, what is tried again, and errors as the server meant them. No Node built-ins. */
-import { type ErrorCode, StoaError, errorKinds, messageOf } from '../errors.js';
+import { StoaError, messageOf } from '../errors.js';
 import { percentEncoded } from '../path-segment.js';
+import { refusalOf } from './refusal.js';
+import { type ServerEvent, ServerEvents } from './server-events.js';
 
 export interface TransportOptions {
   /** Where the server is: `http://127.0.0.1:7862`. */
@@ -29,12 +31,6 @@ export interface CallOptions {
   signal?: AbortSignal | undefined;
   /** A repeat does no harm, so that it may follow any failure. Reads always may. */
   repeatable?: boolean;
-}
-
-export interface ServerEvent {
-  id: string | undefined;
-  event: string;
-  data: string;
 }
 
 const retryDelayMsMax = 5_000;
@@ -83,7 +79,7 @@ export class Transport {
         const text = await answer.text().finally(release);
         // Each route declares what it answers; a caller names that type.
         if (answer.ok) return { body: (text === '' ? undefined : JSON.parse(text)) as Body, answer };
-        throw refusalOf(answer, text);
+        throw refusalIn(answer, text);
       } catch (thrown) {
         options.signal?.throwIfAborted();
         const error = thrown instanceof StoaError ? thrown : unreachable(this.#base, thrown);
@@ -97,7 +93,7 @@ export class Transport {
   async *events(path: string, options: CallOptions): AsyncGenerator<ServerEvent> {
     const { answer, release } = await this.#send('GET', path, { ...options, headers: { ...options.headers, accept: 'text/event-stream' } });
     try {
-      if (!answer.ok || answer.body === null) throw refusalOf(answer, await answer.text());
+      if (!answer.ok || answer.body === null) throw refusalIn(answer, await answer.text());
       yield* readEvents(answer.body);
     } finally {
       release();
@@ -174,63 +170,27 @@ function jsonOf(body: unknown): string {
   }
 }
 
-function refusalOf(answer: Response, text: string): StoaError {
-  const problem = problemIn(text);
-  const code = problem['code'];
-  const known = typeof code === 'string' && Object.hasOwn(errorKinds, code) ? (code as ErrorCode) : codeOfStatus(answer.status);
-  const retryAfter = Number(answer.headers.get('retry-after') ?? NaN);
-  // The messaging routes have a shape of their own, with the sentence in `error`.
-  const { detail = problem['error'], fix, details } = problem;
-  return new StoaError(known, typeof detail === 'string' ? detail : `The server answered ${answer.status}.`, {
-    ...(typeof fix === 'string' && { fix }),
-    details: { ...(typeof details === 'object' ? details : {}), ...(Number.isFinite(retryAfter) && { retryAfterSeconds: retryAfter }) },
-  });
-}
-
-function problemIn(text: string): Record<string, unknown> {
-  try {
-    const body: unknown = JSON.parse(text);
-    return typeof body === 'object' && body !== null ? { ...body } : {};
-  } catch {
-    // Something between here and the server answered in its own words.
-    return {};
-  }
-}
-
-function codeOfStatus(status: number): ErrorCode {
-  const codes: Record<number, ErrorCode> = { 401: 'unauthenticated', 403: 'forbidden', 404: 'not_found', 409: 'conflict', 412: 'version_conflict', 413: 'too_large', 429: 'rate_limited' };
-  return codes[status] ?? (status >= 500 ? 'unreachable' : 'invalid_request');
-}
-
 function unreachable(base: string, cause: unknown): StoaError {
   const inner = cause instanceof Error && cause.cause !== undefined ? cause.cause : cause;
   return new StoaError('unreachable', `No server answers at ${base}: ${messageOf(inner)}.`, { cause });
 }
 
 async function* readEvents(body: ReadableStream<Uint8Array>): AsyncGenerator<ServerEvent> {
-  const decoder = new TextDecoder();
+  const events = new ServerEvents();
   const reader = body.getReader();
-  let rest = '';
   try {
     for (;;) {
       const { done, value } = await reader.read();
       if (done) return;
-      rest += decoder.decode(value, { stream: true });
-      const parts = rest.split('\n\n');
-      rest = parts.pop() ?? '';
-      for (const part of parts) {
-        const event = eventIn(part);
-        if (event !== undefined) yield event;
-      }
+      yield* events.take(value);
     }
   } finally {
     await reader.cancel();
   }
 }
 
-/** Comments only keep the stream open. */
-function eventIn(part: string): ServerEvent | undefined {
-  const fields = new Map(part.split('\n').map((line): [string, string] => [line.slice(0, line.indexOf(':')), line.slice(line.indexOf(':') + 1).trimStart()]));
-  const data = fields.get('data');
-  return data === undefined ? undefined : { id: fields.get('id'), event: fields.get('event') ?? 'message', data };
+/** The error that an answer tells of, with the time after which the server wants to be asked again. */
+function refusalIn(answer: Response, text: string): StoaError {
+  const retryAfterSeconds = Number(answer.headers.get('retry-after') ?? Number.NaN);
+  return refusalOf(answer.status, text, Number.isFinite(retryAfterSeconds) ? retryAfterSeconds : undefined);
 }

@@ -60,3 +60,9 @@ test.each(['text/event-stream', 'application/x-ndjson'])('a server that is gone 
   await expect(Readable.from(await connection.download('/v1/export', {})).toArray()).rejects.toMatchObject(gone);
   await expect(connection.call('GET', '/v1/status')).rejects.toMatchObject(gone);
 });
+
+test('a page where a Stoa should answer is told as such, also when it is a good one', async () => {
+  const page = '<html>welcome</html>';
+  await expect((await connected(() => ({ text: page }))).call('GET', '/v1/agents')).rejects.toMatchObject({ code: 'unreachable', fix: 'Check --url.' });
+  await expect((await connected(() => ({ status: 502, text: page }))).call('GET', '/v1/agents')).rejects.toMatchObject({ code: 'unreachable', message: 'The server answered 502.' });
+});
