@@ -1,5 +1,6 @@
 /** What a command is made of; `main.ts` builds the parser from it and loads the code only when it runs. */
 import { StoaError } from '../errors.js';
+import { flagOf } from '../settings.js';
 import type { AbsentStore, Connection } from './connection.js';
 import type { Output } from './output.js';
 
@@ -43,7 +44,7 @@ export function numberOption(options: Options, name: string): number | undefined
   const text = textOption(options, name);
   if (text === undefined) return undefined;
   if (/^\d{1,15}$/.test(text)) return Number(text);
-  throw new StoaError('invalid_request', `--${name.replaceAll(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`)} must be a whole number, not "${text}".`);
+  throw new StoaError('invalid_request', `${flagOf(name)} must be a whole number, not "${text}".`);
 }
 
 /** Repeated `name=value` as an object. */
@@ -53,7 +54,7 @@ export function pairsOption(options: Options, name: string): Record<string, stri
   return Object.fromEntries(
     pairs.map((pair) => {
       const at = pair.indexOf('=');
-      if (at < 1) throw new StoaError('invalid_request', `--${name} must be given as name=value, not "${pair}".`);
+      if (at < 1) throw new StoaError('invalid_request', `${flagOf(name)} must be given as name=value, not "${pair}".`);
       return [pair.slice(0, at), pair.slice(at + 1)];
     }),
   );
@@ -64,7 +65,7 @@ export function durationOption(options: Options, name: string): number | undefin
   const text = textOption(options, name);
   if (text === undefined) return undefined;
   const [, digits, unit = 's'] = /^(\d{1,9})([smhd])?$/.exec(text) ?? [];
-  if (digits === undefined) throw new StoaError('invalid_request', `--${name.replaceAll(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`)} must be like 90s, 15m, 12h or 30d, not "${text}".`);
+  if (digits === undefined) throw new StoaError('invalid_request', `${flagOf(name)} must be like 90s, 15m, 12h or 30d, not "${text}".`);
   return Number(digits) * { s: 1, m: 60, h: 3600, d: 86_400 }[unit as 's' | 'm' | 'h' | 'd'];
 }
 

@@ -103,7 +103,7 @@ function cellText(value: unknown, name: string): string {
   if (value === null || value === undefined) return '-';
   if (typeof value === 'number' && /(_at|^at|_AT|^AT|UPDATED|CREATED|SEEN|EXPIRES)$/.test(name)) return new Date(value).toISOString();
   const text = typeof value === 'object' ? JSON.stringify(value) : String(value);
-  // eslint-disable-next-line no-control-regex -- control characters are exactly what is looked for
+  // oxlint-disable-next-line no-control-regex -- control characters are what it looks for
   return text.replaceAll(/[\u0000-\u001F\u007F-\u009F]/g, (character) => `\\x${character.charCodeAt(0).toString(16).padStart(2, '0')}`);
 }
 

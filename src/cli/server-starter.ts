@@ -1,10 +1,11 @@
 /** A server for those who need one and find none: started apart from this process, and found by the lock like any other. */
 import { spawn } from 'node:child_process';
-import { mkdir, open, readFile } from 'node:fs/promises';
+import { open, readFile } from 'node:fs/promises';
 import { join, resolve } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Config } from '../config.js';
-import { StoaError } from '../errors.js';
+import { StoaError, errorKinds, messageOf } from '../errors.js';
+import { makePrivateDirectory } from '../kernel/files.js';
 import { type LockOwner, readLock } from '../kernel/lock.js';
 import { programPath } from './program-path.js';
 
@@ -19,7 +20,7 @@ const pollMs = 50;
 export async function ensureServer(config: Config, flags: readonly string[]): Promise<string> {
   if (config.engine === 'memory') throw new StoaError('invalid_config', 'A store in memory lives in one process; this command needs a server that others reach.', { fix: 'Leave the engine away, or pass --url.' });
   const dataDir = resolve(config.data);
-  await mkdir(dataDir, { recursive: true });
+  await makeDirectory(dataDir);
   const deadlineMs = Date.now() + startMsMax;
   let starting: Starting | undefined;
   let anyPort = false;
@@ -28,14 +29,23 @@ export async function ensureServer(config: Config, flags: readonly string[]): Pr
     if (owner?.url !== undefined && (await answers(owner))) return owner.url;
     if (owner === undefined && (starting === undefined || starting.status() !== undefined)) {
       // The port may be another store's; whoever looks for this one finds it by its lock.
-      if (starting?.status() === exitUsage && !anyPort) anyPort = true;
-      else if (starting !== undefined && starting.status() !== exitLocked) throw await startFailed(dataDir, starting);
+      if (starting?.status() === exitOfConfig && !anyPort) anyPort = true;
+      else if (starting !== undefined && starting.status() !== exitOfLock) throw await startFailed(dataDir, starting);
       starting = await start(dataDir, anyPort ? [...flags, '--port', '0'] : flags);
     }
     if (Date.now() > deadlineMs) {
       throw new StoaError('unreachable', `No server answered for ${dataDir} within ${startMsMax / 1_000} seconds.`, { fix: `Look into ${logPath(dataDir)}, or start one with "stoa up".` });
     }
     await sleep(pollMs);
+  }
+}
+
+/** As private as the server would make it. */
+async function makeDirectory(dataDir: string): Promise<void> {
+  try {
+    await makePrivateDirectory(dataDir);
+  } catch (error) {
+    throw new StoaError('invalid_config', `The data directory ${dataDir} cannot be made: ${messageOf(error)}.`, { cause: error, fix: 'Choose another with --data, or check the permissions.' });
   }
 }
 
@@ -46,10 +56,10 @@ interface Starting {
   logBytes: number;
 }
 
-/** `invalid_config`: what a port in use is. */
-const exitUsage = 2;
-/** `locked`: another process was faster. */
-const exitLocked = 5;
+/** What a port in use is. */
+const exitOfConfig = errorKinds.invalid_config.exit;
+/** Another process was faster. */
+const exitOfLock = errorKinds.locked.exit;
 
 const logPath = (dataDir: string): string => join(dataDir, 'stoa.log');
 

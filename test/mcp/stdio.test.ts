@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto';
-import { existsSync } from 'node:fs';
+import { existsSync, rmdirSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, test, vi } from 'vitest';
 import { generations } from './client.js';
@@ -13,8 +13,10 @@ function call(id: number, name: string, input: object): string {
 
 test('several clients that start at once share one server and lose nothing', { timeout: 120_000 }, async () => {
   const data = await stdio.data();
+  rmdirSync(data);
   const names = ['ada', 'bea', 'cyd'];
   const clients = await Promise.all(names.map((name, index) => stdio.connect(data, ['--agent', name], generations[index % 2])));
+  expect(statSync(data).mode & 0o777).toBe(0o700);
   const owner = await stdio.ownerOf(data);
   const each = 40;
   await Promise.all(

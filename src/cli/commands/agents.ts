@@ -55,8 +55,7 @@ export const update: Action = async ({ connect, output }, [id], options) => {
 
 export const rm: Action = async ({ connect, output }, [id], options) => {
   await (await connect()).call('DELETE', agentPath(id), { headers: versionHeader(options) });
-  if (output.json) output.value({ deleted: id });
-  else output.say(`Deleted ${id}.`);
+  output.done({ deleted: id }, `Deleted ${id}.`);
 };
 
 /** The verbs of the lifecycle: the table of states decides whether they fit. */

@@ -36,8 +36,7 @@ export const ls: Action = async (context, _args, options) => {
 
 export const revoke: Action = async (context, [id]) => {
   const answer = await (await context.connect()).call<{ revoked: string[] }>('DELETE', tokensPath(context), { query: { token: id } });
-  if (context.output.json) context.output.value(answer);
-  else context.output.say(answer.revoked.length === 0 ? 'Nothing to revoke.' : `Revoked ${answer.revoked.join(', ')}.`);
+  context.output.done(answer, answer.revoked.length === 0 ? 'Nothing to revoke.' : `Revoked ${answer.revoked.join(', ')}.`);
 };
 
 /** A token is always somebody's: making one for `default` by accident would be a silent surprise. */

@@ -1,11 +1,12 @@
 /** `stoa up`: the server, in the foreground, until a signal ends it. */
 import { readFileSync } from 'node:fs';
-import { join, resolve } from 'node:path';
+import { resolve } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { createSecureContext } from 'node:tls';
 import type { FastifyInstance } from 'fastify';
 import { type Config, loadConfig } from '../../config.js';
 import { StoaError, messageOf } from '../../errors.js';
+import { operatorTokenPath } from '../../identity/operator-token.js';
 import { type Stoa, type StoaOptions, openStoa } from '../../index.js';
 import { readLock } from '../../kernel/lock.js';
 import { createApp, stopApp } from '../../server/app.js';
@@ -41,7 +42,7 @@ export const up: Action = async ({ output, globals }, _args, options) => {
     if (tracer !== undefined) tracing?.traceStore(stoa, tracer);
     const url = await listen(app, config);
     await stoa.kernel.lock?.update({ url });
-    const tokenPath = join(resolve(config.data), 'operator.token');
+    const tokenPath = operatorTokenPath(resolve(config.data));
     const isKept = stoa.kernel.manifest.engine !== 'memory';
     // What is kept nowhere else a program has to be told here.
     const credentials = isKept ? { operator_token_file: tokenPath } : { operator_token_file: null, operator_token: stoa.operatorToken };
