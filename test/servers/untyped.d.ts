@@ -7,7 +7,7 @@ declare module 'dynalite' {
 declare module 'pouchdb-core' {
   interface PouchConstructor {
     plugin(plugin: unknown): PouchConstructor;
-    defaults(options: { adapter: string; prefix?: string; revs_limit?: number }): PouchConstructor;
+    defaults(options: { adapter: string; prefix?: string; revs_limit?: number; view_update_changes_batch_size?: number }): PouchConstructor;
   }
   const PouchDB: PouchConstructor;
   export default PouchDB;
@@ -18,15 +18,25 @@ declare module 'pouchdb-adapter-memory' {
   export default plugin;
 }
 
-declare module 'pouchdb-mapreduce' {
+declare module 'pouchdb-mapreduce/lib/index-browser.js' {
   const plugin: unknown;
   export default plugin;
 }
 
 declare module 'express-pouchdb' {
   import type { IncomingMessage, ServerResponse } from 'node:http';
-  export default function expressPouchdb(
-    database: unknown,
-    options: { mode?: string; overrideMode?: { include?: string[]; exclude?: string[] } },
-  ): (request: IncomingMessage, response: ServerResponse) => void;
+  export type FindQuery = Record<string, unknown>;
+  export interface FoundPage {
+    docs: unknown[];
+    bookmark?: string;
+  }
+  interface Database {
+    find: (query: FindQuery, done: (error: Error | null, answer: FoundPage) => void) => void;
+  }
+  interface App {
+    (request: IncomingMessage, response: ServerResponse): void;
+    /** What a wrapper does to a database, it does once, before the first request to it. */
+    dbWrapper: { registerWrapper(wrapper: (name: string, database: Database, next: () => unknown) => unknown): void };
+  }
+  export default function expressPouchdb(database: unknown, options: { mode?: string; overrideMode?: { include?: string[]; exclude?: string[] } }): App;
 }
