@@ -2,24 +2,27 @@ import { configDefaults, defineConfig } from 'vitest/config';
 import { BaseSequencer, type TestSpecification } from 'vitest/node';
 
 /**
- * Suites that need no program, emulator or database server, and close what they open. They share processes, in which the
- * sources are loaded once: to load them for each of a hundred suites took a tenth of the whole run.
+ * Suites that are short, start no program and close what they open. They share processes, in which the sources are loaded
+ * once: to load them for each of a hundred suites took a tenth of the whole run.
  */
 const light = [
   '*.test.ts',
   '{identity,langgraph,registry,server}/*.test.ts',
   'backends/*.test.ts',
+  'backends/postgres/*.test.ts',
   'backends/embedded/!(format-2).test.ts',
+  'backup/leases.test.ts',
   'cli/{connection,merge-settings,output,progress}.test.ts',
-  'client/!(browser|cookbook).test.ts',
-  'commit/service.test.ts',
-  'datastore/{code-point-order,document-id,embedded,http,memory,same-verbs,times,value,watch}.test.ts',
+  'client/!(browser).test.ts',
+  'commit/{delivery,places,postgres,service}.test.ts',
+  'datastore/{code-point-order,document-id,embedded,http,idempotency,memory,move-databases,postgres,quota-support,same-verbs,times,tracking,value,watch}.test.ts',
   'kernel/!(crash|engine-crash|engine-failures|fdatasync|lock).test.ts',
   'mcp/!(conformance|stdio).test.ts',
-  'messaging/{embedded,links,restart,rules}.test.ts',
-  'secrets/key-ring.test.ts',
-  'transfer/{known-ids,transfer}.test.ts',
-  'workspaces/{doctor,embedded,http,property}.test.ts',
+  'messaging/{embedded,links,postgres,postgres-redis,restart,rules}.test.ts',
+  'secrets/{key-ring,rekey}.test.ts',
+  'tracing/trace-context.test.ts',
+  'transfer/*.test.ts',
+  'workspaces/!(fleet|postgres-servers).test.ts',
 ];
 
 /** The light ones last: a process is shared only by suites that follow each other, and none of them keeps the run waiting at its end. */
