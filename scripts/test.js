@@ -25,8 +25,10 @@ await build();
 rmSync(reportDirectory, { recursive: true, force: true });
 const given = process.argv.slice(2);
 const reporters = ['--reporter=default', '--reporter=json', '--outputFile.json=report/vitest.json'];
+// The runner holds the emulators, which make very many objects that live for a moment: with this room for them instead of 16 MiB they take a seventh less time.
+const flags = ['--max-semi-space-size=64'];
 const vitest = join(testDirectory, 'node_modules', 'vitest', 'vitest.mjs');
-const { status } = spawnSync(process.execPath, [vitest, 'run', ...reporters, ...given], { cwd: testDirectory, stdio: ['ignore', 'inherit', 'inherit'] });
+const { status } = spawnSync(process.execPath, [...flags, vitest, 'run', ...reporters, ...given], { cwd: testDirectory, stdio: ['ignore', 'inherit', 'inherit'] });
 process.exitCode = summarise(status ?? 1);
 
 /** Prints the servers and the last line; answers the exit status. */

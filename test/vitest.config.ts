@@ -41,6 +41,7 @@ const common = {
   pool: 'forks' as const,
   // Suites wait for disks and servers more than they compute.
   maxWorkers: 3,
+  execArgv: process.execArgv,
 };
 
 export default defineConfig({
