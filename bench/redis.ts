@@ -2,9 +2,8 @@
 import { execFile, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdir, rm } from 'node:fs/promises';
-import { createServer } from 'node:net';
-import type { AddressInfo } from 'node:net';
 import { promisify } from 'node:util';
+import { freePort } from './free-port.js';
 
 export interface Redis {
   setRate(options: { writes: number; clients: number; valueBytes: number; keys: number }): Promise<number>;
@@ -36,14 +35,4 @@ export async function startRedis(directory: string): Promise<Redis> {
       await exited;
     },
   };
-}
-
-async function freePort(): Promise<number> {
-  const server = createServer();
-  server.listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  const { port } = server.address() as AddressInfo;
-  server.close();
-  await once(server, 'close');
-  return port;
 }

@@ -4,6 +4,7 @@ import { once } from 'node:events';
 import { connect } from 'node:net';
 import { join } from 'node:path';
 import { type Bench, byTurns } from './frame.js';
+import { freePort } from './free-port.js';
 
 const program = join(process.cwd(), 'bundle', 'main.js');
 
@@ -25,7 +26,7 @@ function nodeMs(): number {
 
 /** From the start of the process to the first byte of the first answer. */
 async function firstAnswerMs(data: string): Promise<number> {
-  const port = 20_000 + Math.floor(Math.random() * 20_000);
+  const port = await freePort();
   const startedMs = performance.now();
   const server = spawn(process.execPath, [program, 'up', '--data', data, '--port', String(port)], { stdio: 'ignore' });
   try {
