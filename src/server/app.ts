@@ -178,20 +178,7 @@ export function createApp(stoa: Stoa, options: AppOptions = {}): FastifyInstance
     for (const socket of connections) if (socket.bytesRead === 0) socket.destroy();
     await Promise.all(stops.map((stop) => stop()));
   });
-  const { port } = stoa.messaging;
-  if (port.capabilities.sharedStore) {
-    const judge = (only?: string) => streams.endOfChanged((ids) => port.identities(ids), only).catch((error: unknown) => stoa.onError(error, 'looking whether open streams are still allowed'));
-    const stopListening = port.subscribe((notice) => {
-      if (notice.topic === 'identity') void judge(notice.id);
-    });
-    // News may be lost: what is not told is seen.
-    const judging = setInterval(() => void judge(), limits.streamHeartbeatSeconds * 1_000);
-    judging.unref();
-    app.addHook('onClose', async () => {
-      stopListening();
-      clearInterval(judging);
-    });
-  }
+  if (stoa.messaging.port.capabilities.sharedStore) judgeStreams(app, stoa, streams);
   app.setErrorHandler(answerError);
   const matchers = routes.map((route) => ({ route, pattern: patternOf(route.path) }));
   app.setNotFoundHandler(async (request, reply) => {
@@ -221,6 +208,21 @@ export function createApp(stoa: Stoa, options: AppOptions = {}): FastifyInstance
   allowOrigins(app, options.allowedOrigins ?? []);
   for (const group of groups) for (const route of group.routes) addRoute(app, route, group, services);
   return app;
+}
+
+/** Ends the streams of identities that another server of the same store has changed. */
+function judgeStreams(app: FastifyInstance, { messaging: { port }, limits, onError }: Stoa, streams: EventStreams): void {
+  const judge = (only?: string) => streams.endOfChanged((ids) => port.identities(ids), only).catch((error: unknown) => onError(error, 'looking whether open streams are still allowed'));
+  const stopListening = port.subscribe((notice) => {
+    if (notice.topic === 'identity') void judge(notice.id);
+  });
+  // News may be lost: what is not told is seen.
+  const judging = setInterval(() => void judge(), limits.streamHeartbeatSeconds * 1_000);
+  judging.unref();
+  app.addHook('onClose', async () => {
+    stopListening();
+    clearInterval(judging);
+  });
 }
 
 /** Stops taking requests, ends streams, lets the rest finish within the limit, then closes what is left. */
