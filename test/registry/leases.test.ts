@@ -1,5 +1,6 @@
 import { afterEach, describe, expect, it } from 'vitest';
 import { registryFamilies } from '../../src/backends/embedded/registry.js';
+import { decodeAgent } from '../../src/registry/codec.js';
 import type { StoredAgent } from '../../src/registry/model.js';
 import { type TestRegistry, type TestRegistryOptions, openRegistry, startMs, userCaller } from './open-registry.js';
 
@@ -36,6 +37,19 @@ describe.each([
     const after = await registry.getAgent(alice, before.agent_id);
     expect(after).toMatchObject({ status: 'running', version: before.version, updated_at: before.updated_at, presence: 'live', last_heartbeat_at: startMs + 20_000 });
     expect(kinds()).toHaveLength(announced);
+  });
+
+  it('are noted in the record itself once in a while', async () => {
+    const { registry, kernel } = await open(options);
+    const { agent_id, user_id } = await runningAgent();
+    const noted: (number | null)[] = [];
+    for (const seconds of [0, 20, 39, 1, 20]) {
+      await opened.pass(seconds);
+      await registry.heartbeat(alice, agent_id);
+      const stored = kernel.storeOf(Buffer.from(user_id, 'hex')).get(registryFamilies.agents, Buffer.from(user_id + agent_id, 'hex'));
+      noted.push(decodeAgent(stored as Buffer).last_heartbeat_at);
+    }
+    expect(noted.map((atMs) => (atMs ?? 0) - startMs)).toEqual([0, 0, 0, 60_000, 60_000]);
   });
 
   it('show in the text of an agent, which is kept, as they are by now', async () => {

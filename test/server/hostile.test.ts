@@ -286,6 +286,13 @@ describe('headers', () => {
   });
 });
 
+test('brackets within a text are no levels, also behind a quote in it', async () => {
+  const value = `"${'['.repeat(300)}\\"`;
+  const reply = await running.ask('PUT', '/v1/data/notes/brackets', { as: running.alice, body: { value } });
+  expect(reply.status).toBe(201);
+  expect((await running.ask('GET', '/v1/data/notes/brackets', { as: running.alice })).json.value).toBe(value);
+});
+
 test('the server has lived through all of it', async () => {
   expect((await running.ask('GET', '/readyz')).status).toBe(200);
 });

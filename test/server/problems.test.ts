@@ -58,6 +58,13 @@ test('a fault of the program says nothing of its inside', async () => {
   expect(reply.text).not.toContain('secret internals');
 });
 
+test('what may pass by itself says when to come back', async () => {
+  for (const code of codes) {
+    const { status, headers } = await running.ask('GET', `/fault/${code}`);
+    expect([code, headers.get('retry-after')]).toEqual([code, status === 503 ? '1' : null]);
+  }
+});
+
 test('a status that the route does not declare is a fault, not an answer', async () => {
   expect((await running.ask('GET', '/undeclared')).status).toBe(500);
 });

@@ -107,6 +107,17 @@ describe.each(['embedded', 'PostgreSQL'])('agents that are lost, with workspaces
     await expect.poll(() => stoa.workspaces.getTask(ada, task.id)).toMatchObject({ status: 'pending', attempts: 1, reason: expect.stringContaining('presence') });
   });
 
+  it('what an agent had claimed comes back when it is deleted', async () => {
+    const { projectId, sessionId } = await makePlace(stoa.workspaces, ada);
+    const { agent_id } = await stoa.registry.createAgent(ada, { name: 'scout' });
+    await stoa.registry.heartbeat(ada, agent_id, {});
+    const task = await stoa.workspaces.createTask(ada, sessionId, { command: 'long' });
+    await stoa.workspaces.claimTask(ada, projectId, { agent_id, lease_seconds: 3600 });
+    await stoa.registry.updateAgentStatus(ada, agent_id, 'error');
+    await stoa.registry.deleteAgent(ada, agent_id);
+    await expect.poll(() => stoa.workspaces.getTask(ada, task.id)).toMatchObject({ status: 'pending', attempts: 1 });
+  });
+
   it('every change is in the feed of the directory', async () => {
     // Of PostgreSQL the changes follow right after their commit.
     await expect.poll(() => stoa.changes.read(operatorCaller(), { topics: ['workspaces'] }).items.map(({ kind }) => kind), { timeout: 10_000 }).toEqual(expect.arrayContaining(['workspace.created', 'project.created', 'session.created', 'task.created', 'task.claimed', 'task.returned']));
