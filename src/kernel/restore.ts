@@ -5,11 +5,11 @@ import { chainBytes } from './backup-chain.js';
 import type { BackupDescription, ShardBackup } from './backup-description.js';
 import { readFrames } from './backup-file.js';
 import { readEntries, readKey, readTransactions } from './backup-read.js';
-import { type Engine, type EngineName, type WriteOperation, engineNames, storeConfigDefaults } from './engine.js';
+import { type Engine, type EngineName, type Entry, type WriteOperation, engineNames, storeConfigDefaults } from './engine.js';
 import { openEngine } from './engines/index.js';
 import { kernelFamilies } from './families.js';
-import { type RedoTransaction, decodeFeed, encodeFeed, encodeRedo, positionKey } from './log.js';
-import { type Manifest, newManifest, shardDirectory, storeMark, writeManifest } from './manifest.js';
+import { type RedoTransaction, decodeFeed, encodeFeed, encodeRedo, positionKey, positionOf } from './log.js';
+import { type Manifest, newManifest, shardDirectory, storeIdKey, storeMark, writeManifest } from './manifest.js';
 import { isOlder } from './migrations.js';
 import { closedMark } from './outages.js';
 import { beginPartial, namesIn } from './partial-directory.js';
@@ -108,6 +108,7 @@ async function restoreShard(job: ShardJob): Promise<{ entries: number; transacti
   const retired = isOlder(job.manifest) ? (job.options.retiredFamilies ?? []) : [];
   const families = [...new Set([...Object.values(kernelFamilies), ...job.options.families, ...retired, ...(await familiesIn(job, full.backup, full.part))])];
   const engine = await openEngine(job.manifest.engine, config, families);
+  let restored: { entries: number; transactions: number; seq: number };
   try {
     const loader = new Loader(engine);
     for await (const { family, entries } of readEntries(job.options.directory, full.backup, full.part, job.onBytes)) {
@@ -116,7 +117,22 @@ async function restoreShard(job: ShardJob): Promise<{ entries: number; transacti
     await loader.flush();
     const { aliveAtMs, ...replayed } = await replay(job, engine, increments, full.part);
     await engine.commit([storeMark(job.manifest), closedMark(aliveAtMs)]);
-    return { entries: loader.count, ...replayed };
+    restored = { entries: loader.count, ...replayed };
+  } finally {
+    await engine.close();
+  }
+  await checkOpens(await openEngine(job.manifest.engine, config, families), job, restored.seq);
+  return restored;
+}
+
+/** Looks at what is on disk as the next start will: it is this store, and its feed ends where the backups say. */
+async function checkOpens(engine: Engine, { manifest, shard }: ShardJob, seq: number): Promise<void> {
+  try {
+    const id = engine.get(kernelFamilies.meta, storeIdKey)?.toString();
+    const last = lastFeedRecord(engine);
+    const found = last === undefined ? 0 : positionOf(last.key);
+    if (id === manifest.id && found === seq) return;
+    throw new StoaError('damaged_backup', `What was restored of shard ${shard} ends with change ${found}, but its backups say that they end with ${seq}.`, { fix: 'Use another copy of these backups, or restore to an earlier one.' });
   } finally {
     await engine.close();
   }
@@ -182,8 +198,13 @@ function takeUntil(items: readonly RedoTransaction[], point: ShardPoint): RedoTr
 }
 
 function feedBytesOf(engine: Engine): number {
-  for (const { value } of engine.range(kernelFamilies.changes, { reverse: true, limit: 1 })) return decodeFeed(value).bytesBefore + value.length;
-  return 0;
+  const last = lastFeedRecord(engine);
+  return last === undefined ? 0 : decodeFeed(last.value).bytesBefore + last.value.length;
+}
+
+function lastFeedRecord(engine: Engine): Entry | undefined {
+  for (const entry of engine.range(kernelFamilies.changes, { reverse: true, limit: 1 })) return entry;
+  return undefined;
 }
 
 /** Collects writes into commits of a few megabytes. */

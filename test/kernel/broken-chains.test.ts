@@ -336,6 +336,13 @@ describe('a chain is refused with its reason', () => {
     await expectRefused(new RegExp(`${field} is no number`), names.slice(3));
   });
 
+  it('where it says that it ends with another change than it holds', async () => {
+    await change(names[0], ({ shards }) => Object.assign(shards[0] as object, { seq: 4 }));
+    const attempt = restore({ directory: backups, target: join(directory, 'restored'), families, name: names[0] });
+    await expect(attempt).rejects.toMatchObject({ code: 'damaged_backup', message: expect.stringContaining('ends with change 3') as string });
+    expect((await readdir(directory)).filter((name) => name.startsWith('restored'))).toEqual([]);
+  });
+
   it('and one that cannot be read does not stand in the way of others', async () => {
     await writeFile(join(backups, names[3], 'backup.json'), '{');
     expect(await summariesIn(backups)).toMatchObject({ items: [{ name: names[0] }, { name: names[1] }, { name: names[2] }], unreadable: [{ name: names[3], reason: expect.stringContaining('is not JSON') as string }] });
