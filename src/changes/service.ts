@@ -4,6 +4,7 @@ import type { Caller } from '../identity/caller.js';
 import { canSee } from '../identity/visibility.js';
 import type { ChangeFeed, FeedPage } from '../kernel/changes.js';
 import type { Change } from '../kernel/transaction.js';
+import type { Interest } from '../kernel/waiting-readers.js';
 import type { Limits } from '../limits.js';
 import { type ChangePage, changesOf } from './schemas.js';
 
@@ -55,7 +56,7 @@ export class ChangesService {
     const accept = filterFor(caller, query);
     const since = query.since ?? this.#feed.position;
     this.#feed.read({ since, limit: 0 });
-    return this.#pages({ since, accept, signal, limit: this.#limits.pageItemsMax, idleMs: this.#limits.streamHeartbeatSeconds * 1_000 });
+    return this.#pages({ since, accept, interest: interestOf(caller, query), signal, limit: this.#limits.pageItemsMax, idleMs: this.#limits.streamHeartbeatSeconds * 1_000 });
   }
 
   /** Commits between the newest and the slowest open stream. */
@@ -85,7 +86,7 @@ function total(position: string): number {
   return position.split('.').reduce((sum, part) => sum + Number(part), 0);
 }
 
-/** What is cheap and refuses most comes first: with many readers, each change is held against all of these. */
+/** What is cheap and refuses most comes first: each change is held against the filters of many readers. */
 function filterFor(caller: Caller, query: ChangesQuery): Accept {
   const tests = [scopeTest(caller, query), topicTest(query.topics)].filter((test) => test !== undefined);
   return (change) => tests.every((test) => test(change)) && canSee(caller, change);
@@ -101,6 +102,12 @@ function scopeTest({ user }: Caller, { namespace, prefix = '', project, id }: Ch
   }
   if (project !== undefined) return (change) => change.facts?.['project'] === project || change.id === project || change.kind.startsWith('workspace.');
   return id === undefined ? undefined : (change) => change.id === id;
+}
+
+/** What the filter takes at most, in the feed's own terms; undefined where it may be anything. */
+function interestOf({ user }: Caller, { namespace, prefix = '', project, id }: ChangesQuery): Interest | undefined {
+  if (namespace !== undefined) return { user, namespace, prefix };
+  return project !== undefined || id === undefined ? undefined : { id };
 }
 
 function topicTest(topics: readonly string[] | undefined): Accept | undefined {

@@ -38,7 +38,8 @@ export async function* watchNamespace(feed: ChangeFeed, scope: Scope, options: W
     const key = change.facts['key'];
     return typeof key !== 'string' || key.startsWith(prefix);
   };
-  for await (const page of feed.follow({ since: options.since ?? feed.position, accept, signal: options.signal, idleMs })) {
+  const interest = { ...scope, prefix };
+  for await (const page of feed.follow({ since: options.since ?? feed.position, accept, interest, signal: options.signal, idleMs })) {
     for (const commit of page.commits) {
       for (const change of commit.changes) {
         const kind = kinds[change.kind];

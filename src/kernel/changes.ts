@@ -4,6 +4,7 @@ import { kernelFamilies } from './families.js';
 import { type Commit, decodeFeed, positionKey } from './log.js';
 import type { Store } from './store.js';
 import type { Change } from './transaction.js';
+import { type Interest, type WaitingReader, WaitingReaders } from './waiting-readers.js';
 
 export interface FeedCommit extends Commit {
   /** Where to go on after this commit. Opaque to clients. */
@@ -26,6 +27,8 @@ export interface FeedReadOptions {
   /** Changes on a page. A commit is never split, so the last one may go over it. */
   limit?: number;
   accept?: (change: Change) => boolean;
+  /** What `accept` takes at most: while nothing of it happens, the reader costs a commit nothing. */
+  interest?: Interest | undefined;
 }
 
 export interface FollowOptions extends FeedReadOptions {
@@ -41,10 +44,13 @@ const recentChangesMax = 10_000;
 
 export class ChangeFeed {
   readonly #shards: FeedShard[];
-  readonly #waiting = new Set<Waiter>();
+  readonly #waiting = new WaitingReaders();
+  /** Up to where, a number a shard, everything has been shown to whoever waited. */
+  readonly #shown: number[];
 
   constructor(stores: readonly Store[]) {
     this.#shards = stores.map((store, index) => new FeedShard(store, (commits) => this.#wake(index, commits)));
+    this.#shown = this.#shards.map((shard) => shard.last);
   }
 
   /** The newest position. */
@@ -135,39 +141,30 @@ export class ChangeFeed {
    * Until something is committed that is accepted, the time is over or the reader has left; answers
    * the position up to which nothing was. Nothing happens between a read and this.
    */
-  #wait(since: string, timeMs: number, { accept, signal }: FollowOptions): Promise<string> {
+  #wait(since: string, timeMs: number, { accept, interest, signal }: FollowOptions): Promise<string> {
     return new Promise((resolve) => {
       const wake = () => {
         clearTimeout(timeout);
-        this.#waiting.delete(waiter);
+        this.#waiting.delete(reader);
         signal.removeEventListener('abort', wake);
-        resolve(encodePosition(waiter.at));
+        // What was shown while it slept was not for it.
+        resolve(encodePosition(at.map((seq, shard) => Math.max(seq, this.#shown[shard] as number))));
       };
-      const waiter: Waiter = { at: decodePosition(since, this.#shards.length), accept, wake };
+      const at = decodePosition(since, this.#shards.length);
+      const reader: WaitingReader = { accept, interest, wake };
       const timeout = setTimeout(wake, timeMs);
-      this.#waiting.add(waiter);
+      this.#waiting.add(reader);
       signal.addEventListener('abort', wake);
     });
   }
 
-  /** A reader who would not accept any of it sleeps on and is only moved along: thousands may wait for different things. */
+  /** A reader who would not accept any of it sleeps on: thousands may wait for different things. */
   #wake(shard: number, commits: readonly Commit[]): void {
     const last = commits.at(-1);
     if (last === undefined) return;
-    for (const waiter of this.#waiting) {
-      const { accept } = waiter;
-      if (accept === undefined || commits.some(({ changes }) => changes.some(accept))) waiter.wake();
-      else waiter.at[shard] = last.seq;
-    }
+    this.#waiting.wakeFor(commits);
+    this.#shown[shard] = last.seq;
   }
-}
-
-/** A reader at the end of the feed. */
-interface Waiter {
-  /** How far it has come, a number a shard. */
-  at: number[];
-  accept: FeedReadOptions['accept'];
-  wake(): void;
 }
 
 /** The feed of one shard: its newest commits in memory, the rest on disk, one record decoded at a time. */
