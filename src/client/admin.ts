@@ -1,5 +1,6 @@
 /** What only the operator may: users, tokens, backups, the state of the server. */
 import type { CreateTokenInput, CreatedToken } from '../identity/schemas.js';
+import { encodeSegment } from '../path-segment.js';
 import type { UserAnswer } from '../registry/schemas.js';
 import type { CallSettings, Page } from './data.js';
 import type { Transport } from './transport.js';
@@ -29,20 +30,25 @@ export class AdminClient {
     return this.#transport.call('GET', '/v1/users', { query, signal });
   }
 
-  putUser(id: string, input: { email?: string; agents_max?: number | null }, { signal }: CallSettings = {}): Promise<UserAnswer> {
-    return this.#transport.call('PUT', `/v1/users/${encodeURIComponent(id)}`, { body: input, signal, repeatable: true });
+  async putUser(id: string, input: { email?: string; agents_max?: number | null }, { signal }: CallSettings = {}): Promise<UserAnswer> {
+    return this.#transport.call('PUT', pathOf(id), { body: input, signal, repeatable: true });
   }
 
   /** The token is in this answer and nowhere else. */
-  createToken(user: string, input: CreateTokenInput = {}, { signal }: CallSettings = {}): Promise<CreatedToken> {
-    return this.#transport.call('POST', `/v1/users/${encodeURIComponent(user)}/tokens`, { body: input, signal });
+  async createToken(user: string, input: CreateTokenInput = {}, { signal }: CallSettings = {}): Promise<CreatedToken> {
+    return this.#transport.call('POST', `${pathOf(user)}/tokens`, { body: input, signal });
   }
 
-  revokeToken(user: string, id: string, { signal }: CallSettings = {}): Promise<unknown> {
-    return this.#transport.call('DELETE', `/v1/users/${encodeURIComponent(user)}/tokens`, { query: { token: id }, signal, repeatable: true });
+  async revokeToken(user: string, id: string, { signal }: CallSettings = {}): Promise<unknown> {
+    return this.#transport.call('DELETE', `${pathOf(user)}/tokens`, { query: { token: id }, signal, repeatable: true });
   }
 
   backup(input: { kind?: 'full' | 'incremental'; directory?: string } = {}, { signal }: CallSettings = {}): Promise<BackupAnswer> {
     return this.#transport.call('POST', '/v1/backups', { body: input, signal });
   }
+}
+
+/** A user is named by any text: one that begins with "~" must not be taken for the bytes of another's name. */
+function pathOf(user: string): string {
+  return `/v1/users/${encodeSegment(user)}`;
 }

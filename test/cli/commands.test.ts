@@ -123,6 +123,11 @@ describe('users', () => {
     expect((await run('agents', 'create', 'second', '--user', 'quo')).status).toBe(5);
     expect((await json<{ items: { user: string }[] }>('users', 'ls')).items.map(({ user }) => user)).toContain('quo');
   });
+
+  test('are named by any text, also by one that looks like the bytes of another\'s name', async () => {
+    expect(await json('users', 'set', '~Ym9i', '--email', 'tilde@example.org')).toMatchObject({ user: '~Ym9i' });
+    expect((await json<{ items: object[] }>('token', 'ls', '--user', '..')).items).toEqual([]);
+  });
 });
 
 describe('the store', () => {

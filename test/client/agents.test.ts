@@ -8,13 +8,14 @@ import { createApp, stopApp } from '../../src/server/app.js';
 let opened: OpenedStoa;
 let stoa: Stoa;
 let operator: Stoa;
+let url: string;
 let stop: () => Promise<void>;
 
 beforeAll(async () => {
   opened = await openStoa({ data: 'unused', engine: 'memory', limits: { leaseSeconds: 2, leaseGraceSeconds: 1 }, sweepIntervalMs: 50 });
   const app = createApp(opened);
   await app.listen({ host: '127.0.0.1', port: 0 });
-  const url = `http://127.0.0.1:${(app.server.address() as AddressInfo).port}`; // A TCP server that listens has an AddressInfo.
+  url = `http://127.0.0.1:${(app.server.address() as AddressInfo).port}`; // A TCP server that listens has an AddressInfo.
   operator = new Stoa({ url, token: opened.operatorToken });
   const { token } = await operator.admin.createToken('ada', { name: 'test' });
   stoa = new Stoa({ url, token, agent: 'tester', retryDelayMs: 5 });
@@ -80,6 +81,20 @@ describe('the feed and commits through the client', () => {
   it('a conflict is an answer', async () => {
     const outcome = await stoa.commit({ checks: [{ check: 'data', key: 'a', version: 9 }], operations: [{ op: 'data.set', key: 'a', value: 3 }] });
     expect(outcome).toMatchObject({ ok: false, failed: { check: 0, code: 'version_conflict' } });
+  });
+
+  // "~Ym9i" would be the bytes of "bob".
+  it.each(['~Ym9i', '..', '.', '~', 'a/b', '%2e'])('the operator reaches the user "%s" and no other', async (user) => {
+    expect((await operator.admin.putUser(user, { email: 'someone@example.com' })).user).toBe(user);
+    const { token, token_id } = await operator.admin.createToken(user);
+    const theirs = new Stoa({ url, token });
+    expect((await theirs.agents.create({ name: 'own' })).user).toBe(user);
+    await operator.admin.revokeToken(user, token_id);
+    await expect(theirs.agents.list()).rejects.toMatchObject({ code: 'unauthenticated' });
+  });
+
+  it('the operator hears that no user has a lone surrogate in its name', async () => {
+    await expect(operator.admin.createToken('\ud800')).rejects.toMatchObject({ code: 'invalid_request' });
   });
 
   it('the operator sees users and the state of the server', async () => {

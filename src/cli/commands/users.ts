@@ -1,5 +1,6 @@
 /** `stoa users …`: who has used this server, and their quotas. */
 import { StoaError } from '../../errors.js';
+import { encodeSegment } from '../../path-segment.js';
 import type { UserAnswer } from '../../registry/schemas.js';
 import { type Action, numberOption, present, textOption } from '../definition.js';
 import type { Column } from '../output.js';
@@ -29,6 +30,7 @@ export const set: Action = async ({ connect, output }, [user], options) => {
   output.value(await (await connect('created')).call<UserAnswer>('PUT', userPath(user), { body }));
 };
 
+/** A user is named by any text: one that begins with "~" must not be taken for the bytes of another's name. */
 export function userPath(user = ''): string {
-  return `/v1/users/${encodeURIComponent(user)}`;
+  return `/v1/users/${encodeSegment(user)}`;
 }
