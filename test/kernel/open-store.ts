@@ -65,6 +65,10 @@ export function change(id: string, more: Partial<Change> = {}): Change {
   return { domain: 'data', kind: 'document.set', id, user: 'ann', version: 1, ...more };
 }
 
+export function put(store: Store, key: string, value = 'v'): Promise<void> {
+  return store.transact((tx) => tx.put(items, bytes(key), bytes(value)));
+}
+
 export function text(reader: Reader, key: string, family = items): string | undefined {
   return reader.get(family, bytes(key))?.toString('latin1');
 }
