@@ -17,6 +17,14 @@ export interface AgentWriteSettings extends AgentCallSettings {
   fence?: number | undefined;
 }
 
+export interface OpenSessionSettings extends AgentCallSettings {
+  /** A UUID; a new one unless given. */
+  sessionId?: string | undefined;
+  idempotencyKey?: string | undefined;
+  /** The fencing number of the lease that the caller holds. */
+  fence?: number | undefined;
+}
+
 export interface KeepAliveSettings {
   /** Who keeps the agent alive; the caller unless given. */
   holder?: string | undefined;
@@ -127,8 +135,15 @@ export class AgentsClient {
     return live;
   }
 
-  openSession(id: string, { signal }: AgentCallSettings = {}): Promise<SessionAnswer> {
-    return this.#transport.call('POST', `${pathOf(id)}/sessions`, { body: {}, signal });
+  /** With an idempotency key a repeat opens no second session. */
+  openSession(id: string, { sessionId, idempotencyKey, fence, signal }: OpenSessionSettings = {}): Promise<SessionAnswer> {
+    const body = sessionId === undefined ? {} : { session_id: sessionId };
+    const headers = { ...guards({ fence }), ...(idempotencyKey !== undefined && { 'idempotency-key': idempotencyKey }) };
+    return this.#transport.call('POST', `${pathOf(id)}/sessions`, { body, headers, signal, repeatable: idempotencyKey !== undefined });
+  }
+
+  getSession(id: string, sessionId: string, { signal }: AgentCallSettings = {}): Promise<SessionAnswer> {
+    return this.#transport.call('GET', sessionPath(id, sessionId), { signal });
   }
 
   listSessions(id: string, { signal, ...query }: { status?: 'active' | 'closed'; limit?: number; cursor?: string } & AgentCallSettings = {}): Promise<Page<SessionAnswer>> {
@@ -136,8 +151,8 @@ export class AgentsClient {
   }
 
   /** Closing a closed session is no error. */
-  closeSession(id: string, sessionId: string, { signal }: AgentCallSettings = {}): Promise<SessionAnswer> {
-    return this.#transport.call('DELETE', `${pathOf(id)}/sessions/${encodeURIComponent(sessionId)}`, { signal, repeatable: true });
+  closeSession(id: string, sessionId: string, { fence, signal }: Omit<AgentWriteSettings, 'ifVersion'> = {}): Promise<SessionAnswer> {
+    return this.#transport.call('DELETE', sessionPath(id, sessionId), { headers: guards({ fence }), signal, repeatable: true });
   }
 
   /**
@@ -166,6 +181,10 @@ export class AgentsClient {
 
 function pathOf(id: string): string {
   return `/v1/agents/${encodeURIComponent(id)}`;
+}
+
+function sessionPath(id: string, sessionId: string): string {
+  return `${pathOf(id)}/sessions/${encodeURIComponent(sessionId)}`;
 }
 
 function linkPath(identity: string): string {

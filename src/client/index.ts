@@ -30,7 +30,7 @@ export type { Project, SessionStatus, Task, TaskStatus, WorkSession, Workspace, 
 export type { CompleteRequest, FailRequest, NewProject, NewSession, NewTask, NewWorkspace, ProjectPatch, SessionPatch, TaskPatch, WorkspacePatch } from '../workspaces/schemas.js';
 export { AdminClient, type BackupAnswer } from './admin.js';
 export { AgentClient, type CreatedRoom, type LinkConsent, type Profile, type SearchAnswer, type SearchResult } from './agent.js';
-export { type AgentCallSettings, type AgentWriteSettings, AgentsClient, type IdentityLink, type KeepAliveSettings, LiveLease } from './agents.js';
+export { type AgentCallSettings, type AgentWriteSettings, AgentsClient, type IdentityLink, type KeepAliveSettings, LiveLease, type OpenSessionSettings } from './agents.js';
 export { type ChangeItem, type ChangePage, ChangesClient, type ChangesFilter, type FollowSettings as FollowChangesSettings, type ReadChangesSettings } from './changes.js';
 export { type BatchAnswer, type BatchSettings, type CallSettings, DataClient, type KeyResult, type ListSettings, type Page, type SetSettings, type WatchSettings as DataWatchSettings, type WriteSettings } from './data.js';
 export { DirectClient, type DirectMessage, type DirectPage, type OpenedMessage, type ReadDirectSettings } from './direct.js';

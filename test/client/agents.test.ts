@@ -37,6 +37,7 @@ describe('agents through the client', () => {
     expect((await stoa.agents.list({ label: 'team=blue' })).items.map(({ agent_id }) => agent_id)).toEqual([agent.agent_id]);
     const session = await stoa.agents.openSession(agent.agent_id);
     expect((await stoa.agents.listSessions(agent.agent_id, { status: 'active' })).items).toHaveLength(1);
+    expect(await stoa.agents.getSession(agent.agent_id, session.session_id)).toEqual(session);
     expect((await stoa.agents.closeSession(agent.agent_id, session.session_id)).status).toBe('closed');
     await stoa.agents.stop(agent.agent_id);
     await stoa.agents.stop(agent.agent_id);
@@ -81,6 +82,19 @@ describe('the feed and commits through the client', () => {
   it('a conflict is an answer', async () => {
     const outcome = await stoa.commit({ checks: [{ check: 'data', key: 'a', version: 9 }], operations: [{ op: 'data.set', key: 'a', value: 3 }] });
     expect(outcome).toMatchObject({ ok: false, failed: { check: 0, code: 'version_conflict' } });
+  });
+
+  it('sessions are opened once under one key and under an id of the caller\'s own, and not by a former holder', async () => {
+    const { agent_id: id } = await stoa.agents.create({ name: 'talker' });
+    await stoa.agents.start(id);
+    const { fence } = await stoa.agents.heartbeat(id);
+    const settings = { sessionId: '550e8400-e29b-41d4-a716-446655440000', idempotencyKey: 'talk', fence };
+    const session = await stoa.agents.openSession(id, settings);
+    expect(await stoa.agents.openSession(id, settings)).toEqual(session);
+    expect(session.session_id).toBe(settings.sessionId);
+    await expect(stoa.agents.openSession(id, { fence: fence - 1 })).rejects.toMatchObject({ code: 'fenced' });
+    await expect(stoa.agents.closeSession(id, session.session_id, { fence: fence - 1 })).rejects.toMatchObject({ code: 'fenced' });
+    expect((await stoa.agents.closeSession(id, session.session_id, { fence })).status).toBe('closed');
   });
 
   // "~Ym9i" would be the bytes of "bob".
