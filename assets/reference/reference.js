@@ -9,25 +9,31 @@ main.replaceChildren();
 
 const cards = [];
 for (const { name } of documentOf.tags) {
-  const operations = operationsOf(name);
-  if (operations.length === 0) continue;
-  const heading = element('h2', {}, name);
-  const list = element('h2', {}, name);
-  main.append(heading);
-  contents.append(list);
-  const group = { heading, list, cards: [] };
-  for (const operation of operations) {
-    const card = cardOf(operation);
-    const link = element('a', { href: `#${operation.operationId}` }, methodOf(operation.method), element('span', {}, operation.path));
-    main.append(card);
-    contents.append(link);
-    group.cards.push({ card, link, text: `${operation.method} ${operation.path} ${operation.summary} ${operation.description ?? ''}`.toLowerCase() });
-  }
-  cards.push(group);
+  addGroup(
+    name,
+    operationsOf(name).map((operation) => ({
+      card: cardOf(operation),
+      link: element('a', { href: `#${operation.operationId}` }, methodOf(operation.method), element('span', {}, operation.path)),
+      words: `${operation.method} ${operation.path} ${operation.summary} ${operation.description ?? ''}`,
+    })),
+  );
 }
-main.append(element('h2', {}, 'Errors'), ...errors.items.map(errorCard));
+addGroup(
+  'Errors',
+  errors.items.map((error) => ({ card: errorCard(error), link: element('a', { href: `#${error.code}` }, error.code), words: `${error.code} ${error.status} ${error.title}` })),
+);
 document.getElementById('filter').addEventListener('input', (event) => filter(event.target.value.trim().toLowerCase()));
 if (location.hash.length > 1) document.getElementById(decodeURIComponent(location.hash.slice(1)))?.scrollIntoView();
+
+/** A heading with its cards, on the page and in its contents. */
+function addGroup(name, members) {
+  if (members.length === 0) return;
+  const heading = element('h2', {}, name);
+  const list = element('h2', {}, name);
+  main.append(heading, ...members.map(({ card }) => card));
+  contents.append(list, ...members.map(({ link }) => link));
+  cards.push({ heading, list, cards: members.map(({ card, link, words }) => ({ card, link, text: words.toLowerCase() })) });
+}
 
 async function read(url) {
   const response = await fetch(url);
@@ -49,8 +55,8 @@ function operationsOf(tag) {
 function cardOf(operation) {
   const card = element('article', { id: operation.operationId });
   card.append(element('h3', {}, methodOf(operation.method), ` ${operation.path}`, element('span', { class: 'who' }, operation['x-principals'].join(', '))));
-  card.append(element('p', {}, operation.summary));
-  if (operation.description) card.append(element('p', { class: 'quiet' }, operation.description));
+  card.append(element('p', {}, ...prose(operation.summary)));
+  if (operation.description) card.append(element('p', { class: 'quiet' }, ...prose(operation.description)));
   if (operation.parameters.length > 0) card.append(fold('Parameters', parameterTable(operation.parameters)));
   for (const [type, { schema }] of Object.entries(operation.requestBody?.content ?? {})) card.append(fold(`Body · ${type}`, schemaOf(schema)));
   for (const [status, response] of Object.entries(operation.responses)) {
@@ -71,7 +77,7 @@ function parameterTable(parameters) {
     'table',
     {},
     ...parameters.map(({ name, in: place, required, description, schema }) =>
-      element('tr', {}, element('td', {}, name), element('td', {}, `${place}${required ? ', required' : ''}. `, description ?? schema?.description ?? '')),
+      element('tr', {}, element('td', {}, name), element('td', {}, `${place}${required ? ', required' : ''}. `, ...prose(description ?? schema?.description ?? ''))),
     ),
   );
 }
@@ -80,22 +86,30 @@ function schemaOf(schema) {
   return element('pre', {}, sketch(schema, 0));
 }
 
-/** A schema as the JSON that it describes, types in the place of values. */
-function sketch(schema, depth) {
-  if (schema.$ref) return depth > 6 ? nameOf(schema) : sketch(documentOf.components.schemas[nameOf(schema)], depth);
+/** A schema as the JSON that it describes, types in the place of values; inside itself it is only named. */
+function sketch(schema, depth, within = []) {
+  if (schema.$ref) {
+    const name = nameOf(schema);
+    return within.includes(name) ? name : sketch(documentOf.components.schemas[name], depth, [...within, name]);
+  }
   if (schema.enum) return schema.enum.map((value) => JSON.stringify(value)).join(' | ');
   if (schema.const !== undefined) return JSON.stringify(schema.const);
   const choices = schema.anyOf ?? schema.oneOf;
-  if (choices) return choices.map((choice) => sketch(choice, depth)).join(' | ');
-  if (schema.type === 'array') return `[${sketch(schema.items ?? {}, depth)}, …]`;
+  if (choices) return choices.map((choice) => sketch(choice, depth, within)).join(' | ');
+  if (schema.type === 'array') return `[${sketch(schema.items ?? {}, depth, within)}, …]`;
   if (schema.properties) {
     const pad = '  '.repeat(depth + 1);
     const required = new Set(schema.required ?? []);
-    const lines = Object.entries(schema.properties).map(([name, inner]) => `${pad}${name}${required.has(name) ? '' : '?'}: ${sketch(inner, depth + 1)}${inner.description ? `   — ${inner.description}` : ''}`);
+    const lines = Object.entries(schema.properties).map(([name, inner]) => `${pad}${name}${required.has(name) ? '' : '?'}: ${sketch(inner, depth + 1, within)}${inner.description ? `   — ${inner.description}` : ''}`);
     return `{\n${lines.join('\n')}\n${'  '.repeat(depth)}}`;
   }
-  if (typeof schema.additionalProperties === 'object') return `{ name: ${sketch(schema.additionalProperties, depth)} }`;
+  if (typeof schema.additionalProperties === 'object') return `{ name: ${sketch(schema.additionalProperties, depth, within)} }`;
   return schema.type ?? 'any';
+}
+
+/** What stands between backticks is code. */
+function prose(text) {
+  return text.split('`').map((part, index) => (index % 2 === 1 ? element('code', {}, part) : part));
 }
 
 function nameOf(schema) {

@@ -4,6 +4,7 @@ import { fileURLToPath } from 'node:url';
 import { type Browser, type Page, chromium } from 'playwright-core';
 import { type OutputChunk, rolldown } from 'rolldown';
 import { afterAll, beforeAll, expect, test } from 'vitest';
+import { errorKinds } from '../../src/errors.js';
 import { Running } from '../server/running.js';
 import type { Setting } from './browser-app.js';
 
@@ -123,4 +124,23 @@ test('an app carries only what it uses', async () => {
   const stoa = await sizeOf(`import { Stoa } from '${clientPath}'; console.log(new Stoa({ url: 'http://localhost' }))`);
   const errors = await sizeOf(`import { StoaError } from '${clientPath}'; console.log(StoaError)`);
   expect({ whole, stoa, errors }).toSatisfy(() => errors < stoa / 3 && stoa <= whole && stoa <= stoaBytesMax);
+});
+
+test('the reference shows every route and code, finds them, and fits a narrow window', async () => {
+  const page = await browser.newPage({ viewport: { width: 360, height: 700 } });
+  await page.goto(`${running.url}/reference`);
+  await page.locator('#quota_exceeded').waitFor();
+  // OpenAPI has the methods of each path there.
+  const { paths } = JSON.parse((await running.ask('GET', '/openapi.json')).text) as { paths: Record<string, object> };
+  const operations = Object.values(paths).reduce((sum, methods) => sum + Object.keys(methods).length, 0);
+  expect(await page.locator('article').count()).toBe(operations + Object.keys(errorKinds).length);
+  expect(await page.evaluate('document.documentElement.scrollWidth <= window.innerWidth')).toBe(true);
+  expect((await page.locator('article p, td').allTextContents()).filter((text) => text.includes('`'))).toEqual([]);
+  const found = async (words: string) => {
+    await page.locator('#filter').fill(words);
+    return page.evaluate('[...document.querySelectorAll("article")].filter((card) => !card.hidden).map(({ id }) => id)');
+  };
+  expect(await found('quota_exceeded')).toEqual(['quota_exceeded']);
+  expect(await found('heartbeat agents')).toEqual(['postAgentsByIdHeartbeat']);
+  await page.close();
 });
