@@ -9,12 +9,12 @@ import { openEngine } from './engines/index.js';
 import { kernelFamilies } from './families.js';
 import { makePrivateDirectory } from './files.js';
 import type { BackupDescription } from './backup-description.js';
-import { acquireLock, type DirectoryLock } from './lock.js';
+import { type DirectoryLock, acquireLock, lockPath } from './lock.js';
 import { backedUpLsn, putBackupMark, putBackupName } from './backup-marks.js';
 import { type Manifest, newManifest, readManifest, shardDirectory, shardOf, storeIdKey, storeMark, writeManifest } from './manifest.js';
 import { type MigrateOptions, formatMark, isOlder, migrate, retiredFamilies } from './migrations.js';
 import { forgetAnswer, idempotencyTimer } from './once.js';
-import { type Outage, closedMark, lastAliveMs, outagesWith, readOutages } from './outages.js';
+import { type Outage, closedMark, lastAliveMs, outagesMark, outagesWith, readOutages } from './outages.js';
 import { type GroupFacts, Store } from './store.js';
 import { refuseMoreShards, refuseOtherEngine } from './stray-databases.js';
 import { Sweeper, type TimerHandler } from './sweeper.js';
@@ -50,7 +50,7 @@ const trimIntervalMs = 60_000;
 export async function openKernel(options: KernelOptions): Promise<Kernel> {
   if (options.engine === 'memory') return openShards(options, newManifest('memory', checkShards(options.shards ?? 1, options.limits)), undefined, 0);
   await makeDirectory(options.dataDir);
-  const lockTouchedMs = await modifiedMs(join(options.dataDir, 'stoa.lock'));
+  const lockTouchedMs = await modifiedMs(lockPath(options.dataDir));
   let kernel: Kernel | undefined;
   const lock = await acquireLock(options.dataDir, {}, () => kernel?.stopWrites(lockLost(options.dataDir)));
   try {
@@ -254,8 +254,8 @@ export class Kernel {
     const fromMs = lastAliveMs(this.stores, lockTouchedMs);
     this.#outages = fromMs === 0 ? known : outagesWith(known, { fromMs, toMs: nowMs });
     if (this.#outages === known) return;
-    const value = Buffer.from(JSON.stringify(this.#outages));
-    await this.root.transact((tx) => tx.put(kernelFamilies.meta, Buffer.from('outages'), value));
+    const { family, key, value } = outagesMark(this.#outages);
+    await this.root.transact((tx) => tx.put(family, key, value));
   }
 
   close(): Promise<void> {

@@ -47,8 +47,11 @@ const silentMsMax = 30_000;
 /** How long another process may take to take a dead owner's lock over before this one gives up. */
 const takeoverMsMax = 10_000;
 
-const lockPath = (dataDir: string): string => join(dataDir, 'stoa.lock');
-const takeoverPath = (dataDir: string, nonce: string): string => join(dataDir, `stoa.lock.takeover-${nonce}`);
+/** Its drafts begin with the same name. */
+export const lockFile = 'stoa.lock';
+
+export const lockPath = (dataDir: string): string => join(dataDir, lockFile);
+const takeoverPath = (dataDir: string, nonce: string): string => join(dataDir, `${lockFile}.takeover-${nonce}`);
 
 /**
  * Takes the lock, or refuses with code `locked` and the owner's name. `onLost` is called when
@@ -184,7 +187,7 @@ function parseOwner(content: string): LockOwner {
 
 /** The lock's content under a name of its own, whole and on disk before it gets the real name. */
 async function writeDraft(dataDir: string, owner: LockOwner): Promise<string> {
-  const draft = join(dataDir, `stoa.lock.draft-${randomUUID()}`);
+  const draft = join(dataDir, `${lockFile}.draft-${randomUUID()}`);
   await writeWhole(draft, `${JSON.stringify(owner, undefined, 2)}\n`, 'wx');
   return draft;
 }

@@ -16,14 +16,22 @@ const outagesKept = 64;
 const shortestMs = 100;
 
 const closedAtKey = Buffer.from('closed_at_ms');
+const outagesKey = Buffer.from('outages');
+
+/** The notes that leases need to live through a move to other shards. */
+export const outageNotes: readonly Buffer[] = [outagesKey, closedAtKey];
 
 /** Notes until when the store was in use. */
 export function closedMark(atMs: number): WriteOperation & { value: Buffer } {
   return { family: kernelFamilies.meta, key: closedAtKey, value: Buffer.from(String(atMs)) };
 }
 
+export function outagesMark(outages: readonly Outage[]): WriteOperation & { value: Buffer } {
+  return { family: kernelFamilies.meta, key: outagesKey, value: Buffer.from(JSON.stringify(outages)) };
+}
+
 export function readOutages(store: Reader): readonly Outage[] {
-  const value = store.get(kernelFamilies.meta, Buffer.from('outages'));
+  const value = store.get(kernelFamilies.meta, outagesKey);
   return value === undefined ? [] : (JSON.parse(value.toString()) as Outage[]);
 }
 

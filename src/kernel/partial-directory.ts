@@ -3,11 +3,10 @@ import { readdir, rename, rm, rmdir, stat } from 'node:fs/promises';
 import { dirname, join, resolve } from 'node:path';
 import { StoaError, messageOf } from '../errors.js';
 import { makePrivateDirectory, syncDirectory, writeWhole } from './files.js';
-import { type DirectoryLock, acquireLock } from './lock.js';
+import { type DirectoryLock, acquireLock, lockFile } from './lock.js';
 
 /** Tells a directory that was begun here, and may be thrown away, from one of somebody else's that only has its name. */
 const markFile = 'stoa.partial';
-const lockFile = 'stoa.lock';
 /** The mark comes right after the lock: a directory that has had none for this long was given up between the two. */
 const markedWithinMs = 60_000;
 

@@ -10,6 +10,7 @@ import { writeDurably } from './files.js';
 import { acquireLock } from './lock.js';
 import { newManifest, readManifest, shardDirectory, shardOf, storeMark, writeManifest } from './manifest.js';
 import { formatMark, isOlder, notUpToDate } from './migrations.js';
+import { outageNotes } from './outages.js';
 import { beginPartial } from './partial-directory.js';
 import type { Reader } from './transaction.js';
 
@@ -42,8 +43,6 @@ export interface ReshardReport {
 
 /** The logs and the notes belong to the old shards: positions in them mean nothing in the new ones. */
 const leftBehind: ReadonlySet<string> = new Set([kernelFamilies.meta, kernelFamilies.changes, kernelFamilies.redo, kernelFamilies.directory]);
-/** The notes that leases need to live through the move. */
-const notesKept = ['outages', 'closed_at_ms'];
 const stepEntries = 1_000;
 
 export async function reshard(options: ReshardOptions): Promise<ReshardReport> {
@@ -179,7 +178,7 @@ function placementOf(family: string, { placements }: ReshardOptions): Placement 
 }
 
 function notesOf(source: Engine): WriteOperation[] {
-  return notesKept.map((name) => ({ family: kernelFamilies.meta, key: Buffer.from(name), value: source.get(kernelFamilies.meta, Buffer.from(name)) }));
+  return outageNotes.map((key) => ({ family: kernelFamilies.meta, key, value: source.get(kernelFamilies.meta, key) }));
 }
 
 /** The kernel's own families that are carried over. */
