@@ -1,6 +1,6 @@
 /** Read-modify-write of one document: in one step where the backend can, by version and in line where it can't. */
 import { StoaError } from '../errors.js';
-import { KeyQueue } from './key-queue.js';
+import { KeyQueue } from '../key-queue.js';
 import { isLive } from './merge-document.js';
 import type { JsonValue, Scope } from './model.js';
 import { type BatchResult, type DataStorePort, type Decide, type ExpectedVersion, type WriteBatch, type WriteResult, succeeded } from './port.js';

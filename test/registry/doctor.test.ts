@@ -1,6 +1,7 @@
 import { afterEach, describe, expect, it } from 'vitest';
 import { registryChecks } from '../../src/backends/embedded/doctor-registry.js';
 import { decodeRegistryEntry, registryFamilies } from '../../src/backends/embedded/registry.js';
+import type { Caller } from '../../src/identity/caller.js';
 import { userKey } from '../../src/identity/user-key.js';
 import { sessionIdOf } from '../../src/registry/ids.js';
 import { type Finding, examineAll } from '../../src/kernel/doctor.js';
@@ -225,6 +226,27 @@ describe('the doctor of the directory', () => {
       await expect(registry.putAgent(other, { agent_id, name: 'taken' })).rejects.toMatchObject({ code: 'not_found' });
       await expect(registry.openSession(other, own.agent_id, { session_id })).rejects.toMatchObject({ code: 'already_exists' });
       await expect(registry.openSession(other, agent_id, { session_id })).rejects.toMatchObject({ code: 'not_found' });
+    }
+    expect(await findings()).toEqual([]);
+  });
+
+  it('finds nothing where users of different shards wanted the same id at the same time', async () => {
+    opened = await openRegistry({ shards: 4 });
+    const { registry, kernel } = opened;
+    const names = Array.from({ length: 40 }, (_, index) => `user-${index}`);
+    const callers = kernel.stores.map((store) => userCaller(names.find((name) => kernel.storeOf(userKey(name)) === store) as string));
+    const own = await Promise.all(callers.map((caller) => registry.createAgent(caller, { name: 'own' })));
+    await Promise.all(callers.map((caller, index) => registry.start(caller, (own[index] as { agent_id: string }).agent_id)));
+    for (let round = 0; round < 8; round += 1) {
+      const agent_id = `${round}`.padStart(64, '0');
+      const session_id = sessionIdOf(Buffer.alloc(16, round + 1));
+      const put = await Promise.allSettled(callers.map((caller) => registry.putAgent(caller, { agent_id, name: 'wanted' })));
+      const opening = await Promise.allSettled(callers.map((caller, index) => registry.openSession(caller, (own[index] as { agent_id: string }).agent_id, { session_id })));
+      for (const results of [put, opening]) expect(results.filter(({ status }) => status === 'fulfilled')).toHaveLength(1);
+      const winner = callers[put.findIndex(({ status }) => status === 'fulfilled')] as Caller;
+      expect((await registry.getAgent(operator, agent_id)).user).toBe(winner.user);
+      await registry.updateAgentStatus(winner, agent_id, 'error');
+      await Promise.all([registry.deleteAgent(winner, agent_id), registry.putAgent(winner, { agent_id, name: 'again' })]);
     }
     expect(await findings()).toEqual([]);
   });

@@ -5,6 +5,7 @@ import type { Kernel } from '../../kernel/kernel.js';
 import type { Idempotency } from '../../kernel/once.js';
 import { RowCache } from '../../kernel/row-cache.js';
 import type { Store } from '../../kernel/store.js';
+import { KeyQueue } from '../../key-queue.js';
 import type { Transaction } from '../../kernel/transaction.js';
 import type { AgentChange } from '../../registry/changes.js';
 import { NanosecondClock, idBytes, makeAgentId, makeSessionId } from '../../registry/ids.js';
@@ -62,6 +63,7 @@ export class EmbeddedRegistry implements RegistryPort {
   readonly #clock = new NanosecondClock();
   /** By id. An agent is three rows, and most agents are asked for far more often than they change. */
   readonly #agents: RowCache<StoredAgent>;
+  readonly #ids = new KeyQueue();
 
   constructor(kernel: Kernel, options: EmbeddedRegistryOptions = {}) {
     this.#kernel = kernel;
@@ -84,7 +86,11 @@ export class EmbeddedRegistry implements RegistryPort {
     return this.#madeUnder(agentId, user, (tx) => this.verbs.agents.create(tx, agentId, input, idempotency), (agent) => agent.record.agent_id);
   }
 
-  async putAgent(input: PutAgent, guard: WriteGuard): Promise<StoredAgent> {
+  putAgent(input: PutAgent, guard: WriteGuard): Promise<StoredAgent> {
+    return this.#inTurn(input.agentId, () => this.#putAgent(input, guard));
+  }
+
+  async #putAgent(input: PutAgent, guard: WriteGuard): Promise<StoredAgent> {
     const user = userKey(input.user);
     const store = this.#kernel.storeOf(user);
     const owner = this.#kernel.locate(input.agentId)?.get(families.agentsById, idBytes(input.agentId));
@@ -129,8 +135,10 @@ export class EmbeddedRegistry implements RegistryPort {
       if (thinned.length === 0) break;
       await this.#kernel.leave(thinned);
     }
-    const sessions = await this.#transact(scope, agentId, (tx, user) => this.verbs.agents.delete(tx, user, agentId, guard));
-    await this.#kernel.leave([agentId, ...sessions]);
+    await this.#inTurn(agentId, async () => {
+      const sessions = await this.#transact(scope, agentId, (tx, user) => this.verbs.agents.delete(tx, user, agentId, guard));
+      await this.#kernel.leave([agentId, ...sessions]);
+    });
   }
 
   heartbeat(scope: UserScope, agentId: string, holder: string, guard: WriteGuard): Promise<Lease> {
@@ -150,12 +158,14 @@ export class EmbeddedRegistry implements RegistryPort {
       const id = makeSessionId(this.nowMs());
       return this.#madeUnder(id, owner, open(id), (session) => session.session_id);
     }
-    const known = this.#kernel.locate(sessionId);
-    const isTaken = known !== undefined && this.verbs.sessions.find(known, null, sessionId) !== undefined;
-    if (isTaken && known !== place.store) throw sessionExists(sessionId);
-    // An id of the caller's own stays in the directory whatever happens: another attempt may be under way with it.
-    if (!isTaken) await this.#kernel.enter(sessionId, owner);
-    return place.store.transact(open(sessionId));
+    return this.#inTurn(sessionId, async () => {
+      const known = this.#kernel.locate(sessionId);
+      const isTaken = known !== undefined && this.verbs.sessions.find(known, null, sessionId) !== undefined;
+      if (isTaken && known !== place.store) throw sessionExists(sessionId);
+      // An id of the caller's own stays in the directory whatever happens: another attempt may be under way with it.
+      if (!isTaken) await this.#kernel.enter(sessionId, owner);
+      return place.store.transact(open(sessionId));
+    });
   }
 
   async getSession(scope: UserScope, sessionId: string): Promise<SessionRecord | undefined> {
@@ -207,7 +217,11 @@ export class EmbeddedRegistry implements RegistryPort {
     await store.transact((tx) => this.verbs.users.saw(tx, user));
   }
 
-  async linkIdentity(scope: UserScope, agentId: string, identity: string): Promise<void> {
+  linkIdentity(scope: UserScope, agentId: string, identity: string): Promise<void> {
+    return this.#inTurn(linkDirectoryId(identity), () => this.#linkIdentity(scope, agentId, identity));
+  }
+
+  async #linkIdentity(scope: UserScope, agentId: string, identity: string): Promise<void> {
     const agent = this.getAgent(scope, agentId);
     if (agent === undefined) throw agentNotFound(agentId);
     const linked = await this.linkedAgent(identity);
@@ -243,6 +257,14 @@ export class EmbeddedRegistry implements RegistryPort {
     }
     const store = this.#kernel.locate(id);
     return store === undefined ? undefined : { store, user: null };
+  }
+
+  /**
+   * For ids that callers choose themselves. With several shards the directory alone knows whose one is, in a transaction of
+   * its own: two who want the same would both be let in.
+   */
+  #inTurn<T>(id: string, work: () => Promise<T>): Promise<T> {
+    return this.#kernel.stores.length === 1 ? work() : this.#ids.run(id, work);
   }
 
   /** Makes a thing under a new id that is in the directory before it; a refusal, or an earlier answer, takes the id out again. */

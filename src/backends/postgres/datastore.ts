@@ -2,7 +2,7 @@
 import type { TransactionSql } from 'postgres';
 import { compareCodePoints, afterPrefix } from '../../datastore/code-point-order.js';
 import { documentId } from '../../datastore/document-id.js';
-import { KeyQueue } from '../../datastore/key-queue.js';
+import { KeyQueue } from '../../key-queue.js';
 import { sizeOf } from '../../datastore/merge-document.js';
 import type { DocumentRecord, KeySummary, NamespaceSummary, Scope } from '../../datastore/model.js';
 import type { AccessRead, BatchResult, ClearStep, DataCapabilities, DataStorePort, Decide, DocumentWrite, ExportPage, KeyRange, OutboxGate, WriteBatch, WriteResult } from '../../datastore/port.js';

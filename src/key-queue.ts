@@ -1,4 +1,4 @@
-/** Lines up work on the same key, so that writers of one process do not fight over versions. */
+/** Lines up work on the same key within this process: nobody looks while another is between looking and writing. */
 
 export class KeyQueue {
   readonly #tails = new Map<string, Promise<unknown>>();
