@@ -13,13 +13,11 @@ import type { TestServer } from './child.js';
 const findLimitDefault = 25;
 /** With each write of a document PouchDB goes through all its revisions; CouchDB keeps a thousand. */
 const revisionsKept = 20;
-/** PouchDB brings an index up to date so many documents at a time, 50 unless told. */
-const indexedTogether = 1_000;
 
 export async function start(): Promise<TestServer> {
   const given = process.env['COUCHDB_URL'];
   if (given !== undefined && given !== '') return { url: given, describe: `CouchDB at ${given} (given)`, stop: async () => undefined };
-  const databases = PouchDB.plugin(memory).plugin(mapReduce).defaults({ adapter: 'memory', revs_limit: revisionsKept, view_update_changes_batch_size: indexedTogether });
+  const databases = PouchDB.plugin(memory).plugin(mapReduce).defaults({ adapter: 'memory', revs_limit: revisionsKept });
   const app = expressPouchdb(databases, { mode: 'minimumForPouchDB', overrideMode: { include: ['routes/find'], exclude: ['compression'] } });
   app.dbWrapper.registerWrapper((_name, database, next) => {
     const find = promisify(database.find.bind(database));

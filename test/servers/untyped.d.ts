@@ -7,7 +7,7 @@ declare module 'dynalite' {
 declare module 'pouchdb-core' {
   interface PouchConstructor {
     plugin(plugin: unknown): PouchConstructor;
-    defaults(options: { adapter: string; prefix?: string; revs_limit?: number; view_update_changes_batch_size?: number }): PouchConstructor;
+    defaults(options: { adapter: string; prefix?: string; revs_limit?: number }): PouchConstructor;
   }
   const PouchDB: PouchConstructor;
   export default PouchDB;
