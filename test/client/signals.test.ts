@@ -36,6 +36,7 @@ function callsOf(stoa: Stoa, keys: AgentKeys, settings: CallSettings & { signal:
     'agents.heartbeat': () => stoa.agents.heartbeat('a', settings),
     'agents.keepAlive': () => stoa.agents.keepAlive('a', settings),
     'agents.openSession': () => stoa.agents.openSession('a', settings),
+    'agents.getSession': () => stoa.agents.getSession('a', 's', settings),
     'agents.listSessions': () => stoa.agents.listSessions('a', settings),
     'agents.closeSession': () => stoa.agents.closeSession('a', 's', settings),
     'agents.link': () => stoa.agents.link('a', { identity: id, signed_at: 1, signature: '' }, settings),

@@ -213,7 +213,7 @@ test('two processes that start at once on an empty server make one table and wai
 
 test('a table that never becomes usable is an error that says so (emulator)', async () => {
   proxy.intercept = ({ target }) => (operationOf(target) === 'DescribeTable' ? { status: 200, body: { Table: { TableStatus: 'CREATING' } } } : undefined);
-  await expect(open({ backendReadySecondsMax: 0 })).rejects.toMatchObject({ code: 'backend_unavailable', message: expect.stringMatching(/not usable yet \(CREATING\)/) });
+  await expect(open({ backendReadySecondsMax: 0.001 })).rejects.toMatchObject({ code: 'backend_unavailable', message: expect.stringMatching(/not usable yet \(CREATING\)/) });
 });
 
 test('an index that another program did not make is added and waited for (emulator)', async () => {
