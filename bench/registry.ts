@@ -16,6 +16,8 @@ const few = 10_000;
 const many = 1_000_000;
 const agentsPerUser = 100;
 const turns = 9;
+/** A read takes microseconds, most of them waiting for memory that neighbours on the machine use too: many short turns. */
+const readTurns = 41;
 
 export const registryBench: Bench = {
   name: 'registry',
@@ -26,11 +28,11 @@ async function engineRows(directory: string, engine: 'lmdb' | 'rocksdb', statusT
   const large = await openFilled(join(directory, setName(engine, many)), engine, many);
   const small = await openFilled(join(directory, setName(engine, few)), engine, few);
   const rows: Row[] = [];
-  const row = async (what: string, atMost: number, cost: (set: AgentSet) => Promise<number>) => {
-    const costs = await byTurns(turns, () => cost(large), () => cost(small));
+  const row = async (what: string, atMost: number, cost: (set: AgentSet) => Promise<number>, count = turns) => {
+    const costs = await byTurns(count, () => cost(large), () => cost(small));
     rows.push({ what: `${engine}: ${what}, 1M agents / 10k`, ...costs, unit: 'µs', target: { atMost } });
   };
-  await row('getAgent', 1.3, (set) => processorCostOf(some(3_000, set.randomId), (id) => set.registry.getAgent(operatorCaller(), id)));
+  await row('getAgent', 1.3, (set) => processorCostOf(some(3_000, set.randomId), (id) => set.registry.getAgent(operatorCaller(), id)), readTurns);
   await row('list page of 100', 1.3, (set) => processorCostOf(some(60, set.randomUser), (user) => set.registry.listAgents(operatorCaller(user), {})));
   await row('status change, one at a time', statusTarget, (set) => costOf(some(100, set.randomId), (id) => changeStatus(set, id)));
   await large.kernel.close();
