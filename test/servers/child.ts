@@ -21,6 +21,8 @@ export class Child {
   readonly #name: string;
   #output = '';
   #ended = false;
+  /** What it printed last may arrive after its end. A child of its own that lives on may keep it open. */
+  readonly #outputEnded: Promise<unknown>;
 
   constructor(name: string, command: string, args: readonly string[], options: SpawnOptions = {}) {
     this.#name = name;
@@ -37,17 +39,25 @@ export class Child {
     this.#child.on('exit', () => {
       this.#ended = true;
     });
+    this.#outputEnded = new Promise((resolve) => this.#child.once('close', resolve));
   }
 
   get output(): string {
     return this.#output;
   }
 
+  get hasEnded(): boolean {
+    return this.#ended;
+  }
+
   /** Asks `ready` until it holds; fails as soon as the process has ended. */
   async until(ready: () => Promise<boolean>, secondsMax = 60): Promise<void> {
     const deadline = Date.now() + secondsMax * 1000;
     while (!(await ready())) {
-      if (this.#ended) throw new Error(`${this.#name} ended before it was ready:\n${this.#output}`);
+      if (this.#ended) {
+        await Promise.race([this.#outputEnded, new Promise((resolve) => setTimeout(resolve, 1_000))]);
+        throw new Error(`${this.#name} ended before it was ready:\n${this.#output}`);
+      }
       if (Date.now() > deadline) throw new Error(`${this.#name} was not ready after ${secondsMax} s:\n${this.#output}`);
       await new Promise((resolve) => setTimeout(resolve, 20));
     }

@@ -34,20 +34,23 @@ export async function start(extra: readonly string[] = []): Promise<HaltingServe
 /** Three masters that share the slots; the URL lists all of them, separated by commas. */
 export async function startCluster(): Promise<TestServer> {
   const version = installedVersion();
-  const nodes = await Promise.all(
+  const started = await Promise.allSettled(
     [0, 1, 2].map(async () => {
       const directory = await mkdtemp(join(tmpdir(), 'stoa-redis-'));
       const { port, child } = await startNode(directory, clusterPortMax, ['--cluster-enabled', 'yes', '--cluster-node-timeout', '5000', '--appendonly', 'yes']);
       return { directory, port, child };
     }),
   );
+  const nodes = started.flatMap((node) => (node.status === 'fulfilled' ? [node.value] : []));
   const stop = async (): Promise<void> => {
     await Promise.all(nodes.map(({ child }) => child.stop()));
     await Promise.all(nodes.map(({ directory }) => rm(directory, { recursive: true, force: true })));
   };
-  const [first] = nodes;
-  if (first === undefined) throw new Error('The cluster has no nodes.');
   try {
+    const failed = started.find((node) => node.status === 'rejected');
+    if (failed !== undefined) throw failed.reason;
+    const [first] = nodes;
+    if (first === undefined) throw new Error('The cluster has no nodes.');
     for (const [index, node] of nodes.entries()) {
       const from = Math.ceil((index * slots) / nodes.length);
       const to = Math.ceil(((index + 1) * slots) / nodes.length) - 1;
@@ -72,7 +75,7 @@ export async function startCluster(): Promise<TestServer> {
   };
 }
 
-/** Tried again when a port was taken since it was looked for; that of a cluster's bus is not looked for at all. */
+/** Tried again when it ends at once: a port was taken since it was looked for, and that of a cluster's bus is not looked for at all. */
 async function startNode(directory: string, portMax: number | undefined, args: readonly string[]): Promise<{ port: number; child: Child }> {
   for (let attempt = 1; ; attempt += 1) {
     const port = await freePort(portMax);
@@ -83,7 +86,7 @@ async function startNode(directory: string, portMax: number | undefined, args: r
       await child.until(async () => child.output.includes('Ready to accept connections'));
       return { port, child };
     } catch (error) {
-      if (attempt === startsMax || !/in use|bind|listen/i.test(child.output)) throw error;
+      if (attempt === startsMax || !child.hasEnded) throw error;
     }
   }
 }
