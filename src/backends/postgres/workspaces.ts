@@ -10,7 +10,8 @@ import type { Claim, Project, SessionStatus, Task, TaskLease, TaskStatus, WorkSe
 import type { ClaimOptions, ListRequest, Listed, NamedListRequest, Owner, Reporter, WorkspacesPort } from '../../workspaces/port.js';
 import { ReadyWaiters } from '../../workspaces/ready-waiters.js';
 import type { CompleteRequest, FailRequest, NewProject, NewSession, NewTask, NewWorkspace, ProjectPatch, SessionPatch, TaskPatch, WorkspacePatch } from '../../workspaces/schemas.js';
-import { type PostgresSql, boundStatements, closePostgres, listen, openPostgres, query, transaction } from './connection.js';
+import { type PostgresSql, boundStatements, closePostgres, listen, openPostgres, transaction } from './connection.js';
+import { DatabaseClock } from './database-clock.js';
 import { inSteps } from './in-steps.js';
 import { newerTables } from './migrate.js';
 import { workspacesRecords } from './transfer-workspaces.js';
@@ -49,7 +50,6 @@ export interface JoinedWorkspaces {
 }
 
 const defaultSweepMs = 1_000;
-const clockCheckMs = 60_000;
 
 /** Opens the database, makes the tables where they are missing, and listens for ready tasks. */
 export async function openPostgresWorkspaces(url: URL, options: PostgresWorkspacesOptions): Promise<PostgresWorkspaces> {
@@ -71,8 +71,7 @@ export class PostgresWorkspaces implements WorkspacesPort {
   readonly #options: PostgresWorkspacesOptions;
   readonly #waiters: ReadyWaiters;
   readonly #onError: (error: unknown) => void;
-  #clockOffsetMs = 0;
-  #clockCheckedMs = 0;
+  readonly #clock: DatabaseClock;
   #sweeping: NodeJS.Timeout | undefined;
   #background: Promise<void> = Promise.resolve();
   /** Who waits for a re-keying, told of each step. */
@@ -86,6 +85,7 @@ export class PostgresWorkspaces implements WorkspacesPort {
   constructor(sql: PostgresSql, options: PostgresWorkspacesOptions, transact?: Transact, waiters?: ReadyWaiters) {
     this.#transact = transact ?? ((body) => this.#transactAlone(body));
     this.#sql = sql;
+    this.#clock = new DatabaseClock(sql);
     this.#options = options;
     this.#waiters = waiters ?? new ReadyWaiters(options.limits.claimsWaitingMax);
     this.#onError = options.onError ?? ((error) => process.emitWarning(`workspaces: ${messageOf(error)}`));
@@ -93,7 +93,7 @@ export class PostgresWorkspaces implements WorkspacesPort {
   }
 
   async start(): Promise<void> {
-    await this.#readClock();
+    await this.#clock.keepRight();
     // A connection that was lost may have missed a call: after it is back, everybody looks again.
     await listen(this.#sql, readyChannel, (payload) => this.#heard(payload), () => this.#waiters.wakeAll());
     const intervalMs = this.#options.sweepIntervalMs ?? defaultSweepMs;
@@ -292,7 +292,7 @@ export class PostgresWorkspaces implements WorkspacesPort {
   async sweep(): Promise<void> {
     await this.#lookForNewer();
     if (this.#newer !== undefined) return;
-    if (Date.now() - this.#clockCheckedMs > clockCheckMs) await this.#readClock();
+    await this.#clock.keepRight();
     const stepMax = this.#options.limits.sweepStepMax;
     while (!this.#closing && (await this.#transact((work) => tasks.returnLapsed(work, stepMax))) === stepMax);
     while (!this.#closing && (await this.#transact((work) => sessions.endDueSessions(work, stepMax))) === stepMax);
@@ -383,7 +383,7 @@ export class PostgresWorkspaces implements WorkspacesPort {
 
   /** The time by which leases end. */
   nowMs(): number {
-    return this.#options.clock?.() ?? Date.now() + this.#clockOffsetMs;
+    return this.#options.clock?.() ?? this.#clock.nowMs();
   }
 
   /** A newer program that changes the tables must not find what this one would go on writing. */
@@ -391,14 +391,6 @@ export class PostgresWorkspaces implements WorkspacesPort {
     if (this.#newer !== undefined) return;
     this.#newer = await newerTables(this.#sql, 'workspaces', (this.#options.migrations ?? workspacesMigrations).length);
     if (this.#newer !== undefined) this.#onError(this.#newer);
-  }
-
-  /** Servers agree on the time by the database's clock. */
-  async #readClock(): Promise<void> {
-    const askedMs = Date.now();
-    const [row] = await query<{ now: string }>(this.#sql, "SELECT (extract(epoch FROM clock_timestamp()) * 1000)::bigint AS now");
-    this.#clockCheckedMs = Date.now();
-    this.#clockOffsetMs = Number(row?.now ?? askedMs) - Math.round((askedMs + this.#clockCheckedMs) / 2);
   }
 
   /** One thing after the other; what fails is reported and tried again with the next sweep. */
