@@ -15,7 +15,10 @@ const valueText = 'x'.repeat(500);
 
 export const backupBench: Bench = {
   name: 'backup',
-  run: async (directory) => [...(await engineRows(directory, 'lmdb')), ...(await engineRows(directory, 'rocksdb'))],
+  run: async (directory) => [
+    ...(await engineRows(directory, 'lmdb')),
+    ...(await engineRows(directory, 'rocksdb')),
+  ],
 };
 
 interface Cost {
@@ -27,14 +30,24 @@ async function engineRows(directory: string, engine: 'lmdb' | 'rocksdb'): Promis
   const own = await mkdtemp(join(directory, `${engine}-`));
   const stoa = await openStoa({ data: join(own, 'data'), engine });
   try {
-    for (let from = 0; from < documents; from += batch) await set(stoa, Array.from({ length: batch }, (_, index) => from + index), 'first');
+    for (let from = 0; from < documents; from += batch)
+      await set(
+        stoa,
+        Array.from({ length: batch }, (_, index) => from + index),
+        'first',
+      );
     const full: Cost[] = [];
     const increment: Cost[] = [];
     for (let turn = 0; turn < turns; turn += 1) {
       const backups = join(own, `backups-${turn}`);
       full.push(await costOf(stoa, backups, 'full'));
       // Spread over all keys, as work is.
-      for (let from = 0; from < changed; from += batch) await set(stoa, Array.from({ length: batch }, (_, index) => ((from + index) * 97 + turn) % documents), `turn ${turn}`);
+      for (let from = 0; from < changed; from += batch)
+        await set(
+          stoa,
+          Array.from({ length: batch }, (_, index) => ((from + index) * 97 + turn) % documents),
+          `turn ${turn}`,
+        );
       increment.push(await costOf(stoa, backups, 'incremental'));
     }
     const row = (what: string, unit: string, pick: (cost: Cost) => number): Row => ({
@@ -52,7 +65,9 @@ async function engineRows(directory: string, engine: 'lmdb' | 'rocksdb'): Promis
 }
 
 async function set(stoa: Stoa, numbers: readonly number[], tag: string): Promise<void> {
-  const items = Object.fromEntries(numbers.map((number) => [`document-${number}`, { number, tag, text: valueText }]));
+  const items = Object.fromEntries(
+    numbers.map((number) => [`document-${number}`, { number, tag, text: valueText }]),
+  );
   await stoa.data.setMany(operatorCaller('bench'), 'bench', items);
 }
 

@@ -11,7 +11,10 @@ export interface ChildServer<Served> {
 }
 
 /** Starts a server of the file, which tells what it serves and answers every message with its processor time. */
-export async function forkServer<Served>(file: string, given: readonly string[]): Promise<ChildServer<Served>> {
+export async function forkServer<Served>(
+  file: string,
+  given: readonly string[],
+): Promise<ChildServer<Served>> {
   const child = fork(fileURLToPath(new URL(file, import.meta.url)), given);
   const served = await heard<Served>(child, file);
   const cpuUs = () => {

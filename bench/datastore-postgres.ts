@@ -15,7 +15,11 @@ const inFlight = 64;
 const keys = 2_000;
 const turns = 9;
 const milliseconds = 1_000;
-const packages = ['@langchain/langgraph-checkpoint-postgres@1.0.5', '@langchain/core@^1.1.44', '@langchain/langgraph-checkpoint@^1.1.4'];
+const packages = [
+  '@langchain/langgraph-checkpoint-postgres@1.0.5',
+  '@langchain/core@^1.1.44',
+  '@langchain/langgraph-checkpoint@^1.1.4',
+];
 
 /** What is used of the other store. */
 interface OtherStore {
@@ -23,7 +27,12 @@ interface OtherStore {
   put(namespace: string[], key: string, value: Record<string, unknown>): Promise<void>;
   get(namespace: string[], key: string): Promise<unknown>;
   stop(): Promise<void> | void;
-  readonly core: { readonly pool: { readonly totalCount: number; on(event: 'error' | 'remove', listener: (error?: unknown) => void): void } };
+  readonly core: {
+    readonly pool: {
+      readonly totalCount: number;
+      on(event: 'error' | 'remove', listener: (error?: unknown) => void): void;
+    };
+  };
 }
 
 export const datastorePostgresBench: Bench = {
@@ -39,13 +48,31 @@ export const datastorePostgresBench: Bench = {
       const value = { title: 'result', note: 'x'.repeat(900), tags: ['a', 'b'] };
       let number = 0;
       const key = () => `key-${(number += 1) % keys}`;
-      const puts = await byTurns(turns, () => rateInFlight(inFlight, () => data.set(caller, 'bench', key(), value), milliseconds), () => rateInFlight(inFlight, () => other.put(['bench'], key(), value), milliseconds));
-      const gets = await byTurns(turns, () => rateInFlight(inFlight, () => data.get(caller, 'bench', key()), milliseconds), () => rateInFlight(inFlight, () => other.get(['bench'], key()), milliseconds));
+      const puts = await byTurns(
+        turns,
+        () => rateInFlight(inFlight, () => data.set(caller, 'bench', key(), value), milliseconds),
+        () => rateInFlight(inFlight, () => other.put(['bench'], key(), value), milliseconds),
+      );
+      const gets = await byTurns(
+        turns,
+        () => rateInFlight(inFlight, () => data.get(caller, 'bench', key()), milliseconds),
+        () => rateInFlight(inFlight, () => other.get(['bench'], key()), milliseconds),
+      );
       await stoa.close();
       await stopOther(other);
       return [
-        { what: `postgres: set of 1 KB, ${inFlight} in flight / PostgresStore put`, ...puts, unit: 'writes/s', target: { atLeast: 2 } },
-        { what: `postgres: get of 1 KB, ${inFlight} in flight / PostgresStore get`, ...gets, unit: 'reads/s', target: { atLeast: 2 } },
+        {
+          what: `postgres: set of 1 KB, ${inFlight} in flight / PostgresStore put`,
+          ...puts,
+          unit: 'writes/s',
+          target: { atLeast: 2 },
+        },
+        {
+          what: `postgres: get of 1 KB, ${inFlight} in flight / PostgresStore get`,
+          ...gets,
+          unit: 'reads/s',
+          target: { atLeast: 2 },
+        },
       ];
     } finally {
       await server.stop();
@@ -58,15 +85,24 @@ async function openOther(directory: string, url: string): Promise<OtherStore> {
   if (!existsSync(join(directory, 'node_modules'))) {
     await mkdir(directory, { recursive: true });
     await writeFile(join(directory, 'package.json'), '{"private": true}');
-    const { status, stderr } = spawnSync('npm', ['install', '--no-audit', '--no-fund', ...packages], { cwd: directory, encoding: 'utf8' });
+    const { status, stderr } = spawnSync('npm', ['install', '--no-audit', '--no-fund', ...packages], {
+      cwd: directory,
+      encoding: 'utf8',
+    });
     if (status !== 0) throw new Error(`npm could not install what to compare with:\n${stderr}`);
   }
-  const path = createRequire(join(directory, 'package.json')).resolve('@langchain/langgraph-checkpoint-postgres/store');
+  const path = createRequire(join(directory, 'package.json')).resolve(
+    '@langchain/langgraph-checkpoint-postgres/store',
+  );
   // The package is not installed where this is compiled.
-  const { PostgresStore } = (await import(pathToFileURL(path).href)) as { PostgresStore: { fromConnString(url: string): OtherStore } };
+  const { PostgresStore } = (await import(pathToFileURL(path).href)) as {
+    PostgresStore: { fromConnString(url: string): OtherStore };
+  };
   const store = PostgresStore.fromConnString(url);
   // An idle connection that the server ends is an event of its pool, and one that nobody hears would end the process.
-  store.core.pool.on('error', (error) => process.emitWarning(`a connection of PostgresStore was lost: ${messageOf(error)}`));
+  store.core.pool.on('error', (error) =>
+    process.emitWarning(`a connection of PostgresStore was lost: ${messageOf(error)}`),
+  );
   await store.setup();
   return store;
 }

@@ -22,7 +22,17 @@ const reader = operatorCaller('bench', 'reader');
 const rawFamily = 'bench/raw';
 
 /** About a kilobyte, as a small result of an agent is. */
-const value = { title: 'result', tags: ['a', 'b', 'c'], score: 0.75, items: Array.from({ length: 12 }, (_, index) => ({ id: index, name: `item number ${index}`, done: index % 2 === 0 })), note: 'x'.repeat(300) };
+const value = {
+  title: 'result',
+  tags: ['a', 'b', 'c'],
+  score: 0.75,
+  items: Array.from({ length: 12 }, (_, index) => ({
+    id: index,
+    name: `item number ${index}`,
+    done: index % 2 === 0,
+  })),
+  note: 'x'.repeat(300),
+};
 const valueText = JSON.stringify(value);
 const valueBytes = Buffer.from(valueText);
 
@@ -50,7 +60,9 @@ async function readRow(directory: string, { data }: DocumentSet): Promise<Row> {
   const path = join(directory, 'raw');
   await rm(path, { recursive: true, force: true });
   const raw = await openRawLmdb(path, rawFamily);
-  const keys = Array.from({ length: few }, (_, index) => Buffer.from(`${'u'.repeat(32)}${namespaceOf(index)}\0${keyOf(index)}`));
+  const keys = Array.from({ length: few }, (_, index) =>
+    Buffer.from(`${'u'.repeat(32)}${namespaceOf(index)}\0${keyOf(index)}`),
+  );
   await raw.commit(keys.map((key) => ({ key, value: valueBytes })));
   const reads = await byTurns(
     turns,
@@ -58,13 +70,24 @@ async function readRow(directory: string, { data }: DocumentSet): Promise<Row> {
     () => rateOfCalls(20_000, (index) => JSON.parse(String(raw.get(keys[index % few] as Buffer))) as unknown),
   );
   await raw.close();
-  return { what: 'get in process / raw engine read and JSON.parse', ...reads, unit: 'reads/s', target: { atLeast: 0.6 } };
+  return {
+    what: 'get in process / raw engine read and JSON.parse',
+    ...reads,
+    unit: 'reads/s',
+    target: { atLeast: 0.6 },
+  };
 }
 
 async function trackingRow({ data }: DocumentSet): Promise<Row> {
-  const read = (who: typeof caller) => () => rateOfCalls(20_000, (index) => data.get(who, namespaceOf(index % hotKeys), keyOf(index % hotKeys)));
+  const read = (who: typeof caller) => () =>
+    rateOfCalls(20_000, (index) => data.get(who, namespaceOf(index % hotKeys), keyOf(index % hotKeys)));
   const reads = await byTurns(turns, read(reader), read(caller));
-  return { what: 'get by an agent, counted / not counted (1,000 hot keys)', ...reads, unit: 'reads/s', target: { atLeast: 0.9 } };
+  return {
+    what: 'get by an agent, counted / not counted (1,000 hot keys)',
+    ...reads,
+    unit: 'reads/s',
+    target: { atLeast: 0.9 },
+  };
 }
 
 async function writeRow({ data, kernel }: DocumentSet): Promise<Row> {
@@ -73,21 +96,42 @@ async function writeRow({ data, kernel }: DocumentSet): Promise<Row> {
   const writes = await byTurns(
     31,
     () => rateInFlight(inFlight, () => data.set(caller, 'written', `k${(number += 1) % few}`, value), 100),
-    () => rateInFlight(inFlight, () => store.transact((tx) => plainWrite(tx, `k${(number += 1) % few}`)), 100),
+    () =>
+      rateInFlight(inFlight, () => store.transact((tx) => plainWrite(tx, `k${(number += 1) % few}`)), 100),
   );
-  return { what: `durable set, ${inFlight} in flight / kernel transactions of JSON.stringify, one put and one change`, ...writes, unit: 'writes/s', target: { atLeast: 0.6 } };
+  return {
+    what: `durable set, ${inFlight} in flight / kernel transactions of JSON.stringify, one put and one change`,
+    ...writes,
+    unit: 'writes/s',
+    target: { atLeast: 0.6 },
+  };
 }
 
 /** The least that a visible write of a value does: its JSON, its bytes, and its line in the change feed. */
 function plainWrite(tx: Transaction, key: string): void {
   tx.put(rawFamily, Buffer.from(`${'u'.repeat(32)}written\0${key}`), Buffer.from(JSON.stringify(value)));
-  tx.change({ domain: 'data', kind: 'document.set', id: `written/${key}`, user: 'bench', version: 1, facts: { namespace: 'written', key } });
+  tx.change({
+    domain: 'data',
+    kind: 'document.set',
+    id: `written/${key}`,
+    user: 'bench',
+    version: 1,
+    facts: { namespace: 'written', key },
+  });
 }
 
 async function sizeRows(small: DocumentSet, large: DocumentSet): Promise<Row[]> {
   const rows: Row[] = [];
-  const row = async (what: string, calls: number, work: (set: DocumentSet, index: number) => Promise<unknown>) => {
-    const costs = await byTurns(turns, () => cost(large, calls, work), () => cost(small, calls, work));
+  const row = async (
+    what: string,
+    calls: number,
+    work: (set: DocumentSet, index: number) => Promise<unknown>,
+  ) => {
+    const costs = await byTurns(
+      turns,
+      () => cost(large, calls, work),
+      () => cost(small, calls, work),
+    );
     rows.push({ what: `${what}, 1M documents / 10k`, ...costs, unit: 'µs', target: { atMost: 1.3 } });
   };
   // The same number of different keys in both, spread over the whole set.
@@ -100,7 +144,11 @@ async function sizeRows(small: DocumentSet, large: DocumentSet): Promise<Row[]> 
   return rows;
 }
 
-async function cost(set: DocumentSet, calls: number, work: (set: DocumentSet, index: number) => Promise<unknown>): Promise<number> {
+async function cost(
+  set: DocumentSet,
+  calls: number,
+  work: (set: DocumentSet, index: number) => Promise<unknown>,
+): Promise<number> {
   const startedMs = performance.now();
   for (let call = 0; call < calls; call += 1) await work(set, call);
   return ((performance.now() - startedMs) * 1_000) / calls;
@@ -124,15 +172,31 @@ function keyOf(index: number): string {
 async function openFilled(path: string, count: number): Promise<DocumentSet> {
   const mark = `${path}.filled`;
   if (!existsSync(mark)) await rm(path, { recursive: true, force: true });
-  const kernel = await openKernel({ dataDir: path, engine: 'lmdb', families: [...Object.values(dataFamilies), rawFamily], limits: limitsWith() });
+  const kernel = await openKernel({
+    dataDir: path,
+    engine: 'lmdb',
+    families: [...Object.values(dataFamilies), rawFamily],
+    limits: limitsWith(),
+  });
   const data = new DataService({ port: new EmbeddedDataStore({ kernel }), limits: limitsWith() });
   if (!existsSync(mark)) {
     for (let first = 0; first < count; first += 1_000) {
       const step = Array.from({ length: 1_000 }, (_, index) => first + index);
       await kernel.root.transact((tx) => {
         for (const index of step) {
-          const write = { key: keyOf(index), valueJson: valueText, metadata: null, agent: null, ifVersion: null, expiresAt: null };
-          (data.port as EmbeddedDataStore).verbs.set(tx, { user: caller.user, namespace: namespaceOf(index) }, write);
+          const write = {
+            key: keyOf(index),
+            valueJson: valueText,
+            metadata: null,
+            agent: null,
+            ifVersion: null,
+            expiresAt: null,
+          };
+          (data.port as EmbeddedDataStore).verbs.set(
+            tx,
+            { user: caller.user, namespace: namespaceOf(index) },
+            write,
+          );
         }
       });
     }

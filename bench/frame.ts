@@ -19,7 +19,11 @@ export interface Bench {
 }
 
 /** Measures both by turns, so that a busy moment of the machine falls on both, and takes the medians. */
-export async function byTurns(turns: number, ours: () => number | Promise<number>, reference: () => number | Promise<number>): Promise<{ ours: number; reference: number }> {
+export async function byTurns(
+  turns: number,
+  ours: () => number | Promise<number>,
+  reference: () => number | Promise<number>,
+): Promise<{ ours: number; reference: number }> {
   const measured: { ours: number[]; reference: number[] } = { ours: [], reference: [] };
   // The first turn warms up and counts for nothing.
   for (let turn = 0; turn <= turns; turn += 1) {
@@ -31,7 +35,10 @@ export async function byTurns(turns: number, ours: () => number | Promise<number
   return { ours: median(measured.ours), reference: median(measured.reference) };
 }
 
-async function reversed(ours: () => number | Promise<number>, reference: () => number | Promise<number>): Promise<[number, number]> {
+async function reversed(
+  ours: () => number | Promise<number>,
+  reference: () => number | Promise<number>,
+): Promise<[number, number]> {
   const b = await reference();
   return [await ours(), b];
 }
@@ -50,7 +57,11 @@ export function rateOf(work: () => void, milliseconds = 400): number {
 }
 
 /** Keeps so many calls in flight for about `milliseconds`; answers calls a second. */
-export async function rateInFlight(inFlight: number, work: () => Promise<unknown>, milliseconds = 1000): Promise<number> {
+export async function rateInFlight(
+  inFlight: number,
+  work: () => Promise<unknown>,
+  milliseconds = 1000,
+): Promise<number> {
   const startedMs = performance.now();
   // The cheaper clock decides about the end: it is read for each call, and the other took longer than some of what is measured.
   const endMs = Date.now() + milliseconds;
@@ -69,5 +80,7 @@ export async function rateInFlight(inFlight: number, work: () => Promise<unknown
 export function median(values: readonly number[]): number {
   const sorted = values.toSorted((a, b) => a - b);
   const middle = sorted.length >> 1;
-  return sorted.length % 2 === 1 ? (sorted[middle] as number) : ((sorted[middle - 1] as number) + (sorted[middle] as number)) / 2;
+  return sorted.length % 2 === 1
+    ? (sorted[middle] as number)
+    : ((sorted[middle - 1] as number) + (sorted[middle] as number)) / 2;
 }

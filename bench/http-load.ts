@@ -46,10 +46,15 @@ export interface Rates {
 }
 
 /** Two rows: by processor time and by the clock. */
-export async function compare<Server extends Measured>(load: Load<Server>, stoa: Server, bare: Server): Promise<Row[]> {
+export async function compare<Server extends Measured>(
+  load: Load<Server>,
+  stoa: Server,
+  bare: Server,
+): Promise<Row[]> {
   const measured: { ours: Rates; reference: Rates }[] = [];
   for (const server of [bare, stoa]) await warmUp(load, server);
-  for (let turn = 0; turn < turns; turn += 1) measured.push({ reference: await rates(load, bare), ours: await rates(load, stoa) });
+  for (let turn = 0; turn < turns; turn += 1)
+    measured.push({ reference: await rates(load, bare), ours: await rates(load, stoa) });
   const row = (by: 'byCpu' | 'byClock', about: string): Row => ({
     what: `${load.what} / bare Fastify route, ${about}`,
     ours: median(measured.map(({ ours }) => ours[by])),
@@ -62,11 +67,14 @@ export async function compare<Server extends Measured>(load: Load<Server>, stoa:
 
 /** By requests, not by time: on a busy machine a second is too short for the code to be compiled. */
 export async function warmUp<Server extends Measured>(load: Asked<Server>, server: Server): Promise<void> {
-  for (let answered = 0; answered < warmUpRequests; ) answered += (await rates(load, server)).answered;
+  for (let answered = 0; answered < warmUpRequests;) answered += (await rates(load, server)).answered;
 }
 
 /** Keeps every connection busy with one request at a time. */
-export async function rates<Server extends Measured>({ request, connections, sleepless = false }: Asked<Server>, server: Server): Promise<Rates> {
+export async function rates<Server extends Measured>(
+  { request, connections, sleepless = false }: Asked<Server>,
+  server: Server,
+): Promise<Rates> {
   const { port } = new URL(server.url);
   const state = { answered: 0, running: true };
   const next = () => request(server, state.answered);
@@ -78,7 +86,11 @@ export async function rates<Server extends Measured>({ request, connections, sle
   await Promise.all(ends);
   clearTimeout(stop);
   const byClock = (state.answered / (performance.now() - startedMs)) * 1_000;
-  return { answered: state.answered, byClock, byCpu: (state.answered / ((await server.cpuUs()) - startedCpuUs)) * 1_000_000 };
+  return {
+    answered: state.answered,
+    byClock,
+    byCpu: (state.answered / ((await server.cpuUs()) - startedCpuUs)) * 1_000_000,
+  };
 }
 
 function stayAwake(state: { running: boolean }): void {
@@ -86,12 +98,22 @@ function stayAwake(state: { running: boolean }): void {
 }
 
 /** The bytes of a request: its line, the headers that all share, and a JSON body if it has one. */
-export function requestBytes(line: string, { url, token }: { url: string; token: string }, body?: string): string {
+export function requestBytes(
+  line: string,
+  { url, token }: { url: string; token: string },
+  body?: string,
+): string {
   const head = `${line} HTTP/1.1\r\nhost: ${new URL(url).host}\r\nauthorization: Bearer ${token}\r\n`;
-  return body === undefined ? `${head}\r\n` : `${head}content-type: application/json\r\ncontent-length: ${Buffer.byteLength(body)}\r\n\r\n${body}`;
+  return body === undefined
+    ? `${head}\r\n`
+    : `${head}content-type: application/json\r\ncontent-length: ${Buffer.byteLength(body)}\r\n\r\n${body}`;
 }
 
-function askOnAndOn(port: number, next: () => string, state: { answered: number; running: boolean }): Promise<void> {
+function askOnAndOn(
+  port: number,
+  next: () => string,
+  state: { answered: number; running: boolean },
+): Promise<void> {
   return new Promise((resolve, reject) => {
     const socket = createConnection({ port, host: '127.0.0.1' });
     let received = '';
@@ -120,7 +142,12 @@ function isWhole(received: string): boolean {
 }
 
 /** Starts a server of the file, which ends with the others. */
-export async function startServer<Served>(children: ChildProcess[], file: string, kind: string, argument: string): Promise<Served & { cpuUs(): Promise<number> }> {
+export async function startServer<Served>(
+  children: ChildProcess[],
+  file: string,
+  kind: string,
+  argument: string,
+): Promise<Served & { cpuUs(): Promise<number> }> {
   const { child, served, cpuUs } = await forkServer<Served>(file, [kind, argument]);
   children.push(child);
   return { ...served, cpuUs };

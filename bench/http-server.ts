@@ -20,7 +20,9 @@ const documents = 100;
 export const documentPath = (index: number): string => `/v1/data/bench/key-${index % documents}`;
 
 /** About a kilobyte, as a small result of an agent is. */
-export const documentBody = JSON.stringify({ value: { title: 'result', score: 0.75, text: 'x'.repeat(960) } });
+export const documentBody = JSON.stringify({
+  value: { title: 'result', score: 0.75, text: 'x'.repeat(960) },
+});
 
 const [, , kind, argument = ''] = process.argv;
 if (kind === 'stoa' || kind === 'bare') {
@@ -32,22 +34,43 @@ async function serveStoa(data: string): Promise<Served> {
   const stoa = await openStoa({ data, limits: { agentsPerUserMax: agents } });
   const caller = operatorCaller('alice');
   const agentIds: string[] = [];
-  for (let made = 0; made < agents; made += 1) agentIds.push((await stoa.registry.createAgent(caller, { name: `agent-${made}`, labels: { team: 'a' } })).agent_id);
+  for (let made = 0; made < agents; made += 1)
+    agentIds.push(
+      (await stoa.registry.createAgent(caller, { name: `agent-${made}`, labels: { team: 'a' } })).agent_id,
+    );
   const { token } = await stoa.identity.createToken(operatorCaller(), 'alice', {}, null);
   const url = await createApp(stoa).listen({ port: 0, host: '127.0.0.1' });
   const authorization = `Bearer ${token}`;
-  const ask = async (path: string, init: RequestInit = {}) => (await fetch(url + path, { ...init, headers: { authorization, 'content-type': 'application/json' } })).text();
+  const ask = async (path: string, init: RequestInit = {}) =>
+    (
+      await fetch(url + path, { ...init, headers: { authorization, 'content-type': 'application/json' } })
+    ).text();
   const put = (index: number) => ask(documentPath(index), { method: 'PUT', body: documentBody });
   for (let index = 0; index < documents; index += 1) await put(index);
-  return { url, token, agentIds, answers: { agent: await ask(`/v1/agents/${agentIds[0]}`), document: await ask(documentPath(0)), written: await put(0) } };
+  return {
+    url,
+    token,
+    agentIds,
+    answers: {
+      agent: await ask(`/v1/agents/${agentIds[0]}`),
+      document: await ask(documentPath(0)),
+      written: await put(0),
+    },
+  };
 }
 
 /** Fastify as its guide shows it: it parses what comes in and makes JSON of what goes out. */
 async function serveBare(stoa: Served): Promise<Served> {
   const app = Fastify();
-  const answers = { agent: JSON.parse(stoa.answers.agent) as unknown, document: JSON.parse(stoa.answers.document) as unknown, written: JSON.parse(stoa.answers.written) as unknown };
+  const answers = {
+    agent: JSON.parse(stoa.answers.agent) as unknown,
+    document: JSON.parse(stoa.answers.document) as unknown,
+    written: JSON.parse(stoa.answers.written) as unknown,
+  };
   app.get('/v1/agents/:id', () => answers.agent);
   app.get('/v1/data/:ns/:key', () => answers.document);
-  app.put('/v1/data/:ns/:key', (request) => ((request.body as { value?: unknown }).value === undefined ? {} : answers.written));
+  app.put('/v1/data/:ns/:key', (request) =>
+    (request.body as { value?: unknown }).value === undefined ? {} : answers.written,
+  );
   return { ...stoa, url: await app.listen({ port: 0, host: '127.0.0.1' }) };
 }

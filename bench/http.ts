@@ -12,9 +12,27 @@ type Server = Served & Measured;
 const connections = 64;
 
 const loads: readonly Load<Server>[] = [
-  { what: 'GET /v1/agents/{id}', connections, sleepless: true, request: (server, index) => requestBytes(`GET /v1/agents/${server.agentIds[index % server.agentIds.length]}`, server), atLeast: 0.75 },
-  { what: 'GET /v1/data/{ns}/{key} of 1 KB', connections, sleepless: true, request: (server, index) => requestBytes(`GET ${documentPath(index)}`, server), atLeast: 0.7 },
-  { what: 'PUT /v1/data/{ns}/{key} of 1 KB, durable', connections, request: (server, index) => requestBytes(`PUT ${documentPath(index)}`, server, documentBody), atLeast: 0.45 },
+  {
+    what: 'GET /v1/agents/{id}',
+    connections,
+    sleepless: true,
+    request: (server, index) =>
+      requestBytes(`GET /v1/agents/${server.agentIds[index % server.agentIds.length]}`, server),
+    atLeast: 0.75,
+  },
+  {
+    what: 'GET /v1/data/{ns}/{key} of 1 KB',
+    connections,
+    sleepless: true,
+    request: (server, index) => requestBytes(`GET ${documentPath(index)}`, server),
+    atLeast: 0.7,
+  },
+  {
+    what: 'PUT /v1/data/{ns}/{key} of 1 KB, durable',
+    connections,
+    request: (server, index) => requestBytes(`PUT ${documentPath(index)}`, server, documentBody),
+    atLeast: 0.45,
+  },
 ];
 
 export const httpBench: Bench = {

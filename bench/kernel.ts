@@ -26,14 +26,20 @@ const redisWrites = 1_500;
 
 export const kernelBench: Bench = {
   name: 'kernel',
-  run: async (directory) => [...(await engineRows(directory, 'lmdb', openRawLmdb)), ...(await engineRows(directory, 'rocksdb', openRawRocksdb))],
+  run: async (directory) => [
+    ...(await engineRows(directory, 'lmdb', openRawLmdb)),
+    ...(await engineRows(directory, 'rocksdb', openRawRocksdb)),
+  ],
 };
 
 async function engineRows(directory: string, engine: EngineName, openRaw: OpenRawEngine): Promise<Row[]> {
   const paths = { kernel: join(directory, `${engine}-kernel`), raw: join(directory, `${engine}-raw`) };
   await once(`${paths.kernel}.filled`, () => withStore(engine, paths.kernel, fillStore));
   await once(`${paths.raw}.filled`, () => withRaw(openRaw, paths.raw, fillRaw));
-  return [await readRow(engine, paths.kernel, openRaw), ...(await writeRows(directory, engine, paths, openRaw))];
+  return [
+    await readRow(engine, paths.kernel, openRaw),
+    ...(await writeRows(directory, engine, paths, openRaw)),
+  ];
 }
 
 /** Both read the same files, one after the other: the shape of a database on disk matters more than the layer above it. */
@@ -43,23 +49,51 @@ async function readRow(engine: EngineName, path: string, openRaw: OpenRawEngine)
     () => withStore(engine, path, async (store) => warmRate(() => store.get(family, randomKey()))),
     () => withRaw(openRaw, path, async (raw) => warmRate(() => raw.get(randomKey()))),
   );
-  return { what: `${engine}: kernel point read / raw engine read`, ...reads, unit: 'reads/s', target: { atLeast: 0.8 } };
+  return {
+    what: `${engine}: kernel point read / raw engine read`,
+    ...reads,
+    unit: 'reads/s',
+    target: { atLeast: 0.8 },
+  };
 }
 
-async function writeRows(directory: string, engine: EngineName, paths: { kernel: string; raw: string }, openRaw: OpenRawEngine): Promise<Row[]> {
+async function writeRows(
+  directory: string,
+  engine: EngineName,
+  paths: { kernel: string; raw: string },
+  openRaw: OpenRawEngine,
+): Promise<Row[]> {
   const rows: Row[] = [];
   await withStore(engine, paths.kernel, async (store) => {
     const put = (key: Buffer) => store.transact((tx) => tx.put(family, key, value()));
     await withRaw(openRaw, paths.raw, async (raw) => {
       const puts = () => Array.from({ length: inFlight }, () => ({ key: nextKey(), value: value() }));
       const ours = (ms = writeMs) => rateInFlight(inFlight, () => put(nextKey()), ms);
-      const same = async (ms = writeMs) => (await rateInFlight(1, () => raw.commit(puts(), nextRedo()), ms)) * inFlight;
+      const same = async (ms = writeMs) =>
+        (await rateInFlight(1, () => raw.commit(puts(), nextRedo()), ms)) * inFlight;
       const alone = async (ms = writeMs) => (await rateInFlight(1, () => raw.commit(puts()), ms)) * inFlight;
       // Until it is compiled, the side with more code looks slower than it is.
       for (const warmUp of [ours, same, alone]) await warmUp(warmUpMs);
       const what = `${engine}: kernel durable transactions, ${inFlight} in flight / raw durable batches of`;
-      rows.push({ what: `${what} the same operations`, ...(await byTurns(writeTurns, () => ours(), () => same())), unit: 'writes/s', target: { atLeast: 0.8 } });
-      rows.push({ what: `${what} the ${inFlight} puts alone, without a redo log`, ...(await byTurns(writeTurns, () => ours(), () => alone())), unit: 'writes/s' });
+      rows.push({
+        what: `${what} the same operations`,
+        ...(await byTurns(
+          writeTurns,
+          () => ours(),
+          () => same(),
+        )),
+        unit: 'writes/s',
+        target: { atLeast: 0.8 },
+      });
+      rows.push({
+        what: `${what} the ${inFlight} puts alone, without a redo log`,
+        ...(await byTurns(
+          writeTurns,
+          () => ours(),
+          () => alone(),
+        )),
+        unit: 'writes/s',
+      });
     });
     if (engine === 'rocksdb') rows.push(...(await redisRows(join(directory, 'redis'), put)));
   });
@@ -77,12 +111,26 @@ function nextRedo(): { key: Buffer; value: Buffer } {
 async function redisRows(directory: string, put: (key: Buffer) => Promise<void>): Promise<Row[]> {
   const redis = await startRedis(directory);
   try {
-    const against = (key: () => Buffer) => byTurns(writeTurns, () => rateInFlight(inFlight, () => put(key()), writeMs), () => redis.setRate({ writes: redisWrites, clients: inFlight, valueBytes, keys: keysCount }));
+    const against = (key: () => Buffer) =>
+      byTurns(
+        writeTurns,
+        () => rateInFlight(inFlight, () => put(key()), writeMs),
+        () => redis.setRate({ writes: redisWrites, clients: inFlight, valueBytes, keys: keysCount }),
+      );
     const what = `rocksdb: durable put of ${valueBytes} B, ${inFlight} in flight`;
     const reference = `Redis 7 appendfsync always, SET, ${inFlight} clients`;
     return [
-      { what: `${what} / ${reference}`, ...(await against(nextKey)), unit: 'writes/s', target: { atLeast: 1.5 } },
-      { what: `${what}, over ${keysCount.toLocaleString('en')} keys at random / ${reference}`, ...(await against(randomKey)), unit: 'writes/s' },
+      {
+        what: `${what} / ${reference}`,
+        ...(await against(nextKey)),
+        unit: 'writes/s',
+        target: { atLeast: 1.5 },
+      },
+      {
+        what: `${what}, over ${keysCount.toLocaleString('en')} keys at random / ${reference}`,
+        ...(await against(randomKey)),
+        unit: 'writes/s',
+      },
     ];
   } finally {
     await redis.stop();
@@ -96,7 +144,10 @@ function warmRate(work: () => void): number {
 }
 
 async function withStore<T>(engine: EngineName, path: string, use: (store: Store) => Promise<T>): Promise<T> {
-  const opened = await openEngine(engine, { ...storeConfigDefaults, data_dir: path }, [...Object.values(kernelFamilies), family]);
+  const opened = await openEngine(engine, { ...storeConfigDefaults, data_dir: path }, [
+    ...Object.values(kernelFamilies),
+    family,
+  ]);
   const store = new Store({ engine: opened, families: [family], limits: limitsWith() });
   try {
     return await use(store);
@@ -105,7 +156,11 @@ async function withStore<T>(engine: EngineName, path: string, use: (store: Store
   }
 }
 
-async function withRaw<T>(openRaw: OpenRawEngine, path: string, use: (raw: RawEngine) => Promise<T>): Promise<T> {
+async function withRaw<T>(
+  openRaw: OpenRawEngine,
+  path: string,
+  use: (raw: RawEngine) => Promise<T>,
+): Promise<T> {
   const raw = await openRaw(path, family);
   try {
     return await use(raw);
@@ -126,14 +181,17 @@ const batchKeys = 2_000;
 async function fillStore(store: Store): Promise<void> {
   for (let first = 0; first < keysCount; first += batchKeys) {
     await store.transact((tx) => {
-      for (let number = first; number < first + batchKeys; number += 1) tx.put(family, keyOf(number), value());
+      for (let number = first; number < first + batchKeys; number += 1)
+        tx.put(family, keyOf(number), value());
     });
   }
 }
 
 async function fillRaw(raw: RawEngine): Promise<void> {
   for (let first = 0; first < keysCount; first += batchKeys) {
-    await raw.commit(Array.from({ length: batchKeys }, (_, index) => ({ key: keyOf(first + index), value: value() })));
+    await raw.commit(
+      Array.from({ length: batchKeys }, (_, index) => ({ key: keyOf(first + index), value: value() })),
+    );
   }
 }
 
@@ -162,7 +220,15 @@ function nextKey(): Buffer {
   return key;
 }
 
-const redoBytes = encodeRedo(0, Array.from({ length: inFlight }, (_, lsn) => ({ lsn, atMs: 0, commit: null, operations: [{ family, key: Buffer.alloc(16), value: Buffer.alloc(valueBytes) }] }))).length;
+const redoBytes = encodeRedo(
+  0,
+  Array.from({ length: inFlight }, (_, lsn) => ({
+    lsn,
+    atMs: 0,
+    commit: null,
+    operations: [{ family, key: Buffer.alloc(16), value: Buffer.alloc(valueBytes) }],
+  })),
+).length;
 
 const noise = Buffer.from(Array.from({ length: 64 * 1024 }, () => Math.floor(Math.random() * 256)));
 

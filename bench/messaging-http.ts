@@ -38,11 +38,23 @@ export async function messagingHttpRows(directory: string): Promise<Row[]> {
     return rates(server, 201, () => ready.pop());
   };
   // Until the code is warm, a server with more of it looks slower than it is.
-  for (let posted = 0; posted < warmUpPosts; ) posted += (await posting(stoa)).answered;
+  for (let posted = 0; posted < warmUpPosts;) posted += (await posting(stoa)).answered;
   const bare = await start('bare', publicKey, await (await fetch(`${stoa.url}/room/global`)).text());
   const rows = [
-    ...(await compare('signed POST /room/{id} / bare Fastify that verifies one signature', 0.5, stoa, bare, posting)),
-    ...(await compare('GET /room/{id}, newest 50 / bare Fastify with the same bytes', 0.4, stoa, bare, reading)),
+    ...(await compare(
+      'signed POST /room/{id} / bare Fastify that verifies one signature',
+      0.5,
+      stoa,
+      bare,
+      posting,
+    )),
+    ...(await compare(
+      'GET /room/{id}, newest 50 / bare Fastify with the same bytes',
+      0.4,
+      stoa,
+      bare,
+      reading,
+    )),
     ...(await listenerRows(stoa.url, post)),
   ];
   stoa.end();
@@ -50,7 +62,13 @@ export async function messagingHttpRows(directory: string): Promise<Row[]> {
   return rows;
 }
 
-async function compare(what: string, atLeast: number, stoa: Server, bare: Server, measure: (server: Server) => Promise<Rates>): Promise<Row[]> {
+async function compare(
+  what: string,
+  atLeast: number,
+  stoa: Server,
+  bare: Server,
+  measure: (server: Server) => Promise<Rates>,
+): Promise<Row[]> {
   const measured: { ours: Rates; reference: Rates }[] = [];
   // The first turn warms up and counts for nothing.
   for (let turn = -1; turn < turns; turn += 1) {
@@ -71,7 +89,8 @@ async function rates(server: Server, expected: number, next: () => string | unde
   const startedUs = await server.cpuUs();
   const { perSecond, statuses } = await load(server.url, connections, roundMs, next);
   const usedUs = (await server.cpuUs()) - startedUs;
-  if ([...statuses.keys()].some((status) => status !== expected)) throw new Error(`Expected ${expected}, got ${JSON.stringify([...statuses])}.`);
+  if ([...statuses.keys()].some((status) => status !== expected))
+    throw new Error(`Expected ${expected}, got ${JSON.stringify([...statuses])}.`);
   const answered = statuses.get(expected) ?? 0;
   return { answered, byClock: perSecond, byCpu: (answered / usedUs) * 1_000_000 };
 }
@@ -82,13 +101,19 @@ function reading(server: Server): Promise<Rates> {
 }
 
 async function register({ url }: Server, publicKey: string): Promise<string> {
-  const registered = await fetch(`${url}/register`, { method: 'POST', headers: { 'content-type': 'application/json' }, body: JSON.stringify({ public_key: publicKey }) });
+  const registered = await fetch(`${url}/register`, {
+    method: 'POST',
+    headers: { 'content-type': 'application/json' },
+    body: JSON.stringify({ public_key: publicKey }),
+  });
   return ((await registered.json()) as { id: string }).id;
 }
 
 /** Posts of one agent, each signed anew, as bytes for the wire. */
 function signedPosts({ secretKey }: SigningKeys, agentId: string): (url: string) => string {
-  const body = JSON.stringify({ body: 'A message of the usual length, with a dozen words that go into the index.' });
+  const body = JSON.stringify({
+    body: 'A message of the usual length, with a dozen words that go into the index.',
+  });
   const bytes = Buffer.from(body);
   return (url) => {
     const nonce = randomBytes(16).toString('hex');
@@ -113,13 +138,28 @@ async function listenerRows(url: string, post: (url: string) => string): Promise
     await new Promise((resolve) => setTimeout(resolve, 250));
   }
   const deadlineMs = performance.now() + 10_000;
-  while (listeners.some(({ seen }) => seen.length < posts) && performance.now() < deadlineMs) await new Promise((resolve) => setTimeout(resolve, 20));
+  while (listeners.some(({ seen }) => seen.length < posts) && performance.now() < deadlineMs)
+    await new Promise((resolve) => setTimeout(resolve, 20));
   const missed = listeners.reduce((sum, { seen }) => sum + posts - seen.length, 0);
-  const delays = listeners.flatMap(({ seen }) => seen.map(({ atMs }, index) => atMs - (sentMs[index] as number))).toSorted((a, b) => a - b);
+  const delays = listeners
+    .flatMap(({ seen }) => seen.map(({ atMs }, index) => atMs - (sentMs[index] as number)))
+    .toSorted((a, b) => a - b);
   for (const { socket } of listeners) socket.destroy();
   return [
-    { what: 'a post reaches 1,000 readers of a room, p99 / 250 ms', ours: delays[Math.floor(delays.length * 0.99)] ?? Infinity, reference: 250, unit: 'ms', target: { atMost: 1 } },
-    { what: 'deliveries that 1,000 readers missed / none', ours: missed + 1, reference: 1, unit: '', target: { atMost: 1 } },
+    {
+      what: 'a post reaches 1,000 readers of a room, p99 / 250 ms',
+      ours: delays[Math.floor(delays.length * 0.99)] ?? Infinity,
+      reference: 250,
+      unit: 'ms',
+      target: { atMost: 1 },
+    },
+    {
+      what: 'deliveries that 1,000 readers missed / none',
+      ours: missed + 1,
+      reference: 1,
+      unit: '',
+      target: { atMost: 1 },
+    },
   ];
 }
 

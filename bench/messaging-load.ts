@@ -9,7 +9,12 @@ export interface LoadResult {
 }
 
 /** Sends `next()` on so many connections, one after the other on each, for about `milliseconds`. */
-export async function load(url: string, connections: number, milliseconds: number, next: () => string | undefined): Promise<LoadResult> {
+export async function load(
+  url: string,
+  connections: number,
+  milliseconds: number,
+  next: () => string | undefined,
+): Promise<LoadResult> {
   const { port } = new URL(url);
   const statuses = new Map<number, number>();
   const startedMs = performance.now();
@@ -82,7 +87,8 @@ export class Listener {
     });
     this.socket.on('data', (chunk: string) => {
       if (chunk.includes('event: position')) open();
-      for (const [, id] of chunk.matchAll(/data: \{"id":"([0-9A-Z]{26})"/g)) this.seen.push({ id: id as string, atMs: performance.now() });
+      for (const [, id] of chunk.matchAll(/data: \{"id":"([0-9A-Z]{26})"/g))
+        this.seen.push({ id: id as string, atMs: performance.now() });
     });
   }
 }

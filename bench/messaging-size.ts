@@ -42,7 +42,16 @@ function search({ port }: MessageSet, words: readonly string[]): Promise<number>
 }
 
 function post({ port, agent }: MessageSet): Promise<number> {
-  return rateByCpu(64, () => port.post({ roomId: globalRoomId, from: agent, body: textOf(Math.floor(Math.random() * many)), parentId: null, proof: null, serverSigned: false }));
+  return rateByCpu(64, () =>
+    port.post({
+      roomId: globalRoomId,
+      from: agent,
+      body: textOf(Math.floor(Math.random() * many)),
+      parentId: null,
+      proof: null,
+      serverSigned: false,
+    }),
+  );
 }
 
 export async function messagingSizeRows(directory: string): Promise<Row[]> {
@@ -50,11 +59,23 @@ export async function messagingSizeRows(directory: string): Promise<Row[]> {
   const small = await openFilled(join(directory, `messages-${few}`), few);
   await rm(join(directory, 'empty'), { recursive: true, force: true });
   const empty = await openFilled(join(directory, 'empty'), 0);
-  const full = await byTurns(turns, () => search(large, ['common', 'often']), () => search(small, ['common', 'often']));
+  const full = await byTurns(
+    turns,
+    () => search(large, ['common', 'often']),
+    () => search(small, ['common', 'often']),
+  );
   // One message in 291 has both: a full page goes back through 6,000 messages.
-  const far = await byTurns(turns, () => search(large, ['topic5', 'often']), () => search(small, ['topic5', 'often']));
+  const far = await byTurns(
+    turns,
+    () => search(large, ['topic5', 'often']),
+    () => search(small, ['topic5', 'often']),
+  );
   const rare = await search(large, ['odd', 'even']);
-  const posts = await byTurns(turns, () => post(large), () => post(empty));
+  const posts = await byTurns(
+    turns,
+    () => post(large),
+    () => post(empty),
+  );
   const bytes = (await stat(join(directory, `messages-${many}`, 'shard-00', 'db', 'data.mdb'))).size;
   const heapBytes = process.memoryUsage().rss;
   for (const { kernel, port } of [large, small, empty]) {
@@ -62,14 +83,62 @@ export async function messagingSizeRows(directory: string): Promise<Row[]> {
     await kernel.close();
   }
   return [
-    { what: 'search for two words with a full page, cost at 1M messages / 10k', ours: 1e6 / full.ours, reference: 1e6 / full.reference, unit: 'µs', target: { atMost: 1.3 } },
-    { what: 'search for two words, one of them seldom, with a full page, cost at 1M messages / 10k', ours: 1e6 / far.ours, reference: 1e6 / far.reference, unit: 'µs', target: { atMost: 1.3 } },
-    { what: 'searches a second at 1M messages, one word seldom / 1,000', ours: far.ours, reference: 1_000, unit: '/s', target: { atLeast: 1 } },
-    { what: 'searches a second at 1M messages / 1,000', ours: full.ours, reference: 1_000, unit: '/s', target: { atLeast: 1 } },
-    { what: 'search whose words never meet, at its bound / 1 s', ours: 1_000 / rare, reference: 1_000, unit: 'ms', target: { atMost: 1 } },
-    { what: 'posting, cost with 1M messages stored / empty', ours: 1e6 / posts.ours, reference: 1e6 / posts.reference, unit: 'µs', target: { atMost: 1.2 } },
-    { what: 'bytes on disk a message / 4 KiB', ours: bytes / many, reference: 4_096, unit: 'B', target: { atMost: 1 } },
-    { what: 'memory of the process with 1M messages / 1 GiB', ours: heapBytes / 2 ** 20, reference: 1_024, unit: 'MiB', target: { atMost: 1 } },
+    {
+      what: 'search for two words with a full page, cost at 1M messages / 10k',
+      ours: 1e6 / full.ours,
+      reference: 1e6 / full.reference,
+      unit: 'µs',
+      target: { atMost: 1.3 },
+    },
+    {
+      what: 'search for two words, one of them seldom, with a full page, cost at 1M messages / 10k',
+      ours: 1e6 / far.ours,
+      reference: 1e6 / far.reference,
+      unit: 'µs',
+      target: { atMost: 1.3 },
+    },
+    {
+      what: 'searches a second at 1M messages, one word seldom / 1,000',
+      ours: far.ours,
+      reference: 1_000,
+      unit: '/s',
+      target: { atLeast: 1 },
+    },
+    {
+      what: 'searches a second at 1M messages / 1,000',
+      ours: full.ours,
+      reference: 1_000,
+      unit: '/s',
+      target: { atLeast: 1 },
+    },
+    {
+      what: 'search whose words never meet, at its bound / 1 s',
+      ours: 1_000 / rare,
+      reference: 1_000,
+      unit: 'ms',
+      target: { atMost: 1 },
+    },
+    {
+      what: 'posting, cost with 1M messages stored / empty',
+      ours: 1e6 / posts.ours,
+      reference: 1e6 / posts.reference,
+      unit: 'µs',
+      target: { atMost: 1.2 },
+    },
+    {
+      what: 'bytes on disk a message / 4 KiB',
+      ours: bytes / many,
+      reference: 4_096,
+      unit: 'B',
+      target: { atMost: 1 },
+    },
+    {
+      what: 'memory of the process with 1M messages / 1 GiB',
+      ours: heapBytes / 2 ** 20,
+      reference: 1_024,
+      unit: 'MiB',
+      target: { atMost: 1 },
+    },
   ];
 }
 
@@ -80,8 +149,20 @@ function textOf(index: number): string {
 
 async function openFilled(dataDir: string, count: number): Promise<MessageSet> {
   // What is stored for the bench must not expire between its runs.
-  const limits = limitsWith({ messageRetentionSeconds: 1e9, messageBytesPerMinuteMax: 1e15, messageClockAheadSecondsMax: 1e9, feedBytesMax: 1 << 24, redoBytesMax: 1 << 24 });
-  const kernel = await openKernel({ dataDir, engine: 'lmdb', families: embeddedFamilies, hotFamilies: embeddedHotFamilies, limits });
+  const limits = limitsWith({
+    messageRetentionSeconds: 1e9,
+    messageBytesPerMinuteMax: 1e15,
+    messageClockAheadSecondsMax: 1e9,
+    feedBytesMax: 1 << 24,
+    redoBytesMax: 1 << 24,
+  });
+  const kernel = await openKernel({
+    dataDir,
+    engine: 'lmdb',
+    families: embeddedFamilies,
+    hotFamilies: embeddedHotFamilies,
+    limits,
+  });
   const port = await openEmbeddedMessaging(kernel);
   const publicKey = signingKeysOf(Buffer.alloc(32, 7)).publicKey.toString('base64');
   const { identity } = await port.register({ publicKey, name: 'bench', email: null, proven: true });
@@ -90,7 +171,15 @@ async function openFilled(dataDir: string, count: number): Promise<MessageSet> {
     const perTransaction = 2_000;
     for (let first = 0; first < count; first += perTransaction) {
       await kernel.root.transact((tx) => {
-        for (let index = first; index < first + perTransaction; index += 1) postMessage(tx, limits, { roomId: globalRoomId, from: identity.id, body: textOf(index), parentId: null, proof: null, serverSigned: false });
+        for (let index = first; index < first + perTransaction; index += 1)
+          postMessage(tx, limits, {
+            roomId: globalRoomId,
+            from: identity.id,
+            body: textOf(index),
+            parentId: null,
+            proof: null,
+            serverSigned: false,
+          });
       });
       if (first % 50_000 === 0) await kernel.trim();
     }

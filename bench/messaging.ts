@@ -5,5 +5,8 @@ import { messagingSizeRows } from './messaging-size.js';
 
 export const messagingBench: Bench = {
   name: 'messaging',
-  run: async (directory) => [...(await messagingHttpRows(directory)), ...(await messagingSizeRows(directory))],
+  run: async (directory) => [
+    ...(await messagingHttpRows(directory)),
+    ...(await messagingSizeRows(directory)),
+  ],
 };

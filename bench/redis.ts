@@ -14,7 +14,22 @@ export async function startRedis(directory: string): Promise<Redis> {
   await rm(directory, { recursive: true, force: true });
   await mkdir(directory, { recursive: true });
   const port = await freePort();
-  const options = ['--port', String(port), '--bind', '127.0.0.1', '--dir', directory, '--save', '', '--appendonly', 'yes', '--appendfsync', 'always', '--auto-aof-rewrite-percentage', '0'];
+  const options = [
+    '--port',
+    String(port),
+    '--bind',
+    '127.0.0.1',
+    '--dir',
+    directory,
+    '--save',
+    '',
+    '--appendonly',
+    'yes',
+    '--appendfsync',
+    'always',
+    '--auto-aof-rewrite-percentage',
+    '0',
+  ];
   const server = spawn('redis-server', options, { stdio: ['ignore', 'pipe', 'inherit'] });
   const exited = once(server, 'exit');
   await new Promise<void>((resolve, reject) => {
@@ -26,7 +41,21 @@ export async function startRedis(directory: string): Promise<Redis> {
   });
   return {
     setRate: async ({ writes, clients, valueBytes, keys }) => {
-      const { stdout } = await promisify(execFile)('redis-benchmark', ['-p', String(port), '-t', 'set', '-n', String(writes), '-c', String(clients), '-d', String(valueBytes), '-r', String(keys), '--csv']);
+      const { stdout } = await promisify(execFile)('redis-benchmark', [
+        '-p',
+        String(port),
+        '-t',
+        'set',
+        '-n',
+        String(writes),
+        '-c',
+        String(clients),
+        '-d',
+        String(valueBytes),
+        '-r',
+        String(keys),
+        '--csv',
+      ]);
       const line = stdout.split('\n').find((text) => text.startsWith('"SET"'));
       return Number(line?.split(',')[1]?.replaceAll('"', ''));
     },

@@ -21,20 +21,45 @@ const readTurns = 41;
 
 export const registryBench: Bench = {
   name: 'registry',
-  run: async (directory) => [...(await engineRows(directory, 'lmdb', 1.6)), ...(await engineRows(directory, 'rocksdb', 1.3))],
+  run: async (directory) => [
+    ...(await engineRows(directory, 'lmdb', 1.6)),
+    ...(await engineRows(directory, 'rocksdb', 1.3)),
+  ],
 };
 
-async function engineRows(directory: string, engine: 'lmdb' | 'rocksdb', statusTarget: number): Promise<Row[]> {
+async function engineRows(
+  directory: string,
+  engine: 'lmdb' | 'rocksdb',
+  statusTarget: number,
+): Promise<Row[]> {
   const large = await openFilled(join(directory, setName(engine, many)), engine, many);
   const small = await openFilled(join(directory, setName(engine, few)), engine, few);
   const rows: Row[] = [];
-  const row = async (what: string, atMost: number, cost: (set: AgentSet) => Promise<number>, count = turns) => {
-    const costs = await byTurns(count, () => cost(large), () => cost(small));
+  const row = async (
+    what: string,
+    atMost: number,
+    cost: (set: AgentSet) => Promise<number>,
+    count = turns,
+  ) => {
+    const costs = await byTurns(
+      count,
+      () => cost(large),
+      () => cost(small),
+    );
     rows.push({ what: `${engine}: ${what}, 1M agents / 10k`, ...costs, unit: 'µs', target: { atMost } });
   };
-  await row('getAgent', 1.3, (set) => processorCostOf(some(3_000, set.randomId), (id) => set.registry.getAgent(operatorCaller(), id)), readTurns);
-  await row('list page of 100', 1.3, (set) => processorCostOf(some(60, set.randomUser), (user) => set.registry.listAgents(operatorCaller(user), {})));
-  await row('status change, one at a time', statusTarget, (set) => costOf(some(100, set.randomId), (id) => changeStatus(set, id)));
+  await row(
+    'getAgent',
+    1.3,
+    (set) => processorCostOf(some(3_000, set.randomId), (id) => set.registry.getAgent(operatorCaller(), id)),
+    readTurns,
+  );
+  await row('list page of 100', 1.3, (set) =>
+    processorCostOf(some(60, set.randomUser), (user) => set.registry.listAgents(operatorCaller(user), {})),
+  );
+  await row('status change, one at a time', statusTarget, (set) =>
+    costOf(some(100, set.randomId), (id) => changeStatus(set, id)),
+  );
   await large.kernel.close();
   await small.kernel.close();
   return rows;
@@ -76,8 +101,21 @@ async function openFilled(dataDir: string, engine: 'lmdb' | 'rocksdb', count: nu
   // Timers that ring during a measurement would be measured too.
   const quiet = 365 * 24 * 3_600;
   // Agents that are in memory cost the same at any size; here the rows are measured.
-  const limits = limitsWith({ agentsCachedMax: 1, agentsPerUserMax: agentsPerUser, feedBytesMax: 1 << 24, redoBytesMax: 1 << 24, idleAfterSeconds: quiet, hibernateAfterSeconds: quiet });
-  const kernel = await openKernel({ dataDir, engine, families: embeddedFamilies, scatteredFamilies: embeddedScatteredFamilies, limits });
+  const limits = limitsWith({
+    agentsCachedMax: 1,
+    agentsPerUserMax: agentsPerUser,
+    feedBytesMax: 1 << 24,
+    redoBytesMax: 1 << 24,
+    idleAfterSeconds: quiet,
+    hibernateAfterSeconds: quiet,
+  });
+  const kernel = await openKernel({
+    dataDir,
+    engine,
+    families: embeddedFamilies,
+    scatteredFamilies: embeddedScatteredFamilies,
+    limits,
+  });
   const port = new EmbeddedRegistry(kernel);
   const mark = `${dataDir}.filled`;
   if (!existsSync(mark)) {
@@ -87,7 +125,12 @@ async function openFilled(dataDir: string, engine: 'lmdb' | 'rocksdb', count: nu
   readThrough(kernel);
   const registry = new RegistryService({ port, limits });
   const user = () => Math.floor((Math.random() * count) / agentsPerUser);
-  return { kernel, registry, randomId: () => agentIdOf(user(), Math.floor(Math.random() * agentsPerUser)), randomUser: () => userOf(user()) };
+  return {
+    kernel,
+    registry,
+    randomId: () => agentIdOf(user(), Math.floor(Math.random() * agentsPerUser)),
+    randomUser: () => userOf(user()),
+  };
 }
 
 /**
@@ -105,7 +148,12 @@ async function fill(kernel: Kernel, port: EmbeddedRegistry, count: number): Prom
     await kernel.root.transact((tx) => {
       for (let user = first; user < first + usersPerTransaction; user += 1) {
         for (let number = 0; number < agentsPerUser; number += 1) {
-          port.verbs.agents.create(tx, agentIdOf(user, number), { user: userOf(user), name: nameOf(number), spec: {}, labels: {} }, null);
+          port.verbs.agents.create(
+            tx,
+            agentIdOf(user, number),
+            { user: userOf(user), name: nameOf(number), spec: {}, labels: {} },
+            null,
+          );
         }
       }
     });

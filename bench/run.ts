@@ -38,7 +38,9 @@ const resultsPath = join(directory, 'results.json');
 const wanted = process.argv.slice(2);
 const unknown = wanted.filter((name) => !(name in benches));
 if (unknown.length > 0) {
-  process.stderr.write(`There is no bench named ${unknown.join(', ')}; there are ${Object.keys(benches).join(', ')}.\n`);
+  process.stderr.write(
+    `There is no bench named ${unknown.join(', ')}; there are ${Object.keys(benches).join(', ')}.\n`,
+  );
   process.exitCode = 2;
 } else {
   await measure(wanted.length === 0 ? Object.keys(benches) : wanted);
@@ -65,7 +67,12 @@ async function measure(names: readonly string[]): Promise<void> {
 function judge(bench: string, row: Row): Result {
   const ratio = row.ours / row.reference;
   const { target } = row;
-  return { bench, ...row, ratio, reached: target === undefined || ('atLeast' in target ? ratio >= target.atLeast : ratio <= target.atMost) };
+  return {
+    bench,
+    ...row,
+    ratio,
+    reached: target === undefined || ('atLeast' in target ? ratio >= target.atLeast : ratio <= target.atMost),
+  };
 }
 
 function print(results: readonly Result[]): void {
@@ -78,9 +85,15 @@ function print(results: readonly Result[]): void {
     target === undefined ? '–' : reached ? 'yes' : 'NO',
   ]);
   const rows = [['what', 'Stoa', 'reference', 'ratio', 'target', 'reached'], ...lines];
-  const widths = (rows[0] as string[]).map((_, column) => Math.max(...rows.map((row) => (row[column] as string).length)));
-  const [head, ...rest] = rows.map((row) => `| ${row.map((cell, column) => cell.padEnd(widths[column] as number)).join(' | ')} |`);
-  process.stdout.write(`${[head, `|${widths.map((width) => '-'.repeat(width + 2)).join('|')}|`, ...rest].join('\n')}\n`);
+  const widths = (rows[0] as string[]).map((_, column) =>
+    Math.max(...rows.map((row) => (row[column] as string).length)),
+  );
+  const [head, ...rest] = rows.map(
+    (row) => `| ${row.map((cell, column) => cell.padEnd(widths[column] as number)).join(' | ')} |`,
+  );
+  process.stdout.write(
+    `${[head, `|${widths.map((width) => '-'.repeat(width + 2)).join('|')}|`, ...rest].join('\n')}\n`,
+  );
 }
 
 function round(value: number): string {
@@ -95,5 +108,8 @@ async function keep(names: readonly string[], results: readonly Result[]): Promi
   );
   const kept = [...before.filter(({ bench }) => !names.includes(bench)), ...results];
   const machine = { processors: cpus().length, model: cpus()[0]?.model, node: process.version };
-  await writeFile(resultsPath, `${JSON.stringify({ measured_at: new Date().toISOString(), machine, results: kept }, null, 2)}\n`);
+  await writeFile(
+    resultsPath,
+    `${JSON.stringify({ measured_at: new Date().toISOString(), machine, results: kept }, null, 2)}\n`,
+  );
 }

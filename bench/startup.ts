@@ -14,7 +14,14 @@ export const startupBench: Bench = {
     const data = join(directory, 'data');
     await firstAnswerMs(data);
     const times = await byTurns(7, () => firstAnswerMs(data), nodeMs);
-    return [{ what: 'first answer of `stoa up` on an existing directory / `node -e 0`', ...times, unit: 'ms', target: { atMost: 8 } }];
+    return [
+      {
+        what: 'first answer of `stoa up` on an existing directory / `node -e 0`',
+        ...times,
+        unit: 'ms',
+        target: { atMost: 8 },
+      },
+    ];
   },
 };
 
@@ -28,9 +35,12 @@ function nodeMs(): number {
 async function firstAnswerMs(data: string): Promise<number> {
   const port = await freePort();
   const startedMs = performance.now();
-  const server = spawn(process.execPath, [program, 'up', '--data', data, '--port', String(port)], { stdio: 'ignore' });
+  const server = spawn(process.execPath, [program, 'up', '--data', data, '--port', String(port)], {
+    stdio: 'ignore',
+  });
   try {
-    while (!(await answers(port))) if (server.exitCode !== null) throw new Error(`"stoa up" ended with ${server.exitCode}.`);
+    while (!(await answers(port)))
+      if (server.exitCode !== null) throw new Error(`"stoa up" ended with ${server.exitCode}.`);
     return performance.now() - startedMs;
   } finally {
     await end(server);
@@ -39,7 +49,9 @@ async function firstAnswerMs(data: string): Promise<number> {
 
 function answers(port: number): Promise<boolean> {
   return new Promise((resolve) => {
-    const socket = connect(port, '127.0.0.1', () => socket.write('GET /livez HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n'));
+    const socket = connect(port, '127.0.0.1', () =>
+      socket.write('GET /livez HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n'),
+    );
     socket.on('data', () => resolve(true));
     socket.on('error', () => setTimeout(() => resolve(false), 2));
     socket.on('close', () => resolve(false));

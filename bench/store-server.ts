@@ -16,7 +16,9 @@ export interface Served {
 }
 
 /** Starts it on a directory of its own, which goes with it. */
-export async function withStore<Result>(work: (server: Served & Measured) => Promise<Result>): Promise<Result> {
+export async function withStore<Result>(
+  work: (server: Served & Measured) => Promise<Result>,
+): Promise<Result> {
   const data = await mkdtemp(join(tmpdir(), 'stoa-bench-'));
   const children: ChildProcess[] = [];
   try {

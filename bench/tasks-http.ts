@@ -14,7 +14,16 @@ export async function claimsOverHttp(workers: number): Promise<Row[]> {
     const stoa = await startServer<Served>(children, 'tasks-server.js', 'stoa', join(data, 'tasks'));
     const bare = await startServer<Served>(children, 'tasks-server.js', 'bare', JSON.stringify(stoa));
     const what = `claims over HTTP, ${workers} workers`;
-    return await compare({ what, connections: workers, request: (server) => requestBytes(`POST ${server.path}`, server, '{}'), atLeast: 0.3 }, stoa, bare);
+    return await compare(
+      {
+        what,
+        connections: workers,
+        request: (server) => requestBytes(`POST ${server.path}`, server, '{}'),
+        atLeast: 0.3,
+      },
+      stoa,
+      bare,
+    );
   } finally {
     for (const child of children) child.kill();
     await rm(data, { recursive: true, force: true });

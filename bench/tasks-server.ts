@@ -19,7 +19,8 @@ export interface Served {
 }
 
 const [, , kind, argument = ''] = process.argv;
-if (kind === 'stoa' || kind === 'bare') serve(kind === 'stoa' ? await serveStoa(argument) : await serveBare(JSON.parse(argument) as Served));
+if (kind === 'stoa' || kind === 'bare')
+  serve(kind === 'stoa' ? await serveStoa(argument) : await serveBare(JSON.parse(argument) as Served));
 
 async function serveStoa(data: string): Promise<Served> {
   const set = await openFilled(data, 'lmdb', tasks);

@@ -21,13 +21,22 @@ export interface TaskSet {
 
 export async function openFilled(dataDir: string, engine: EngineName, count: number): Promise<TaskSet> {
   const limits = limitsWith({ feedBytesMax: 1 << 24, redoBytesMax: 1 << 24 });
-  const kernel = await openKernel({ dataDir, engine, families: embeddedFamilies, hotFamilies: embeddedHotFamilies, limits, sweepIntervalMs: 3_600_000 });
+  const kernel = await openKernel({
+    dataDir,
+    engine,
+    families: embeddedFamilies,
+    hotFamilies: embeddedHotFamilies,
+    limits,
+    sweepIntervalMs: 3_600_000,
+  });
   const { sealer } = await openSecrets({ dataDir: null });
   const port = await openEmbeddedWorkspaces(kernel, { sealer });
   const mark = `${dataDir}.filled`;
   if (!existsSync(mark)) await fill({ kernel, port }, count).then(() => writeFile(mark, ''));
   const [workspace] = (await port.listWorkspaces(owner, { after: null, limit: 1, deleted: false })).items;
-  const [project] = (await port.listProjects(owner, workspace?.id ?? '', { after: null, limit: 1, deleted: false })).items;
+  const [project] = (
+    await port.listProjects(owner, workspace?.id ?? '', { after: null, limit: 1, deleted: false })
+  ).items;
   const [session] = (await port.listSessions(owner, project?.id ?? '', { after: null, limit: 1 })).items;
   return { kernel, port, projectId: project?.id ?? '', sessionId: session?.id ?? '' };
 }
@@ -38,7 +47,11 @@ async function fill({ kernel, port }: Pick<TaskSet, 'kernel' | 'port'>, count: n
   const session = await port.createSession(owner, project.id, newId('session'), {}, null);
   for (let made = 0; made < count; made += tasksPerTransaction) {
     await kernel.root.transact((tx) => {
-      for (let index = 0; index < tasksPerTransaction; index += 1) port.tasks.create(tx, owner, session.id, newId('task'), { command: 'go test ./...', max_attempts: 1_000_000_000 });
+      for (let index = 0; index < tasksPerTransaction; index += 1)
+        port.tasks.create(tx, owner, session.id, newId('task'), {
+          command: 'go test ./...',
+          max_attempts: 1_000_000_000,
+        });
     });
     if (made % 20_000 === 0) {
       await kernel.trim();

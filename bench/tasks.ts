@@ -53,7 +53,11 @@ async function claimCost({ kernel, port, projectId }: TaskSet): Promise<Cost> {
   const startedMs = performance.now();
   const startedCpu = process.cpuUsage();
   for (let done = 0; done < claimsEach; done += inFlight) {
-    await Promise.all(Array.from({ length: inFlight }, () => port.claimTask(owner, projectId, { holder: owner, leaseSeconds: 3_600, waitMs: 0 })));
+    await Promise.all(
+      Array.from({ length: inFlight }, () =>
+        port.claimTask(owner, projectId, { holder: owner, leaseSeconds: 3_600, waitMs: 0 }),
+      ),
+    );
   }
   const passedMs = performance.now() - startedMs;
   const { user, system } = process.cpuUsage(startedCpu);
@@ -73,7 +77,12 @@ async function createRow(directory: string): Promise<Row> {
     () => rateInFlight(inFlight, () => kernel.root.transact((tx) => plainWrites(tx, shape)), 200),
   );
   await close(set);
-  return { what: `create a task with all indexes, ${inFlight} in flight / kernel transactions of the same size`, ...rates, unit: 'tasks/s', target: { atLeast: 0.6 } };
+  return {
+    what: `create a task with all indexes, ${inFlight} in flight / kernel transactions of the same size`,
+    ...rates,
+    unit: 'tasks/s',
+    target: { atLeast: 0.6 },
+  };
 }
 
 interface PlainWrite {
@@ -108,7 +117,18 @@ let plainNumber = 0;
 function plainWrites(tx: Transaction, shape: readonly PlainWrite[]): void {
   for (const { family, keyBytes, valueBytes } of shape) {
     plainNumber += 1;
-    tx.put(family, Buffer.from(`~${String(plainNumber).padStart(keyBytes - 1, '0')}`), Buffer.alloc(valueBytes, 120));
+    tx.put(
+      family,
+      Buffer.from(`~${String(plainNumber).padStart(keyBytes - 1, '0')}`),
+      Buffer.alloc(valueBytes, 120),
+    );
   }
-  tx.change({ domain: 'workspaces', kind: 'task.created', id: `task_${plainNumber}`, user: owner, version: 1, facts: { project: 'p'.repeat(41), session: 's'.repeat(41) } });
+  tx.change({
+    domain: 'workspaces',
+    kind: 'task.created',
+    id: `task_${plainNumber}`,
+    user: owner,
+    version: 1,
+    facts: { project: 'p'.repeat(41), session: 's'.repeat(41) },
+  });
 }

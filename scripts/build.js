@@ -10,7 +10,17 @@ const bundle = join(root, 'bundle');
 const stampPath = join(bundle, '.sources');
 
 /** Left out of the bundle: native code, and what is installed only when a backend wants it. */
-const external = [/^node:/, /^lmdb/, /^sodium-native/, /^@node-rs\//, /^@nxtedition\//, /^ioredis/, /^postgres/, /^@aws-sdk\//, /^@google-cloud\//];
+const external = [
+  /^node:/,
+  /^lmdb/,
+  /^sodium-native/,
+  /^@node-rs\//,
+  /^@nxtedition\//,
+  /^ioredis/,
+  /^postgres/,
+  /^@aws-sdk\//,
+  /^@google-cloud\//,
+];
 
 export async function build() {
   const sources = hashSources();
@@ -21,7 +31,13 @@ export async function build() {
   const cleanUp = () => {
     for (const directory of [nextDist, nextBundle]) rmSync(directory, { recursive: true, force: true });
   };
-  run(process.execPath, [join(root, 'node_modules', 'typescript', 'bin', 'tsc'), '--outDir', nextDist], root, 'The sources do not compile.', cleanUp);
+  run(
+    process.execPath,
+    [join(root, 'node_modules', 'typescript', 'bin', 'tsc'), '--outDir', nextDist],
+    root,
+    'The sources do not compile.',
+    cleanUp,
+  );
   try {
     await bundleProgram(join(nextDist, 'cli', 'main.js'), nextBundle);
   } catch (error) {
@@ -29,7 +45,10 @@ export async function build() {
     fail(`The program could not be bundled: ${error.message}`);
   }
   writeFileSync(join(nextBundle, '.sources'), sources);
-  for (const [next, place] of [[nextDist, dist], [nextBundle, bundle]]) {
+  for (const [next, place] of [
+    [nextDist, dist],
+    [nextBundle, bundle],
+  ]) {
     rmSync(place, { recursive: true, force: true });
     renameSync(next, place);
   }
@@ -42,7 +61,13 @@ export async function build() {
 async function bundleProgram(input, directory) {
   const { rolldown } = await import('rolldown');
   const program = await rolldown({ input: { main: input }, platform: 'node', external, logLevel: 'silent' });
-  await program.write({ dir: directory, format: 'esm', entryFileNames: '[name].js', chunkFileNames: '[name]-[hash].js', comments: { legal: true, annotation: false, jsdoc: false } });
+  await program.write({
+    dir: directory,
+    format: 'esm',
+    entryFileNames: '[name].js',
+    chunkFileNames: '[name]-[hash].js',
+    comments: { legal: true, annotation: false, jsdoc: false },
+  });
   await program.close();
   chmodSync(join(directory, 'main.js'), 0o755);
 }
@@ -54,7 +79,12 @@ function hashSources() {
     .filter((entry) => entry.isFile())
     .map((entry) => join(entry.parentPath ?? entry.path, entry.name))
     .toSorted();
-  for (const file of [...files, join(root, 'tsconfig.json'), join(root, 'package-lock.json'), join(root, 'scripts', 'build.js')]) {
+  for (const file of [
+    ...files,
+    join(root, 'tsconfig.json'),
+    join(root, 'package-lock.json'),
+    join(root, 'scripts', 'build.js'),
+  ]) {
     hash.update(file.slice(root.length)).update('\0').update(readFileSync(file)).update('\0');
   }
   return hash.digest('hex');

@@ -8,8 +8,30 @@
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 
-const systems = ['aix', 'android', 'darwin', 'freebsd', 'linux', 'netbsd', 'openbsd', 'openharmony', 'sunos', 'win32'];
-const processors = ['arm64', 'arm', 'ia32', 'loong64', 'mips64el', 'ppc64', 'riscv64', 's390x', 'wasm32', 'x64'];
+const systems = [
+  'aix',
+  'android',
+  'darwin',
+  'freebsd',
+  'linux',
+  'netbsd',
+  'openbsd',
+  'openharmony',
+  'sunos',
+  'win32',
+];
+const processors = [
+  'arm64',
+  'arm',
+  'ia32',
+  'loong64',
+  'mips64el',
+  'ppc64',
+  'riscv64',
+  's390x',
+  'wasm32',
+  'x64',
+];
 
 for (const directory of process.argv.length > 2 ? process.argv.slice(2) : ['.', 'test']) {
   const path = join(directory, 'package-lock.json');
@@ -18,7 +40,11 @@ for (const directory of process.argv.length > 2 ? process.argv.slice(2) : ['.', 
   for (const [place, entry] of Object.entries(lock.packages)) {
     for (const [name, wanted] of Object.entries(entry.optionalDependencies ?? {})) {
       if (finds(lock.packages, place, name)) continue;
-      lock.packages[`node_modules/${name}`] = { version: wanted.replace(/^[^\d]*/, ''), optional: true, ...platformOf(name) };
+      lock.packages[`node_modules/${name}`] = {
+        version: wanted.replace(/^[^\d]*/, ''),
+        optional: true,
+        ...platformOf(name),
+      };
       added += 1;
     }
   }
@@ -44,8 +70,14 @@ function finds(packages, place, name) {
 function platformOf(name) {
   const words = name.split(/[-/]/).map((word) => ({ windows: 'win32', macos: 'darwin' })[word] ?? word);
   const os = systems.filter((system) => words.includes(system));
-  const cpu = processors.filter((processor) => words.some((word) => word === processor || (processor === 'arm' && /^arm(v\d+)?$/.test(word))));
-  const libc = words.some((word) => word.startsWith('musl')) ? ['musl'] : words.some((word) => word.startsWith('gnu')) ? ['glibc'] : [];
+  const cpu = processors.filter((processor) =>
+    words.some((word) => word === processor || (processor === 'arm' && /^arm(v\d+)?$/.test(word))),
+  );
+  const libc = words.some((word) => word.startsWith('musl'))
+    ? ['musl']
+    : words.some((word) => word.startsWith('gnu'))
+      ? ['glibc']
+      : [];
   return {
     ...(cpu.length > 0 && { cpu }),
     ...(os.length > 0 && { os }),

@@ -10,17 +10,28 @@ export const root = dirname(dirname(fileURLToPath(import.meta.url)));
 export function requireNode() {
   const [major, minor] = process.versions.node.split('.').map(Number);
   if (major > 20 || (major === 20 && minor >= 19)) return;
-  fail(`Stoa needs Node 20.19 or newer; this is ${process.versions.node}.`, 'Install a newer Node from https://nodejs.org and try again.');
+  fail(
+    `Stoa needs Node 20.19 or newer; this is ${process.versions.node}.`,
+    'Install a newer Node from https://nodejs.org and try again.',
+  );
 }
 
 export function install(directory) {
   if (isInstalled(directory)) return;
   const modules = join(directory, 'node_modules');
   if (lstatSync(modules, { throwIfNoEntry: false })?.isSymbolicLink()) {
-    fail(`${modules} is a link and does not hold what package-lock.json wants.`, 'Run npm ci where the link leads to.');
+    fail(
+      `${modules} is a link and does not hold what package-lock.json wants.`,
+      'Run npm ci where the link leads to.',
+    );
   }
   say(`Installing the packages of ${directory} …`);
-  run('npm', ['ci', '--no-audit', '--no-fund', '--include=dev', '--loglevel=error'], directory, 'The packages could not be installed.');
+  run(
+    'npm',
+    ['ci', '--no-audit', '--no-fund', '--include=dev', '--loglevel=error'],
+    directory,
+    'The packages could not be installed.',
+  );
 }
 
 /** npm leaves a copy of the lock in node_modules that lists what it installed. */

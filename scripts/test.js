@@ -13,7 +13,11 @@ const programs = [
   { commands: ['redis-server'], packages: ['redis-server'], word: 'redis-server' },
   { commands: ['strace'], packages: ['strace'], word: 'strace' },
   { commands: ['go'], packages: ['golang-go'], word: 'aicq.go' },
-  { commands: ['chromium', 'chromium-browser', 'google-chrome'], packages: ['chromium', 'fonts-liberation'], word: 'playwright-core' },
+  {
+    commands: ['chromium', 'chromium-browser', 'google-chrome'],
+    packages: ['chromium', 'fonts-liberation'],
+    word: 'playwright-core',
+  },
 ];
 
 requireNode();
@@ -28,7 +32,10 @@ const reporters = ['--reporter=default', '--reporter=json', '--outputFile.json=r
 // The runner holds the emulators, which make very many objects that live for a moment: with this room for them instead of 16 MiB they take a seventh less time.
 const flags = ['--max-semi-space-size=64'];
 const vitest = join(testDirectory, 'node_modules', 'vitest', 'vitest.mjs');
-const { status } = spawnSync(process.execPath, [...flags, vitest, 'run', ...reporters, ...given], { cwd: testDirectory, stdio: ['ignore', 'inherit', 'inherit'] });
+const { status } = spawnSync(process.execPath, [...flags, vitest, 'run', ...reporters, ...given], {
+  cwd: testDirectory,
+  stdio: ['ignore', 'inherit', 'inherit'],
+});
 process.exitCode = summarise(status ?? 1);
 
 /** Prints the servers and the last line; answers the exit status. */
@@ -41,11 +48,15 @@ function summarise(vitestStatus) {
   for (const { describe, suites } of usage) console.log(`  ${describe}\n    ${suites.join('\n    ')}`);
   const onServers = new Set(usage.flatMap((server) => server.suites));
   const embedded = suites.filter((suite) => !onServers.has(suite));
-  console.log(`  no server, Stoa's own engines in a temporary directory: ${embedded.length} of ${suites.length} suites`);
+  console.log(
+    `  no server, Stoa's own engines in a temporary directory: ${embedded.length} of ${suites.length} suites`,
+  );
 
   const { numPassedTests: passed, numFailedTests, numPendingTests: skipped, numTotalTests: total } = report;
   // A suite that broke before its first test counts as a failure too.
-  const brokenSuites = report.testResults.filter((suite) => suite.status === 'failed' && suite.assertionResults.length === 0).length;
+  const brokenSuites = report.testResults.filter(
+    (suite) => suite.status === 'failed' && suite.assertionResults.length === 0,
+  ).length;
   const failed = numFailedTests + brokenSuites;
   const chosen = given.some((argument) => argument === '-t' || argument.startsWith('--testNamePattern'));
   const skippedUnasked = skipped > 0 && !chosen;
@@ -61,10 +72,16 @@ function readReport(name) {
 }
 
 function installPrograms() {
-  const missing = programs.filter(({ commands, word }) => !commands.some(isOnPath) && isMentioned(word)).flatMap(({ packages }) => packages);
+  const missing = programs
+    .filter(({ commands, word }) => !commands.some(isOnPath) && isMentioned(word))
+    .flatMap(({ packages }) => packages);
   if (missing.length === 0) return;
   const command = `apt-get install -y --no-install-recommends ${missing.join(' ')}`;
-  if (process.getuid?.() !== 0 || !isOnPath('apt-get')) fail(`The suites need programs that are not installed: ${missing.join(', ')}.`, `Install them, on Debian and Ubuntu with: sudo ${command}`);
+  if (process.getuid?.() !== 0 || !isOnPath('apt-get'))
+    fail(
+      `The suites need programs that are not installed: ${missing.join(', ')}.`,
+      `Install them, on Debian and Ubuntu with: sudo ${command}`,
+    );
   say(`Installing ${missing.join(', ')} …`);
   process.env.DEBIAN_FRONTEND = 'noninteractive';
   const args = command.split(' ').slice(1);

@@ -9,9 +9,18 @@ if (tool === undefined) fail('Name the tool to run.', 'For instance: node script
 
 requireNode();
 install(root);
-run(process.execPath, [join(root, 'node_modules', 'typescript', 'bin', 'tsc'), '-p', 'tsconfig.tools.json'], root, 'The tools do not compile.');
+run(
+  process.execPath,
+  [join(root, 'node_modules', 'typescript', 'bin', 'tsc'), '-p', 'tsconfig.tools.json'],
+  root,
+  'The tools do not compile.',
+);
 // The sources read their version from the file above them.
 copyFileSync(join(root, 'package.json'), join(root, '.compiled', 'tools', 'package.json'));
 const flags = (process.env.STOA_NODE_FLAGS ?? '').split(' ').filter((flag) => flag !== '');
-const { status } = spawnSync(process.execPath, [...flags, join(root, '.compiled', 'tools', `${tool}.js`), ...given], { cwd: root, stdio: 'inherit' });
+const { status } = spawnSync(
+  process.execPath,
+  [...flags, join(root, '.compiled', 'tools', `${tool}.js`), ...given],
+  { cwd: root, stdio: 'inherit' },
+);
 process.exitCode = status ?? 1;

@@ -8,5 +8,9 @@ export interface Cancellation {
 
 /** Between two steps: throws where nobody waits for the rest. What the steps before have done stays done. */
 export function checkWanted(signal: Cancellation | undefined): void {
-  if (signal?.aborted === true) throw new StoaError('cancelled', 'Whoever asked has gone away; what was under way is done, and the rest was left.');
+  if (signal?.aborted === true)
+    throw new StoaError(
+      'cancelled',
+      'Whoever asked has gone away; what was under way is done, and the rest was left.',
+    );
 }

@@ -6,7 +6,19 @@ import { StoaError, jsonFaultOf, messageOf } from './errors.js';
 import { type LimitName, type Limits, limitBoundsOf, limitDefinitions, limitsWith } from './limits.js';
 import { didYouMean } from './nearest.js';
 import { withoutPassword } from './printable-url.js';
-import { type SettingName, type SettingType, type SettingValues, flagOf, isPostgres, keyOf, limitVariableOf, settingNames, settings, variableOf, wholeNumber } from './settings.js';
+import {
+  type SettingName,
+  type SettingType,
+  type SettingValues,
+  flagOf,
+  isPostgres,
+  keyOf,
+  limitVariableOf,
+  settingNames,
+  settings,
+  variableOf,
+  wholeNumber,
+} from './settings.js';
 
 export interface Config extends SettingValues {
   readonly limits: Limits;
@@ -36,7 +48,14 @@ export interface ConfigSources {
 }
 
 /** Variables that are no settings of a server: how a command finds one, and as whom. */
-export const clientVariables = ['STOA_URL', 'STOA_TOKEN', 'STOA_USER', 'STOA_AGENT', 'STOA_CONFIG', 'STOA_ROOM_KEY'] as const;
+export const clientVariables = [
+  'STOA_URL',
+  'STOA_TOKEN',
+  'STOA_USER',
+  'STOA_AGENT',
+  'STOA_CONFIG',
+  'STOA_ROOM_KEY',
+] as const;
 
 const limitNames = Object.keys(limitDefinitions) as readonly LimitName[]; // Object.keys forgets the type of the keys.
 const fileName = 'stoa.config.json';
@@ -47,12 +66,24 @@ interface Given {
 }
 
 /** Reads all sources. Unknown names anywhere are errors, with the name that was likely meant. */
-export function loadConfig({ flags = {}, environment = {}, directory = '.' }: ConfigSources = {}): LoadedConfig {
+export function loadConfig({
+  flags = {},
+  environment = {},
+  directory = '.',
+}: ConfigSources = {}): LoadedConfig {
   const file = readConfigFile(flags.config ?? environment['STOA_CONFIG'], directory);
-  checkNames(Object.keys(file.settings), [...settingNames.map(keyOf), 'limits', '$schema'], `a key in ${file.path}`);
+  checkNames(
+    Object.keys(file.settings),
+    [...settingNames.map(keyOf), 'limits', '$schema'],
+    `a key in ${file.path}`,
+  );
   checkNames(Object.keys(file.limits), limitNames, `a limit in ${file.path}`);
   const variables = [...settingNames.map(variableOf), ...limitNames.map(limitVariableOf), ...clientVariables];
-  checkNames(Object.keys(environment).filter((name) => name.startsWith('STOA_')), variables, 'an environment variable');
+  checkNames(
+    Object.keys(environment).filter((name) => name.startsWith('STOA_')),
+    variables,
+    'an environment variable',
+  );
 
   const fromEnvironment = (variable: string): Given | undefined => {
     const value = environment[variable];
@@ -68,14 +99,27 @@ export function loadConfig({ flags = {}, environment = {}, directory = '.' }: Co
     const { type, about, default: fallback } = settings[name];
     const flag = flags[name] === undefined ? undefined : { value: flags[name], origin: flagOf(name) };
     const given = flag ?? fromEnvironment(variableOf(name)) ?? fromFile(file.settings, keyOf(name));
-    values[name] = given === undefined ? fallback : readValue<unknown>(type, keyOf(name), given, (value) => printable(name, value));
-    rows.push({ name: keyOf(name), value: printable(name, values[name]), origin: given?.origin ?? 'default', about });
+    values[name] =
+      given === undefined
+        ? fallback
+        : readValue<unknown>(type, keyOf(name), given, (value) => printable(name, value));
+    rows.push({
+      name: keyOf(name),
+      value: printable(name, values[name]),
+      origin: given?.origin ?? 'default',
+      about,
+    });
   }
   const limits: Partial<Record<LimitName, number>> = {};
   for (const name of limitNames) {
     const given = fromEnvironment(limitVariableOf(name)) ?? fromFile(file.limits, name);
     if (given !== undefined) limits[name] = readValue(limitType(name), `limits.${name}`, given);
-    rows.push({ name: `limits.${name}`, value: limits[name] ?? limitDefinitions[name].default, origin: given?.origin ?? 'default', about: limitDefinitions[name].about });
+    rows.push({
+      name: `limits.${name}`,
+      value: limits[name] ?? limitDefinitions[name].default,
+      origin: given?.origin ?? 'default',
+      about: limitDefinitions[name].about,
+    });
   }
   // The loop above gave every setting a value that its own type has read.
   const config = { ...(values as unknown as SettingValues), limits: limitsWith(limits) };
@@ -85,37 +129,61 @@ export function loadConfig({ flags = {}, environment = {}, directory = '.' }: Co
 
 function limitType(name: LimitName): SettingType<number> {
   const { min, max } = limitBoundsOf(name);
-  return max === Number.MAX_SAFE_INTEGER ? wholeNumber(min, max, `a whole number, ${min} or more`) : wholeNumber(min, max);
+  return max === Number.MAX_SAFE_INTEGER
+    ? wholeNumber(min, max, `a whole number, ${min} or more`)
+    : wholeNumber(min, max);
 }
 
-function readValue<Value>(type: SettingType<Value>, name: string, { value, origin }: Given, shown = (refused: unknown): unknown => refused): Value {
+function readValue<Value>(
+  type: SettingType<Value>,
+  name: string,
+  { value, origin }: Given,
+  shown = (refused: unknown): unknown => refused,
+): Value {
   const read = type.read(value);
   if ('value' in read) return read.value;
-  throw new StoaError('invalid_config', `${name} ${read.complaint}, not ${JSON.stringify(shown(value))} (from ${origin}).`, { details: { setting: name, origin } });
+  throw new StoaError(
+    'invalid_config',
+    `${name} ${read.complaint}, not ${JSON.stringify(shown(value))} (from ${origin}).`,
+    { details: { setting: name, origin } },
+  );
 }
 
 /** Rules over more than one setting. */
 function checkTogether(config: Config): void {
   if ((config.tlsCert === null) !== (config.tlsKey === null)) {
-    throw new StoaError('invalid_config', 'TLS needs both tls_cert and tls_key; only one is set.', { fix: 'Give both files, or neither.' });
+    throw new StoaError('invalid_config', 'TLS needs both tls_cert and tls_key; only one is set.', {
+      fix: 'Give both files, or neither.',
+    });
   }
   if (!isLoopback(config.host) && config.tlsCert === null && !config.allowPublic) {
-    throw new StoaError('invalid_config', `Listening on ${config.host} would show tokens and data to the network in clear text.`, {
-      fix: 'Give --tls-cert and --tls-key, or --allow-public where a proxy in front adds TLS, or keep to --host 127.0.0.1.',
-    });
+    throw new StoaError(
+      'invalid_config',
+      `Listening on ${config.host} would show tokens and data to the network in clear text.`,
+      {
+        fix: 'Give --tls-cert and --tls-key, or --allow-public where a proxy in front adds TLS, or keep to --host 127.0.0.1.',
+      },
+    );
   }
   if (config.redis !== null && !isPostgres(config.messaging ?? config.backend)) {
-    throw new StoaError('invalid_config', 'redis is set, but messaging is not kept in PostgreSQL, so nothing would use it.', {
-      fix: 'Set --messaging to a postgres:// URL, or leave --redis away.',
-    });
+    throw new StoaError(
+      'invalid_config',
+      'redis is set, but messaging is not kept in PostgreSQL, so nothing would use it.',
+      {
+        fix: 'Set --messaging to a postgres:// URL, or leave --redis away.',
+      },
+    );
   }
 }
 
 function warningsOf(config: Config): string[] {
   const warnings: string[] = [];
-  if (!config.syncWrites) warnings.push('sync_writes is off: a crash or power cut can lose writes that were acknowledged.');
-  if (config.engine === 'memory') warnings.push('The engine "memory" keeps nothing: everything is gone when the server ends.');
-  if (!isLoopback(config.host) && config.tlsCert === null) warnings.push(`Listening on ${config.host} without TLS: a proxy in front must add it.`);
+  if (!config.syncWrites)
+    warnings.push('sync_writes is off: a crash or power cut can lose writes that were acknowledged.');
+  if (config.engine === 'memory')
+    warnings.push('The engine "memory" keeps nothing: everything is gone when the server ends.');
+  if (!isLoopback(config.host) && config.tlsCert === null)
+    warnings.push(`Listening on ${config.host} without TLS: a proxy in front must add it.`);
   return warnings;
 }
 
@@ -128,10 +196,14 @@ function checkNames(given: readonly string[], known: readonly string[], kind: st
   const set = new Set(known);
   for (const name of given) {
     if (set.has(name)) continue;
-    throw new StoaError('invalid_config', `There is no setting "${name}", given as ${kind}.${didYouMean(name, known)}`, {
-      fix: 'Correct the name or take it away; docs/configuration.md lists every setting and limit.',
-      details: { unknown: name },
-    });
+    throw new StoaError(
+      'invalid_config',
+      `There is no setting "${name}", given as ${kind}.${didYouMean(name, known)}`,
+      {
+        fix: 'Correct the name or take it away; docs/configuration.md lists every setting and limit.',
+        details: { unknown: name },
+      },
+    );
   }
 }
 
@@ -155,13 +227,21 @@ function readConfigFile(given: unknown, directory: string | null): ConfigFile {
   try {
     content = readFileSync(path, 'utf8');
   } catch (error) {
-    if (!asked && (error as NodeJS.ErrnoException).code === 'ENOENT') return { path, settings: {}, limits: {} };
-    throw new StoaError('invalid_config', `The configuration file ${path} cannot be read: ${messageOf(error)}.`, { cause: error });
+    if (!asked && (error as NodeJS.ErrnoException).code === 'ENOENT')
+      return { path, settings: {}, limits: {} };
+    throw new StoaError(
+      'invalid_config',
+      `The configuration file ${path} cannot be read: ${messageOf(error)}.`,
+      { cause: error },
+    );
   }
   const parsed = parseObject(content, path);
   const { limits = {} } = parsed;
   if (typeof limits !== 'object' || limits === null || Array.isArray(limits)) {
-    throw new StoaError('invalid_config', `"limits" in ${path} must be an object of limit names and numbers.`);
+    throw new StoaError(
+      'invalid_config',
+      `"limits" in ${path} must be an object of limit names and numbers.`,
+    );
   }
   return { path, settings: parsed, limits: { ...limits } };
 }

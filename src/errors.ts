@@ -64,7 +64,11 @@ export const errorKinds = {
   /** The Idempotency-Key was used before with another body. */
   idempotency_mismatch: { status: 422, exit: 2, title: 'The Idempotency-Key was used with another body' },
   /** The Idempotency-Key was used before and its answer held a secret that is not kept. */
-  idempotency_unrepeatable: { status: 409, exit: 5, title: 'The answer to this Idempotency-Key was not kept' },
+  idempotency_unrepeatable: {
+    status: 409,
+    exit: 5,
+    title: 'The answer to this Idempotency-Key was not kept',
+  },
   /** A rate limit is used up. */
   rate_limited: { status: 429, exit: 6, title: 'Too many requests' },
   /** A fault in Stoa itself; the log has the details under the request id. */

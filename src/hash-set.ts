@@ -42,7 +42,8 @@ export class HashSet {
   /** Its slot, or the empty one where it would go. */
   #find(hash: Hash): number {
     let at = this.#home(hash);
-    while (!this.#isEmpty(at) && (this.#slots[at] !== hash.high || this.#slots[at + 1] !== hash.low)) at = this.#next(at);
+    while (!this.#isEmpty(at) && (this.#slots[at] !== hash.high || this.#slots[at + 1] !== hash.low))
+      at = this.#next(at);
     return at;
   }
 

@@ -3,7 +3,12 @@ import { type BackendCall, backendName, timedPort } from './backends/timed.js';
 import { openDataBackend } from './backends/open-datastore.js';
 import { EmbeddedDataStore } from './backends/embedded/datastore.js';
 import { EmbeddedIdentity } from './backends/embedded/identity.js';
-import { embeddedFamilies, embeddedHotFamilies, embeddedMigrations, embeddedScatteredFamilies } from './backends/embedded/families.js';
+import {
+  embeddedFamilies,
+  embeddedHotFamilies,
+  embeddedMigrations,
+  embeddedScatteredFamilies,
+} from './backends/embedded/families.js';
 import { openCommit } from './backends/open-commit.js';
 import { fencedServices } from './backends/open-fenced.js';
 import { openMessagingBackend } from './backends/open-messaging.js';
@@ -146,17 +151,41 @@ export async function openStoa(options: StoaOptions): Promise<Stoa> {
   /** What is open, the newest first. */
   const opened: Closing[] = [() => kernel.close()];
   try {
-    const operatorToken = kernel.manifest.engine === 'memory' ? newOperatorToken() : await ensureOperatorToken(options.data);
+    const operatorToken =
+      kernel.manifest.engine === 'memory' ? newOperatorToken() : await ensureOperatorToken(options.data);
     const port = new EmbeddedIdentity(kernel, (tokenId) => identity.forget(tokenId));
-    const identity = new IdentityService({ port, limits, operatorToken, nowMs: () => kernel.nowMs(), onError });
-    const secrets = await openSecrets({ dataDir: kernel.manifest.engine === 'memory' ? null : options.data, environment: options.secretKeys ?? undefined });
+    const identity = new IdentityService({
+      port,
+      limits,
+      operatorToken,
+      nowMs: () => kernel.nowMs(),
+      onError,
+    });
+    const secrets = await openSecrets({
+      dataDir: kernel.manifest.engine === 'memory' ? null : options.data,
+      environment: options.secretKeys ?? undefined,
+    });
     const registryPort = new EmbeddedRegistry(kernel);
     const registry = new RegistryService({ port: registryPort, limits });
-    const workspaces = await openWorkspaces(kernel, options.workspaces ?? 'embedded', registryPort, secrets, onCall, onError);
+    const workspaces = await openWorkspaces(
+      kernel,
+      options.workspaces ?? 'embedded',
+      registryPort,
+      secrets,
+      onCall,
+      onError,
+    );
     opened.unshift(() => workspaces.close());
-    const urls = { data: options.datastore ?? 'embedded', workspaces: options.workspaces ?? 'embedded', messaging: options.messaging ?? 'embedded' };
+    const urls = {
+      data: options.datastore ?? 'embedded',
+      workspaces: options.workspaces ?? 'embedded',
+      messaging: options.messaging ?? 'embedded',
+    };
     const data = await openData(kernel, urls.data, identity, onCall, onError);
-    opened.unshift(() => data.close(), () => identity.close());
+    opened.unshift(
+      () => data.close(),
+      () => identity.close(),
+    );
     const messaging = new MessagingService({
       port: await openMessaging(kernel, options, onCall, onError),
       limits,
@@ -168,13 +197,28 @@ export async function openStoa(options: StoaOptions): Promise<Stoa> {
       signal.throwIfAborted();
       return secrets.sealer.reseal(sealed, owner);
     };
-    secrets.addHolder({ name: 'messaging', reseal: (_onProgress, signal) => messaging.port.resealKept((sealed, owner) => resealKept(sealed, owner, signal)) });
+    secrets.addHolder({
+      name: 'messaging',
+      reseal: (_onProgress, signal) =>
+        messaging.port.resealKept((sealed, owner) => resealKept(sealed, owner, signal)),
+    });
     opened.unshift(() => secrets.close());
     const changes = new ChangesService(kernel.feed, limits);
-    const commit = await openCommit({ kernel, data, workspaces, messaging, sealer: secrets.sealer, urls, onCall, onError, sweepIntervalMs: options.sweepIntervalMs });
+    const commit = await openCommit({
+      kernel,
+      data,
+      workspaces,
+      messaging,
+      sealer: secrets.sealer,
+      urls,
+      onCall,
+      onError,
+      sweepIntervalMs: options.sweepIntervalMs,
+    });
     opened.unshift(() => commit.close());
     const transfer = openTransfer(kernel, registryPort, data, workspaces, messaging, secrets);
-    const backups = options.backups && new BackupScheduler(kernel, options.backups, { onBackup: () => undefined, onError });
+    const backups =
+      options.backups && new BackupScheduler(kernel, options.backups, { onBackup: () => undefined, onError });
     opened.unshift(() => backups?.stop());
     kernel.start();
     backups?.start();
@@ -193,10 +237,15 @@ export async function openStoa(options: StoaOptions): Promise<Stoa> {
       changes,
       commit,
       transfer,
-      fenced: (caller) => ({ ...stoa, ...fencedServices(kernel, secrets.sealer, { data, workspaces, messaging }, caller) }),
+      fenced: (caller) => ({
+        ...stoa,
+        ...fencedServices(kernel, secrets.sealer, { data, workspaces, messaging }, caller),
+      }),
       operatorToken,
       syncWrites: options.storeConfig?.sync_writes !== false,
-      keptElsewhere: Object.entries(urls).filter(([, place]) => place !== 'embedded').map(([domain]) => domain),
+      keptElsewhere: Object.entries(urls)
+        .filter(([, place]) => place !== 'embedded')
+        .map(([domain]) => domain),
       onError,
       onGroup: (listener) => {
         listeners.add(listener);
@@ -232,22 +281,49 @@ async function closeAll(steps: readonly Closing[]): Promise<void> {
 
 type OnCall = (call: BackendCall) => void;
 
-async function openMessaging(kernel: Kernel, options: StoaOptions, onCall: OnCall, onError: (error: unknown, about: string) => void): Promise<MessagingPort> {
-  const port = await openMessagingBackend({ kernel, postgres: options.messaging ?? null, redis: options.redis ?? null, onError });
+async function openMessaging(
+  kernel: Kernel,
+  options: StoaOptions,
+  onCall: OnCall,
+  onError: (error: unknown, about: string) => void,
+): Promise<MessagingPort> {
+  const port = await openMessagingBackend({
+    kernel,
+    postgres: options.messaging ?? null,
+    redis: options.redis ?? null,
+    onError,
+  });
   return port instanceof EmbeddedMessaging ? port : timedPort(port, 'messaging', 'postgres+redis', onCall);
 }
 
 /** Workspaces on their backend, joined with the registry: an owner exists from its first workspace, and a lost agent's claims come back. */
-async function openWorkspaces(kernel: Kernel, url: string, registry: EmbeddedRegistry, secrets: Secrets, onCall: OnCall, onError: (error: unknown, about: string) => void): Promise<WorkspacesService> {
+async function openWorkspaces(
+  kernel: Kernel,
+  url: string,
+  registry: EmbeddedRegistry,
+  secrets: Secrets,
+  onCall: OnCall,
+  onError: (error: unknown, about: string) => void,
+): Promise<WorkspacesService> {
   const { limits } = kernel;
   const { users, leases } = registry.verbs;
   const { sealer } = secrets;
   const report = (error: unknown): void => onError(error, 'background work on workspaces');
   const open = async (): Promise<EmbeddedWorkspaces | PostgresWorkspaces> => {
-    if (url === 'embedded') return openEmbeddedWorkspaces(kernel, { sealer, onOwner: (tx, user) => void users.ensure(tx, user), onError: report });
+    if (url === 'embedded')
+      return openEmbeddedWorkspaces(kernel, {
+        sealer,
+        onOwner: (tx, user) => void users.ensure(tx, user),
+        onError: report,
+      });
     // Loaded only when it is chosen: most directories need no database server.
     const { openPostgresWorkspaces } = await import('./backends/postgres/workspaces.js');
-    const postgres = await openPostgresWorkspaces(new URL(url), { limits, sealer, onError: report, announce: (changes) => announceEach(kernel, users, changes) });
+    const postgres = await openPostgresWorkspaces(new URL(url), {
+      limits,
+      sealer,
+      onError: report,
+      announce: (changes) => announceEach(kernel, users, changes),
+    });
     return timedPort(postgres, 'workspaces', backendName(url), onCall);
   };
   const port = await open();
@@ -256,7 +332,11 @@ async function openWorkspaces(kernel: Kernel, url: string, registry: EmbeddedReg
     if ('tasks' in port) port.tasks.releaseClaims(tx, meta.user, names);
     else port.releaseClaims(meta.user, names);
   });
-  secrets.addHolder({ name: 'workspaces', reseal: (onProgress) => port.reseal(onProgress), begin: () => port.beginReseal() });
+  secrets.addHolder({
+    name: 'workspaces',
+    reseal: (onProgress) => port.reseal(onProgress),
+    begin: () => port.beginReseal(),
+  });
   return new WorkspacesService({ port, limits, sealer });
 }
 
@@ -288,32 +368,75 @@ function announceFor(kernel: Kernel): Announce {
 }
 
 /** The data store on its backend. What happens in another database is told in this directory's feed: through its outbox where it has one, else right after each write. */
-async function openData(kernel: Kernel, url: string, identity: IdentityService, onCall: OnCall, onError: (error: unknown, about: string) => void): Promise<DataService> {
+async function openData(
+  kernel: Kernel,
+  url: string,
+  identity: IdentityService,
+  onCall: OnCall,
+  onError: (error: unknown, about: string) => void,
+): Promise<DataService> {
   const { limits, feed } = kernel;
   const nowMs = (): number => kernel.nowMs();
   const users = new UserVerbs(limits);
   if (url === 'embedded') {
-    const port = new EmbeddedDataStore({ kernel, ensureUser: (tx, user) => void users.ensure(tx, user), checkUser: (user) => identity.checkUser(user) });
+    const port = new EmbeddedDataStore({
+      kernel,
+      ensureUser: (tx, user) => void users.ensure(tx, user),
+      checkUser: (user) => identity.checkUser(user),
+    });
     return new DataService({ port, limits, nowMs, feed, onError });
   }
-  const once: DataServiceOptions['once'] = (user, idempotency, work) => onceAround(kernel.storeOf(userKey(user)), idempotency, work);
-  const backend = await openDataBackend(url, { limits, nowMs, gate: new EmbeddedOutboxGate(kernel), onError: (error) => onError(error, 'telling of changes in the data store') });
+  const once: DataServiceOptions['once'] = (user, idempotency, work) =>
+    onceAround(kernel.storeOf(userKey(user)), idempotency, work);
+  const backend = await openDataBackend(url, {
+    limits,
+    nowMs,
+    gate: new EmbeddedOutboxGate(kernel),
+    onError: (error) => onError(error, 'telling of changes in the data store'),
+  });
   const announce = backend.capabilities.changes === 'outbox' ? null : announceFor(kernel);
-  return new DataService({ port: timedPort(backend, 'data', backendName(url), onCall), limits, nowMs, feed, onError, announce, once });
+  return new DataService({
+    port: timedPort(backend, 'data', backendName(url), onCall),
+    limits,
+    nowMs,
+    feed,
+    onError,
+    announce,
+    once,
+  });
 }
 
 /** Every kind of record, wherever it is kept. */
-function openTransfer(kernel: Kernel, registry: EmbeddedRegistry, data: DataService, workspaces: WorkspacesService, messaging: MessagingService, { sealer }: Secrets): TransferService {
+function openTransfer(
+  kernel: Kernel,
+  registry: EmbeddedRegistry,
+  data: DataService,
+  workspaces: WorkspacesService,
+  messaging: MessagingService,
+  { sealer }: Secrets,
+): TransferService {
   const { users } = registry.verbs;
   const { limits } = kernel;
   const stores = new Map([
     ...registryRecords(kernel, registry),
     ['data.document', erased(new DocumentRecords(data))] as const,
     ...(workspaces.port instanceof EmbeddedWorkspaces
-      ? workspacesRecords(kernel, { sealer, waiters: workspaces.port.waiters, onOwner: (tx, user) => void users.ensure(tx, user) })
+      ? workspacesRecords(kernel, {
+          sealer,
+          waiters: workspaces.port.waiters,
+          onOwner: (tx, user) => void users.ensure(tx, user),
+        })
       : // The other port that workspaces are opened with.
         (workspaces.port as PostgresWorkspaces).records()),
-    ...(messaging.port instanceof EmbeddedMessaging ? messagingRecords(kernel) : (messaging.port as PostgresMessaging).records()),
+    ...(messaging.port instanceof EmbeddedMessaging
+      ? messagingRecords(kernel)
+      : (messaging.port as PostgresMessaging).records()),
   ]);
-  return new TransferService({ stores, storeId: kernel.manifest.id, limits, nowMs: () => kernel.nowMs(), flush: () => data.tracker.flush() });
+  return new TransferService({
+    stores,
+    storeId: kernel.manifest.id,
+    limits,
+    nowMs: () => kernel.nowMs(),
+    flush: () => data.tracker.flush(),
+  });
 }

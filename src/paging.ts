@@ -34,14 +34,22 @@ export function decodeCursor(list: string, cursor: string | undefined, keyBytes?
   if (cursor === undefined) return null;
   const bytes = Buffer.from(cursor, 'base64url');
   const isWhole = keyBytes === undefined ? bytes.length > tagBytes : bytes.length === tagBytes + keyBytes;
-  if (!isWhole || bytes.toString('base64url') !== cursor || !bytes.subarray(0, tagBytes).equals(tagOf(list))) {
+  if (
+    !isWhole ||
+    bytes.toString('base64url') !== cursor ||
+    !bytes.subarray(0, tagBytes).equals(tagOf(list))
+  ) {
     throw invalidCursor();
   }
   return bytes.subarray(tagBytes);
 }
 
 /** The same for a list whose keys are text of at most `bytesMax` bytes, without control characters: some backends cannot even look for others. */
-export function decodeTextCursor(list: string, cursor: string | undefined, bytesMax = Infinity): string | null {
+export function decodeTextCursor(
+  list: string,
+  cursor: string | undefined,
+  bytesMax = Infinity,
+): string | null {
   const key = decodeCursor(list, cursor);
   if (key === null) return null;
   const text = key.toString();

@@ -12,7 +12,11 @@ export function encodeSegment(text: string): string {
 
 /** Text for a path, a query or a header. Bytes cannot hold a lone surrogate: it would become U+FFFD, and two names would become one. */
 export function percentEncoded(text: string): string {
-  if (!text.isWellFormed()) throw new StoaError('invalid_request', `"${text.toWellFormed()}" has a lone surrogate, which no name has.`);
+  if (!text.isWellFormed())
+    throw new StoaError(
+      'invalid_request',
+      `"${text.toWellFormed()}" has a lone surrogate, which no name has.`,
+    );
   return encodeURIComponent(text);
 }
 

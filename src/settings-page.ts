@@ -8,7 +8,10 @@ export function settingsPage(): string {
     const { about, default: fallback, type } = settings[name];
     return `| \`${keyOf(name)}\` | \`${flagOf(name)}\` | \`${variableOf(name)}\` | ${valueText(fallback)} | ${cell(about)} (${cell(type.about)}) |`;
   });
-  const limitRows = Object.entries(limitDefinitions).map(([name, row]) => `| \`${name}\` | \`${limitVariableOf(name)}\` | ${row.default.toLocaleString('en')} | ${cell(row.about)}${boundsText(name as LimitName)} |`); // Object.entries forgets the type of the keys.
+  const limitRows = Object.entries(limitDefinitions).map(
+    ([name, row]) =>
+      `| \`${name}\` | \`${limitVariableOf(name)}\` | ${row.default.toLocaleString('en')} | ${cell(row.about)}${boundsText(name as LimitName)} |`,
+  ); // Object.entries forgets the type of the keys.
   return `${introduction}
 ## Settings
 

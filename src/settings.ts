@@ -20,7 +20,10 @@ export interface Setting<Value> {
 
 const text: SettingType<string> = {
   about: 'text',
-  read: (given) => (typeof given === 'string' && given !== '' ? { value: given } : { complaint: 'must be text and not empty' }),
+  read: (given) =>
+    typeof given === 'string' && given !== ''
+      ? { value: given }
+      : { complaint: 'must be text and not empty' },
 };
 
 const onOrOff: SettingType<boolean> = {
@@ -35,19 +38,31 @@ const onOrOff: SettingType<boolean> = {
 const list: SettingType<readonly string[]> = {
   about: 'a list, separated by commas',
   read: (given) => {
-    const items = typeof given === 'string' ? given.split(',').map((item) => item.trim()).filter((item) => item !== '') : given;
-    if (!Array.isArray(items) || !items.every((item) => typeof item === 'string')) return { complaint: 'must be a list of texts' };
+    const items =
+      typeof given === 'string'
+        ? given
+            .split(',')
+            .map((item) => item.trim())
+            .filter((item) => item !== '')
+        : given;
+    if (!Array.isArray(items) || !items.every((item) => typeof item === 'string'))
+      return { complaint: 'must be a list of texts' };
     return { value: items };
   },
 };
 
 /** A whole number between two bounds. Text must be digits alone: `7862x`, `0x10` and `1e3` are mistakes. */
-export function wholeNumber(min: number, max: number, about = `a whole number from ${min} to ${max}`): SettingType<number> {
+export function wholeNumber(
+  min: number,
+  max: number,
+  about = `a whole number from ${min} to ${max}`,
+): SettingType<number> {
   return {
     about,
     read: (given) => {
       const value = typeof given === 'string' && /^\d{1,16}$/.test(given) ? Number(given) : given;
-      if (typeof value !== 'number' || !Number.isSafeInteger(value) || value < min || value > max) return { complaint: `must be ${about}` };
+      if (typeof value !== 'number' || !Number.isSafeInteger(value) || value < min || value > max)
+        return { complaint: `must be ${about}` };
       return { value };
     },
   };
@@ -78,8 +93,12 @@ function backendUrl(schemes: readonly string[]): SettingType<string | null> {
       if (given === 'embedded' && schemes.includes('embedded')) return { value: given };
       const scheme = /^([a-z][a-z0-9+.-]*):\/\//i.exec(given)?.[1]?.toLowerCase();
       if (scheme === undefined) return { complaint: `must be ${about}` };
-      if (!schemes.includes(scheme)) return { complaint: `has the scheme "${scheme}", which is not known here; it must be ${about}` };
-      if (hasStrayAt(given)) return { complaint: `has an "@" behind the server's name; in a password, / is written %2F, ? is %3F, # is %23 and @ is %40` };
+      if (!schemes.includes(scheme))
+        return { complaint: `has the scheme "${scheme}", which is not known here; it must be ${about}` };
+      if (hasStrayAt(given))
+        return {
+          complaint: `has an "@" behind the server's name; in a password, / is written %2F, ? is %3F, # is %23 and @ is %40`,
+        };
       return URL.canParse(given) ? { value: given } : { complaint: 'is not a URL that can be read' };
     },
   });
@@ -96,40 +115,118 @@ export function isPostgres(url: string | null): boolean {
 export const logLevels = ['silent', 'error', 'warn', 'info', 'debug'] as const;
 export type LogLevel = (typeof logLevels)[number];
 
-function setting<Value>(type: SettingType<Value>, fallback: Value, about: string, secret = false): Setting<Value> {
+function setting<Value>(
+  type: SettingType<Value>,
+  fallback: Value,
+  about: string,
+  secret = false,
+): Setting<Value> {
   return { type, default: fallback, about, ...(secret && { secret }) };
 }
 
 export const settings = {
-  data: setting(text, storeConfigDefaults.data_dir, 'Directory that holds everything: databases, operator token, lock.'),
-  host: setting(text, '127.0.0.1', 'Address to listen on. Other machines reach only a public one, which needs TLS or --allow-public.'),
-  port: setting(wholeNumber(0, 65_535, 'a port number from 0 to 65535'), 7862, 'Port to listen on; 0 takes any free one.'),
+  data: setting(
+    text,
+    storeConfigDefaults.data_dir,
+    'Directory that holds everything: databases, operator token, lock.',
+  ),
+  host: setting(
+    text,
+    '127.0.0.1',
+    'Address to listen on. Other machines reach only a public one, which needs TLS or --allow-public.',
+  ),
+  port: setting(
+    wholeNumber(0, 65_535, 'a port number from 0 to 65535'),
+    7862,
+    'Port to listen on; 0 takes any free one.',
+  ),
   tlsCert: setting(orNone(text), null, 'File with the TLS certificate chain in PEM.'),
   tlsKey: setting(orNone(text), null, 'File with the key of the TLS certificate in PEM.'),
-  allowPublic: setting(onOrOff, false, 'Listen on a public address without TLS, for use behind a proxy that adds it.'),
+  allowPublic: setting(
+    onOrOff,
+    false,
+    'Listen on a public address without TLS, for use behind a proxy that adds it.',
+  ),
   allowedHosts: setting(list, [], 'Host names beyond loopback and the bound address that requests may name.'),
-  allowedOrigins: setting(list, [], 'Origins of other sites\' pages that may call /v1 and /mcp, like https://app.example.org.'),
-  engine: setting<EngineName | null>(orNone(oneOf(engineNames)), null, 'Storage engine of a new directory; an existing one keeps its own. Without it: lmdb.'),
-  shards: setting(orNone(wholeNumber(1, 256)), null, 'Shards of a new directory; an existing one keeps its own. Without it: 1.'),
-  syncWrites: setting(onOrOff, storeConfigDefaults.sync_writes, 'Wait for the disk before a write is acknowledged. Without it a crash can lose acknowledged writes.'),
-  maxOpenFiles: setting(wholeNumber(16, 1_000_000), storeConfigDefaults.max_open_files, 'Files that the engine may hold open. It changes nothing with the engines of today: lmdb has two files a shard, and the package of rocksdb cannot be told, so that it holds all of its files open.'),
-  blockCacheBytes: setting(wholeNumber(0, Number.MAX_SAFE_INTEGER), storeConfigDefaults.block_cache_bytes, 'Memory for the block caches of rocksdb, over all shards together; lmdb leaves caching to the operating system.'),
+  allowedOrigins: setting(
+    list,
+    [],
+    "Origins of other sites' pages that may call /v1 and /mcp, like https://app.example.org.",
+  ),
+  engine: setting<EngineName | null>(
+    orNone(oneOf(engineNames)),
+    null,
+    'Storage engine of a new directory; an existing one keeps its own. Without it: lmdb.',
+  ),
+  shards: setting(
+    orNone(wholeNumber(1, 256)),
+    null,
+    'Shards of a new directory; an existing one keeps its own. Without it: 1.',
+  ),
+  syncWrites: setting(
+    onOrOff,
+    storeConfigDefaults.sync_writes,
+    'Wait for the disk before a write is acknowledged. Without it a crash can lose acknowledged writes.',
+  ),
+  maxOpenFiles: setting(
+    wholeNumber(16, 1_000_000),
+    storeConfigDefaults.max_open_files,
+    'Files that the engine may hold open. It changes nothing with the engines of today: lmdb has two files a shard, and the package of rocksdb cannot be told, so that it holds all of its files open.',
+  ),
+  blockCacheBytes: setting(
+    wholeNumber(0, Number.MAX_SAFE_INTEGER),
+    storeConfigDefaults.block_cache_bytes,
+    'Memory for the block caches of rocksdb, over all shards together; lmdb leaves caching to the operating system.',
+  ),
   backend: setting(backendUrl(datastoreSchemes), null, 'Database server for every domain that it can hold.'),
   datastore: setting(backendUrl(datastoreSchemes), null, 'Where the data store is kept; over --backend.'),
   workspaces: setting(backendUrl(postgresSchemes), null, 'Where workspaces are kept; over --backend.'),
   messaging: setting(backendUrl(postgresSchemes), null, 'Where messaging is kept; over --backend.'),
-  redis: setting(backendUrl(['redis', 'rediss']), null, 'Redis for what expires in messaging, beside PostgreSQL.'),
+  redis: setting(
+    backendUrl(['redis', 'rediss']),
+    null,
+    'Redis for what expires in messaging, beside PostgreSQL.',
+  ),
   trustedProxies: setting(list, [], 'Addresses or CIDR ranges of proxies whose forwarding headers count.'),
-  secretKeys: setting(orNone(text), null, 'Keys of 32 bytes in hex or base64, separated by commas, that secrets are encrypted with instead of the key file; the first encrypts, all decrypt.', true),
+  secretKeys: setting(
+    orNone(text),
+    null,
+    'Keys of 32 bytes in hex or base64, separated by commas, that secrets are encrypted with instead of the key file; the first encrypts, all decrypt.',
+    true,
+  ),
   rateLimitAllow: setting(list, [], 'Addresses or CIDR ranges that are exempt from rate limits and blocks.'),
-  autoBlock: setting(onOrOff, true, 'Block an address for a day after ten refusals by rate limits within an hour.'),
+  autoBlock: setting(
+    onOrOff,
+    true,
+    'Block an address for a day after ten refusals by rate limits within an hour.',
+  ),
   adminAgent: setting(orNone(text), null, 'Id of the messaging agent that may delete every message.'),
-  requireMessageSignatures: setting(onOrOff, false, 'Accept RFC 9421 signatures only: the four X-AICQ headers leave method and path unsigned.'),
-  backupDirectory: setting(orNone(text), null, 'Directory for backups by the clock; without it there are none.'),
+  requireMessageSignatures: setting(
+    onOrOff,
+    false,
+    'Accept RFC 9421 signatures only: the four X-AICQ headers leave method and path unsigned.',
+  ),
+  backupDirectory: setting(
+    orNone(text),
+    null,
+    'Directory for backups by the clock; without it there are none.',
+  ),
   backupFullHours: setting(wholeNumber(1, 24 * 366), 24, 'Hours between two full backups by the clock.'),
-  backupIncrementalMinutes: setting(wholeNumber(0, 60 * 24 * 366), 60, 'Minutes between two increments by the clock; 0 makes full backups only.'),
-  backupChainsKept: setting(wholeNumber(1, 10_000), 7, 'Full backups by the clock that stay, each with its increments.'),
-  tracing: setting(onOrOff, false, 'Send a trace of each request to an OpenTelemetry collector; the OTEL_* variables say where and how many.'),
+  backupIncrementalMinutes: setting(
+    wholeNumber(0, 60 * 24 * 366),
+    60,
+    'Minutes between two increments by the clock; 0 makes full backups only.',
+  ),
+  backupChainsKept: setting(
+    wholeNumber(1, 10_000),
+    7,
+    'Full backups by the clock that stay, each with its increments.',
+  ),
+  tracing: setting(
+    onOrOff,
+    false,
+    'Send a trace of each request to an OpenTelemetry collector; the OTEL_* variables say where and how many.',
+  ),
   logLevel: setting<LogLevel>(oneOf(logLevels), 'info', 'Least severe level that is logged to stderr.'),
 } as const;
 

@@ -19,7 +19,11 @@ let newest: { schema: z.ZodType; value: unknown } | undefined;
 export function check(schema: z.ZodType, value: unknown): z.ZodSafeParseResult<unknown> {
   const outcome = schema.safeParse(value);
   // A default is not checked by the schema that it stands for.
-  if (outcome.success && value !== undefined) newest = { schema: schema instanceof z.ZodDefault ? (schema.unwrap() as z.ZodType) : schema, value: outcome.data };
+  if (outcome.success && value !== undefined)
+    newest = {
+      schema: schema instanceof z.ZodDefault ? (schema.unwrap() as z.ZodType) : schema,
+      value: outcome.data,
+    };
   return outcome;
 }
 
@@ -38,7 +42,11 @@ export function validate<Schema extends z.ZodType>(schema: Schema, value: unknow
 const fieldCharactersMax = 200;
 
 /** The fields that do not fit, up to a limit: a body can have hundreds of thousands. `where` goes before each. */
-export function fieldErrors(error: z.ZodError, where: readonly string[] = [], errorsMax: number = limitDefinitions.fieldErrorsMax.default): FieldError[] {
+export function fieldErrors(
+  error: z.ZodError,
+  where: readonly string[] = [],
+  errorsMax: number = limitDefinitions.fieldErrorsMax.default,
+): FieldError[] {
   const found: FieldError[] = [];
   for (const issue of error.issues) {
     // Unknown fields are reported where they are, not on the object that holds them.
@@ -46,7 +54,10 @@ export function fieldErrors(error: z.ZodError, where: readonly string[] = [], er
     for (const name of names) {
       if (found.length >= errorsMax) return found;
       const path = [...where, ...issue.path, ...(name === undefined ? [] : [name])].join('.');
-      found.push({ field: path.slice(0, fieldCharactersMax), message: name === undefined ? messageOf(issue) : 'is not known here' });
+      found.push({
+        field: path.slice(0, fieldCharactersMax),
+        message: name === undefined ? messageOf(issue) : 'is not known here',
+      });
     }
   }
   return found;
@@ -61,7 +72,11 @@ const namedMax = 5;
 
 /** A refusal that names the fields: the first few in its sentence, all of them in its details. */
 export function invalidFields(errors: readonly FieldError[]): StoaError {
-  const sentences = errors.slice(0, namedMax).map(({ field, message }) => (field === '' ? withoutPeriod(message) : `${field}: ${withoutPeriod(message)}`));
+  const sentences = errors
+    .slice(0, namedMax)
+    .map(({ field, message }) =>
+      field === '' ? withoutPeriod(message) : `${field}: ${withoutPeriod(message)}`,
+    );
   const more = errors.length > namedMax ? `; and ${errors.length - namedMax} more` : '';
   return new StoaError('invalid_request', `${sentences.join('; ')}${more}.`, { details: { errors } });
 }

@@ -7,4 +7,6 @@ import { readFileSync } from 'node:fs';
  */
 export const packageRoot = new URL('../', import.meta.url);
 
-export const version: string = (JSON.parse(readFileSync(new URL('package.json', packageRoot), 'utf8')) as { version: string }).version;
+export const version: string = (
+  JSON.parse(readFileSync(new URL('package.json', packageRoot), 'utf8')) as { version: string }
+).version;

@@ -17,7 +17,10 @@ afterAll(() => rm(directory, { recursive: true }));
 
 async function withFile(content: unknown): Promise<string> {
   const own = await mkdtemp(join(directory, 'case-'));
-  await writeFile(join(own, 'stoa.config.json'), typeof content === 'string' ? content : JSON.stringify(content));
+  await writeFile(
+    join(own, 'stoa.config.json'),
+    typeof content === 'string' ? content : JSON.stringify(content),
+  );
   return own;
 }
 
@@ -39,7 +42,13 @@ describe('values', () => {
       environment: { STOA_PORT: '1002', STOA_DATA: 'from-variable' },
       directory: own,
     });
-    expect(config).toMatchObject({ port: 1003, data: 'from-variable', host: '127.0.0.2', syncWrites: false, engine: null });
+    expect(config).toMatchObject({
+      port: 1003,
+      data: 'from-variable',
+      host: '127.0.0.2',
+      syncWrites: false,
+      engine: null,
+    });
     const origin = (name: string): string | undefined => rows.find((row) => row.name === name)?.origin;
     expect(origin('port')).toBe('--port');
     expect(origin('data')).toBe('STOA_DATA');
@@ -58,7 +67,10 @@ describe('values', () => {
   });
 
   test('that are lists are separated by commas', () => {
-    const { config } = loadConfig({ environment: { STOA_TRUSTED_PROXIES: '10.0.0.0/8, 127.0.0.1' }, directory: null });
+    const { config } = loadConfig({
+      environment: { STOA_TRUSTED_PROXIES: '10.0.0.0/8, 127.0.0.1' },
+      directory: null,
+    });
     expect(config.trustedProxies).toEqual(['10.0.0.0/8', '127.0.0.1']);
   });
 
@@ -68,7 +80,12 @@ describe('values', () => {
     expect(JSON.stringify(rows)).not.toContain('hush');
   });
 
-  test.each(['postgres://me:hu/sh@db/x', 'postgres://me:12/hush@db/x', 'mongodb://me:hu/sh@db/x', 'postgres://me:a b/sh@db'])('that cannot be used are refused without the password: %s', (datastore) => {
+  test.each([
+    'postgres://me:hu/sh@db/x',
+    'postgres://me:12/hush@db/x',
+    'mongodb://me:hu/sh@db/x',
+    'postgres://me:a b/sh@db',
+  ])('that cannot be used are refused without the password: %s', (datastore) => {
     const { message } = refusal({ flags: { datastore } });
     expect(message).toContain('@db');
     expect(message).not.toMatch(/me:|sh@/);
@@ -85,7 +102,9 @@ describe('unknown names are refused with the name that was likely meant', () => 
     expect(refusal({ directory: await withFile({ prot: 1 }) }).message).toContain('Did you mean "port"?');
     // "stoa config" reads the same file and would end the same way.
     expect(refusal({ directory: await withFile({ prot: 1 }) }).fix).toContain('docs/configuration.md');
-    expect(refusal({ directory: await withFile({ limits: { agentPerUserMax: 1 } }) }).message).toContain('Did you mean "agentsPerUserMax"?');
+    expect(refusal({ directory: await withFile({ limits: { agentPerUserMax: 1 } }) }).message).toContain(
+      'Did you mean "agentsPerUserMax"?',
+    );
   });
 });
 
@@ -113,22 +132,46 @@ describe('wrong values are refused by name and origin', () => {
   });
 
   test('a limit that is no number', () => {
-    expect(refusal({ environment: { STOA_LIMIT_LEASE_SECONDS: 'soon' } }).message).toContain('STOA_LIMIT_LEASE_SECONDS');
+    expect(refusal({ environment: { STOA_LIMIT_LEASE_SECONDS: 'soon' } }).message).toContain(
+      'STOA_LIMIT_LEASE_SECONDS',
+    );
   });
 
-  test.each(['streamHeartbeatSeconds', 'tokenUseSeconds', 'rateWindowsKeptEverySeconds', 'searchRepairSeconds', 'clearStepMax', 'migrationStepRowsMax', 'leaseSeconds', 'bodyBytesMax', 'requestSecondsMax', 'transactionsWaitingMax', 'dataBatchKeysMax'] as const)(
+  test.each([
+    'streamHeartbeatSeconds',
+    'tokenUseSeconds',
+    'rateWindowsKeptEverySeconds',
+    'searchRepairSeconds',
+    'clearStepMax',
+    'migrationStepRowsMax',
+    'leaseSeconds',
+    'bodyBytesMax',
+    'requestSecondsMax',
+    'transactionsWaitingMax',
+    'dataBatchKeysMax',
+  ] as const)(
     'a limit with which a timer or a step would run for ever, or nothing could be asked: %s = 0',
     async (name) => {
-      expect(refusal({ environment: { [limitVariableOf(name)]: '0' } }).message).toContain(`limits.${name} must be a whole number`);
-      expect(refusal({ directory: await withFile({ limits: { [name]: 0 } }) }).message).toContain(`limits.${name}`);
+      expect(refusal({ environment: { [limitVariableOf(name)]: '0' } }).message).toContain(
+        `limits.${name} must be a whole number`,
+      );
+      expect(refusal({ directory: await withFile({ limits: { [name]: 0 } }) }).message).toContain(
+        `limits.${name}`,
+      );
       expect(() => limitsWith({ [name]: 0 })).toThrow(`limits.${name} must be more than 0`);
-      await expect(openStoa({ data: join(directory, 'never'), limits: { [name]: 0 } })).rejects.toMatchObject({ code: 'invalid_config' });
+      await expect(openStoa({ data: join(directory, 'never'), limits: { [name]: 0 } })).rejects.toMatchObject(
+        { code: 'invalid_config' },
+      );
     },
   );
 
   test('a limit that is longer than a timer can wait', () => {
-    expect(refusal({ environment: { STOA_LIMIT_TOKEN_USE_SECONDS: '2147484' } }).message).toContain('limits.tokenUseSeconds must be a whole number from 1 to 1000000');
-    expect(() => limitsWith({ stopSecondsMax: 2_147_484 })).toThrow('limits.stopSecondsMax must be 0 or more and at most 1000000');
+    expect(refusal({ environment: { STOA_LIMIT_TOKEN_USE_SECONDS: '2147484' } }).message).toContain(
+      'limits.tokenUseSeconds must be a whole number from 1 to 1000000',
+    );
+    expect(() => limitsWith({ stopSecondsMax: 2_147_484 })).toThrow(
+      'limits.stopSecondsMax must be 0 or more and at most 1000000',
+    );
   });
 
   test('a file that is not JSON, not an object, or asked for and not there', async () => {
@@ -145,8 +188,12 @@ describe('a public address', () => {
   });
 
   test('is allowed with TLS, or with the flag and a warning', () => {
-    expect(loadConfig({ flags: { host: '0.0.0.0', tlsCert: 'c', tlsKey: 'k' }, directory: null }).warnings).toEqual([]);
-    expect(loadConfig({ flags: { host: '0.0.0.0', allowPublic: true }, directory: null }).warnings.join()).toContain('without TLS');
+    expect(
+      loadConfig({ flags: { host: '0.0.0.0', tlsCert: 'c', tlsKey: 'k' }, directory: null }).warnings,
+    ).toEqual([]);
+    expect(
+      loadConfig({ flags: { host: '0.0.0.0', allowPublic: true }, directory: null }).warnings.join(),
+    ).toContain('without TLS');
   });
 
   test.each(['127.0.0.1', '127.1.2.3', '::1', 'localhost'])('%s is none', (host) => {
@@ -155,8 +202,12 @@ describe('a public address', () => {
 });
 
 test('what trades durability away is warned of', () => {
-  expect(loadConfig({ flags: { syncWrites: 'false' }, directory: null }).warnings.join()).toContain('can lose writes');
-  expect(loadConfig({ flags: { engine: 'memory' }, directory: null }).warnings.join()).toContain('keeps nothing');
+  expect(loadConfig({ flags: { syncWrites: 'false' }, directory: null }).warnings.join()).toContain(
+    'can lose writes',
+  );
+  expect(loadConfig({ flags: { engine: 'memory' }, directory: null }).warnings.join()).toContain(
+    'keeps nothing',
+  );
 });
 
 test('half a TLS pair, and a Redis that nothing would use, are refused', () => {
@@ -164,7 +215,14 @@ test('half a TLS pair, and a Redis that nothing would use, are refused', () => {
   expect(refusal({ flags: { redis: 'redis://localhost' } }).message).toContain('nothing would use it');
 });
 
-test.each(['postgres://db/x', 'PostgreSQL://db/x'])('%s beside a Redis holds every domain that it can', (backend) => {
-  const { config } = loadConfig({ flags: { backend, redis: 'redis://localhost' }, directory: null });
-  expect(stoaOptions(config)).toMatchObject({ datastore: backend, workspaces: backend, messaging: backend });
-});
+test.each(['postgres://db/x', 'PostgreSQL://db/x'])(
+  '%s beside a Redis holds every domain that it can',
+  (backend) => {
+    const { config } = loadConfig({ flags: { backend, redis: 'redis://localhost' }, directory: null });
+    expect(stoaOptions(config)).toMatchObject({
+      datastore: backend,
+      workspaces: backend,
+      messaging: backend,
+    });
+  },
+);

@@ -8,18 +8,35 @@ afterEach(() => vi.restoreAllMocks());
 
 test('a database that fails as it is closed keeps nothing else open', async () => {
   const stoa = await openStoa({ data: '', engine: 'memory' });
-  vi.spyOn(stoa.data, 'close').mockRejectedValue(new StoaError('backend_unavailable', 'The database is gone.'));
+  vi.spyOn(stoa.data, 'close').mockRejectedValue(
+    new StoaError('backend_unavailable', 'The database is gone.'),
+  );
   const workspaces = vi.spyOn(stoa.workspaces, 'close');
   await expect(stoa.close()).rejects.toMatchObject({ code: 'backend_unavailable' });
   expect(workspaces).toHaveBeenCalledOnce();
-  await expect(stoa.registry.createAgent(operatorCaller('ada'), { name: 'late' })).rejects.toMatchObject({ code: 'closed' });
+  await expect(stoa.registry.createAgent(operatorCaller('ada'), { name: 'late' })).rejects.toMatchObject({
+    code: 'closed',
+  });
 });
 
 test('what was opened before another part could not be is closed again', async () => {
   const { url } = await sharedPostgres();
-  const opening = openStoa({ data: '', engine: 'memory', workspaces: url, datastore: 'couchdb://127.0.0.1:1', limits: { backendAttemptsMax: 1 } });
+  const opening = openStoa({
+    data: '',
+    engine: 'memory',
+    workspaces: url,
+    datastore: 'couchdb://127.0.0.1:1',
+    limits: { backendAttemptsMax: 1 },
+  });
   await expect(opening).rejects.toMatchObject({ code: 'backend_unavailable' });
   const sql = await openPostgres(new URL(url));
-  await vi.waitFor(async () => expect(await query(sql, 'SELECT pid FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()')).toEqual([]));
+  await vi.waitFor(async () =>
+    expect(
+      await query(
+        sql,
+        'SELECT pid FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()',
+      ),
+    ).toEqual([]),
+  );
   await sql.end();
 });

@@ -10,9 +10,15 @@ test.each([
   ['couchdb://me:12/hush@db:5984', 'couchdb://…@db:5984'],
   ['postgres:me:hush@db', 'postgres:…@db'],
   ['postgres://me:hu\nsh@db/x', 'postgres://…@db/x'],
-  ['postgres://db/x?user=me&password=hush&sslmode=require', 'postgres://db/x?user=me&password=…&sslmode=require'],
+  [
+    'postgres://db/x?user=me&password=hush&sslmode=require',
+    'postgres://db/x?user=me&password=…&sslmode=require',
+  ],
   ['redis://db?PassWord=hush', 'redis://db?PassWord=…'],
-  ['dynamodb://AKIA:hu/sh+=@eu-central-1/table?endpoint=http://localhost:8000', 'dynamodb://…@eu-central-1/table?endpoint=http://localhost:8000'],
+  [
+    'dynamodb://AKIA:hu/sh+=@eu-central-1/table?endpoint=http://localhost:8000',
+    'dynamodb://…@eu-central-1/table?endpoint=http://localhost:8000',
+  ],
   ['postgres://localhost/stoa', 'postgres://localhost/stoa'],
   ['./data@home', './data@home'],
 ])('%j is shown as %j', (url, shown) => {

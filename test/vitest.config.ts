@@ -29,7 +29,9 @@ const light = [
 class LightLast extends BaseSequencer {
   override async sort(suites: TestSpecification[]): Promise<TestSpecification[]> {
     const sorted = await BaseSequencer.prototype.sort.call(this, suites);
-    return [false, true].flatMap((isLight) => sorted.filter(({ project }) => (project.name === 'light') === isLight));
+    return [false, true].flatMap((isLight) =>
+      sorted.filter(({ project }) => (project.name === 'light') === isLight),
+    );
   }
 }
 
@@ -50,7 +52,15 @@ export default defineConfig({
     globalSetup: ['./servers/desk.ts'],
     sequence: { sequencer: LightLast },
     projects: [
-      { resolve, test: { ...common, name: 'own process', include: ['**/*.test.ts'], exclude: [...configDefaults.exclude, ...light] } },
+      {
+        resolve,
+        test: {
+          ...common,
+          name: 'own process',
+          include: ['**/*.test.ts'],
+          exclude: [...configDefaults.exclude, ...light],
+        },
+      },
       { resolve, test: { ...common, name: 'light', include: light, isolate: false } },
     ],
   },

@@ -2,7 +2,11 @@
 import { type AccessRead, PartlyRecorded } from '../datastore/port.js';
 
 /** The results in the order of the items. The first failure ends it, once what is under way has ended. */
-export async function mapInFlight<Item, Result>(items: readonly Item[], width: number, work: (item: Item) => Promise<Result>): Promise<Result[]> {
+export async function mapInFlight<Item, Result>(
+  items: readonly Item[],
+  width: number,
+  work: (item: Item) => Promise<Result>,
+): Promise<Result[]> {
   const results: Result[] = [];
   const failures: unknown[] = [];
   const queue = items.entries();
@@ -22,11 +26,17 @@ export async function mapInFlight<Item, Result>(items: readonly Item[], width: n
 }
 
 export function chunksOf<Item>(items: readonly Item[], size: number): Item[][] {
-  return Array.from({ length: Math.ceil(items.length / size) }, (_, index) => items.slice(index * size, (index + 1) * size));
+  return Array.from({ length: Math.ceil(items.length / size) }, (_, index) =>
+    items.slice(index * size, (index + 1) * size),
+  );
 }
 
 /** Counted reads one by one. After the first failure no other is tried: the server is likely to refuse them too. */
-export async function recordEach(reads: readonly AccessRead[], width: number, record: (read: AccessRead) => Promise<void>): Promise<void> {
+export async function recordEach(
+  reads: readonly AccessRead[],
+  width: number,
+  record: (read: AccessRead) => Promise<void>,
+): Promise<void> {
   const unrecorded: AccessRead[] = [];
   let failure: { cause: unknown } | undefined;
   await mapInFlight(reads, width, async (read) => {

@@ -69,7 +69,10 @@ export class NamespaceAgents {
 
   #isKnown(scope: Scope, agent: string): boolean {
     const knownAtMs = this.#known.get(idOf(scope, agent));
-    return knownAtMs !== undefined && Math.abs(this.#options.nowMs() - knownAtMs) < this.#options.knownSeconds * 1000;
+    return (
+      knownAtMs !== undefined &&
+      Math.abs(this.#options.nowMs() - knownAtMs) < this.#options.knownSeconds * 1000
+    );
   }
 }
 

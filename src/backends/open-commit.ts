@@ -38,8 +38,15 @@ const embeddedHome: Home = { backend: 'embedded', place: 'embedded' };
 
 export async function openCommit(options: OpenCommitOptions): Promise<CommitService> {
   const { kernel, urls } = options;
-  const homes: Record<CommitDomain, Home> = { data: await homeOf(urls.data), registry: embeddedHome, workspaces: await homeOf(urls.workspaces), messaging: await homeOf(urls.messaging) };
-  const places = new Map<string, CommitPlace>([['embedded', { port: openEmbedded(options), hasOutbox: false }]]);
+  const homes: Record<CommitDomain, Home> = {
+    data: await homeOf(urls.data),
+    registry: embeddedHome,
+    workspaces: await homeOf(urls.workspaces),
+    messaging: await homeOf(urls.messaging),
+  };
+  const places = new Map<string, CommitPlace>([
+    ['embedded', { port: openEmbedded(options), hasOutbox: false }],
+  ]);
   const opened: PostgresCommit[] = [];
   try {
     for (const [domain, url] of Object.entries(urls)) {
@@ -68,7 +75,10 @@ export async function openCommit(options: OpenCommitOptions): Promise<CommitServ
 async function homeOf(url: string): Promise<Home> {
   if (url === 'embedded') return embeddedHome;
   const backend = isPostgres(url) ? 'postgres' : backendName(url);
-  return { backend, place: isPostgres(url) ? (await import('./postgres/connection.js')).databaseOf(url) : backend };
+  return {
+    backend,
+    place: isPostgres(url) ? (await import('./postgres/connection.js')).databaseOf(url) : backend,
+  };
 }
 
 /** The same services once more, over a kernel that joins what they write. What is kept elsewhere stays outside. */
@@ -78,12 +88,23 @@ function openEmbedded({ kernel, data, workspaces, messaging, sealer }: OpenCommi
   return new EmbeddedCommit(joint, {
     data: data.port instanceof EmbeddedDataStore ? data.over(data.port.over(joint.kernel)) : null,
     registry: new RegistryService({ port: new EmbeddedRegistry(joint.kernel), limits }),
-    workspaces: workspaces.port instanceof EmbeddedWorkspaces ? new WorkspacesService({ port: workspaces.port.over(joint.kernel), limits, sealer }) : null,
-    messaging: messaging.port instanceof EmbeddedMessaging ? { ...messaging.over(messaging.port.over(joint.kernel)), signatures: messaging.signatures } : null,
+    workspaces:
+      workspaces.port instanceof EmbeddedWorkspaces
+        ? new WorkspacesService({ port: workspaces.port.over(joint.kernel), limits, sealer })
+        : null,
+    messaging:
+      messaging.port instanceof EmbeddedMessaging
+        ? { ...messaging.over(messaging.port.over(joint.kernel)), signatures: messaging.signatures }
+        : null,
   });
 }
 
-async function openPostgres({ kernel, data, workspaces, messaging, sealer, urls, onError, sweepIntervalMs }: OpenCommitOptions, homes: Readonly<Record<CommitDomain, Home>>, place: string, url: string): Promise<PostgresCommit> {
+async function openPostgres(
+  { kernel, data, workspaces, messaging, sealer, urls, onError, sweepIntervalMs }: OpenCommitOptions,
+  homes: Readonly<Record<CommitDomain, Home>>,
+  place: string,
+  url: string,
+): Promise<PostgresCommit> {
   const { openPostgresCommit } = await import('./postgres/commit.js');
   return openPostgresCommit(new URL(url), {
     limits: kernel.limits,

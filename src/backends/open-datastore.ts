@@ -18,16 +18,20 @@ export interface DataBackendOptions {
 
 type OpenBackend = (url: URL, options: DataBackendOptions) => Promise<DataStorePort>;
 
-const postgres: OpenBackend = async (url, options) => (await import('./postgres/datastore.js')).openPostgresDataStore(url, options);
+const postgres: OpenBackend = async (url, options) =>
+  (await import('./postgres/datastore.js')).openPostgresDataStore(url, options);
 
-const couchdb: OpenBackend = async (url, options) => (await import('./couchdb/datastore.js')).openCouchDataStore(url, options);
+const couchdb: OpenBackend = async (url, options) =>
+  (await import('./couchdb/datastore.js')).openCouchDataStore(url, options);
 
 /** By the schemes of the URLs that name a backend outside of the data directory. */
 const backends: Readonly<Record<string, OpenBackend>> = {
   postgres,
   postgresql: postgres,
-  dynamodb: async (url, options) => (await import('./dynamodb/datastore.js')).openDynamodbDataStore(url, options),
-  firestore: async (url, options) => (await import('./firestore/datastore.js')).openFirestoreDataStore(url, options),
+  dynamodb: async (url, options) =>
+    (await import('./dynamodb/datastore.js')).openDynamodbDataStore(url, options),
+  firestore: async (url, options) =>
+    (await import('./firestore/datastore.js')).openFirestoreDataStore(url, options),
   couchdb,
   couchdbs: couchdb,
   memory: async (_url, options) => new (await import('./memory/datastore.js')).MemoryDataStore(options),
@@ -39,19 +43,27 @@ export async function openDataBackend(url: string, options: DataBackendOptions):
   const port = await open(new URL(url), options);
   if (hasQuota(options.limits) && !port.capabilities.quotas) {
     await port.close();
-    throw new StoaError('unsupported', `The backend ${port.capabilities.backend} cannot keep quotas of the data store.`, {
-      fix: 'Set dataDocumentsPerUserMax, dataBytesPerUserMax and dataNamespacesPerUserMax to 0, or choose embedded or PostgreSQL.',
-    });
+    throw new StoaError(
+      'unsupported',
+      `The backend ${port.capabilities.backend} cannot keep quotas of the data store.`,
+      {
+        fix: 'Set dataDocumentsPerUserMax, dataBytesPerUserMax and dataNamespacesPerUserMax to 0, or choose embedded or PostgreSQL.',
+      },
+    );
   }
   return port;
 }
 
 /** What a backend can hold, told without a connection to it. */
-export async function capacityOf(place: string): Promise<Pick<DataCapabilities, 'backend' | 'valueBytesMax'>> {
+export async function capacityOf(
+  place: string,
+): Promise<Pick<DataCapabilities, 'backend' | 'valueBytesMax'>> {
   if (!isUrl(place)) return { backend: 'embedded', valueBytesMax: null };
   const backend = schemeOf(place);
-  if (backend === 'dynamodb') return { backend, valueBytesMax: (await import('./dynamodb/items.js')).valueBytesMax };
-  if (backend === 'firestore') return { backend, valueBytesMax: (await import('./firestore/documents.js')).valueBytesMax };
+  if (backend === 'dynamodb')
+    return { backend, valueBytesMax: (await import('./dynamodb/items.js')).valueBytesMax };
+  if (backend === 'firestore')
+    return { backend, valueBytesMax: (await import('./firestore/documents.js')).valueBytesMax };
   return { backend, valueBytesMax: null };
 }
 
@@ -63,11 +75,15 @@ function schemeOf(url: string): string {
   const scheme = /^([a-z][a-z0-9+.-]*):/i.exec(url)?.[1]?.toLowerCase() ?? '';
   if (backends[scheme] === undefined || !isUrl(url) || !URL.canParse(url)) {
     throw new StoaError('invalid_config', `"${withoutPassword(url)}" names no backend of the data store.`, {
-      fix: `Use embedded, or a URL that begins with ${Object.keys(backends).map((name) => `${name}://`).join(', ')}.`,
+      fix: `Use embedded, or a URL that begins with ${Object.keys(backends)
+        .map((name) => `${name}://`)
+        .join(', ')}.`,
     });
   }
   if (hasStrayAt(url)) {
-    throw new StoaError('invalid_config', `"${withoutPassword(url)}" has an "@" behind the server's name.`, { fix: 'In a password, write %2F for /, %3F for ?, %23 for # and %40 for @.' });
+    throw new StoaError('invalid_config', `"${withoutPassword(url)}" has an "@" behind the server's name.`, {
+      fix: 'In a password, write %2F for /, %3F for ?, %23 for # and %40 for @.',
+    });
   }
   return scheme;
 }
@@ -84,7 +100,13 @@ export async function openDataStoreAt(place: string, options: DataBackendOptions
     const port = await openDataBackend(place, options);
     return { port, close: () => port.close() };
   }
-  const [{ openKernel }, { readManifest }, { embeddedFamilies, embeddedMigrations }, { EmbeddedDataStore }, { UserVerbs }] = await Promise.all([
+  const [
+    { openKernel },
+    { readManifest },
+    { embeddedFamilies, embeddedMigrations },
+    { EmbeddedDataStore },
+    { UserVerbs },
+  ] = await Promise.all([
     import('../kernel/kernel.js'),
     import('../kernel/manifest.js'),
     import('./embedded/families.js'),
@@ -94,7 +116,13 @@ export async function openDataStoreAt(place: string, options: DataBackendOptions
   if (options.prepare === false && (await readManifest(place)) === undefined) {
     throw new StoaError('not_found', `There is no data directory at ${place}.`);
   }
-  const kernel = await openKernel({ dataDir: place, families: embeddedFamilies, ...(options.prepare !== false && { migration: { migrations: embeddedMigrations } }), limits: options.limits, clock: options.nowMs });
+  const kernel = await openKernel({
+    dataDir: place,
+    families: embeddedFamilies,
+    ...(options.prepare !== false && { migration: { migrations: embeddedMigrations } }),
+    limits: options.limits,
+    clock: options.nowMs,
+  });
   const users = new UserVerbs(options.limits);
   const port = new EmbeddedDataStore({ kernel, ensureUser: (tx, user) => void users.ensure(tx, user) });
   return {

@@ -23,12 +23,21 @@ export interface FencedServices {
  * What the data directory keeps looks at the lease in the transaction that writes, PostgreSQL in the
  * last step of its own before the commit, and a database without transactions right before each write.
  */
-export function fencedServices(kernel: Kernel, sealer: Sealer, { data, workspaces, messaging }: FencedServices, caller: FencedCaller): FencedServices {
+export function fencedServices(
+  kernel: Kernel,
+  sealer: Sealer,
+  { data, workspaces, messaging }: FencedServices,
+  caller: FencedCaller,
+): FencedServices {
   const fenced = fencedKernel(kernel, caller);
   const check = (): void => checkFenceFromOutside(kernel, caller);
   return {
     data: data.over(fencedData(data.port, fenced, check)),
-    workspaces: new WorkspacesService({ port: fencedWorkspaces(workspaces.port, fenced, check), limits: kernel.limits, sealer }),
+    workspaces: new WorkspacesService({
+      port: fencedWorkspaces(workspaces.port, fenced, check),
+      limits: kernel.limits,
+      sealer,
+    }),
     messaging: faceOf(messaging, messaging.over(fencedMessaging(messaging.port, fenced, check))),
   };
 }
@@ -36,7 +45,9 @@ export function fencedServices(kernel: Kernel, sealer: Sealer, { data, workspace
 function fencedData(port: DataStorePort, fenced: Kernel, check: () => void): DataStorePort {
   if (port instanceof EmbeddedDataStore) return port.over(fenced);
   // The steps of a clear are commits of their own, and so are imports.
-  return port.guarded === undefined ? checkedBefore(port, ['write', 'modify', 'clearStep', 'restore'], check) : checkedBefore(port.guarded(check), ['clearStep', 'restore'], check);
+  return port.guarded === undefined
+    ? checkedBefore(port, ['write', 'modify', 'clearStep', 'restore'], check)
+    : checkedBefore(port.guarded(check), ['clearStep', 'restore'], check);
 }
 
 function fencedWorkspaces(port: WorkspacesPort, fenced: Kernel, check: () => void): WorkspacesPort {
@@ -46,11 +57,19 @@ function fencedWorkspaces(port: WorkspacesPort, fenced: Kernel, check: () => voi
 /** Rooms and inboxes beside PostgreSQL are in Redis, which has no transactions to look in. */
 function fencedMessaging(port: MessagingPort, fenced: Kernel, check: () => void): MessagingPort {
   if (port instanceof EmbeddedMessaging) return port.over(fenced);
-  return checkedBefore(port, ['post', 'send', 'acknowledge', 'createRoom', 'deleteMessage', 'updateProfile', 'rotateKey'], check);
+  return checkedBefore(
+    port,
+    ['post', 'send', 'acknowledge', 'createRoom', 'deleteMessage', 'updateProfile', 'rotateKey'],
+    check,
+  );
 }
 
 /** The same port; `check` may refuse each call of these verbs. */
-function checkedBefore<Port extends object>(port: Port, verbs: readonly (keyof Port)[], check: () => void): Port {
+function checkedBefore<Port extends object>(
+  port: Port,
+  verbs: readonly (keyof Port)[],
+  check: () => void,
+): Port {
   const checked = verbs.flatMap((verb) => {
     const member: unknown = port[verb];
     if (typeof member !== 'function') return [];

@@ -12,10 +12,17 @@ export interface MessagingBackendOptions {
   onError: (error: unknown, about: string) => void;
 }
 
-export async function openMessagingBackend({ kernel, postgres, redis, onError }: MessagingBackendOptions): Promise<MessagingPort> {
+export async function openMessagingBackend({
+  kernel,
+  postgres,
+  redis,
+  onError,
+}: MessagingBackendOptions): Promise<MessagingPort> {
   if (postgres === null || postgres === 'embedded') return openEmbeddedMessaging(kernel, onError);
   if (redis === null) {
-    throw new StoaError('invalid_config', 'Messaging on PostgreSQL needs a Redis beside it.', { fix: 'Set --redis to its redis:// URL.' });
+    throw new StoaError('invalid_config', 'Messaging on PostgreSQL needs a Redis beside it.', {
+      fix: 'Set --redis to its redis:// URL.',
+    });
   }
   const { openPostgresMessaging } = await import('./postgres/messaging.js');
   return openPostgresMessaging({

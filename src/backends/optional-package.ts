@@ -12,7 +12,10 @@ import { StoaError } from '../errors.js';
 export async function importOptional<Module>(name: string, major: number): Promise<Module> {
   const path = find(name, import.meta.url) ?? find(name, join(process.cwd(), 'package.json'));
   if (path === undefined) {
-    throw new StoaError('missing_package', `The package ${name} is not installed.`, { fix: `Run: npm install ${name}@${major}`, details: { package: name } });
+    throw new StoaError('missing_package', `The package ${name} is not installed.`, {
+      fix: `Run: npm install ${name}@${major}`,
+      details: { package: name },
+    });
   }
   return (await import(pathToFileURL(path).href)) as Module;
 }

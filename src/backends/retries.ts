@@ -11,7 +11,11 @@ export async function backOff(attempts: number, limits: Limits): Promise<void> {
 }
 
 /** Runs it until it succeeds, fails for good, has been tried often enough, or has had its time: a server that hangs is not waited for once more. */
-export async function withRetries<T>(limits: Limits, mayPass: (error: unknown) => boolean, attempt: () => Promise<T>): Promise<T> {
+export async function withRetries<T>(
+  limits: Limits,
+  mayPass: (error: unknown) => boolean,
+  attempt: () => Promise<T>,
+): Promise<T> {
   const endMs = performance.now() + limits.backendRequestSecondsMax * 1_000;
   for (let attempts = 1; ; attempts += 1) {
     try {
@@ -25,5 +29,9 @@ export async function withRetries<T>(limits: Limits, mayPass: (error: unknown) =
 
 /** Every attempt of a write met somebody else's. */
 export function contended(key: string, attempts: number): StoaError {
-  return new StoaError('conflict', `Key "${key}" is written so often that ${attempts} attempts met another write.`, { fix: 'Try again later, or spread the writes over several keys.', details: { key } });
+  return new StoaError(
+    'conflict',
+    `Key "${key}" is written so often that ${attempts} attempts met another write.`,
+    { fix: 'Try again later, or spread the writes over several keys.', details: { key } },
+  );
 }

@@ -10,7 +10,12 @@ export interface BackendCall {
 }
 
 /** The same port; each of its asynchronous verbs reports how long it took, also when it failed. */
-export function timedPort<Port extends object>(port: Port, domain: string, backend: string, report: (call: BackendCall) => void): Port {
+export function timedPort<Port extends object>(
+  port: Port,
+  domain: string,
+  backend: string,
+  report: (call: BackendCall) => void,
+): Port {
   return new Proxy(port, {
     get: (object, name) => {
       const member: unknown = Reflect.get(object, name, object);
@@ -21,7 +26,14 @@ export function timedPort<Port extends object>(port: Port, domain: string, backe
         // The port for fenced writes is measured as the port is.
         if (name === 'guarded') return timedPort(result as Port, domain, backend, report);
         if (!(result instanceof Promise)) return result;
-        const tell = (failed: boolean): void => report({ domain, backend, verb: String(name), milliseconds: performance.now() - startedMs, failed });
+        const tell = (failed: boolean): void =>
+          report({
+            domain,
+            backend,
+            verb: String(name),
+            milliseconds: performance.now() - startedMs,
+            failed,
+          });
         return result.then(
           (value: unknown) => {
             tell(false);

@@ -25,5 +25,8 @@ export function hasWrite(current: WriteIds, writeId: string): boolean {
 
 function listed({ writeId, earlierWriteIds }: WriteIds): string[] {
   if (typeof writeId !== 'string') return [];
-  return [writeId, ...(typeof earlierWriteIds === 'string' && earlierWriteIds !== '' ? earlierWriteIds.split(',') : [])];
+  return [
+    writeId,
+    ...(typeof earlierWriteIds === 'string' && earlierWriteIds !== '' ? earlierWriteIds.split(',') : []),
+  ];
 }

@@ -45,10 +45,22 @@ export class ChangesService {
   }
 
   /** `until` is inclusive. */
-  read(caller: Caller, query: ChangesQuery & { until?: string | undefined; limit?: number | undefined }): ChangePage {
+  read(
+    caller: Caller,
+    query: ChangesQuery & { until?: string | undefined; limit?: number | undefined },
+  ): ChangePage {
     const limit = Math.min(query.limit ?? this.#limits.pageItemsDefault, this.#limits.pageItemsMax);
-    const page = this.#feed.read({ since: query.since, until: query.until, limit, accept: filterFor(caller, query) });
-    return { items: page.commits.flatMap(changesOf), next_cursor: page.more ? page.position : null, position: page.position };
+    const page = this.#feed.read({
+      since: query.since,
+      until: query.until,
+      limit,
+      accept: filterFor(caller, query),
+    });
+    return {
+      items: page.commits.flatMap(changesOf),
+      next_cursor: page.more ? page.position : null,
+      position: page.position,
+    };
   }
 
   /** Pages without end, as they happen; an empty page only tells how far it has looked. Refuses a bad position before the first. */
@@ -56,7 +68,14 @@ export class ChangesService {
     const accept = filterFor(caller, query);
     const since = query.since ?? this.#feed.position;
     this.#feed.read({ since, limit: 0 });
-    return this.#pages({ since, accept, interest: interestOf(caller, query), signal, limit: this.#limits.pageItemsMax, idleMs: this.#limits.streamHeartbeatSeconds * 1_000 });
+    return this.#pages({
+      since,
+      accept,
+      interest: interestOf(caller, query),
+      signal,
+      limit: this.#limits.pageItemsMax,
+      idleMs: this.#limits.streamHeartbeatSeconds * 1_000,
+    });
   }
 
   /** Commits between the newest and the slowest open stream. */
@@ -92,7 +111,10 @@ function filterFor(caller: Caller, query: ChangesQuery): Accept {
   return (change) => tests.every((test) => test(change)) && canSee(caller, change);
 }
 
-function scopeTest({ user }: Caller, { namespace, prefix = '', project, id }: ChangesQuery): Accept | undefined {
+function scopeTest(
+  { user }: Caller,
+  { namespace, prefix = '', project, id }: ChangesQuery,
+): Accept | undefined {
   if (namespace !== undefined) {
     return ({ facts, domain, user: owner }) => {
       if (facts?.['namespace'] !== namespace || domain !== 'data' || owner !== user) return false;
@@ -100,12 +122,17 @@ function scopeTest({ user }: Caller, { namespace, prefix = '', project, id }: Ch
       return typeof key !== 'string' || key.startsWith(prefix);
     };
   }
-  if (project !== undefined) return (change) => change.facts?.['project'] === project || change.id === project || change.kind.startsWith('workspace.');
+  if (project !== undefined)
+    return (change) =>
+      change.facts?.['project'] === project || change.id === project || change.kind.startsWith('workspace.');
   return id === undefined ? undefined : (change) => change.id === id;
 }
 
 /** What the filter takes at most, in the feed's own terms; undefined where it may be anything. */
-function interestOf({ user }: Caller, { namespace, prefix = '', project, id }: ChangesQuery): Interest | undefined {
+function interestOf(
+  { user }: Caller,
+  { namespace, prefix = '', project, id }: ChangesQuery,
+): Interest | undefined {
   if (namespace !== undefined) return { user, namespace, prefix };
   return project !== undefined || id === undefined ? undefined : { id };
 }
@@ -114,10 +141,15 @@ function topicTest(topics: readonly string[] | undefined): Accept | undefined {
   if (topics === undefined || topics.length === 0) return undefined;
   const wrong = topics.find((topic) => !topicPattern.test(topic));
   if (wrong !== undefined || topics.length > topicsMax) {
-    throw new StoaError('invalid_request', `Topics are at most ${topicsMax} words like "registry", "agent" or "agent.created", separated by commas.`, {
-      details: { errors: [{ field: 'query.topics', message: `"${wrong ?? '…'}" is not a topic.` }] },
-    });
+    throw new StoaError(
+      'invalid_request',
+      `Topics are at most ${topicsMax} words like "registry", "agent" or "agent.created", separated by commas.`,
+      {
+        details: { errors: [{ field: 'query.topics', message: `"${wrong ?? '…'}" is not a topic.` }] },
+      },
+    );
   }
   const wanted = new Set(topics);
-  return ({ domain, kind }) => wanted.has(domain) || wanted.has(kind) || wanted.has(kind.slice(0, kind.indexOf('.')));
+  return ({ domain, kind }) =>
+    wanted.has(domain) || wanted.has(kind) || wanted.has(kind.slice(0, kind.indexOf('.')));
 }

@@ -11,12 +11,19 @@ export function answerOf<Body>(status: number, text: string): Body {
     // Each route declares what it answers; a caller names that type.
     return (text === '' ? undefined : JSON.parse(text)) as Body;
   } catch (error) {
-    throw new StoaError('unreachable', 'What answers there is no Stoa: it sent no JSON.', { cause: error, fix: 'Check --url.' });
+    throw new StoaError('unreachable', 'What answers there is no Stoa: it sent no JSON.', {
+      cause: error,
+      fix: 'Check --url.',
+    });
   }
 }
 
 /** Reads the events of long work up to its answer. */
-export async function lastOf<Body>(base: string, body: AsyncIterable<Uint8Array>, onProgress: (step: { done: number; total: number }) => void): Promise<Body> {
+export async function lastOf<Body>(
+  base: string,
+  body: AsyncIterable<Uint8Array>,
+  onProgress: (step: { done: number; total: number }) => void,
+): Promise<Body> {
   for await (const { event, data } of readEvents(body)) {
     if (event === 'done') return answerOf<Body>(200, data);
     if (event === 'error') return answerOf<Body>(errorStatus, data);

@@ -29,7 +29,12 @@ export interface Connection {
   /** Sends one request; a refusal is thrown as the same error that the server had. */
   call<Body>(method: string, path: string, options?: CallOptions): Promise<Body>;
   /** The same for work that may take long: the server tells how far it is. */
-  work<Body>(method: string, path: string, options: CallOptions, onProgress: (step: { done: number; total: number }) => void): Promise<Body>;
+  work<Body>(
+    method: string,
+    path: string,
+    options: CallOptions,
+    onProgress: (step: { done: number; total: number }) => void,
+  ): Promise<Body>;
   /** The bytes of an answer as they come. */
   download(path: string, options: CallOptions): Promise<AsyncIterable<Uint8Array>>;
   /** The client for the same server and caller, which goes on over broken connections. */
@@ -68,22 +73,34 @@ export async function connect(options: ConnectionOptions): Promise<Connection> {
   const deadlineMs = Date.now() + lockWaitMsMax;
   for (;;) {
     const owner = config.engine === 'memory' ? undefined : await readLock(dataDir);
-    if (owner?.url !== undefined) return remote(owner.url, { ...identity, ...bearer(options.token ?? (await operatorToken(dataDir))) }, async () => (await readLock(dataDir))?.url);
+    if (owner?.url !== undefined)
+      return remote(
+        owner.url,
+        { ...identity, ...bearer(options.token ?? (await operatorToken(dataDir))) },
+        async () => (await readLock(dataDir))?.url,
+      );
     try {
       if (owner === undefined) return await localStore(config, dataDir, options, identity);
     } catch (error) {
       if (!(error instanceof StoaError && error.code === 'locked')) throw error;
     }
     if (Date.now() > deadlineMs) {
-      throw new StoaError('locked', `${dataDir} is held by process ${owner?.pid ?? 'unknown'}, which does not answer requests.`, {
-        fix: 'Wait for that command to end, or stop it.',
-      });
+      throw new StoaError(
+        'locked',
+        `${dataDir} is held by process ${owner?.pid ?? 'unknown'}, which does not answer requests.`,
+        {
+          fix: 'Wait for that command to end, or stop it.',
+        },
+      );
     }
     await sleep(50);
   }
 }
 
-export function identityHeaders({ user, agent }: Pick<ConnectionOptions, 'user' | 'agent'>): Record<string, string> {
+export function identityHeaders({
+  user,
+  agent,
+}: Pick<ConnectionOptions, 'user' | 'agent'>): Record<string, string> {
   return {
     ...(user !== undefined && { 'stoa-user': encodeURIComponent(user) }),
     ...(agent !== undefined && { 'stoa-agent': encodeURIComponent(agent) }),
@@ -99,28 +116,49 @@ export async function operatorToken(dataDir: string): Promise<string> {
   try {
     return (await readFile(path, 'utf8')).trim();
   } catch (error) {
-    throw new StoaError('unauthenticated', `The operator's token in ${path} cannot be read: ${messageOf(error)}.`, {
-      cause: error,
-      fix: 'Run as the user who started the server, or pass --token.',
-    });
+    throw new StoaError(
+      'unauthenticated',
+      `The operator's token in ${path} cannot be read: ${messageOf(error)}.`,
+      {
+        cause: error,
+        fix: 'Run as the user who started the server, or pass --token.',
+      },
+    );
   }
 }
 
 /** A server at an address; `findAgain` says where the one that takes its place is. */
-function remote(url: string, identity: Readonly<Record<string, string>>, findAgain: () => Promise<string | undefined> = async () => undefined): Connection {
+function remote(
+  url: string,
+  identity: Readonly<Record<string, string>>,
+  findAgain: () => Promise<string | undefined> = async () => undefined,
+): Connection {
   if (!URL.canParse(url) || !/^https?:$/.test(new URL(url).protocol)) {
-    throw new StoaError('invalid_request', `"${url}" is not the URL of a server.`, { fix: 'It looks like http://127.0.0.1:7862.' });
+    throw new StoaError('invalid_request', `"${url}" is not the URL of a server.`, {
+      fix: 'It looks like http://127.0.0.1:7862.',
+    });
   }
   const base = url.replace(/\/+$/, '');
-  const send = async (method: string, path: string, { query, body, headers, stream }: CallOptions): Promise<Answer> => {
+  const send = async (
+    method: string,
+    path: string,
+    { query, body, headers, stream }: CallOptions,
+  ): Promise<Answer> => {
     try {
       return await sendRequest(base + pathWith(path, query), {
         method,
-        headers: { ...identity, ...(body !== undefined && { 'content-type': 'application/json' }), ...headers },
+        headers: {
+          ...identity,
+          ...(body !== undefined && { 'content-type': 'application/json' }),
+          ...headers,
+        },
         body: stream ?? (body === undefined ? undefined : JSON.stringify(body)),
       });
     } catch (error) {
-      throw new StoaError('unreachable', `No server answers at ${base}: ${messageOf(error)}.`, { cause: error, fix: 'Start one with "stoa up", or check --url.' });
+      throw new StoaError('unreachable', `No server answers at ${base}: ${messageOf(error)}.`, {
+        cause: error,
+        fix: 'Start one with "stoa up", or check --url.',
+      });
     }
   };
   return {
@@ -130,9 +168,18 @@ function remote(url: string, identity: Readonly<Record<string, string>>, findAga
       const answer = await send(method, path, options);
       return answerOf<Body>(answer.status, await answer.text());
     },
-    work: async <Body>(method: string, path: string, options: CallOptions, onProgress: (step: { done: number; total: number }) => void): Promise<Body> => {
-      const answer = await send(method, path, { ...options, headers: { ...options.headers, accept: 'text/event-stream, application/json' } });
-      if (!answer.contentType.startsWith('text/event-stream')) return answerOf<Body>(answer.status, await answer.text());
+    work: async <Body>(
+      method: string,
+      path: string,
+      options: CallOptions,
+      onProgress: (step: { done: number; total: number }) => void,
+    ): Promise<Body> => {
+      const answer = await send(method, path, {
+        ...options,
+        headers: { ...options.headers, accept: 'text/event-stream, application/json' },
+      });
+      if (!answer.contentType.startsWith('text/event-stream'))
+        return answerOf<Body>(answer.status, await answer.text());
       return lastOf<Body>(base, answer.body, onProgress);
     },
     download: async (path, options) => {
@@ -144,7 +191,10 @@ function remote(url: string, identity: Readonly<Record<string, string>>, findAga
       let current = base;
       const send: typeof fetch = async (input, init) => {
         try {
-          return await fetch(current + String(input).slice(base.length), { ...init, headers: { ...identity, ...Object.fromEntries(new Headers(init?.headers)) } });
+          return await fetch(current + String(input).slice(base.length), {
+            ...init,
+            headers: { ...identity, ...Object.fromEntries(new Headers(init?.headers)) },
+          });
         } catch (error) {
           // A server that was started again may have another port; the client comes back with the same call.
           current = (await findAgain()) ?? current;
@@ -158,11 +208,18 @@ function remote(url: string, identity: Readonly<Record<string, string>>, findAga
 }
 
 /** What the directory holds. Without a store in it, most commands have nothing to say. */
-async function localStore(config: Config, dataDir: string, options: ConnectionOptions, identity: Readonly<Record<string, string>>): Promise<Connection> {
+async function localStore(
+  config: Config,
+  dataDir: string,
+  options: ConnectionOptions,
+  identity: Readonly<Record<string, string>>,
+): Promise<Connection> {
   const isNew = config.engine !== 'memory' && (await readManifest(dataDir)) === undefined;
   if (isNew && options.absent === 'empty') return local({ ...config, engine: 'memory' }, options, identity);
   if (isNew && options.absent !== 'created') {
-    throw new StoaError('not_found', `There is no Stoa data in ${dataDir}.`, { fix: `Name another directory with --data, or make a store there with: stoa up --data ${dataDir}` });
+    throw new StoaError('not_found', `There is no Stoa data in ${dataDir}.`, {
+      fix: `Name another directory with --data, or make a store there with: stoa up --data ${dataDir}`,
+    });
   }
   const connection = await local(config, options, identity);
   if (isNew) options.onCreation?.(dataDir);
@@ -170,8 +227,16 @@ async function localStore(config: Config, dataDir: string, options: ConnectionOp
 }
 
 /** The directory itself, through the routes of a server that listens nowhere but, for a stream, on a port of its own. */
-async function local(config: Config, { token, onMigration }: ConnectionOptions, identity: Readonly<Record<string, string>>): Promise<Connection> {
-  const [{ openStoa }, { createApp }, { stoaOptions }] = await Promise.all([import('../index.js'), import('../server/app.js'), import('./stoa-options.js')]);
+async function local(
+  config: Config,
+  { token, onMigration }: ConnectionOptions,
+  identity: Readonly<Record<string, string>>,
+): Promise<Connection> {
+  const [{ openStoa }, { createApp }, { stoaOptions }] = await Promise.all([
+    import('../index.js'),
+    import('../server/app.js'),
+    import('./stoa-options.js'),
+  ]);
   const stoa = await openStoa({ ...stoaOptions(config), onMigration });
   const app = createApp(stoa);
   const headersOf = (body: unknown, headers: CallOptions['headers']): Record<string, string> => ({
@@ -184,7 +249,11 @@ async function local(config: Config, { token, onMigration }: ConnectionOptions, 
   return {
     where: resolve(config.data),
     stoa,
-    call: async <Body>(method: string, path: string, { query, body, headers }: CallOptions = {}): Promise<Body> => {
+    call: async <Body>(
+      method: string,
+      path: string,
+      { query, body, headers }: CallOptions = {},
+    ): Promise<Body> => {
       const answer = await app.inject({
         method: method as 'GET',
         url: pathWith(path, query),
@@ -193,7 +262,12 @@ async function local(config: Config, { token, onMigration }: ConnectionOptions, 
       });
       return answerOf<Body>(answer.statusCode, answer.body);
     },
-    work: async <Body>(method: string, path: string, options: CallOptions, onProgress: (step: { done: number; total: number }) => void): Promise<Body> => {
+    work: async <Body>(
+      method: string,
+      path: string,
+      options: CallOptions,
+      onProgress: (step: { done: number; total: number }) => void,
+    ): Promise<Body> => {
       const url = await app.listen({ host: '127.0.0.1', port: 0 });
       return remote(url, headersOf(undefined, undefined)).work<Body>(method, path, options, onProgress);
     },
@@ -201,7 +275,8 @@ async function local(config: Config, { token, onMigration }: ConnectionOptions, 
       const url = await app.listen({ host: '127.0.0.1', port: 0 });
       return remote(url, headersOf(undefined, undefined)).download(path, options);
     },
-    client: async () => remote(await app.listen({ host: '127.0.0.1', port: 0 }), headersOf(undefined, undefined)).client(),
+    client: async () =>
+      remote(await app.listen({ host: '127.0.0.1', port: 0 }), headersOf(undefined, undefined)).client(),
     close: async () => {
       await app.close();
       await stoa.close();
@@ -211,5 +286,7 @@ async function local(config: Config, { token, onMigration }: ConnectionOptions, 
 
 function pathWith(path: string, query: CallOptions['query'] = {}): string {
   const given = Object.entries(query).filter(([, value]) => value !== undefined);
-  return given.length === 0 ? path : `${path}?${new URLSearchParams(given.map(([name, value]): [string, string] => [name, String(value)]))}`;
+  return given.length === 0
+    ? path
+    : `${path}?${new URLSearchParams(given.map(([name, value]): [string, string] => [name, String(value)]))}`;
 }

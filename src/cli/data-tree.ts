@@ -2,7 +2,10 @@
 import type { CommandDefinition } from './definition.js';
 
 const namespaceOption = ['-n, --namespace <namespace>', 'The namespace; "default" unless given'] as const;
-const versionOption = ['--if-version <n>', 'Only if this is still the version; 0: only if there is none'] as const;
+const versionOption = [
+  '--if-version <n>',
+  'Only if this is still the version; 0: only if there is none',
+] as const;
 const pageOptions = [
   ['--limit <n>', 'Items on a page'],
   ['--cursor <cursor>', 'Go on after the page that gave this cursor'],
@@ -15,7 +18,11 @@ export const dataCommands: readonly CommandDefinition[] = [
   {
     usage: 'data',
     about: 'What agents know: values under keys, in namespaces',
-    examples: ['stoa data set greeting "hello"', 'stoa data get greeting', 'stoa data ls --namespace files:my-repo'],
+    examples: [
+      'stoa data set greeting "hello"',
+      'stoa data get greeting',
+      'stoa data ls --namespace files:my-repo',
+    ],
     commands: [
       {
         usage: 'get <key>',
@@ -36,10 +43,20 @@ export const dataCommands: readonly CommandDefinition[] = [
           ['--expires-at <time>', 'It expires at this time, ISO 8601, instead of --ttl'],
           versionOption,
         ],
-        examples: ['stoa data set greeting "hello"', "stoa data set limits '{\"cpu\": 2}' --ttl 1h", 'stoa data set report --file report.json -n results'],
+        examples: [
+          'stoa data set greeting "hello"',
+          'stoa data set limits \'{"cpu": 2}\' --ttl 1h',
+          'stoa data set report --file report.json -n results',
+        ],
         action: async () => (await data()).set,
       },
-      { usage: 'rm <key>', about: 'Delete a document; ends with 4 where there is none', options: [namespaceOption, versionOption], examples: ['stoa data rm greeting'], action: async () => (await data()).rm },
+      {
+        usage: 'rm <key>',
+        about: 'Delete a document; ends with 4 where there is none',
+        options: [namespaceOption, versionOption],
+        examples: ['stoa data rm greeting'],
+        action: async () => (await data()).rm,
+      },
       {
         usage: 'ls [prefix]',
         about: 'List keys in code-point order; with --values whole documents',
@@ -47,15 +64,44 @@ export const dataCommands: readonly CommandDefinition[] = [
         examples: ['stoa data ls', 'stoa data ls src/ -n files:my-repo --json'],
         action: async () => (await data()).ls,
       },
-      { usage: 'namespaces', about: 'List namespaces with what is in them', options: pageOptions, examples: ['stoa data namespaces --user ada'], action: async () => (await data()).namespaces },
-      { usage: 'clear', about: 'Delete every document of a namespace', options: [namespaceOption, ['--yes', 'It is meant']], examples: ['stoa data clear -n scratch --yes'], action: async () => (await data()).clear },
-      { usage: 'increment <key> [by]', about: 'Add to a number; a missing one counts as 0', options: [namespaceOption, versionOption], examples: ['stoa data increment visits', 'stoa data increment budget -- -5'], action: async () => (await data()).increment },
-      { usage: 'append <key> <items...>', about: 'Add items, each JSON or text, at the end of a list', options: [namespaceOption, versionOption], examples: ['stoa data append log "started"'], action: async () => (await data()).append },
+      {
+        usage: 'namespaces',
+        about: 'List namespaces with what is in them',
+        options: pageOptions,
+        examples: ['stoa data namespaces --user ada'],
+        action: async () => (await data()).namespaces,
+      },
+      {
+        usage: 'clear',
+        about: 'Delete every document of a namespace',
+        options: [namespaceOption, ['--yes', 'It is meant']],
+        examples: ['stoa data clear -n scratch --yes'],
+        action: async () => (await data()).clear,
+      },
+      {
+        usage: 'increment <key> [by]',
+        about: 'Add to a number; a missing one counts as 0',
+        options: [namespaceOption, versionOption],
+        examples: ['stoa data increment visits', 'stoa data increment budget -- -5'],
+        action: async () => (await data()).increment,
+      },
+      {
+        usage: 'append <key> <items...>',
+        about: 'Add items, each JSON or text, at the end of a list',
+        options: [namespaceOption, versionOption],
+        examples: ['stoa data append log "started"'],
+        action: async () => (await data()).append,
+      },
       {
         usage: 'patch <key> [patch]',
-        about: 'Change members of an object by a JSON merge patch: null takes a member away; - reads it from standard input',
-        options: [namespaceOption, ['--file <file>', 'Read the patch from a file; - reads standard input'], versionOption],
-        examples: ["stoa data patch limits '{\"cpu\": 4, \"gpu\": null}'"],
+        about:
+          'Change members of an object by a JSON merge patch: null takes a member away; - reads it from standard input',
+        options: [
+          namespaceOption,
+          ['--file <file>', 'Read the patch from a file; - reads standard input'],
+          versionOption,
+        ],
+        examples: ['stoa data patch limits \'{"cpu": 4, "gpu": null}\''],
         action: async () => (await data()).patch,
       },
       {
@@ -73,8 +119,12 @@ export const dataCommands: readonly CommandDefinition[] = [
       },
       {
         usage: 'import <file>',
-        about: 'Bring in exported documents as they are; - reads standard input. Nothing is written when a line is bad',
-        options: [['--keep-going', 'Leave bad lines out instead'], ['--dry-run', 'Only check the lines']],
+        about:
+          'Bring in exported documents as they are; - reads standard input. Nothing is written when a line is bad',
+        options: [
+          ['--keep-going', 'Leave bad lines out instead'],
+          ['--dry-run', 'Only check the lines'],
+        ],
         examples: ['stoa data import backup.ndjson', 'stoa data import --dry-run backup.ndjson'],
         action: async () => (await transfer()).importAll,
       },
@@ -89,7 +139,10 @@ export const dataCommands: readonly CommandDefinition[] = [
       ['--dry-run', 'Only count, and say what would not fit'],
       ['--state <file>', 'Where to note how far it is, so that the same command goes on after a break'],
     ],
-    examples: ['stoa move --from ./data --to postgres://localhost/stoa', 'stoa move --from couchdb://localhost:5984 --to ./data --dry-run'],
+    examples: [
+      'stoa move --from ./data --to postgres://localhost/stoa',
+      'stoa move --from couchdb://localhost:5984 --to ./data --dry-run',
+    ],
     action: async () => (await import('./commands/move.js')).move,
   },
 ];

@@ -54,7 +54,8 @@ export function pairsOption(options: Options, name: string): Record<string, stri
   return Object.fromEntries(
     pairs.map((pair) => {
       const at = pair.indexOf('=');
-      if (at < 1) throw new StoaError('invalid_request', `${flagOf(name)} must be given as name=value, not "${pair}".`);
+      if (at < 1)
+        throw new StoaError('invalid_request', `${flagOf(name)} must be given as name=value, not "${pair}".`);
       return [pair.slice(0, at), pair.slice(at + 1)];
     }),
   );
@@ -65,11 +66,17 @@ export function durationOption(options: Options, name: string): number | undefin
   const text = textOption(options, name);
   if (text === undefined) return undefined;
   const [, digits, unit = 's'] = /^(\d{1,9})([smhd])?$/.exec(text) ?? [];
-  if (digits === undefined) throw new StoaError('invalid_request', `${flagOf(name)} must be like 90s, 15m, 12h or 30d, not "${text}".`);
+  if (digits === undefined)
+    throw new StoaError(
+      'invalid_request',
+      `${flagOf(name)} must be like 90s, 15m, 12h or 30d, not "${text}".`,
+    );
   return Number(digits) * { s: 1, m: 60, h: 3600, d: 86_400 }[unit as 's' | 'm' | 'h' | 'd'];
 }
 
 /** Only the fields that have a value: what was not given is not sent. */
 export function present<Fields extends Record<string, unknown>>(fields: Fields): Partial<Fields> {
-  return Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== undefined)) as Partial<Fields>; // fromEntries forgets the names.
+  return Object.fromEntries(
+    Object.entries(fields).filter(([, value]) => value !== undefined),
+  ) as Partial<Fields>; // fromEntries forgets the names.
 }

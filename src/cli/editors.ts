@@ -26,8 +26,10 @@ export interface Place {
 /** The token stays in the environment: configuration files end up in repositories. */
 const tokenVariable = 'STOA_TOKEN';
 
-const own = ({ global, home }: Place, project: string, person: string): string => (global ? join(home, person) : project);
-const isCommand = (server: McpServerEntry): server is { command: string; args: readonly string[] } => 'command' in server;
+const own = ({ global, home }: Place, project: string, person: string): string =>
+  global ? join(home, person) : project;
+const isCommand = (server: McpServerEntry): server is { command: string; args: readonly string[] } =>
+  'command' in server;
 const withHeader = (url: string, token: string) => ({ url, headers: { Authorization: `Bearer ${token}` } });
 
 export const editors: Readonly<Record<string, Editor>> = {
@@ -36,11 +38,21 @@ export const editors: Readonly<Record<string, Editor>> = {
     path: (place) => own(place, '.mcp.json', '.claude.json'),
     format: 'json',
     section: 'mcpServers',
-    entry: (server) => (isCommand(server) ? { type: 'stdio', ...server } : { type: 'http', ...withHeader(server.url, `\${${tokenVariable}}`) }),
+    entry: (server) =>
+      isCommand(server)
+        ? { type: 'stdio', ...server }
+        : { type: 'http', ...withHeader(server.url, `\${${tokenVariable}}`) },
   },
   'claude-desktop': {
     title: 'Claude Desktop',
-    path: ({ platform, home }) => join(home, { darwin: 'Library/Application Support/Claude', win32: 'AppData/Roaming/Claude' }[platform as 'darwin' | 'win32'] ?? '.config/Claude', 'claude_desktop_config.json'),
+    path: ({ platform, home }) =>
+      join(
+        home,
+        { darwin: 'Library/Application Support/Claude', win32: 'AppData/Roaming/Claude' }[
+          platform as 'darwin' | 'win32'
+        ] ?? '.config/Claude',
+        'claude_desktop_config.json',
+      ),
     format: 'json',
     section: 'mcpServers',
     entry: (server) => (isCommand(server) ? { ...server } : withHeader(server.url, `\${${tokenVariable}}`)),
@@ -50,14 +62,18 @@ export const editors: Readonly<Record<string, Editor>> = {
     path: (place) => own(place, '.cursor/mcp.json', '.cursor/mcp.json'),
     format: 'json',
     section: 'mcpServers',
-    entry: (server) => (isCommand(server) ? { ...server } : withHeader(server.url, `\${env:${tokenVariable}}`)),
+    entry: (server) =>
+      isCommand(server) ? { ...server } : withHeader(server.url, `\${env:${tokenVariable}}`),
   },
   vscode: {
     title: 'Visual Studio Code',
     path: () => '.vscode/mcp.json',
     format: 'json',
     section: 'servers',
-    entry: (server) => (isCommand(server) ? { type: 'stdio', ...server } : { type: 'http', ...withHeader(server.url, `\${env:${tokenVariable}}`) }),
+    entry: (server) =>
+      isCommand(server)
+        ? { type: 'stdio', ...server }
+        : { type: 'http', ...withHeader(server.url, `\${env:${tokenVariable}}`) },
   },
   windsurf: {
     title: 'Windsurf',
@@ -86,7 +102,8 @@ export const editors: Readonly<Record<string, Editor>> = {
     path: ({ home }) => join(home, '.codex/config.toml'),
     format: 'toml',
     section: 'mcp_servers',
-    entry: (server) => (isCommand(server) ? { ...server } : { url: server.url, bearer_token_env_var: tokenVariable }),
+    entry: (server) =>
+      isCommand(server) ? { ...server } : { url: server.url, bearer_token_env_var: tokenVariable },
   },
 };
 

@@ -100,6 +100,10 @@ class JsonTextReader {
 
   #unexpected(): SyntaxError {
     const line = this.#text.slice(0, this.#at).split('\n').length;
-    return new SyntaxError(this.#at >= this.#text.length ? 'it ends too early' : `unexpected ${JSON.stringify(this.#text[this.#at])} in line ${line}`);
+    return new SyntaxError(
+      this.#at >= this.#text.length
+        ? 'it ends too early'
+        : `unexpected ${JSON.stringify(this.#text[this.#at])} in line ${line}`,
+    );
   }
 }

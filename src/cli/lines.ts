@@ -13,7 +13,10 @@ export async function* linesOf(input: AsyncIterable<Uint8Array>, bytesMax: numbe
     else parts = [];
   };
   const finish = (): Line | undefined => {
-    const line: Line = bytes > bytesMax ? { kind: 'too long' } : { kind: 'message', text: Buffer.concat(parts).toString().trim() };
+    const line: Line =
+      bytes > bytesMax
+        ? { kind: 'too long' }
+        : { kind: 'message', text: Buffer.concat(parts).toString().trim() };
     [parts, bytes] = [[], 0];
     return line.kind === 'message' && line.text === '' ? undefined : line;
   };

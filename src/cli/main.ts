@@ -19,7 +19,10 @@ const globalOptions = [
   new Option('--data <directory>', 'Directory that holds everything (./data unless set)'),
   new Option('--config <file>', 'Configuration file (./stoa.config.json unless set)').env('STOA_CONFIG'),
   new Option('--url <url>', 'A running server, instead of the one of the directory').env('STOA_URL'),
-  new Option('--token <token>', 'Bearer token; prefer STOA_TOKEN, which other users of the machine cannot see').env('STOA_TOKEN'),
+  new Option(
+    '--token <token>',
+    'Bearer token; prefer STOA_TOKEN, which other users of the machine cannot see',
+  ).env('STOA_TOKEN'),
   new Option('--user <user>', 'Act for this user').env('STOA_USER'),
   new Option('--agent <name>', 'Name of the agent, for the record of who read and wrote').env('STOA_AGENT'),
 ];
@@ -33,7 +36,10 @@ const program = new Command('stoa')
   .exitOverride();
 for (const option of globalOptions) program.addOption(option);
 addCommands(program, commandTree);
-program.addHelpText('after', examplesText(['stoa up', 'stoa agents create scout --user ada', 'stoa changes --follow']));
+program.addHelpText(
+  'after',
+  examplesText(['stoa up', 'stoa agents create scout --user ada', 'stoa changes --follow']),
+);
 
 // A reader that has seen enough (`| head`) is no failure, and a closed stderr must not end a server.
 process.stdout.on('error', (error: NodeJS.ErrnoException) => {
@@ -63,17 +69,23 @@ function addCommands(parent: Command, definitions: readonly CommandDefinition[])
     const command = parent.command(definition.usage).description(definition.about).showSuggestionAfterError();
     for (const [flags, about, many] of definition.options ?? []) {
       if (many === undefined) command.option(flags, about);
-      else command.option(flags, about, (value: string, before: readonly string[] = []) => [...before, value]);
+      else
+        command.option(flags, about, (value: string, before: readonly string[] = []) => [...before, value]);
     }
     if (definition.examples !== undefined) command.addHelpText('after', examplesText(definition.examples));
     if (definition.commands !== undefined) addCommands(command, definition.commands);
     const { action } = definition;
     // The last two arguments that commander passes are the options and the command itself.
-    if (action !== undefined) command.action((...given: unknown[]) => run(action, given.slice(0, -2) as string[], command));
+    if (action !== undefined)
+      command.action((...given: unknown[]) => run(action, given.slice(0, -2) as string[], command));
   }
 }
 
-async function run(load: NonNullable<CommandDefinition['action']>, args: readonly string[], command: Command): Promise<void> {
+async function run(
+  load: NonNullable<CommandDefinition['action']>,
+  args: readonly string[],
+  command: Command,
+): Promise<void> {
   const globals: Options = program.opts();
   const output = new Output({ json: globals['json'] === true });
   const opened: Connection[] = [];
@@ -103,7 +115,8 @@ async function run(load: NonNullable<CommandDefinition['action']>, args: readonl
 
 /** Prints what went wrong and answers the exit status. */
 function report(thrown: unknown): number {
-  const error = thrown instanceof StoaError ? thrown : new StoaError('internal', messageOf(thrown), { cause: thrown });
+  const error =
+    thrown instanceof StoaError ? thrown : new StoaError('internal', messageOf(thrown), { cause: thrown });
   new Output({ json: program.opts()['json'] === true }).error(error);
   // A fault of ours needs its trace; a refusal does not.
   if (error.code === 'internal' && thrown instanceof Error) process.stderr.write(`${thrown.stack}\n`);
@@ -113,7 +126,8 @@ function report(thrown: unknown): number {
 /** Commander's complaints in the shape of ours. */
 function usageText(text: string): string {
   const sentence = text.trim().replace(/^error: /, '');
-  if (program.opts()['json'] === true || process.argv.includes('--json')) return `${JSON.stringify({ code: 'invalid_request', title: 'The command line is not valid', detail: sentence })}\n`;
+  if (program.opts()['json'] === true || process.argv.includes('--json'))
+    return `${JSON.stringify({ code: 'invalid_request', title: 'The command line is not valid', detail: sentence })}\n`;
   return `error ${sentence}\nfix   "--help" after a command shows its options and examples.\n`;
 }
 

@@ -3,7 +3,13 @@ import { StoaError, messageOf } from '../errors.js';
 import { type JsonNode, type JsonObjectNode, readJsonText } from './json-text.js';
 
 /** The file with `section.name` set to `entry`; no other character of it is touched. Refuses a file that it cannot read whole. */
-export function mergeJson(text: string, section: string, name: string, entry: object, file = 'The file'): string {
+export function mergeJson(
+  text: string,
+  section: string,
+  name: string,
+  entry: object,
+  file = 'The file',
+): string {
   if (text.trim() === '') return `${JSON.stringify({ [section]: { [name]: entry } }, null, 2)}\n`;
   const root = parsed(text, file);
   if (root.kind !== 'object') throw unreadable(file, 'it is not an object');
@@ -13,11 +19,19 @@ export function mergeJson(text: string, section: string, name: string, entry: ob
   const present = memberOf(servers, name);
   if (present === undefined) return withMember(text, servers, 2, name, entry);
   const value = rendered(text, 2, entry);
-  return isSame(text.slice(present.start, present.end), entry) ? text : text.slice(0, present.start) + value + text.slice(present.end);
+  return isSame(text.slice(present.start, present.end), entry)
+    ? text
+    : text.slice(0, present.start) + value + text.slice(present.end);
 }
 
 /** The same for TOML: the one table is replaced or added at the end. */
-export function mergeToml(text: string, section: string, name: string, entry: object, file = 'The file'): string {
+export function mergeToml(
+  text: string,
+  section: string,
+  name: string,
+  entry: object,
+  file = 'The file',
+): string {
   const table = tomlTable(section, name, entry);
   const lines = text.split('\n');
   refuseInline(lines, section, name, file);
@@ -26,7 +40,11 @@ export function mergeToml(text: string, section: string, name: string, entry: ob
   if (start === -1) return `${text.trim() === '' ? '' : `${text.trimEnd()}\n\n`}${table}`;
   const length = lines.slice(start + 1).findIndex((line) => /^\s*\[/.test(line));
   const rest = length === -1 ? [] : ['', ...lines.slice(start + 1 + length)];
-  return [...lines.slice(0, start), ...table.trimEnd().split('\n'), ...(rest.length === 0 ? [''] : rest)].join('\n');
+  return [
+    ...lines.slice(0, start),
+    ...table.trimEnd().split('\n'),
+    ...(rest.length === 0 ? [''] : rest),
+  ].join('\n');
 }
 
 /** A table that is written inside a line cannot be added to: a second one would break the file. */
@@ -35,7 +53,8 @@ function refuseInline(lines: readonly string[], section: string, name: string, f
   for (const line of lines) {
     table = /^\s*\[+\s*([^\]]*?)\s*\]/.exec(line)?.[1] ?? table;
     const key = /^\s*"?([\w-]+)"?\s*[.=]/.exec(line)?.[1];
-    if ((table === '' && key === section) || (table === section && key === name)) throw unreadable(file, `it has ${section} inside a line`, undefined, 'TOML with tables of their own');
+    if ((table === '' && key === section) || (table === section && key === name))
+      throw unreadable(file, `it has ${section} inside a line`, undefined, 'TOML with tables of their own');
   }
 }
 
@@ -69,7 +88,10 @@ function memberOf(node: JsonObjectNode, name: string): JsonNode | undefined {
 
 /** A new last member, on a line of its own. */
 function withMember(text: string, node: JsonObjectNode, depth: number, name: string, value: object): string {
-  const [inner, outer] = [depth, depth - 1].map((levels) => `\n${indentOf(text).repeat(levels)}`) as [string, string]; // map forgets how many there are.
+  const [inner, outer] = [depth, depth - 1].map((levels) => `\n${indentOf(text).repeat(levels)}`) as [
+    string,
+    string,
+  ]; // map forgets how many there are.
   const member = `${inner}${JSON.stringify(name)}: ${rendered(text, depth, value)}`;
   const last = node.members.at(-1)?.value;
   if (last !== undefined) {
@@ -96,7 +118,10 @@ function isSame(part: string, entry: object): boolean {
 }
 
 function unreadable(file: string, why: string, cause?: unknown, wanted = 'JSON'): StoaError {
-  return new StoaError('invalid_request', `${file} is not ${wanted} (${why}), and was left as it is.`, { cause, fix: 'Run the command without --write and paste what it prints.' });
+  return new StoaError('invalid_request', `${file} is not ${wanted} (${why}), and was left as it is.`, {
+    cause,
+    fix: 'Run the command without --write and paste what it prints.',
+  });
 }
 
 function indentOf(text: string): string {

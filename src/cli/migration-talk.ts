@@ -8,7 +8,11 @@ export function migrationTalk(output: Output): NonNullable<StoaOptions['onMigrat
   return ({ stage, from, to, directory, done, total }) => {
     if (bar?.stage !== stage) {
       bar?.progress.end();
-      output.say(stage === 'backup' ? `The data has format ${from}. It is backed up to ${directory} first.` : `The data is brought from format ${from} to ${to}.`);
+      output.say(
+        stage === 'backup'
+          ? `The data has format ${from}. It is backed up to ${directory} first.`
+          : `The data is brought from format ${from} to ${to}.`,
+      );
       bar = { stage, progress: output.progress(stage === 'backup' ? 'Backing up' : 'Migrating') };
     }
     bar.progress.update({ done, total });

@@ -38,14 +38,19 @@ export class Output {
   }
 
   /** A page of a list; people are told how to get the rest. */
-  list<Item>(page: { items: readonly Item[]; next_cursor?: string | null | undefined }, columns: readonly Column<Item>[], empty: string): void {
+  list<Item>(
+    page: { items: readonly Item[]; next_cursor?: string | null | undefined },
+    columns: readonly Column<Item>[],
+    empty: string,
+  ): void {
     if (this.json) {
       this.#stdout.write(`${JSON.stringify(page, null, 2)}\n`);
       return;
     }
     if (page.items.length === 0) this.say(empty);
     else this.#stdout.write(this.#table(page.items, columns));
-    if (page.next_cursor !== null && page.next_cursor !== undefined) this.say(`There are more: --cursor ${page.next_cursor}`);
+    if (page.next_cursor !== null && page.next_cursor !== undefined)
+      this.say(`There are more: --cursor ${page.next_cursor}`);
   }
 
   /** One line of a stream that has no end: JSON a line for programs. */
@@ -62,10 +67,14 @@ export class Output {
   error(error: StoaError): void {
     if (this.json) {
       const { code, title, message, fix, details } = error;
-      this.#stderr.write(`${JSON.stringify({ code, title, detail: message, ...(fix !== undefined && { fix }), ...(details !== undefined && { details }) })}\n`);
+      this.#stderr.write(
+        `${JSON.stringify({ code, title, detail: message, ...(fix !== undefined && { fix }), ...(details !== undefined && { details }) })}\n`,
+      );
       return;
     }
-    this.say(`${this.#paint(this.#stderr, '31;1', 'error')} ${error.message} ${this.#paint(this.#stderr, '2', `(${error.code})`)}`);
+    this.say(
+      `${this.#paint(this.#stderr, '31;1', 'error')} ${error.message} ${this.#paint(this.#stderr, '2', `(${error.code})`)}`,
+    );
     if (error.fix !== undefined) this.say(`${this.#paint(this.#stderr, '32;1', 'fix')}   ${error.fix}`);
   }
 
@@ -81,19 +90,33 @@ export class Output {
   #fields(value: object): string {
     const rows = Object.entries(value);
     const width = Math.max(0, ...rows.map(([name]) => name.length));
-    return rows.map(([name, field]) => `${this.#paint(this.#stdout, '2', name.padEnd(width))}  ${cellText(field, name)}\n`).join('');
+    return rows
+      .map(
+        ([name, field]) =>
+          `${this.#paint(this.#stdout, '2', name.padEnd(width))}  ${cellText(field, name)}\n`,
+      )
+      .join('');
   }
 
   #table<Item>(items: readonly Item[], columns: readonly Column<Item>[]): string {
     const rows = items.map((item) => columns.map(([heading, cell]) => cellText(cell(item), heading)));
-    const widths = columns.map(([heading], column) => Math.max(heading.length, ...rows.map((row) => row[column]?.length ?? 0)));
-    const format = (cells: readonly string[]): string => cells.map((cell, column) => (column === cells.length - 1 ? cell : cell.padEnd(widths[column] ?? 0))).join('  ').trimEnd();
+    const widths = columns.map(([heading], column) =>
+      Math.max(heading.length, ...rows.map((row) => row[column]?.length ?? 0)),
+    );
+    const format = (cells: readonly string[]): string =>
+      cells
+        .map((cell, column) => (column === cells.length - 1 ? cell : cell.padEnd(widths[column] ?? 0)))
+        .join('  ')
+        .trimEnd();
     const head = this.#paint(this.#stdout, '1', format(columns.map(([heading]) => heading)));
     return `${[head, ...rows.map(format)].join('\n')}\n`;
   }
 
   #paint(stream: { isTTY?: boolean }, code: string, text: string): string {
-    const isPlain = stream.isTTY !== true || (this.#environment['NO_COLOR'] ?? '') !== '' || this.#environment['TERM'] === 'dumb';
+    const isPlain =
+      stream.isTTY !== true ||
+      (this.#environment['NO_COLOR'] ?? '') !== '' ||
+      this.#environment['TERM'] === 'dumb';
     return isPlain ? text : `\u001B[${code}m${text}\u001B[0m`;
   }
 }
@@ -101,10 +124,14 @@ export class Output {
 /** Control characters in names must not reach a terminal. */
 function cellText(value: unknown, name: string): string {
   if (value === null || value === undefined) return '-';
-  if (typeof value === 'number' && /(_at|^at|_AT|^AT|UPDATED|CREATED|SEEN|EXPIRES)$/.test(name)) return new Date(value).toISOString();
+  if (typeof value === 'number' && /(_at|^at|_AT|^AT|UPDATED|CREATED|SEEN|EXPIRES)$/.test(name))
+    return new Date(value).toISOString();
   const text = typeof value === 'object' ? JSON.stringify(value) : String(value);
-  // oxlint-disable-next-line no-control-regex -- control characters are what it looks for
-  return text.replaceAll(/[\u0000-\u001F\u007F-\u009F]/g, (character) => `\\x${character.charCodeAt(0).toString(16).padStart(2, '0')}`);
+  return text.replaceAll(
+    // oxlint-disable-next-line no-control-regex -- control characters are what it looks for
+    /[\u0000-\u001F\u007F-\u009F]/g,
+    (character) => `\\x${character.charCodeAt(0).toString(16).padStart(2, '0')}`,
+  );
 }
 
 /** `1536` → `1.5 KiB`. */

@@ -24,8 +24,12 @@ export class Progress {
     if (!this.#isDue(nowMs)) return;
     const share = total > 0 ? Math.min(1, done / total) : 0;
     const filled = Math.round(share * barWidth);
-    const left = share > 0.02 ? ` ${Math.ceil(((nowMs - this.#startedAtMs) * (1 - share)) / share / 1000)} s left` : '';
-    this.#draw(nowMs, `[${'#'.repeat(filled)}${'.'.repeat(barWidth - filled)}] ${Math.round(share * 100)}%${left}`);
+    const left =
+      share > 0.02 ? ` ${Math.ceil(((nowMs - this.#startedAtMs) * (1 - share)) / share / 1000)} s left` : '';
+    this.#draw(
+      nowMs,
+      `[${'#'.repeat(filled)}${'.'.repeat(barWidth - filled)}] ${Math.round(share * 100)}%${left}`,
+    );
   }
 
   /** How much there is so far, for work whose end nobody knows. */

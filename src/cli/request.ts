@@ -29,12 +29,20 @@ export async function sendRequest(url: string, { method, headers, body }: Reques
     else request.end(body);
   });
   const bytes = bodyOf(answer, new URL(url).origin);
-  return { status: answer.statusCode ?? 0, contentType: answer.headers['content-type'] ?? '', body: bytes, text: () => textOf(bytes) };
+  return {
+    status: answer.statusCode ?? 0,
+    contentType: answer.headers['content-type'] ?? '',
+    body: bytes,
+    text: () => textOf(bytes),
+  };
 }
 
 /** A server that went away before it had answered in full: nobody knows how far it came. */
 export function endedEarly(server: string, cause?: unknown): StoaError {
-  return new StoaError('unreachable', `The server at ${server} ended before the work did.`, { cause, fix: 'Look at its log, then look whether the work was done before you try again.' });
+  return new StoaError('unreachable', `The server at ${server} ended before the work did.`, {
+    cause,
+    fix: 'Look at its log, then look whether the work was done before you try again.',
+  });
 }
 
 async function* bodyOf(answer: IncomingMessage, server: string): AsyncGenerator<Uint8Array> {

@@ -18,7 +18,12 @@ const pollMs = 50;
  * that start one at once, the lock lets one win; the others find that one.
  */
 export async function ensureServer(config: Config, flags: readonly string[]): Promise<string> {
-  if (config.engine === 'memory') throw new StoaError('invalid_config', 'A store in memory lives in one process; this command needs a server that others reach.', { fix: 'Leave the engine away, or pass --url.' });
+  if (config.engine === 'memory')
+    throw new StoaError(
+      'invalid_config',
+      'A store in memory lives in one process; this command needs a server that others reach.',
+      { fix: 'Leave the engine away, or pass --url.' },
+    );
   const dataDir = resolve(config.data);
   await makeDirectory(dataDir);
   const deadlineMs = Date.now() + startMsMax;
@@ -30,11 +35,16 @@ export async function ensureServer(config: Config, flags: readonly string[]): Pr
     if (owner === undefined && (starting === undefined || starting.status() !== undefined)) {
       // The port may be another store's; whoever looks for this one finds it by its lock.
       if (starting?.status() === exitOfConfig && !anyPort) anyPort = true;
-      else if (starting !== undefined && starting.status() !== exitOfLock) throw await startFailed(dataDir, starting);
+      else if (starting !== undefined && starting.status() !== exitOfLock)
+        throw await startFailed(dataDir, starting);
       starting = await start(dataDir, anyPort ? [...flags, '--port', '0'] : flags);
     }
     if (Date.now() > deadlineMs) {
-      throw new StoaError('unreachable', `No server answered for ${dataDir} within ${startMsMax / 1_000} seconds.`, { fix: `Look into ${logPath(dataDir)}, or start one with "stoa up".` });
+      throw new StoaError(
+        'unreachable',
+        `No server answered for ${dataDir} within ${startMsMax / 1_000} seconds.`,
+        { fix: `Look into ${logPath(dataDir)}, or start one with "stoa up".` },
+      );
     }
     await sleep(pollMs);
   }
@@ -45,7 +55,11 @@ async function makeDirectory(dataDir: string): Promise<void> {
   try {
     await makePrivateDirectory(dataDir);
   } catch (error) {
-    throw new StoaError('invalid_config', `The data directory ${dataDir} cannot be made: ${messageOf(error)}.`, { cause: error, fix: 'Choose another with --data, or check the permissions.' });
+    throw new StoaError(
+      'invalid_config',
+      `The data directory ${dataDir} cannot be made: ${messageOf(error)}.`,
+      { cause: error, fix: 'Choose another with --data, or check the permissions.' },
+    );
   }
 }
 
@@ -69,7 +83,11 @@ async function start(dataDir: string, flags: readonly string[]): Promise<Startin
     const logBytes = (await log.stat()).size;
     let status: number | undefined;
     // It must outlive this process and its terminal.
-    const child = spawn(process.execPath, [programPath(), 'up', '--data', dataDir, ...flags], { detached: true, stdio: ['ignore', log.fd, log.fd], cwd: process.cwd() });
+    const child = spawn(process.execPath, [programPath(), 'up', '--data', dataDir, ...flags], {
+      detached: true,
+      stdio: ['ignore', log.fd, log.fd],
+      cwd: process.cwd(),
+    });
     child.once('error', () => (status = 1));
     child.once('exit', (code) => (status = code ?? 1));
     child.unref();
@@ -82,7 +100,11 @@ async function start(dataDir: string, flags: readonly string[]): Promise<Startin
 async function startFailed(dataDir: string, { logBytes }: Starting): Promise<StoaError> {
   const log = await readFile(logPath(dataDir));
   const words = log.subarray(logBytes).toString().trim().slice(-1_000);
-  return new StoaError('unreachable', `A server could not be started: ${words === '' ? 'it said nothing' : words}`, { fix: 'Run "stoa up" to see what is wrong.' });
+  return new StoaError(
+    'unreachable',
+    `A server could not be started: ${words === '' ? 'it said nothing' : words}`,
+    { fix: 'Run "stoa up" to see what is wrong.' },
+  );
 }
 
 async function answers({ url }: LockOwner): Promise<boolean> {

@@ -4,5 +4,9 @@ import { settingNames } from '../settings.js';
 import type { Options } from './definition.js';
 
 export function settingFlags(options: Options): NonNullable<ConfigSources['flags']> {
-  return Object.fromEntries([...settingNames, 'config'].map((name) => [name, options[name]]).filter(([, value]) => value !== undefined));
+  return Object.fromEntries(
+    [...settingNames, 'config']
+      .map((name) => [name, options[name]])
+      .filter(([, value]) => value !== undefined),
+  );
 }

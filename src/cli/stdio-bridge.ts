@@ -60,7 +60,15 @@ export class StdioBridge {
   async #take(line: Line): Promise<void> {
     const message = line.kind === 'message' ? parsed(line.text) : undefined;
     if (message === undefined) {
-      this.#answer(errorFor(null, -32_700, line.kind === 'message' ? 'Parse error: the line is not JSON.' : `Parse error: the line is longer than ${this.#options.lineBytesMax} bytes.`));
+      this.#answer(
+        errorFor(
+          null,
+          -32_700,
+          line.kind === 'message'
+            ? 'Parse error: the line is not JSON.'
+            : `Parse error: the line is longer than ${this.#options.lineBytesMax} bytes.`,
+        ),
+      );
       return;
     }
     try {
@@ -68,7 +76,8 @@ export class StdioBridge {
     } catch (error) {
       const failure = failureOf(error);
       this.#options.say(failure.message);
-      for (const id of requestIds(message)) this.#answer(errorFor(id, -32_000, failure.message, failure.data));
+      for (const id of requestIds(message))
+        this.#answer(errorFor(id, -32_000, failure.message, failure.data));
     }
   }
 
@@ -90,7 +99,8 @@ export class StdioBridge {
         this.#listening.delete(id);
       }
     }
-    if (method === 'notifications/initialized' && this.#session !== undefined) void this.#listen(this.#session);
+    if (method === 'notifications/initialized' && this.#session !== undefined)
+      void this.#listen(this.#session);
   }
 
   async #exchange(message: Message, signal: AbortSignal): Promise<void> {
@@ -102,7 +112,8 @@ export class StdioBridge {
       await this.#pass(await this.#post(message, signal), message);
       return;
     }
-    if (methodOf(message) === 'initialize') this.#session = response.headers.get('mcp-session-id') ?? undefined;
+    if (methodOf(message) === 'initialize')
+      this.#session = response.headers.get('mcp-session-id') ?? undefined;
     await this.#pass(response, message);
   }
 
@@ -144,8 +155,12 @@ export class StdioBridge {
   }
 
   async #pass(response: Response, message: Message): Promise<void> {
-    if (response.headers.get('content-type')?.startsWith('text/event-stream') === true && response.body !== null) {
-      for await (const event of readEvents(response.body)) if (event.event === 'message' && event.data !== '') this.#answer(event.data);
+    if (
+      response.headers.get('content-type')?.startsWith('text/event-stream') === true &&
+      response.body !== null
+    ) {
+      for await (const event of readEvents(response.body))
+        if (event.event === 'message' && event.data !== '') this.#answer(event.data);
       return;
     }
     const text = await response.text();
@@ -181,7 +196,8 @@ export class StdioBridge {
     if (Array.isArray(message)) return;
     const { requestId } = (message.params ?? {}) as { requestId?: unknown };
     // A session is told of it; without one, going away is how the server learns.
-    if ((typeof requestId === 'string' || typeof requestId === 'number') && this.#session === undefined) this.#running.get(requestId)?.abort();
+    if ((typeof requestId === 'string' || typeof requestId === 'number') && this.#session === undefined)
+      this.#running.get(requestId)?.abort();
   }
 
   /** Another session in place of one that the server no longer knows. Whoever comes second waits for the first. */
@@ -198,9 +214,18 @@ export class StdioBridge {
     const opened = await this.#send('POST', signal, this.#initialize);
     await opened.text();
     this.#session = opened.headers.get('mcp-session-id') ?? undefined;
-    if (this.#session === undefined) throw new StoaError('unreachable', 'The server did not open another session.');
+    if (this.#session === undefined)
+      throw new StoaError('unreachable', 'The server did not open another session.');
     await (await this.#send('POST', signal, { jsonrpc: '2.0', method: 'notifications/initialized' })).text();
-    for (const uri of this.#subscribed) await (await this.#send('POST', signal, { jsonrpc: '2.0', id: `again ${uri}`, method: 'resources/subscribe', params: { uri } })).text();
+    for (const uri of this.#subscribed)
+      await (
+        await this.#send('POST', signal, {
+          jsonrpc: '2.0',
+          id: `again ${uri}`,
+          method: 'resources/subscribe',
+          params: { uri },
+        })
+      ).text();
     void this.#listen(this.#session);
   }
 
@@ -210,13 +235,16 @@ export class StdioBridge {
     while (!signal.aborted && this.#session === session) {
       try {
         const response = await this.#send('GET', signal);
-        if (response.ok && response.body !== null) for await (const event of readEvents(response.body)) if (event.event === 'message' && event.data !== '') this.#answer(event.data);
+        if (response.ok && response.body !== null)
+          for await (const event of readEvents(response.body))
+            if (event.event === 'message' && event.data !== '') this.#answer(event.data);
         if (response.status === 404) await this.#reopen(session);
         if (response.status === 405) return;
       } catch (error) {
         if (signal.aborted) return;
         this.#server = undefined;
-        if (!isRefused(error)) this.#options.say(`The stream from the server broke off: ${messageOf(error)}.`);
+        if (!isRefused(error))
+          this.#options.say(`The stream from the server broke off: ${messageOf(error)}.`);
       }
       await new Promise((resolve) => setTimeout(resolve, listenAgainMs).unref());
     }
@@ -240,7 +268,9 @@ export class StdioBridge {
 function parsed(text: string): Message | undefined {
   try {
     const value: unknown = JSON.parse(text);
-    return typeof value === 'object' && value !== null && (!Array.isArray(value) || value.length > 0) ? (value as Message) : undefined;
+    return typeof value === 'object' && value !== null && (!Array.isArray(value) || value.length > 0)
+      ? (value as Message)
+      : undefined;
   } catch {
     return undefined;
   }
@@ -253,8 +283,15 @@ function isRefused(error: unknown): boolean {
 }
 
 function failureOfAnswer(status: number, body: unknown): StoaError {
-  const { detail, fix } = (typeof body === 'object' && body !== null ? body : {}) as { detail?: unknown; fix?: unknown };
-  return new StoaError(status === 401 ? 'unauthenticated' : status === 403 ? 'forbidden' : 'unreachable', typeof detail === 'string' ? detail : `The server answered ${status}.`, {
-    ...(typeof fix === 'string' && { fix }),
-  });
+  const { detail, fix } = (typeof body === 'object' && body !== null ? body : {}) as {
+    detail?: unknown;
+    fix?: unknown;
+  };
+  return new StoaError(
+    status === 401 ? 'unauthenticated' : status === 403 ? 'forbidden' : 'unreachable',
+    typeof detail === 'string' ? detail : `The server answered ${status}.`,
+    {
+      ...(typeof fix === 'string' && { fix }),
+    },
+  );
 }

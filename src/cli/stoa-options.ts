@@ -11,7 +11,11 @@ export function stoaOptions(config: Config, onError?: StoaOptions['onError']): S
     engine: config.engine ?? undefined,
     shards: config.shards ?? undefined,
     datastore: config.datastore ?? config.backend,
-    storeConfig: { sync_writes: config.syncWrites, max_open_files: config.maxOpenFiles, block_cache_bytes: config.blockCacheBytes },
+    storeConfig: {
+      sync_writes: config.syncWrites,
+      max_open_files: config.maxOpenFiles,
+      block_cache_bytes: config.blockCacheBytes,
+    },
     // The one database server that holds workspaces; others serve the data store only.
     workspaces: config.workspaces ?? (isPostgres(config.backend) ? config.backend : null),
     secretKeys: config.secretKeys,

@@ -26,7 +26,13 @@ const agents = () => import('./commands/agents.js');
 /** The flags of every setting beside those that all commands have. */
 const settingOptions = settingNames
   .filter((name) => name !== 'data')
-  .map((name) => [`${flagOf(name)} ${settings[name].type.about === 'true or false' ? '[on]' : '<value>'}`, `${settings[name].about} (${settings[name].type.about})`] as const);
+  .map(
+    (name) =>
+      [
+        `${flagOf(name)} ${settings[name].type.about === 'true or false' ? '[on]' : '<value>'}`,
+        `${settings[name].about} (${settings[name].type.about})`,
+      ] as const,
+  );
 
 const lifecycleVerbs = [
   ['start', 'Ask for a stopped or broken agent to run', async () => (await agents()).start],
@@ -47,14 +53,27 @@ export const commandTree: readonly CommandDefinition[] = [
   {
     usage: 'mcp',
     about: 'Speak MCP on stdin and stdout, for editors and agents; starts a server when none runs',
-    examples: ['stoa mcp --data ~/stoa --agent scout', 'stoa mcp --url https://stoa.example.org --token TOKEN'],
+    examples: [
+      'stoa mcp --data ~/stoa --agent scout',
+      'stoa mcp --url https://stoa.example.org --token TOKEN',
+    ],
     action: async () => (await import('./commands/mcp.js')).mcp,
   },
   {
     usage: 'connect <program>',
-    about: 'The MCP configuration for claude-code, claude-desktop, cursor, vscode, windsurf, gemini or codex; agents-md for the words that teach an agent',
-    options: [['--write', 'Merge it into the file of that program; what was there is kept and backed up'], ['--global', 'Your own file instead of the project\'s, where there are both'], ['--http', 'By the address of the running server, with the token from STOA_TOKEN']],
-    examples: ['stoa connect claude-code --write', 'stoa connect cursor --agent scout', 'stoa connect vscode --url https://stoa.example.org', 'stoa connect agents-md --write'],
+    about:
+      'The MCP configuration for claude-code, claude-desktop, cursor, vscode, windsurf, gemini or codex; agents-md for the words that teach an agent',
+    options: [
+      ['--write', 'Merge it into the file of that program; what was there is kept and backed up'],
+      ['--global', "Your own file instead of the project's, where there are both"],
+      ['--http', 'By the address of the running server, with the token from STOA_TOKEN'],
+    ],
+    examples: [
+      'stoa connect claude-code --write',
+      'stoa connect cursor --agent scout',
+      'stoa connect vscode --url https://stoa.example.org',
+      'stoa connect agents-md --write',
+    ],
     action: async () => (await import('./commands/connect.js')).connect,
   },
   {
@@ -71,27 +90,65 @@ export const commandTree: readonly CommandDefinition[] = [
       {
         usage: 'ls',
         about: 'List agents; without --user those of every user',
-        options: [['--status <status>', 'Only in this status'], ['--name <name>', 'Only of this very name'], ['--label <label>', 'Only with this label: name or name=value'], ...pageOptions],
+        options: [
+          ['--status <status>', 'Only in this status'],
+          ['--name <name>', 'Only of this very name'],
+          ['--label <label>', 'Only with this label: name or name=value'],
+          ...pageOptions,
+        ],
         examples: ['stoa agents ls', 'stoa agents ls --user ada --label team=blue --json'],
         action: async () => (await agents()).ls,
       },
-      { usage: 'get <id>', about: 'Show one agent', examples: ['stoa agents get ID --json'], action: async () => (await agents()).get },
+      {
+        usage: 'get <id>',
+        about: 'Show one agent',
+        examples: ['stoa agents get ID --json'],
+        action: async () => (await agents()).get,
+      },
       {
         usage: 'create <name>',
         about: 'Make an agent',
-        options: [...specOptions, labelOption, ['--idempotency-key <key>', 'A repeat with the same key makes no second agent']],
-        examples: ['stoa agents create scout --user ada', 'stoa agents create scout --cpu 1000 --memory 2048 --label team=blue'],
+        options: [
+          ...specOptions,
+          labelOption,
+          ['--idempotency-key <key>', 'A repeat with the same key makes no second agent'],
+        ],
+        examples: [
+          'stoa agents create scout --user ada',
+          'stoa agents create scout --cpu 1000 --memory 2048 --label team=blue',
+        ],
         action: async () => (await agents()).create,
       },
       {
         usage: 'update <id>',
         about: 'Change an agent; labels are replaced as a whole',
-        options: [['--name <name>', 'A new name'], ['--status <status>', 'A new status, where the table of states allows it'], ...specOptions, labelOption, ['--error-message <text>', 'Why it is in error'], versionOption],
-        examples: ['stoa agents update ID --status running', 'stoa agents update ID --name scout-2 --if-version 3'],
+        options: [
+          ['--name <name>', 'A new name'],
+          ['--status <status>', 'A new status, where the table of states allows it'],
+          ...specOptions,
+          labelOption,
+          ['--error-message <text>', 'Why it is in error'],
+          versionOption,
+        ],
+        examples: [
+          'stoa agents update ID --status running',
+          'stoa agents update ID --name scout-2 --if-version 3',
+        ],
         action: async () => (await agents()).update,
       },
-      { usage: 'rm <id>', about: 'Delete a stopped or broken agent and its sessions', options: [versionOption], examples: ['stoa agents rm ID'], action: async () => (await agents()).rm },
-      ...lifecycleVerbs.map(([verb, about, action]) => ({ usage: `${verb} <id>`, about, examples: [`stoa agents ${verb} ID`], action })),
+      {
+        usage: 'rm <id>',
+        about: 'Delete a stopped or broken agent and its sessions',
+        options: [versionOption],
+        examples: ['stoa agents rm ID'],
+        action: async () => (await agents()).rm,
+      },
+      ...lifecycleVerbs.map(([verb, about, action]) => ({
+        usage: `${verb} <id>`,
+        about,
+        examples: [`stoa agents ${verb} ID`],
+        action,
+      })),
       {
         usage: 'heartbeat <id>',
         about: 'Keep an agent alive: take or renew its lease',
@@ -104,10 +161,32 @@ export const commandTree: readonly CommandDefinition[] = [
         about: 'Sessions of an agent',
         examples: ['stoa agents sessions open ID', 'stoa agents sessions ls ID --status active'],
         commands: [
-          { usage: 'ls <id>', about: 'List the sessions of an agent', options: [['--status <status>', 'active or closed'], ...pageOptions], examples: ['stoa agents sessions ls ID'], action: async () => (await agents()).listSessions },
-          { usage: 'open <id>', about: 'Open a session', options: [['--session-id <uuid>', 'Its id; a new one unless given']], examples: ['stoa agents sessions open ID'], action: async () => (await agents()).openSession },
-          { usage: 'get <id> <session>', about: 'Show a session', examples: ['stoa agents sessions get ID SESSION'], action: async () => (await agents()).getSession },
-          { usage: 'close <id> <session>', about: 'Close a session; closing twice is no error', examples: ['stoa agents sessions close ID SESSION'], action: async () => (await agents()).closeSession },
+          {
+            usage: 'ls <id>',
+            about: 'List the sessions of an agent',
+            options: [['--status <status>', 'active or closed'], ...pageOptions],
+            examples: ['stoa agents sessions ls ID'],
+            action: async () => (await agents()).listSessions,
+          },
+          {
+            usage: 'open <id>',
+            about: 'Open a session',
+            options: [['--session-id <uuid>', 'Its id; a new one unless given']],
+            examples: ['stoa agents sessions open ID'],
+            action: async () => (await agents()).openSession,
+          },
+          {
+            usage: 'get <id> <session>',
+            about: 'Show a session',
+            examples: ['stoa agents sessions get ID SESSION'],
+            action: async () => (await agents()).getSession,
+          },
+          {
+            usage: 'close <id> <session>',
+            about: 'Close a session; closing twice is no error',
+            examples: ['stoa agents sessions close ID SESSION'],
+            action: async () => (await agents()).closeSession,
+          },
         ],
       },
     ],
@@ -120,12 +199,26 @@ export const commandTree: readonly CommandDefinition[] = [
     about: 'Who uses this server',
     examples: ['stoa users ls', 'stoa users set ada --agents-max 50'],
     commands: [
-      { usage: 'ls', about: 'List users', options: pageOptions, examples: ['stoa users ls --json'], action: async () => (await import('./commands/users.js')).ls },
-      { usage: 'get <user>', about: 'Show one user', examples: ['stoa users get ada'], action: async () => (await import('./commands/users.js')).get },
+      {
+        usage: 'ls',
+        about: 'List users',
+        options: pageOptions,
+        examples: ['stoa users ls --json'],
+        action: async () => (await import('./commands/users.js')).ls,
+      },
+      {
+        usage: 'get <user>',
+        about: 'Show one user',
+        examples: ['stoa users get ada'],
+        action: async () => (await import('./commands/users.js')).get,
+      },
       {
         usage: 'set <user>',
         about: 'Set the e-mail address or the quota of a user',
-        options: [['--email <address>', 'E-mail address'], ['--agents-max <n>', 'How many agents the user may have; none for the general limit']],
+        options: [
+          ['--email <address>', 'E-mail address'],
+          ['--agents-max <n>', 'How many agents the user may have; none for the general limit'],
+        ],
         examples: ['stoa users set ada --email ada@example.org', 'stoa users set ada --agents-max none'],
         action: async () => (await import('./commands/users.js')).set,
       },
@@ -143,13 +236,31 @@ export const commandTree: readonly CommandDefinition[] = [
           ['--name <name>', 'What it is for'],
           ['--expires-in <duration>', 'Like 90s, 15m, 12h, 30d'],
           ['--read-only', 'It may not write'],
-          ['--namespace <namespace>', 'A namespace that it reaches, instead of all; may be given more than once', 'many'],
+          [
+            '--namespace <namespace>',
+            'A namespace that it reaches, instead of all; may be given more than once',
+            'many',
+          ],
         ],
-        examples: ['stoa token create --user ada --name laptop', 'stoa token create --user ada --read-only --expires-in 30d --json'],
+        examples: [
+          'stoa token create --user ada --name laptop',
+          'stoa token create --user ada --read-only --expires-in 30d --json',
+        ],
         action: async () => (await import('./commands/token.js')).create,
       },
-      { usage: 'ls', about: 'List the tokens of a user, without their secrets', options: pageOptions, examples: ['stoa token ls --user ada'], action: async () => (await import('./commands/token.js')).ls },
-      { usage: 'revoke <token_id>', about: 'Revoke a token by its id, or all of the user', examples: ['stoa token revoke TOKEN_ID --user ada', 'stoa token revoke all --user ada'], action: async () => (await import('./commands/token.js')).revoke },
+      {
+        usage: 'ls',
+        about: 'List the tokens of a user, without their secrets',
+        options: pageOptions,
+        examples: ['stoa token ls --user ada'],
+        action: async () => (await import('./commands/token.js')).ls,
+      },
+      {
+        usage: 'revoke <token_id>',
+        about: 'Revoke a token by its id, or all of the user',
+        examples: ['stoa token revoke TOKEN_ID --user ada', 'stoa token revoke all --user ada'],
+        action: async () => (await import('./commands/token.js')).revoke,
+      },
     ],
   },
   {
@@ -184,7 +295,11 @@ export const commandTree: readonly CommandDefinition[] = [
   {
     usage: 'reshard',
     about: 'Copy a data directory that no server uses into a new one with another number of shards',
-    options: [['--from <directory>', 'The directory as it is (--data unless given)'], ['--to <directory>', 'The directory to make'], ['--shards <n>', 'Shards of the new directory, 1 to 256']],
+    options: [
+      ['--from <directory>', 'The directory as it is (--data unless given)'],
+      ['--to <directory>', 'The directory to make'],
+      ['--shards <n>', 'Shards of the new directory, 1 to 256'],
+    ],
     examples: ['stoa reshard --from ./data --to ./data-8 --shards 8'],
     action: async () => (await import('./commands/reshard.js')).reshard,
   },

@@ -8,17 +8,37 @@ export const watchCommands: readonly CommandDefinition[] = [
   {
     usage: 'watch',
     about: 'What is there, then what happens to it, until Ctrl-C; goes on when the server comes back',
-    examples: ['stoa watch data src/ -n files:my-repo', 'stoa watch tasks PROJECT --json', 'stoa watch room ROOM'],
+    examples: [
+      'stoa watch data src/ -n files:my-repo',
+      'stoa watch tasks PROJECT --json',
+      'stoa watch room ROOM',
+    ],
     commands: [
       {
         usage: 'data [prefix]',
         about: 'The documents of a namespace, of a prefix or under one key',
-        options: [['-n, --namespace <namespace>', 'The namespace; "default" unless given'], ['--key <key>', 'This key alone'], sinceOption],
+        options: [
+          ['-n, --namespace <namespace>', 'The namespace; "default" unless given'],
+          ['--key <key>', 'This key alone'],
+          sinceOption,
+        ],
         examples: ['stoa watch data', 'stoa watch data decision/ --json', 'stoa watch data --key leader'],
         action: async () => (await watch()).data,
       },
-      { usage: 'tasks <project>', about: 'The tasks of a project', options: [sinceOption], examples: ['stoa watch tasks PROJECT'], action: async () => (await watch()).tasks },
-      { usage: 'agents [id]', about: 'The agents of the registry, or one of them', options: [sinceOption], examples: ['stoa watch agents --user ada', 'stoa watch agents ID --json'], action: async () => (await watch()).agents },
+      {
+        usage: 'tasks <project>',
+        about: 'The tasks of a project',
+        options: [sinceOption],
+        examples: ['stoa watch tasks PROJECT'],
+        action: async () => (await watch()).tasks,
+      },
+      {
+        usage: 'agents [id]',
+        about: 'The agents of the registry, or one of them',
+        options: [sinceOption],
+        examples: ['stoa watch agents --user ada', 'stoa watch agents ID --json'],
+        action: async () => (await watch()).agents,
+      },
       {
         usage: 'room <room>',
         about: 'What is said in a room',

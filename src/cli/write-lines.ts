@@ -17,6 +17,8 @@ export async function writeLines(file: string, lines: AsyncIterable<string | Uin
     await rename(`${file}.partial`, file);
   } catch (error) {
     if (error instanceof StoaError) throw error;
-    throw new StoaError('invalid_request', `${file} cannot be written: ${messageOf(error)}.`, { cause: error });
+    throw new StoaError('invalid_request', `${file} cannot be written: ${messageOf(error)}.`, {
+      cause: error,
+    });
   }
 }

@@ -26,24 +26,41 @@ export class AdminClient {
     return this.#transport.call('GET', '/v1/status', { signal });
   }
 
-  listUsers({ signal, ...query }: { limit?: number; cursor?: string } & CallSettings = {}): Promise<Page<UserAnswer>> {
+  listUsers({ signal, ...query }: { limit?: number; cursor?: string } & CallSettings = {}): Promise<
+    Page<UserAnswer>
+  > {
     return this.#transport.call('GET', '/v1/users', { query, signal });
   }
 
-  async putUser(id: string, input: { email?: string; agents_max?: number | null }, { signal }: CallSettings = {}): Promise<UserAnswer> {
+  async putUser(
+    id: string,
+    input: { email?: string; agents_max?: number | null },
+    { signal }: CallSettings = {},
+  ): Promise<UserAnswer> {
     return this.#transport.call('PUT', pathOf(id), { body: input, signal, repeatable: true });
   }
 
   /** The token is in this answer and nowhere else. */
-  async createToken(user: string, input: CreateTokenInput = {}, { signal }: CallSettings = {}): Promise<CreatedToken> {
+  async createToken(
+    user: string,
+    input: CreateTokenInput = {},
+    { signal }: CallSettings = {},
+  ): Promise<CreatedToken> {
     return this.#transport.call('POST', `${pathOf(user)}/tokens`, { body: input, signal });
   }
 
   async revokeToken(user: string, id: string, { signal }: CallSettings = {}): Promise<unknown> {
-    return this.#transport.call('DELETE', `${pathOf(user)}/tokens`, { query: { token: id }, signal, repeatable: true });
+    return this.#transport.call('DELETE', `${pathOf(user)}/tokens`, {
+      query: { token: id },
+      signal,
+      repeatable: true,
+    });
   }
 
-  backup(input: { kind?: 'full' | 'incremental'; directory?: string } = {}, { signal }: CallSettings = {}): Promise<BackupAnswer> {
+  backup(
+    input: { kind?: 'full' | 'incremental'; directory?: string } = {},
+    { signal }: CallSettings = {},
+  ): Promise<BackupAnswer> {
     return this.#transport.call('POST', '/v1/backups', { body: input, signal });
   }
 }

@@ -1,6 +1,13 @@
 /** The registry through a server: agents, their sessions, and leases that renew themselves. */
 import type { StoaError } from '../errors.js';
-import type { AgentAnswer, CreateAgentInput, LeaseAnswer, ListAgentsInput, SessionAnswer, UpdateAgentInput } from '../registry/schemas.js';
+import type {
+  AgentAnswer,
+  CreateAgentInput,
+  LeaseAnswer,
+  ListAgentsInput,
+  SessionAnswer,
+  UpdateAgentInput,
+} from '../registry/schemas.js';
 import type { LinkConsent } from './agent.js';
 import type { Page } from './data.js';
 import { type LostEvent, Renewal } from './renewal.js';
@@ -38,7 +45,11 @@ export interface KeepAliveSettings {
 export class LiveLease extends Renewal {
   readonly #lease: () => LeaseAnswer;
 
-  constructor(life: { lifeMs: number; takenMs: number }, lease: () => LeaseAnswer, renew: (signal: AbortSignal) => Promise<unknown>) {
+  constructor(
+    life: { lifeMs: number; takenMs: number },
+    lease: () => LeaseAnswer,
+    renew: (signal: AbortSignal) => Promise<unknown>,
+  ) {
     super(life, renew);
     this.#lease = lease;
   }
@@ -80,9 +91,18 @@ export class AgentsClient {
   }
 
   /** With an idempotency key a repeat makes no second agent. */
-  create(input: CreateAgentInput, { idempotencyKey, signal }: AgentCallSettings & { idempotencyKey?: string } = {}): Promise<AgentAnswer> {
-    const headers: Record<string, string> = idempotencyKey === undefined ? {} : { 'idempotency-key': idempotencyKey };
-    return this.#transport.call('POST', '/v1/agents', { body: input, headers, signal, repeatable: idempotencyKey !== undefined });
+  create(
+    input: CreateAgentInput,
+    { idempotencyKey, signal }: AgentCallSettings & { idempotencyKey?: string } = {},
+  ): Promise<AgentAnswer> {
+    const headers: Record<string, string> =
+      idempotencyKey === undefined ? {} : { 'idempotency-key': idempotencyKey };
+    return this.#transport.call('POST', '/v1/agents', {
+      body: input,
+      headers,
+      signal,
+      repeatable: idempotencyKey !== undefined,
+    });
   }
 
   get(id: string, { signal }: AgentCallSettings = {}): Promise<AgentAnswer> {
@@ -94,22 +114,43 @@ export class AgentsClient {
   }
 
   update(id: string, input: UpdateAgentInput, settings: AgentWriteSettings = {}): Promise<AgentAnswer> {
-    return this.#transport.call('PATCH', pathOf(id), { body: input, headers: guards(settings), signal: settings.signal });
+    return this.#transport.call('PATCH', pathOf(id), {
+      body: input,
+      headers: guards(settings),
+      signal: settings.signal,
+    });
   }
 
   delete(id: string, settings: AgentWriteSettings = {}): Promise<void> {
     return this.#transport.call('DELETE', pathOf(id), { headers: guards(settings), signal: settings.signal });
   }
 
-  start = (id: string, settings?: AgentWriteSettings): Promise<AgentAnswer> => this.#move(id, 'start', settings);
-  stop = (id: string, settings?: AgentWriteSettings): Promise<AgentAnswer> => this.#move(id, 'stop', settings);
-  restart = (id: string, settings?: AgentWriteSettings): Promise<AgentAnswer> => this.#move(id, 'restart', settings);
-  hibernate = (id: string, settings?: AgentWriteSettings): Promise<AgentAnswer> => this.#move(id, 'hibernate', settings);
-  wake = (id: string, settings?: AgentWriteSettings): Promise<AgentAnswer> => this.#move(id, 'wake', settings);
+  start = (id: string, settings?: AgentWriteSettings): Promise<AgentAnswer> =>
+    this.#move(id, 'start', settings);
+  stop = (id: string, settings?: AgentWriteSettings): Promise<AgentAnswer> =>
+    this.#move(id, 'stop', settings);
+  restart = (id: string, settings?: AgentWriteSettings): Promise<AgentAnswer> =>
+    this.#move(id, 'restart', settings);
+  hibernate = (id: string, settings?: AgentWriteSettings): Promise<AgentAnswer> =>
+    this.#move(id, 'hibernate', settings);
+  wake = (id: string, settings?: AgentWriteSettings): Promise<AgentAnswer> =>
+    this.#move(id, 'wake', settings);
 
-  async heartbeat(id: string, { holder, fence, signal }: { holder?: string | undefined; fence?: number | undefined } & AgentCallSettings = {}): Promise<LeaseAnswer> {
+  async heartbeat(
+    id: string,
+    {
+      holder,
+      fence,
+      signal,
+    }: { holder?: string | undefined; fence?: number | undefined } & AgentCallSettings = {},
+  ): Promise<LeaseAnswer> {
     const body = holder === undefined ? {} : { holder };
-    const { lease } = await this.#transport.call<{ lease: LeaseAnswer }>('POST', `${pathOf(id)}/heartbeat`, { body, headers: guards({ fence }), signal, repeatable: true });
+    const { lease } = await this.#transport.call<{ lease: LeaseAnswer }>('POST', `${pathOf(id)}/heartbeat`, {
+      body,
+      headers: guards({ fence }),
+      signal,
+      repeatable: true,
+    });
     return lease;
   }
 
@@ -127,32 +168,61 @@ export class AgentsClient {
     const { last_heartbeat_at: renewedAtMs } = await this.get(id, { signal });
     // Both times are the server's, so the clock of this machine does not matter.
     const lifeMs = lease.expires_at - (renewedAtMs ?? takenMs);
-    const live = new LiveLease({ lifeMs, takenMs }, () => lease, async (ended) => {
-      lease = await this.heartbeat(id, { holder, fence: lease.fence, signal: ended });
-    });
+    const live = new LiveLease(
+      { lifeMs, takenMs },
+      () => lease,
+      async (ended) => {
+        lease = await this.heartbeat(id, { holder, fence: lease.fence, signal: ended });
+      },
+    );
     if (onLost !== undefined) live.addEventListener('lost', (event) => onLost((event as LostEvent).error)); // A renewal dispatches no other event.
     signal?.addEventListener('abort', () => live.stop(), { once: true });
     return live;
   }
 
   /** With an idempotency key a repeat opens no second session. */
-  openSession(id: string, { sessionId, idempotencyKey, fence, signal }: OpenSessionSettings = {}): Promise<SessionAnswer> {
+  openSession(
+    id: string,
+    { sessionId, idempotencyKey, fence, signal }: OpenSessionSettings = {},
+  ): Promise<SessionAnswer> {
     const body = sessionId === undefined ? {} : { session_id: sessionId };
-    const headers = { ...guards({ fence }), ...(idempotencyKey !== undefined && { 'idempotency-key': idempotencyKey }) };
-    return this.#transport.call('POST', `${pathOf(id)}/sessions`, { body, headers, signal, repeatable: idempotencyKey !== undefined });
+    const headers = {
+      ...guards({ fence }),
+      ...(idempotencyKey !== undefined && { 'idempotency-key': idempotencyKey }),
+    };
+    return this.#transport.call('POST', `${pathOf(id)}/sessions`, {
+      body,
+      headers,
+      signal,
+      repeatable: idempotencyKey !== undefined,
+    });
   }
 
   getSession(id: string, sessionId: string, { signal }: AgentCallSettings = {}): Promise<SessionAnswer> {
     return this.#transport.call('GET', sessionPath(id, sessionId), { signal });
   }
 
-  listSessions(id: string, { signal, ...query }: { status?: 'active' | 'closed'; limit?: number; cursor?: string } & AgentCallSettings = {}): Promise<Page<SessionAnswer>> {
+  listSessions(
+    id: string,
+    {
+      signal,
+      ...query
+    }: { status?: 'active' | 'closed'; limit?: number; cursor?: string } & AgentCallSettings = {},
+  ): Promise<Page<SessionAnswer>> {
     return this.#transport.call('GET', `${pathOf(id)}/sessions`, { query, signal });
   }
 
   /** Closing a closed session is no error. */
-  closeSession(id: string, sessionId: string, { fence, signal }: Omit<AgentWriteSettings, 'ifVersion'> = {}): Promise<SessionAnswer> {
-    return this.#transport.call('DELETE', sessionPath(id, sessionId), { headers: guards({ fence }), signal, repeatable: true });
+  closeSession(
+    id: string,
+    sessionId: string,
+    { fence, signal }: Omit<AgentWriteSettings, 'ifVersion'> = {},
+  ): Promise<SessionAnswer> {
+    return this.#transport.call('DELETE', sessionPath(id, sessionId), {
+      headers: guards({ fence }),
+      signal,
+      repeatable: true,
+    });
   }
 
   /**
@@ -161,8 +231,16 @@ export class AgentsClient {
    * @example
    * await stoa.agents.link(id, await scout.consent(id), { namespaces: ['notes'] });
    */
-  link(id: string, { identity, ...consent }: LinkConsent, { signal, ...scopes }: { write?: boolean; namespaces?: string[] | null } & AgentCallSettings = {}): Promise<IdentityLink> {
-    return this.#transport.call('PUT', linkPath(identity), { body: { agent_id: id, ...scopes, consent }, signal, repeatable: true });
+  link(
+    id: string,
+    { identity, ...consent }: LinkConsent,
+    { signal, ...scopes }: { write?: boolean; namespaces?: string[] | null } & AgentCallSettings = {},
+  ): Promise<IdentityLink> {
+    return this.#transport.call('PUT', linkPath(identity), {
+      body: { agent_id: id, ...scopes, consent },
+      signal,
+      repeatable: true,
+    });
   }
 
   unlink(identity: string, { signal }: AgentCallSettings = {}): Promise<void> {
@@ -170,12 +248,18 @@ export class AgentsClient {
   }
 
   /** The identities that speak for an agent, and what each reaches. */
-  listIdentities(id: string, { signal, ...query }: { limit?: number; cursor?: string } & AgentCallSettings = {}): Promise<Page<IdentityLink>> {
+  listIdentities(
+    id: string,
+    { signal, ...query }: { limit?: number; cursor?: string } & AgentCallSettings = {},
+  ): Promise<Page<IdentityLink>> {
     return this.#transport.call('GET', `${pathOf(id)}/identities`, { query, signal });
   }
 
   #move(id: string, verb: Verb, settings: AgentWriteSettings = {}): Promise<AgentAnswer> {
-    return this.#transport.call('POST', `${pathOf(id)}/${verb}`, { headers: guards(settings), signal: settings.signal });
+    return this.#transport.call('POST', `${pathOf(id)}/${verb}`, {
+      headers: guards(settings),
+      signal: settings.signal,
+    });
   }
 }
 
@@ -192,5 +276,8 @@ function linkPath(identity: string): string {
 }
 
 function guards({ ifVersion, fence }: AgentWriteSettings): Record<string, string> {
-  return { ...(ifVersion !== undefined && { 'if-match': `"${ifVersion}"` }), ...(fence !== undefined && { 'stoa-fence': String(fence) }) };
+  return {
+    ...(ifVersion !== undefined && { 'if-match': `"${ifVersion}"` }),
+    ...(fence !== undefined && { 'stoa-fence': String(fence) }),
+  };
 }

@@ -10,7 +10,10 @@ function rotated(value: number, bits: number): number {
 function quarter(state: Uint32Array, a: number, b: number, c: number, d: number): void {
   // The four are indices below 16, where the array always has a value.
   const at = (index: number): number => state[index] as number;
-  for (const [bits, more] of [[16, 12], [8, 7]] as const) {
+  for (const [bits, more] of [
+    [16, 12],
+    [8, 7],
+  ] as const) {
     state[a] = at(a) + at(b);
     state[d] = rotated(at(d) ^ at(a), bits);
     state[c] = at(c) + at(d);
@@ -19,8 +22,14 @@ function quarter(state: Uint32Array, a: number, b: number, c: number, d: number)
 }
 
 const columnsAndDiagonals = [
-  [0, 4, 8, 12], [1, 5, 9, 13], [2, 6, 10, 14], [3, 7, 11, 15],
-  [0, 5, 10, 15], [1, 6, 11, 12], [2, 7, 8, 13], [3, 4, 9, 14],
+  [0, 4, 8, 12],
+  [1, 5, 9, 13],
+  [2, 6, 10, 14],
+  [3, 7, 11, 15],
+  [0, 5, 10, 15],
+  [1, 6, 11, 12],
+  [2, 7, 8, 13],
+  [3, 4, 9, 14],
 ] as const;
 
 function words(bytes: Uint8Array): number[] {
@@ -31,10 +40,12 @@ function words(bytes: Uint8Array): number[] {
 function block(key: Uint8Array, counter: number, nonce: Uint8Array): Uint8Array {
   const initial = Uint32Array.from([...constants, ...words(key), counter, ...words(nonce)]);
   const state = initial.slice();
-  for (let round = 0; round < 10; round += 1) for (const [a, b, c, d] of columnsAndDiagonals) quarter(state, a, b, c, d);
+  for (let round = 0; round < 10; round += 1)
+    for (const [a, b, c, d] of columnsAndDiagonals) quarter(state, a, b, c, d);
   const stream = new Uint8Array(64);
   const view = new DataView(stream.buffer);
-  for (const [index, value] of state.entries()) view.setUint32(index * 4, (value + (initial[index] as number)) >>> 0, true);
+  for (const [index, value] of state.entries())
+    view.setUint32(index * 4, (value + (initial[index] as number)) >>> 0, true);
   return stream;
 }
 
@@ -42,7 +53,8 @@ function encrypted(key: Uint8Array, nonce: Uint8Array, text: Uint8Array): Uint8A
   const result = new Uint8Array(text.length);
   for (let from = 0; from < text.length; from += 64) {
     const stream = block(key, 1 + from / 64, nonce);
-    for (let index = from; index < Math.min(from + 64, text.length); index += 1) result[index] = (text[index] as number) ^ (stream[index - from] as number);
+    for (let index = from; index < Math.min(from + 64, text.length); index += 1)
+      result[index] = (text[index] as number) ^ (stream[index - from] as number);
   }
   return result;
 }

@@ -51,7 +51,10 @@ export class ChangesClient {
 
   /** One page after a position, from the oldest that is kept unless given. */
   read({ topics, signal, ...query }: ReadChangesSettings = {}): Promise<Page> {
-    return this.#transport.call('GET', '/v1/changes', { query: { ...query, topics: topics?.join(',') }, signal });
+    return this.#transport.call('GET', '/v1/changes', {
+      query: { ...query, topics: topics?.join(',') },
+      signal,
+    });
   }
 
   /**
@@ -61,14 +64,36 @@ export class ChangesClient {
    * @example
    * for await (const { items } of stoa.changes.follow({ topics: ['registry'], signal })) console.log(items);
    */
-  async *follow({ topics, since, positions = false, onLost, signal, ...filter }: FollowSettings): AsyncGenerator<ChangePage> {
+  async *follow({
+    topics,
+    since,
+    positions = false,
+    onLost,
+    signal,
+    ...filter
+  }: FollowSettings): AsyncGenerator<ChangePage> {
     let at = since;
-    const query = (): Record<string, string | undefined> => ({ ...filter, topics: topics?.join(','), since: at });
-    const connections = reconnecting(() => this.#transport.events('/v1/changes', { query: query(), signal }), signal, onLost);
+    const query = (): Record<string, string | undefined> => ({
+      ...filter,
+      topics: topics?.join(','),
+      since: at,
+    });
+    const connections = reconnecting(
+      () => this.#transport.events('/v1/changes', { query: query(), signal }),
+      signal,
+      onLost,
+    );
     for await (const event of connections) {
       // The server's own schema says what an event holds.
-      const { items = [], position, detail } = JSON.parse(event.data) as Partial<ChangePage> & { detail?: string };
-      if (event.event === 'resync') throw new StoaError('resync', detail ?? 'The position is too old.', { fix: 'Read the state anew and follow from now on.' });
+      const {
+        items = [],
+        position,
+        detail,
+      } = JSON.parse(event.data) as Partial<ChangePage> & { detail?: string };
+      if (event.event === 'resync')
+        throw new StoaError('resync', detail ?? 'The position is too old.', {
+          fix: 'Read the state anew and follow from now on.',
+        });
       at = position ?? at;
       if (items.length > 0 || positions) yield { items, position: at ?? '' };
     }

@@ -1,5 +1,11 @@
 /** The data store through a server: the same verbs as in the library. */
-import { type DataDocument, type JsonValue, type KeySummary, type NamespaceSummary, defaultNamespace } from '../datastore/model.js';
+import {
+  type DataDocument,
+  type JsonValue,
+  type KeySummary,
+  type NamespaceSummary,
+  defaultNamespace,
+} from '../datastore/model.js';
 import type { DocumentChange } from '../datastore/watch.js';
 import { checkIsJson } from '../datastore/json.js';
 import { StoaError } from '../errors.js';
@@ -99,7 +105,9 @@ export class DataClient<Value = JsonValue> {
   /** The whole document, or undefined. */
   async getEntry(key: string, settings: CallSettings = {}): Promise<DataDocument<Value> | undefined> {
     try {
-      return await this.#transport.call<DataDocument<Value>>('GET', this.#path(key), { signal: settings.signal });
+      return await this.#transport.call<DataDocument<Value>>('GET', this.#path(key), {
+        signal: settings.signal,
+      });
     } catch (error) {
       if (error instanceof StoaError && error.code === 'not_found') return undefined;
       throw error;
@@ -110,13 +118,21 @@ export class DataClient<Value = JsonValue> {
     checkIsJson(value, 'value');
     const { signal, ifVersion, ...options } = settings;
     // A second unconditional write of the same value leaves the same value.
-    return this.#transport.call('PUT', this.#path(key), { body: { value, ...options }, headers: conditions(ifVersion), signal, repeatable: ifVersion === undefined });
+    return this.#transport.call('PUT', this.#path(key), {
+      body: { value, ...options },
+      headers: conditions(ifVersion),
+      signal,
+      repeatable: ifVersion === undefined,
+    });
   }
 
   /** True, or false where there was no document. */
   async delete(key: string, settings: WriteSettings = {}): Promise<boolean> {
     try {
-      await this.#transport.call('DELETE', this.#path(key), { headers: conditions(settings.ifVersion), signal: settings.signal });
+      await this.#transport.call('DELETE', this.#path(key), {
+        headers: conditions(settings.ifVersion),
+        signal: settings.signal,
+      });
       return true;
     } catch (error) {
       if (error instanceof StoaError && error.code === 'not_found') return false;
@@ -141,7 +157,10 @@ export class DataClient<Value = JsonValue> {
   }
 
   /** All or nothing where the backend can; otherwise each key has a result of its own. At most 1,000 keys. */
-  async setMany(items: Readonly<Record<string, Value>>, settings: Omit<SetSettings, 'ifVersion'> = {}): Promise<Record<string, KeyResult>> {
+  async setMany(
+    items: Readonly<Record<string, Value>>,
+    settings: Omit<SetSettings, 'ifVersion'> = {},
+  ): Promise<Record<string, KeyResult>> {
     return (await this.batch({ ...settings, set: items })).set;
   }
 
@@ -153,11 +172,16 @@ export class DataClient<Value = JsonValue> {
   }
 
   /** Every document, page after page, in code-point order of the keys; `pageItems` are fetched at a time. */
-  async *entries(settings: { prefix?: string; pageItems?: number } & CallSettings = {}): AsyncGenerator<DataDocument<Value>> {
+  async *entries(
+    settings: { prefix?: string; pageItems?: number } & CallSettings = {},
+  ): AsyncGenerator<DataDocument<Value>> {
     const { pageItems = 1_000 } = settings;
     let cursor: string | undefined;
     do {
-      const page: Page<DataDocument<Value>> = await this.#transport.call('GET', this.#path(), { query: { values: 1, limit: pageItems, prefix: settings.prefix, cursor }, signal: settings.signal });
+      const page: Page<DataDocument<Value>> = await this.#transport.call('GET', this.#path(), {
+        query: { values: 1, limit: pageItems, prefix: settings.prefix, cursor },
+        signal: settings.signal,
+      });
       yield* page.items;
       cursor = page.next_cursor ?? undefined;
     } while (cursor !== undefined);
@@ -174,11 +198,17 @@ export class DataClient<Value = JsonValue> {
 
   /** Deletes every document of the namespace; answers how many there were. */
   async clear(settings: CallSettings = {}): Promise<number> {
-    return (await this.#transport.call<{ deleted: number }>('DELETE', this.#path(), { signal: settings.signal })).deleted;
+    return (
+      await this.#transport.call<{ deleted: number }>('DELETE', this.#path(), { signal: settings.signal })
+    ).deleted;
   }
 
   /** Replaces the value by what `change` makes of it; tried again whenever somebody else was faster. */
-  async update(key: string, change: (current: Value | undefined) => Value | Promise<Value>, settings: Omit<SetSettings, 'ifVersion'> = {}): Promise<Value> {
+  async update(
+    key: string,
+    change: (current: Value | undefined) => Value | Promise<Value>,
+    settings: Omit<SetSettings, 'ifVersion'> = {},
+  ): Promise<Value> {
     const { signal, ...options } = settings;
     const keepsExpiry = options.ttl === undefined && options.expiresAt === undefined;
     for (let attempt = 1; ; attempt += 1) {
@@ -188,10 +218,19 @@ export class DataClient<Value = JsonValue> {
       try {
         const expiresAt = entry?.expiresAt ?? null;
         const body = { value, ...options, ...(keepsExpiry && expiresAt !== null && { expiresAt }) };
-        await this.#transport.call('PUT', this.#path(key), { body, headers: conditions(entry?.version ?? 0), signal });
+        await this.#transport.call('PUT', this.#path(key), {
+          body,
+          headers: conditions(entry?.version ?? 0),
+          signal,
+        });
         return value;
       } catch (error) {
-        if (!(error instanceof StoaError) || error.code !== 'version_conflict' || attempt >= updateAttemptsMax) throw error;
+        if (
+          !(error instanceof StoaError) ||
+          error.code !== 'version_conflict' ||
+          attempt >= updateAttemptsMax
+        )
+          throw error;
       }
     }
   }
@@ -215,7 +254,12 @@ export class DataClient<Value = JsonValue> {
 
   /** Changes as they happen, over broken connections too, until the signal ends it. `Stoa.watch` begins with what is there. */
   async *watch({ prefix, since, signal }: WatchSettings): AsyncGenerator<DocumentChange> {
-    for await (const { items, position } of new ChangesClient(this.#transport).follow({ namespace: this.namespace, prefix, since, signal })) {
+    for await (const { items, position } of new ChangesClient(this.#transport).follow({
+      namespace: this.namespace,
+      prefix,
+      since,
+      signal,
+    })) {
       for (const item of items) {
         const change = documentChange(item, position);
         if (change !== undefined) yield change;
@@ -224,12 +268,22 @@ export class DataClient<Value = JsonValue> {
   }
 
   #change<Body>(key: string, body: unknown, settings: WriteSettings, contentType?: string): Promise<Body> {
-    return this.#transport.call('PATCH', this.#path(key), { body, headers: conditions(settings.ifVersion), signal: settings.signal, ...(contentType !== undefined && { contentType }) });
+    return this.#transport.call('PATCH', this.#path(key), {
+      body,
+      headers: conditions(settings.ifVersion),
+      signal: settings.signal,
+      ...(contentType !== undefined && { contentType }),
+    });
   }
 
   #batch(body: object, settings: CallSettings): Promise<BatchAnswer<Value>> {
     // With a key of its own the server does the work once, however often it is asked.
-    return this.#transport.call('POST', this.#path(), { body, headers: { 'idempotency-key': globalThis.crypto.randomUUID() }, signal: settings.signal, repeatable: true });
+    return this.#transport.call('POST', this.#path(), {
+      body,
+      headers: { 'idempotency-key': globalThis.crypto.randomUUID() },
+      signal: settings.signal,
+      repeatable: true,
+    });
   }
 
   #path(key?: string): string {

@@ -46,24 +46,45 @@ export class DirectClient {
 
   /** Encrypts for the recipient's current key and sends. */
   async send(recipient: string, text: string, { signal }: CallSettings = {}): Promise<PostedMessage> {
-    const { public_key } = await this.#transport.call<{ public_key: string }>('GET', `/who/${encodeURIComponent(recipient)}`, { signal });
-    return this.#transport.call('POST', `/dm/${encodeURIComponent(recipient)}`, { body: { body: await this.#keys().sealDirect(public_key, text) }, signal });
+    const { public_key } = await this.#transport.call<{ public_key: string }>(
+      'GET',
+      `/who/${encodeURIComponent(recipient)}`,
+      { signal },
+    );
+    return this.#transport.call('POST', `/dm/${encodeURIComponent(recipient)}`, {
+      body: { body: await this.#keys().sealDirect(public_key, text) },
+      signal,
+    });
   }
 
   /** The newest first; with `pending` what was not acknowledged, oldest first. */
   async read({ pending, signal, ...query }: ReadDirectSettings = {}): Promise<DirectPage> {
-    const page = await this.#transport.call<Omit<DirectPage, 'messages'> & { messages: DirectMessage[] }>('GET', '/dm', { query: { ...query, ...(pending === true && { pending: 1 }) }, signal });
+    const page = await this.#transport.call<Omit<DirectPage, 'messages'> & { messages: DirectMessage[] }>(
+      'GET',
+      '/dm',
+      { query: { ...query, ...(pending === true && { pending: 1 }) }, signal },
+    );
     return { ...page, messages: await Promise.all(page.messages.map((message) => this.#open(message))) };
   }
 
   /** What was read is not delivered again. */
   async acknowledge(ids: readonly string[], { signal }: CallSettings = {}): Promise<number> {
-    return (await this.#transport.call<{ acknowledged: number }>('POST', '/dm/ack', { body: { ids }, signal, repeatable: true })).acknowledged;
+    return (
+      await this.#transport.call<{ acknowledged: number }>('POST', '/dm/ack', {
+        body: { ids },
+        signal,
+        repeatable: true,
+      })
+    ).acknowledged;
   }
 
   /** What is pending, then what comes. */
   async *stream(settings: { signal: AbortSignal; after?: number }): AsyncGenerator<OpenedMessage> {
-    for await (const message of followMessages<DirectMessage>(this.#transport, '/dm/stream', { ...settings, query: { pending: 1 } })) yield this.#open(message);
+    for await (const message of followMessages<DirectMessage>(this.#transport, '/dm/stream', {
+      ...settings,
+      query: { pending: 1 },
+    }))
+      yield this.#open(message);
   }
 
   async #open(message: DirectMessage): Promise<OpenedMessage> {

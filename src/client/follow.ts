@@ -13,9 +13,13 @@ const crowded: ReadonlySet<string> = new Set(['overloaded', 'rate_limited']);
 export type OnLost = (reason: unknown) => void;
 
 /** The events of one connection after the other until the signal ends it; `connect` is asked for each with where it is by then. */
-export async function* reconnecting(connect: () => AsyncIterable<ServerEvent>, signal: AbortSignal, onLost?: OnLost): AsyncGenerator<ServerEvent> {
+export async function* reconnecting(
+  connect: () => AsyncIterable<ServerEvent>,
+  signal: AbortSignal,
+  onLost?: OnLost,
+): AsyncGenerator<ServerEvent> {
   let wasIn = false;
-  for (let failures = 0; !signal.aborted; ) {
+  for (let failures = 0; !signal.aborted;) {
     let reason: unknown;
     try {
       for await (const event of connect()) {
@@ -26,7 +30,8 @@ export async function* reconnecting(connect: () => AsyncIterable<ServerEvent>, s
     } catch (error) {
       if (signal.aborted) return;
       // A connection that breaks in the middle throws what the runtime throws; of ours, all that does not pass is final.
-      if (error instanceof StoaError && !passing.has(error.code) && !(wasIn && crowded.has(error.code))) throw error;
+      if (error instanceof StoaError && !passing.has(error.code) && !(wasIn && crowded.has(error.code)))
+        throw error;
       reason = error;
     }
     if (signal.aborted) return;
@@ -44,7 +49,10 @@ export function pause(failures: number, signal: AbortSignal): Promise<void> {
       signal.removeEventListener('abort', end);
       resolve();
     };
-    const timer = setTimeout(end, Math.min(reconnectMsMax, 100 * 2 ** Math.min(failures, 10)) * Math.random());
+    const timer = setTimeout(
+      end,
+      Math.min(reconnectMsMax, 100 * 2 ** Math.min(failures, 10)) * Math.random(),
+    );
     signal.addEventListener('abort', end, { once: true });
   });
 }
@@ -60,10 +68,15 @@ export interface StreamSettings {
 }
 
 /** The events of a room or an inbox, of every kind. */
-export async function* followStream(transport: Transport, path: string, { signal, after, query, headers = {}, onReconnect }: StreamSettings): AsyncGenerator<ServerEvent> {
+export async function* followStream(
+  transport: Transport,
+  path: string,
+  { signal, after, query, headers = {}, onReconnect }: StreamSettings,
+): AsyncGenerator<ServerEvent> {
   let position: string | undefined;
   const connect = (): AsyncIterable<ServerEvent> => {
-    if (position === undefined) return transport.events(path, { query: { ...query, after }, headers, signal });
+    if (position === undefined)
+      return transport.events(path, { query: { ...query, after }, headers, signal });
     onReconnect?.();
     return transport.events(path, { headers: { ...headers, 'last-event-id': position }, signal });
   };
@@ -73,7 +86,11 @@ export async function* followStream(transport: Transport, path: string, { signal
   }
 }
 
-export async function* followMessages<Message>(transport: Transport, path: string, settings: StreamSettings): AsyncGenerator<Message> {
+export async function* followMessages<Message>(
+  transport: Transport,
+  path: string,
+  settings: StreamSettings,
+): AsyncGenerator<Message> {
   for await (const { event, data } of followStream(transport, path, settings)) {
     // The route declares what its events hold.
     if (event === 'message') yield JSON.parse(data) as Message;

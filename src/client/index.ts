@@ -25,27 +25,114 @@ export type { CommitAnswer, CommitInput } from '../commit/schemas.js';
 export type { DataDocument, JsonValue, KeySummary, NamespaceSummary } from '../datastore/model.js';
 export type { DocumentChange } from '../datastore/watch.js';
 export type { CreateTokenInput, CreatedToken } from '../identity/schemas.js';
-export type { AgentAnswer, CreateAgentInput, LeaseAnswer, ListAgentsInput, SessionAnswer, UpdateAgentInput, UserAnswer } from '../registry/schemas.js';
-export type { Project, SessionStatus, Task, TaskStatus, WorkSession, Workspace, WorkspaceStatus } from '../workspaces/model.js';
-export type { CompleteRequest, FailRequest, NewProject, NewSession, NewTask, NewWorkspace, ProjectPatch, SessionPatch, TaskPatch, WorkspacePatch } from '../workspaces/schemas.js';
+export type {
+  AgentAnswer,
+  CreateAgentInput,
+  LeaseAnswer,
+  ListAgentsInput,
+  SessionAnswer,
+  UpdateAgentInput,
+  UserAnswer,
+} from '../registry/schemas.js';
+export type {
+  Project,
+  SessionStatus,
+  Task,
+  TaskStatus,
+  WorkSession,
+  Workspace,
+  WorkspaceStatus,
+} from '../workspaces/model.js';
+export type {
+  CompleteRequest,
+  FailRequest,
+  NewProject,
+  NewSession,
+  NewTask,
+  NewWorkspace,
+  ProjectPatch,
+  SessionPatch,
+  TaskPatch,
+  WorkspacePatch,
+} from '../workspaces/schemas.js';
 export { AdminClient, type BackupAnswer } from './admin.js';
-export { AgentClient, type CreatedRoom, type LinkConsent, type Profile, type SearchAnswer, type SearchResult } from './agent.js';
-export { type AgentCallSettings, type AgentWriteSettings, AgentsClient, type IdentityLink, type KeepAliveSettings, LiveLease, type OpenSessionSettings } from './agents.js';
-export { type ChangeItem, type ChangePage, ChangesClient, type ChangesFilter, type FollowSettings as FollowChangesSettings, type ReadChangesSettings } from './changes.js';
-export { type BatchAnswer, type BatchSettings, type CallSettings, DataClient, type KeyResult, type ListSettings, type Page, type SetSettings, type WatchSettings as DataWatchSettings, type WriteSettings } from './data.js';
-export { DirectClient, type DirectMessage, type DirectPage, type OpenedMessage, type ReadDirectSettings } from './direct.js';
+export {
+  AgentClient,
+  type CreatedRoom,
+  type LinkConsent,
+  type Profile,
+  type SearchAnswer,
+  type SearchResult,
+} from './agent.js';
+export {
+  type AgentCallSettings,
+  type AgentWriteSettings,
+  AgentsClient,
+  type IdentityLink,
+  type KeepAliveSettings,
+  LiveLease,
+  type OpenSessionSettings,
+} from './agents.js';
+export {
+  type ChangeItem,
+  type ChangePage,
+  ChangesClient,
+  type ChangesFilter,
+  type FollowSettings as FollowChangesSettings,
+  type ReadChangesSettings,
+} from './changes.js';
+export {
+  type BatchAnswer,
+  type BatchSettings,
+  type CallSettings,
+  DataClient,
+  type KeyResult,
+  type ListSettings,
+  type Page,
+  type SetSettings,
+  type WatchSettings as DataWatchSettings,
+  type WriteSettings,
+} from './data.js';
+export {
+  DirectClient,
+  type DirectMessage,
+  type DirectPage,
+  type OpenedMessage,
+  type ReadDirectSettings,
+} from './direct.js';
 export { AgentKeys, sealDirect } from './keys.js';
 export { LostEvent } from './renewal.js';
-export { type FollowSettings as FollowRoomSettings, type PostedMessage, type ReadSettings as ReadRoomSettings, RoomClient, type RoomMessage, type RoomPage, type RoomThread, isAuthentic } from './rooms.js';
+export {
+  type FollowSettings as FollowRoomSettings,
+  type PostedMessage,
+  type ReadSettings as ReadRoomSettings,
+  RoomClient,
+  type RoomMessage,
+  type RoomPage,
+  type RoomThread,
+  isAuthentic,
+} from './rooms.js';
 export { type ClaimSettings, ClaimedTask, TasksClient } from './tasks.js';
 export { Transport, type TransportOptions as StoaClientOptions } from './transport.js';
 export type { WatchEvent, WatchSettings } from './watch.js';
 export type { RoomChange } from './watch-room.js';
 export type { DataTarget } from './watch-sources.js';
-export { type ChangeSettings, type CreateSettings, type NamedPageSettings, type PageSettings, ProjectsClient, SessionsClient, WorkspacesClient } from './workspaces.js';
+export {
+  type ChangeSettings,
+  type CreateSettings,
+  type NamedPageSettings,
+  type PageSettings,
+  ProjectsClient,
+  SessionsClient,
+  WorkspacesClient,
+} from './workspaces.js';
 
 /** What `watch` watches. */
-export type WatchTarget = { data: DataTarget } | { agents: { id?: string | undefined } } | { tasks: { project: string } } | { room: { id: string; key?: string | undefined } };
+export type WatchTarget =
+  | { data: DataTarget }
+  | { agents: { id?: string | undefined } }
+  | { tasks: { project: string } }
+  | { room: { id: string; key?: string | undefined } };
 
 /**
  * A Stoa server, as one user and agent see it.
@@ -89,13 +176,22 @@ export class Stoa {
    *   operations: [{ op: 'data.set', key: 'leader', value: 'me' }],
    * });
    */
-  async commit(input: CommitInput, { idempotencyKey, signal }: { idempotencyKey?: string; signal?: AbortSignal } = {}): Promise<CommitAnswer> {
+  async commit(
+    input: CommitInput,
+    { idempotencyKey, signal }: { idempotencyKey?: string; signal?: AbortSignal } = {},
+  ): Promise<CommitAnswer> {
     for (const [index, operation] of input.operations.entries()) {
       if (operation.op === 'data.set') checkIsJson(operation.value, `operations[${index}].value`);
       if (operation.op === 'data.append') checkIsJson(operation.items, `operations[${index}].items`);
     }
-    const headers: Record<string, string> = idempotencyKey === undefined ? {} : { 'idempotency-key': idempotencyKey };
-    return this.#transport.call('POST', '/v1/commit', { body: input, headers, signal, repeatable: idempotencyKey !== undefined });
+    const headers: Record<string, string> =
+      idempotencyKey === undefined ? {} : { 'idempotency-key': idempotencyKey };
+    return this.#transport.call('POST', '/v1/commit', {
+      body: input,
+      headers,
+      signal,
+      repeatable: idempotencyKey !== undefined,
+    });
   }
 
   /**
@@ -108,10 +204,16 @@ export class Stoa {
    *   else if (event.kind === 'changes') console.log('then', event.items);
    * }
    */
-  watch<Value = JsonValue>(target: { data: DataTarget } & WatchSettings): AsyncGenerator<WatchEvent<DataDocument<Value>, DocumentChange>>;
-  watch(target: { agents: { id?: string | undefined } } & WatchSettings): AsyncGenerator<WatchEvent<AgentAnswer, ChangeItem>>;
+  watch<Value = JsonValue>(
+    target: { data: DataTarget } & WatchSettings,
+  ): AsyncGenerator<WatchEvent<DataDocument<Value>, DocumentChange>>;
+  watch(
+    target: { agents: { id?: string | undefined } } & WatchSettings,
+  ): AsyncGenerator<WatchEvent<AgentAnswer, ChangeItem>>;
   watch(target: { tasks: { project: string } } & WatchSettings): AsyncGenerator<WatchEvent<Task, ChangeItem>>;
-  watch(target: { room: { id: string; key?: string | undefined } } & WatchSettings): AsyncGenerator<WatchEvent<RoomMessage, RoomChange>>;
+  watch(
+    target: { room: { id: string; key?: string | undefined } } & WatchSettings,
+  ): AsyncGenerator<WatchEvent<RoomMessage, RoomChange>>;
   watch(target: WatchTarget & WatchSettings): AsyncGenerator<WatchEvent<unknown, unknown>> {
     if ('room' in target) return this.room(target.room.id, target.room.key).watch(target);
     if ('data' in target) return watch(this.changes, dataSource(this.#transport, target.data), target);

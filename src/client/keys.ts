@@ -2,13 +2,21 @@
 import { StoaError } from '../errors.js';
 import { fromBase64, toBase64 } from './base64.js';
 import { open, seal } from './chacha20-poly1305.js';
-import { exchangeKeyOf, exchangePublicOf, exchangeSecretOf, publicKeyOf, sharedSecret } from './curve25519.js';
+import {
+  exchangeKeyOf,
+  exchangePublicOf,
+  exchangeSecretOf,
+  publicKeyOf,
+  sharedSecret,
+} from './curve25519.js';
 
 const seedBytes = 32;
 const nonceBytes = 12;
 const directInfo = 'aicq-dm-v1';
 /** What stands before a seed in PKCS#8. */
-const pkcs8Prefix = [0x30, 0x2e, 0x02, 0x01, 0x00, 0x30, 0x05, 0x06, 0x03, 0x2b, 0x65, 0x70, 0x04, 0x22, 0x04, 0x20];
+const pkcs8Prefix = [
+  0x30, 0x2e, 0x02, 0x01, 0x00, 0x30, 0x05, 0x06, 0x03, 0x2b, 0x65, 0x70, 0x04, 0x22, 0x04, 0x20,
+];
 
 type SigningKey = Awaited<ReturnType<typeof crypto.subtle.importKey>>;
 
@@ -36,7 +44,13 @@ export class AgentKeys {
   }
 
   static async #of(seed: Uint8Array<ArrayBuffer>): Promise<AgentKeys> {
-    const signingKey = await crypto.subtle.importKey('pkcs8', Uint8Array.of(...pkcs8Prefix, ...seed), 'Ed25519', false, ['sign']);
+    const signingKey = await crypto.subtle.importKey(
+      'pkcs8',
+      Uint8Array.of(...pkcs8Prefix, ...seed),
+      'Ed25519',
+      false,
+      ['sign'],
+    );
     return new AgentKeys(seed, signingKey, toBase64(await publicKeyOf(seed)));
   }
 
@@ -46,7 +60,9 @@ export class AgentKeys {
   }
 
   async sign(text: string): Promise<string> {
-    return toBase64(new Uint8Array(await crypto.subtle.sign('Ed25519', this.#signingKey, new TextEncoder().encode(text))));
+    return toBase64(
+      new Uint8Array(await crypto.subtle.sign('Ed25519', this.#signingKey, new TextEncoder().encode(text))),
+    );
   }
 
   /** Encrypts a text for another's public key. Beside `sealDirect` for those who hold keys: who has none carries no cipher. */
@@ -61,7 +77,8 @@ export class AgentKeys {
     const own = exchangeKeyOf(fromBase64(this.publicKey));
     const key = await directKey(sharedSecret(await exchangeSecretOf(this.#seed), ephemeral), ephemeral, own);
     const text = open(key, bytes.slice(32, 32 + nonceBytes), bytes.slice(32 + nonceBytes));
-    if (text === undefined) throw new StoaError('invalid_request', 'The direct message cannot be opened with these keys.');
+    if (text === undefined)
+      throw new StoaError('invalid_request', 'The direct message cannot be opened with these keys.');
     return new TextDecoder().decode(text);
   }
 }
@@ -76,8 +93,18 @@ export async function sealDirect(publicKey: string, text: string): Promise<strin
   return toBase64(Uint8Array.of(...ephemeral, ...nonce, ...seal(key, nonce, new TextEncoder().encode(text))));
 }
 
-async function directKey(shared: Uint8Array<ArrayBuffer>, ephemeral: Uint8Array, recipient: Uint8Array): Promise<Uint8Array> {
+async function directKey(
+  shared: Uint8Array<ArrayBuffer>,
+  ephemeral: Uint8Array,
+  recipient: Uint8Array,
+): Promise<Uint8Array> {
   const material = await crypto.subtle.importKey('raw', shared, 'HKDF', false, ['deriveBits']);
   const salt = Uint8Array.of(...ephemeral, ...recipient);
-  return new Uint8Array(await crypto.subtle.deriveBits({ name: 'HKDF', hash: 'SHA-256', salt, info: new TextEncoder().encode(directInfo) }, material, 256));
+  return new Uint8Array(
+    await crypto.subtle.deriveBits(
+      { name: 'HKDF', hash: 'SHA-256', salt, info: new TextEncoder().encode(directInfo) },
+      material,
+      256,
+    ),
+  );
 }

@@ -4,7 +4,8 @@ import { type ErrorCode, StoaError, errorKinds } from '../errors.js';
 export function refusalOf(status: number, text: string, retryAfterSeconds?: number): StoaError {
   const problem = problemIn(text);
   const { code, title, fix, errors } = problem;
-  const known = typeof code === 'string' && Object.hasOwn(errorKinds, code) ? (code as ErrorCode) : codeOfStatus(status);
+  const known =
+    typeof code === 'string' && Object.hasOwn(errorKinds, code) ? (code as ErrorCode) : codeOfStatus(status);
   // The messaging routes have a shape of their own, with the sentence in `error`.
   const sentence = [problem['detail'], problem['error'], title].find((words) => typeof words === 'string');
   const details = {
@@ -30,6 +31,14 @@ function problemIn(text: string): Record<string, unknown> {
 
 /** For answers that no Stoa wrote: a proxy's, say. */
 function codeOfStatus(status: number): ErrorCode {
-  const codes: Record<number, ErrorCode> = { 401: 'unauthenticated', 403: 'forbidden', 404: 'not_found', 409: 'conflict', 412: 'version_conflict', 413: 'too_large', 429: 'rate_limited' };
+  const codes: Record<number, ErrorCode> = {
+    401: 'unauthenticated',
+    403: 'forbidden',
+    404: 'not_found',
+    409: 'conflict',
+    412: 'version_conflict',
+    413: 'too_large',
+    429: 'rate_limited',
+  };
   return codes[status] ?? (status >= 500 ? 'unreachable' : 'invalid_request');
 }

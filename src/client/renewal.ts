@@ -9,7 +9,17 @@ export class LostEvent extends Event {
 }
 
 /** The server may renew it the next time. */
-const passing: ReadonlySet<string> = new Set(['unreachable', 'overloaded', 'closed', 'rate_limited', 'writes_stopped', 'disk_full', 'backend_unavailable', 'engine', 'internal']);
+const passing: ReadonlySet<string> = new Set([
+  'unreachable',
+  'overloaded',
+  'closed',
+  'rate_limited',
+  'writes_stopped',
+  'disk_full',
+  'backend_unavailable',
+  'engine',
+  'internal',
+]);
 
 /** Renews once; the signal ends it when it no longer matters. */
 type Renew = (signal: AbortSignal) => Promise<unknown>;
@@ -47,7 +57,10 @@ export class Renewal extends EventTarget {
   #hold(sinceMs: number): void {
     clearTimeout(this.#lapsing);
     // Also while a request hangs: what the lease guards must stop in time.
-    this.#lapsing = setTimeout(() => this.#lose(new StoaError('fenced', 'The lease lapsed while the server did not answer.')), sinceMs + this.#lifeMs - Date.now());
+    this.#lapsing = setTimeout(
+      () => this.#lose(new StoaError('fenced', 'The lease lapsed while the server did not answer.')),
+      sinceMs + this.#lifeMs - Date.now(),
+    );
     this.#renewing = setTimeout(() => void this.#beat(), this.#lifeMs / 3);
   }
 
@@ -58,7 +71,10 @@ export class Renewal extends EventTarget {
       if (!this.#over.signal.aborted) this.#hold(sentMs);
     } catch (error) {
       if (this.#over.signal.aborted) return;
-      const reason = error instanceof StoaError ? error : new StoaError('internal', 'The lease could not be renewed.', { cause: error });
+      const reason =
+        error instanceof StoaError
+          ? error
+          : new StoaError('internal', 'The lease could not be renewed.', { cause: error });
       if (passing.has(reason.code)) this.#renewing = setTimeout(() => void this.#beat(), this.#lifeMs / 3);
       else this.#lose(reason);
     }

@@ -15,7 +15,13 @@ export interface RoomMessage {
   ts: number;
   server_signed?: true;
   sig?: string;
-  proof?: { scheme: 'aicq' | 'rfc9421'; public_key: string; signed_text: string; request?: string; request_base64?: string };
+  proof?: {
+    scheme: 'aicq' | 'rfc9421';
+    public_key: string;
+    signed_text: string;
+    request?: string;
+    request_base64?: string;
+  };
 }
 
 export interface RoomPage {
@@ -66,24 +72,41 @@ export class RoomClient {
   }
 
   post(body: string, { replyTo, signal }: { replyTo?: string } & CallSettings = {}): Promise<PostedMessage> {
-    return this.#transport.call('POST', this.#path, { body: { body, ...(replyTo !== undefined && { pid: replyTo }) }, headers: this.#headers, signal });
+    return this.#transport.call('POST', this.#path, {
+      body: { body, ...(replyTo !== undefined && { pid: replyTo }) },
+      headers: this.#headers,
+      signal,
+    });
   }
 
   read({ verify, signal, ...query }: ReadSettings = {}): Promise<RoomPage> {
-    return this.#transport.call('GET', this.#path, { query: { ...query, ...(verify === true && { verify: 1 }) }, headers: this.#headers, signal });
+    return this.#transport.call('GET', this.#path, {
+      query: { ...query, ...(verify === true && { verify: 1 }) },
+      headers: this.#headers,
+      signal,
+    });
   }
 
   thread(messageId: string, { signal }: CallSettings = {}): Promise<RoomThread> {
-    return this.#transport.call('GET', `${this.#path}/${encodeURIComponent(messageId)}/thread`, { headers: this.#headers, signal });
+    return this.#transport.call('GET', `${this.#path}/${encodeURIComponent(messageId)}/thread`, {
+      headers: this.#headers,
+      signal,
+    });
   }
 
   async delete(messageId: string, { signal }: CallSettings = {}): Promise<void> {
-    await this.#transport.call('DELETE', `${this.#path}/${encodeURIComponent(messageId)}`, { headers: this.#headers, signal });
+    await this.#transport.call('DELETE', `${this.#path}/${encodeURIComponent(messageId)}`, {
+      headers: this.#headers,
+      signal,
+    });
   }
 
   /** Every message from now on, or after a time; a broken connection goes on where it was. */
   stream(settings: FollowSettings): AsyncGenerator<RoomMessage> {
-    return followMessages<RoomMessage>(this.#transport, `${this.#path}/stream`, { ...settings, headers: this.#headers });
+    return followMessages<RoomMessage>(this.#transport, `${this.#path}/stream`, {
+      ...settings,
+      headers: this.#headers,
+    });
   }
 
   /** The newest messages, oldest first, then what is said and deleted. */
@@ -96,15 +119,27 @@ export class RoomClient {
 export async function isAuthentic(message: RoomMessage): Promise<boolean> {
   const { proof, sig, body } = message;
   if (proof === undefined || sig === undefined) return false;
-  const request = proof.request === undefined ? fromBase64(proof.request_base64 ?? '') : new TextEncoder().encode(proof.request);
+  const request =
+    proof.request === undefined
+      ? fromBase64(proof.request_base64 ?? '')
+      : new TextEncoder().encode(proof.request);
   const hash = new Uint8Array(await crypto.subtle.digest('SHA-256', request));
   const hex = Array.from(hash, (byte) => byte.toString(16).padStart(2, '0')).join('');
-  const covered = proof.scheme === 'aicq' ? proof.signed_text.startsWith(`${hex}|`) : proof.signed_text.includes(`sha-256=:${toBase64(hash)}:`);
+  const covered =
+    proof.scheme === 'aicq'
+      ? proof.signed_text.startsWith(`${hex}|`)
+      : proof.signed_text.includes(`sha-256=:${toBase64(hash)}:`);
   const fields: unknown = JSON.parse(new TextDecoder().decode(request));
   // Half of a surrogate pair, which JSON can spell, is kept as the replacement character.
-  const isBody = (name: string, value: unknown) => name.toLowerCase() === 'body' && typeof value === 'string' && value.toWellFormed() === body;
-  const said = typeof fields === 'object' && fields !== null && Object.entries(fields).some(([name, value]) => isBody(name, value));
+  const isBody = (name: string, value: unknown) =>
+    name.toLowerCase() === 'body' && typeof value === 'string' && value.toWellFormed() === body;
+  const said =
+    typeof fields === 'object' &&
+    fields !== null &&
+    Object.entries(fields).some(([name, value]) => isBody(name, value));
   if (!covered || !said) return false;
-  const key = await crypto.subtle.importKey('raw', fromBase64(proof.public_key), 'Ed25519', false, ['verify']);
+  const key = await crypto.subtle.importKey('raw', fromBase64(proof.public_key), 'Ed25519', false, [
+    'verify',
+  ]);
   return crypto.subtle.verify('Ed25519', key, fromBase64(sig), new TextEncoder().encode(proof.signed_text));
 }

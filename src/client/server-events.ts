@@ -25,7 +25,10 @@ function eventIn(part: string): ServerEvent | undefined {
   for (const line of part.split('\n')) {
     // By hand: to a pattern's `.` some characters that a value may hold end the line.
     const at = line.indexOf(':');
-    const [field, value] = [line.slice(0, Math.max(at, 0)), line.slice(line[at + 1] === ' ' ? at + 2 : at + 1)];
+    const [field, value] = [
+      line.slice(0, Math.max(at, 0)),
+      line.slice(line[at + 1] === ' ' ? at + 2 : at + 1),
+    ];
     if (field === 'id') id = value;
     else if (field === 'event') event = value;
     else if (field === 'data') data.push(value);

@@ -3,7 +3,11 @@ import { toBase64 } from './base64.js';
 import type { AgentKeys } from './keys.js';
 
 /** A `fetch` that signs what it sends. `keyId` is asked anew each time: an agent learns its id when it registers. */
-export function signedFetch(keys: () => AgentKeys, keyId: () => string | undefined, send: typeof fetch): typeof fetch {
+export function signedFetch(
+  keys: () => AgentKeys,
+  keyId: () => string | undefined,
+  send: typeof fetch,
+): typeof fetch {
   return async (input, init = {}) => {
     const id = keyId();
     const url = String(input);

@@ -4,7 +4,15 @@ import type { CompleteRequest, FailRequest, NewTask, TaskPatch } from '../worksp
 import type { CallSettings, Page } from './data.js';
 import { Renewal } from './renewal.js';
 import type { Transport } from './transport.js';
-import { type ChangeSettings, type CreateSettings, type PageSettings, change, creation, projectPath, sessionPath } from './workspaces.js';
+import {
+  type ChangeSettings,
+  type CreateSettings,
+  type PageSettings,
+  change,
+  creation,
+  projectPath,
+  sessionPath,
+} from './workspaces.js';
 
 export interface ClaimSettings extends CallSettings {
   /** Seconds to wait for a task; without it the answer comes at once. */
@@ -25,7 +33,10 @@ export class TasksClient {
   }
 
   create(sessionId: string, input: NewTask, settings: CreateSettings = {}): Promise<Task> {
-    return this.#transport.call('POST', `${sessionPath(sessionId)}/tasks`, { body: input, ...creation(settings) });
+    return this.#transport.call('POST', `${sessionPath(sessionId)}/tasks`, {
+      body: input,
+      ...creation(settings),
+    });
   }
 
   get(id: string, { signal }: CallSettings = {}): Promise<Task> {
@@ -37,7 +48,10 @@ export class TasksClient {
   }
 
   /** What could be claimed now, in the order in which it would be. */
-  ready(projectId: string, { signal, ...query }: Omit<PageSettings<never>, 'status'> = {}): Promise<Page<Task>> {
+  ready(
+    projectId: string,
+    { signal, ...query }: Omit<PageSettings<never>, 'status'> = {},
+  ): Promise<Page<Task>> {
     return this.#transport.call('GET', `${projectPath(projectId)}/tasks/ready`, { query, signal });
   }
 
@@ -64,12 +78,23 @@ export class TasksClient {
    *   await claim.complete({ output });
    * }
    */
-  async claim(projectId: string, { wait = 0, leaseSeconds, agentId, signal }: ClaimSettings = {}): Promise<ClaimedTask | null> {
+  async claim(
+    projectId: string,
+    { wait = 0, leaseSeconds, agentId, signal }: ClaimSettings = {},
+  ): Promise<ClaimedTask | null> {
     const untilMs = Date.now() + wait * 1_000;
     for (;;) {
       const leftSeconds = Math.max(0, untilMs - Date.now()) / 1_000;
-      const body = { wait: Math.min(waitSecondsEach, leftSeconds), lease_seconds: leaseSeconds, agent_id: agentId };
-      const claim = await this.#transport.call<Claim | undefined>('POST', `${projectPath(projectId)}/tasks/claim`, { body, signal });
+      const body = {
+        wait: Math.min(waitSecondsEach, leftSeconds),
+        lease_seconds: leaseSeconds,
+        agent_id: agentId,
+      };
+      const claim = await this.#transport.call<Claim | undefined>(
+        'POST',
+        `${projectPath(projectId)}/tasks/claim`,
+        { body, signal },
+      );
       if (claim !== undefined) return new ClaimedTask(this.#transport, claim);
       if (Date.now() >= untilMs) return null;
     }
@@ -85,7 +110,13 @@ export class ClaimedTask extends Renewal {
   constructor(transport: Transport, { task, lease }: Claim) {
     // Both times are the server's, so the clock of this machine does not matter.
     const lifeMs = Date.parse(lease.expires_at) - Date.parse(task.started_at ?? lease.expires_at);
-    super({ lifeMs, takenMs: Date.now() }, (signal) => transport.call('POST', `${taskPath(task.id)}/heartbeat`, { body: { fence: lease.fence }, signal, repeatable: true }));
+    super({ lifeMs, takenMs: Date.now() }, (signal) =>
+      transport.call('POST', `${taskPath(task.id)}/heartbeat`, {
+        body: { fence: lease.fence },
+        signal,
+        repeatable: true,
+      }),
+    );
     this.#transport = transport;
     this.task = task;
     this.fence = lease.fence;
@@ -107,7 +138,11 @@ export class ClaimedTask extends Renewal {
 
   /** The same report again is no error, so a lost answer is asked for again. */
   async #end(verb: 'complete' | 'fail', result: object, { signal }: CallSettings): Promise<Task> {
-    const task = await this.#transport.call<Task>('POST', `${taskPath(this.task.id)}/${verb}`, { body: { ...result, fence: this.fence }, signal, repeatable: true });
+    const task = await this.#transport.call<Task>('POST', `${taskPath(this.task.id)}/${verb}`, {
+      body: { ...result, fence: this.fence },
+      signal,
+      repeatable: true,
+    });
     this.abandon();
     return task;
   }

@@ -46,7 +46,10 @@ export class Transport {
   readonly #fetch: typeof fetch;
 
   constructor(options: TransportOptions) {
-    if (!/^https?:\/\//i.test(options.url)) throw new StoaError('invalid_config', `"${options.url}" is not the URL of a server.`, { fix: 'It looks like http://127.0.0.1:7862.' });
+    if (!/^https?:\/\//i.test(options.url))
+      throw new StoaError('invalid_config', `"${options.url}" is not the URL of a server.`, {
+        fix: 'It looks like http://127.0.0.1:7862.',
+      });
     this.#options = options;
     this.#base = options.url.replace(/\/+$/, '');
     // Browsers want to be called as the window's own function.
@@ -67,11 +70,18 @@ export class Transport {
   async page<Body>(path: string, options: CallOptions = {}): Promise<{ body: Body; position: string }> {
     const { body, answer } = await this.#ask<Body>('GET', path, options);
     const position = answer.headers.get('stoa-position');
-    if (position === null) throw new StoaError('unsupported', `${this.#base}${path} does not say where the change feed was.`, { fix: 'Update the server; behind a proxy, let Stoa-Position pass.' });
+    if (position === null)
+      throw new StoaError('unsupported', `${this.#base}${path} does not say where the change feed was.`, {
+        fix: 'Update the server; behind a proxy, let Stoa-Position pass.',
+      });
     return { body, position };
   }
 
-  async #ask<Body>(method: string, path: string, options: CallOptions): Promise<{ body: Body; answer: Response }> {
+  async #ask<Body>(
+    method: string,
+    path: string,
+    options: CallOptions,
+  ): Promise<{ body: Body; answer: Response }> {
     const attemptsMax = this.#options.attemptsMax ?? 5;
     for (let attempt = 1; ; attempt += 1) {
       try {
@@ -91,7 +101,10 @@ export class Transport {
 
   /** Server-sent events until the server or the signal ends them. */
   async *events(path: string, options: CallOptions): AsyncGenerator<ServerEvent> {
-    const { answer, release } = await this.#send('GET', path, { ...options, headers: { ...options.headers, accept: 'text/event-stream' } });
+    const { answer, release } = await this.#send('GET', path, {
+      ...options,
+      headers: { ...options.headers, accept: 'text/event-stream' },
+    });
     try {
       if (!answer.ok || answer.body === null) throw refusalIn(answer, await answer.text());
       yield* readEvents(answer.body);
@@ -101,7 +114,11 @@ export class Transport {
   }
 
   /** The signal goes on to matter while the body is read; `release` lets go of it. */
-  async #send(method: string, path: string, options: CallOptions): Promise<{ answer: Response; release: () => void }> {
+  async #send(
+    method: string,
+    path: string,
+    options: CallOptions,
+  ): Promise<{ answer: Response; release: () => void }> {
     const { body, contentType = 'application/json' } = options;
     const url = this.#base + path + queryText(options.query);
     const text = body === undefined ? undefined : jsonOf(body);
@@ -110,12 +127,19 @@ export class Transport {
     options.signal?.throwIfAborted();
     options.signal?.addEventListener('abort', abort, { once: true });
     const timeoutMs = this.#options.timeoutMs ?? 30_000;
-    const timeout = timeoutMs === 0 ? undefined : setTimeout(() => stop.abort(new Error(`no answer within ${timeoutMs} ms`)), timeoutMs);
+    const timeout =
+      timeoutMs === 0
+        ? undefined
+        : setTimeout(() => stop.abort(new Error(`no answer within ${timeoutMs} ms`)), timeoutMs);
     const release = (): void => options.signal?.removeEventListener('abort', abort);
     try {
       const answer = await this.#fetch(url, {
         method,
-        headers: { ...this.#headers, ...(text !== undefined && { 'content-type': contentType }), ...options.headers },
+        headers: {
+          ...this.#headers,
+          ...(text !== undefined && { 'content-type': contentType }),
+          ...options.headers,
+        },
         ...(text !== undefined && { body: text }),
         signal: stop.signal,
       });
@@ -159,14 +183,20 @@ function pause(milliseconds: number, signal: AbortSignal | undefined): Promise<v
 
 function queryText(query: CallOptions['query'] = {}): string {
   const given = Object.entries(query).filter(([, value]) => value !== undefined);
-  return given.length === 0 ? '' : `?${given.map(([name, value]) => `${name}=${percentEncoded(String(value))}`).join('&')}`;
+  return given.length === 0
+    ? ''
+    : `?${given.map(([name, value]) => `${name}=${percentEncoded(String(value))}`).join('&')}`;
 }
 
 function jsonOf(body: unknown): string {
   try {
     return JSON.stringify(body);
   } catch (error) {
-    throw new StoaError('invalid_request', `The request is not JSON: ${messageOf(error).split('\n', 1)[0]}.`, { cause: error });
+    throw new StoaError(
+      'invalid_request',
+      `The request is not JSON: ${messageOf(error).split('\n', 1)[0]}.`,
+      { cause: error },
+    );
   }
 }
 

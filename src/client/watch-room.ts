@@ -21,7 +21,12 @@ interface Place {
   headers: Readonly<Record<string, string>>;
 }
 
-export async function* watchRoom(transport: Transport, room: RoomClient, place: Place, { since, signal }: WatchSettings): AsyncGenerator<RoomEvent> {
+export async function* watchRoom(
+  transport: Transport,
+  room: RoomClient,
+  place: Place,
+  { since, signal }: WatchSettings,
+): AsyncGenerator<RoomEvent> {
   let after = since === undefined ? undefined : Number(since);
   for (let isAnew = false; !signal.aborted; isAnew = true) {
     const held = new HeldMessages(after === undefined);
@@ -41,16 +46,31 @@ export async function* watchRoom(transport: Transport, room: RoomClient, place: 
 }
 
 /** Until the signal ends it, or until only a new snapshot can tell what is there. */
-async function* live(transport: Transport, room: RoomClient, place: Place, held: HeldMessages, after: number, signal: AbortSignal): AsyncGenerator<RoomEvent> {
+async function* live(
+  transport: Transport,
+  room: RoomClient,
+  place: Place,
+  held: HeldMessages,
+  after: number,
+  signal: AbortSignal,
+): AsyncGenerator<RoomEvent> {
   let position = String(after);
   let wasAway = false;
   const onReconnect = (): void => {
     wasAway = true;
   };
-  for await (const { event, id, data } of followStream(transport, `${place.path}/stream`, { signal, after, headers: place.headers, onReconnect })) {
+  for await (const { event, id, data } of followStream(transport, `${place.path}/stream`, {
+    signal,
+    after,
+    headers: place.headers,
+    onReconnect,
+  })) {
     if (wasAway) {
       wasAway = false;
-      const items = (await held.missingFrom(room, signal)).map((gone): RoomChange => ({ kind: 'deleted', id: gone }));
+      const items = (await held.missingFrom(room, signal)).map((gone): RoomChange => ({
+        kind: 'deleted',
+        id: gone,
+      }));
       if (items.length > 0) yield { kind: 'changes', items, position };
     }
     position = id ?? position;
@@ -100,7 +120,7 @@ class HeldMessages {
     const oldest = this.#times.values().next().value;
     if (oldest === undefined) return [];
     const present = new Set<string>();
-    for (let before: number | undefined, more = true; more; ) {
+    for (let before: number | undefined, more = true; more;) {
       const page = await untilAnswered(() => room.read({ limit: pageMessages, before, signal }), signal);
       for (const { id } of page.messages) present.add(id);
       before = page.messages.at(-1)?.ts;

@@ -82,7 +82,12 @@ export class WatchView {
     });
     return gone.map((key) => {
       this.#held.delete(key);
-      return { ...change, kind: 'document.deleted', id: documentPath(String(namespace), key), facts: { namespace: String(namespace), key } };
+      return {
+        ...change,
+        kind: 'document.deleted',
+        id: documentPath(String(namespace), key),
+        facts: { namespace: String(namespace), key },
+      };
     });
   }
 }
@@ -92,7 +97,8 @@ function makes({ kind }: ChangeItem): boolean {
 }
 
 /** Those that make a new version, always one more than the last. */
-const versioned = /^(document\.set|agent\.(updated|transitioned)|task\.(updated|claimed|returned|completed|failed|cancelled)|\w+\.created)$/;
+const versioned =
+  /^(document\.set|agent\.(updated|transitioned)|task\.(updated|claimed|returned|completed|failed|cancelled)|\w+\.created)$/;
 
 /**
  * A page may hold a little more than its position says, and where changes are told right after the
@@ -104,5 +110,8 @@ function isIn(held: Held, { kind, version, at, facts }: ChangeItem): boolean {
   if (version === null || kind.endsWith('.deleted')) return false;
   if (version === held.version && at === held.updatedAtMs) return true;
   if (kind.endsWith('.imported') || facts?.['imported'] === true) return false;
-  return (versioned.test(kind) ? version <= held.version : version < held.version) && at < (held.expiresAtMs ?? Infinity);
+  return (
+    (versioned.test(kind) ? version <= held.version : version < held.version) &&
+    at < (held.expiresAtMs ?? Infinity)
+  );
 }

@@ -54,7 +54,11 @@ interface Told {
   view: WatchView;
 }
 
-export async function* watch<Item, Change>(changes: ChangesClient, source: WatchSource<Item, Change>, { since, signal }: WatchSettings): AsyncGenerator<WatchEvent<Item, Change>> {
+export async function* watch<Item, Change>(
+  changes: ChangesClient,
+  source: WatchSource<Item, Change>,
+  { since, signal }: WatchSettings,
+): AsyncGenerator<WatchEvent<Item, Change>> {
   let at = since;
   await source.prepare?.(signal);
   while (!signal.aborted) {
@@ -71,7 +75,11 @@ export async function* watch<Item, Change>(changes: ChangesClient, source: Watch
   }
 }
 
-async function* snapshot<Item, Change>(changes: ChangesClient, source: WatchSource<Item, Change>, signal: AbortSignal): AsyncGenerator<WatchEvent<Item, Change>, Told> {
+async function* snapshot<Item, Change>(
+  changes: ChangesClient,
+  source: WatchSource<Item, Change>,
+  signal: AbortSignal,
+): AsyncGenerator<WatchEvent<Item, Change>, Told> {
   const view = new WatchView((change) => source.itemOf(change), source.ordered === true);
   const positions: string[] = [];
   for await (const { items, position } of source.pages(signal)) {
@@ -80,16 +88,22 @@ async function* snapshot<Item, Change>(changes: ChangesClient, source: WatchSour
     if (items.length > 0) yield { kind: 'snapshot', items };
   }
   const first = positions[0];
-  if (first === undefined) throw new StoaError('internal', 'A snapshot without a single page has no position.');
+  if (first === undefined)
+    throw new StoaError('internal', 'A snapshot without a single page has no position.');
   let at = first;
   // What happened while the pages were read: for each page another part of it is news. The last part, up to now, is news for all.
   for (let segment = 1; segment <= positions.length; segment += 1) {
     const until = positions[segment];
-    for (let more = until !== at; more; ) {
+    for (let more = until !== at; more;) {
       const since: string = at;
-      const page: ChangePage = await untilAnswered(() => changes.read({ ...source.filter, since, until, limit: windowPageItems, signal }), signal);
+      const page: ChangePage = await untilAnswered(
+        () => changes.read({ ...source.filter, since, until, limit: windowPageItems, signal }),
+        signal,
+      );
       const { position } = page;
-      const items = page.items.flatMap((item) => view.news(item, segment)).flatMap((item) => source.changeOf(item, position) ?? []);
+      const items = page.items
+        .flatMap((item) => view.news(item, segment))
+        .flatMap((item) => source.changeOf(item, position) ?? []);
       if (items.length > 0) yield { kind: 'changes', items, position };
       at = position;
       more = page.next_cursor !== null;
@@ -100,13 +114,25 @@ async function* snapshot<Item, Change>(changes: ChangesClient, source: WatchSour
 }
 
 /** The reader knows the position only where there was a snapshot. */
-async function* live<Item, Change>(changes: ChangesClient, source: WatchSource<Item, Change>, told: Partial<Told>, signal: AbortSignal): AsyncGenerator<WatchEvent<Item, Change>> {
+async function* live<Item, Change>(
+  changes: ChangesClient,
+  source: WatchSource<Item, Change>,
+  told: Partial<Told>,
+  signal: AbortSignal,
+): AsyncGenerator<WatchEvent<Item, Change>> {
   let { view } = told;
   let at = view === undefined ? undefined : told.position;
   const forgetAtMs = Date.now() + lateChangesMs;
-  for await (const { items, position } of changes.follow({ ...source.filter, since: told.position, positions: true, signal })) {
+  for await (const { items, position } of changes.follow({
+    ...source.filter,
+    since: told.position,
+    positions: true,
+    signal,
+  })) {
     if (Date.now() > forgetAtMs || items.some(({ kind }) => kind === 'namespace.cleared')) view = undefined;
-    const news = items.filter((item) => view?.isTold(item) !== true).flatMap((item) => source.changeOf(item, position) ?? []);
+    const news = items
+      .filter((item) => view?.isTold(item) !== true)
+      .flatMap((item) => source.changeOf(item, position) ?? []);
     if (news.length > 0) yield { kind: 'changes', items: news, position };
     else if (position !== at) yield { kind: 'live', position };
     at = position;
@@ -115,12 +141,17 @@ async function* live<Item, Change>(changes: ChangesClient, source: WatchSource<I
 }
 
 /** Once a watch has begun, a server that is away is waited for. */
-export async function untilAnswered<Answer>(ask: () => Promise<Answer>, signal: AbortSignal): Promise<Answer> {
+export async function untilAnswered<Answer>(
+  ask: () => Promise<Answer>,
+  signal: AbortSignal,
+): Promise<Answer> {
   for (let failures = 1; ; failures += 1) {
     try {
       return await ask();
     } catch (error) {
-      const passes = error instanceof StoaError && ['unreachable', 'closed', 'overloaded', 'rate_limited', 'backend_unavailable'].includes(error.code);
+      const passes =
+        error instanceof StoaError &&
+        ['unreachable', 'closed', 'overloaded', 'rate_limited', 'backend_unavailable'].includes(error.code);
       if (signal.aborted || !passes) throw error;
       await pause(failures, signal);
     }

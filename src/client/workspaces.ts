@@ -1,6 +1,13 @@
 /** Workspaces, projects and sessions through a server. No Node built-ins. */
 import type { Project, SessionStatus, WorkSession, Workspace, WorkspaceStatus } from '../workspaces/model.js';
-import type { NewProject, NewSession, NewWorkspace, ProjectPatch, SessionPatch, WorkspacePatch } from '../workspaces/schemas.js';
+import type {
+  NewProject,
+  NewSession,
+  NewWorkspace,
+  ProjectPatch,
+  SessionPatch,
+  WorkspacePatch,
+} from '../workspaces/schemas.js';
 import type { CallSettings, Page } from './data.js';
 import type { Transport } from './transport.js';
 
@@ -78,7 +85,10 @@ export class ProjectsClient {
   }
 
   create(workspaceId: string, input: NewProject, settings: CreateSettings = {}): Promise<Project> {
-    return this.#transport.call('POST', `${workspacePath(workspaceId)}/projects`, { body: input, ...creation(settings) });
+    return this.#transport.call('POST', `${workspacePath(workspaceId)}/projects`, {
+      body: input,
+      ...creation(settings),
+    });
   }
 
   get(id: string, { signal, deleted }: CallSettings & { deleted?: boolean } = {}): Promise<Project> {
@@ -114,14 +124,20 @@ export class SessionsClient {
   }
 
   create(projectId: string, input: NewSession = {}, settings: CreateSettings = {}): Promise<WorkSession> {
-    return this.#transport.call('POST', `${projectPath(projectId)}/sessions`, { body: input, ...creation(settings) });
+    return this.#transport.call('POST', `${projectPath(projectId)}/sessions`, {
+      body: input,
+      ...creation(settings),
+    });
   }
 
   get(id: string, { signal }: CallSettings = {}): Promise<WorkSession> {
     return this.#transport.call('GET', sessionPath(id), { signal });
   }
 
-  list(projectId: string, { signal, ...query }: PageSettings<SessionStatus> = {}): Promise<Page<WorkSession>> {
+  list(
+    projectId: string,
+    { signal, ...query }: PageSettings<SessionStatus> = {},
+  ): Promise<Page<WorkSession>> {
     return this.#transport.call('GET', `${projectPath(projectId)}/sessions`, { query, signal });
   }
 
@@ -152,10 +168,26 @@ function workspacePath(id: string): string {
 }
 
 /** With a version a repeat does no harm: the second one is a conflict. */
-export function change({ ifVersion, signal }: ChangeSettings): { headers: Record<string, string>; signal: AbortSignal | undefined; repeatable: boolean } {
-  return { headers: ifVersion === undefined ? {} : { 'if-match': `"${ifVersion}"` }, signal, repeatable: false };
+export function change({ ifVersion, signal }: ChangeSettings): {
+  headers: Record<string, string>;
+  signal: AbortSignal | undefined;
+  repeatable: boolean;
+} {
+  return {
+    headers: ifVersion === undefined ? {} : { 'if-match': `"${ifVersion}"` },
+    signal,
+    repeatable: false,
+  };
 }
 
-export function creation({ idempotencyKey, signal }: CreateSettings): { headers: Record<string, string>; signal: AbortSignal | undefined; repeatable: boolean } {
-  return { headers: idempotencyKey === undefined ? {} : { 'idempotency-key': idempotencyKey }, signal, repeatable: idempotencyKey !== undefined };
+export function creation({ idempotencyKey, signal }: CreateSettings): {
+  headers: Record<string, string>;
+  signal: AbortSignal | undefined;
+  repeatable: boolean;
+} {
+  return {
+    headers: idempotencyKey === undefined ? {} : { 'idempotency-key': idempotencyKey },
+    signal,
+    repeatable: idempotencyKey !== undefined,
+  };
 }

@@ -5,11 +5,20 @@ import { type HeldTask, type LeaseEnd, renewLease } from '../workspaces/tasks.js
 /** Zero stands for nothing there. */
 export function versionFailure(what: string, current: number, expected: number): StoaError {
   const now = current === 0 ? 'is not there' : `has version ${current}`;
-  return new StoaError('version_conflict', `${what} ${now}; ${expected === 0 ? 'it must not be there' : `version ${expected} was expected`}.`);
+  return new StoaError(
+    'version_conflict',
+    `${what} ${now}; ${expected === 0 ? 'it must not be there' : `version ${expected} was expected`}.`,
+  );
 }
 
 /** Why a number does not hold a task: what a late write would be told. `held` is undefined where there is no such task. */
-export function claimFailure(taskId: string, held: HeldTask | undefined, fence: number, nowMs: number, endOf: LeaseEnd): StoaError | undefined {
+export function claimFailure(
+  taskId: string,
+  held: HeldTask | undefined,
+  fence: number,
+  nowMs: number,
+  endOf: LeaseEnd,
+): StoaError | undefined {
   if (held === undefined) return new StoaError('fenced', `Fence ${fence} does not hold the task ${taskId}.`);
   try {
     renewLease(held, fence, nowMs, endOf);

@@ -21,7 +21,11 @@ type Signed = NonNullable<Post['signed']>;
 /** Where wrong room keys of commits are counted: a commit comes with credentials, so by its user. */
 const addressOf = (caller: Caller): string => `commit:${caller.user}`;
 
-export async function postToRoom(part: MessagingPart, caller: Caller, { room: id, body, pid = '', key, signed }: Post): Promise<{ id: string; ts: number; room: string }> {
+export async function postToRoom(
+  part: MessagingPart,
+  caller: Caller,
+  { room: id, body, pid = '', key, signed }: Post,
+): Promise<{ id: string; ts: number; room: string }> {
   const author = await authorOf(part, caller, body, signed);
   const room = await part.rooms.enter(caller, id, { key, address: addressOf(caller) });
   const message = await part.rooms.post(author.caller, room, { body, pid }, author.signature);
@@ -33,19 +37,40 @@ export function isMessage(operation: Operation): operation is Post | Send {
   return operation.op === 'room.post' || operation.op === 'dm.send';
 }
 
-export async function sendDirect(part: MessagingPart, caller: Caller, { to, body, signed }: Send): Promise<{ id: string; ts: number }> {
+export async function sendDirect(
+  part: MessagingPart,
+  caller: Caller,
+  { to, body, signed }: Send,
+): Promise<{ id: string; ts: number }> {
   const author = await authorOf(part, caller, body, signed);
   const message = await part.direct.send(author.caller, to, { body }, author.signature);
   return { id: message.id, ts: message.tsMs };
 }
 
-async function authorOf({ signatures }: MessagingPart, caller: Caller, body: string, signed: Signed | undefined): Promise<{ caller: Caller; signature: CheckedSignature | null }> {
+async function authorOf(
+  { signatures }: MessagingPart,
+  caller: Caller,
+  body: string,
+  signed: Signed | undefined,
+): Promise<{ caller: Caller; signature: CheckedSignature | null }> {
   if (signed === undefined) return { caller, signature: null };
   if (bodyIn(signed.request) !== body) {
-    throw new StoaError('invalid_request', 'The signed request holds another body than the operation.', { details: { field: 'signed.request' } });
+    throw new StoaError('invalid_request', 'The signed request holds another body than the operation.', {
+      details: { field: 'signed.request' },
+    });
   }
-  const headers = { 'x-aicq-agent': signed.agent, 'x-aicq-nonce': signed.nonce, 'x-aicq-timestamp': signed.timestamp, 'x-aicq-signature': signed.signature };
-  const { identity, signature, durable } = await signatures.verify({ method: 'POST', targetUri: '/v1/commit', headers, rawBody: Buffer.from(signed.request) });
+  const headers = {
+    'x-aicq-agent': signed.agent,
+    'x-aicq-nonce': signed.nonce,
+    'x-aicq-timestamp': signed.timestamp,
+    'x-aicq-signature': signed.signature,
+  };
+  const { identity, signature, durable } = await signatures.verify({
+    method: 'POST',
+    targetUri: '/v1/commit',
+    headers,
+    rawBody: Buffer.from(signed.request),
+  });
   await durable;
   return { caller: { ...caller, identity: identity.id }, signature };
 }
@@ -54,6 +79,9 @@ function bodyIn(request: string): unknown {
   try {
     return (JSON.parse(request) as { body?: unknown } | null)?.body;
   } catch (error) {
-    throw new StoaError('invalid_request', 'The signed request is not JSON.', { cause: error, details: { field: 'signed.request' } });
+    throw new StoaError('invalid_request', 'The signed request is not JSON.', {
+      cause: error,
+      details: { field: 'signed.request' },
+    });
   }
 }

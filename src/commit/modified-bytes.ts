@@ -17,9 +17,13 @@ export class ModifiedBytes {
     // Both answer what they wrote.
     this.#bytes += (result as { sizeBytes: number }).sizeBytes;
     if (this.#bytes <= this.#max) return;
-    throw new StoaError('too_large', `The values that a commit increments and appends to are at most ${this.#max} bytes together.`, {
-      fix: 'Append all items of a key in one operation, or commit in several steps.',
-      details: { commitModifiedBytesMax: this.#max },
-    });
+    throw new StoaError(
+      'too_large',
+      `The values that a commit increments and appends to are at most ${this.#max} bytes together.`,
+      {
+        fix: 'Append all items of a key in one operation, or commit in several steps.',
+        details: { commitModifiedBytesMax: this.#max },
+      },
+    );
   }
 }

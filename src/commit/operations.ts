@@ -15,18 +15,35 @@ export interface CommitServices {
   messaging: MessagingPart | null;
 }
 
-export function runOperation(services: CommitServices, caller: Caller, operation: Operation): Promise<unknown> {
+export function runOperation(
+  services: CommitServices,
+  caller: Caller,
+  operation: Operation,
+): Promise<unknown> {
   switch (operation.op) {
     case 'data.set': {
       const { namespace, key, value, if_version: ifVersion, metadata, ttl, expiresAt } = operation;
-      return present(services.data).set(caller, namespace, key, value, { metadata, ttl, expiresAt, ifVersion });
+      return present(services.data).set(caller, namespace, key, value, {
+        metadata,
+        ttl,
+        expiresAt,
+        ifVersion,
+      });
     }
     case 'data.delete':
-      return deleted(present(services.data).delete(caller, operation.namespace, operation.key, { ifVersion: operation.if_version }));
+      return deleted(
+        present(services.data).delete(caller, operation.namespace, operation.key, {
+          ifVersion: operation.if_version,
+        }),
+      );
     case 'data.increment':
-      return present(services.data).increment(caller, operation.namespace, operation.key, operation.by, { ifVersion: operation.if_version });
+      return present(services.data).increment(caller, operation.namespace, operation.key, operation.by, {
+        ifVersion: operation.if_version,
+      });
     case 'data.append':
-      return present(services.data).append(caller, operation.namespace, operation.key, operation.items, { ifVersion: operation.if_version });
+      return present(services.data).append(caller, operation.namespace, operation.key, operation.items, {
+        ifVersion: operation.if_version,
+      });
     case 'agent.create': {
       const { op: _, ...input } = operation;
       return present(services.registry).createAgent(caller, input);
@@ -52,7 +69,9 @@ export function runOperation(services: CommitServices, caller: Caller, operation
       return present(services.workspaces).claimTask(caller, project_id, input);
     }
     case 'task.heartbeat':
-      return present(services.workspaces).heartbeatTask(caller, operation.task_id, { fence: operation.fence });
+      return present(services.workspaces).heartbeatTask(caller, operation.task_id, {
+        fence: operation.fence,
+      });
     case 'task.complete': {
       const { op: _, task_id, ...input } = operation;
       return present(services.workspaces).completeTask(caller, task_id, input);
@@ -83,6 +102,7 @@ function fenced(caller: Caller, fence: number | undefined): Caller {
 
 /** Where a commit runs was chosen by what it touches, so the services of that are there. */
 function present<Service>(service: Service | null): Service {
-  if (service === null) throw new StoaError('internal', 'A commit runs where one of its domains is not kept.');
+  if (service === null)
+    throw new StoaError('internal', 'A commit runs where one of its domains is not kept.');
   return service;
 }

@@ -37,7 +37,12 @@ export class PlacedCommit implements CommitPort {
     this.#options = options;
   }
 
-  async commit(caller: Caller, checks: readonly Check[], operations: readonly Operation[], idempotency: Idempotency | null): Promise<unknown[]> {
+  async commit(
+    caller: Caller,
+    checks: readonly Check[],
+    operations: readonly Operation[],
+    idempotency: Idempotency | null,
+  ): Promise<unknown[]> {
     const touched = domainsOf(checks, operations);
     return this.#portOf(touched).commit(caller, checks, operations, idempotency);
   }
@@ -52,47 +57,80 @@ export class PlacedCommit implements CommitPort {
     if (outside !== undefined || place === undefined) throw this.#cannot(outside ?? first);
     const other = others.find((domain) => homes[domain].place !== homes[first].place);
     if (other !== undefined) throw this.#refusal(first, other);
-    if (touched.includes('messaging') && !place.hasOutbox && homes.messaging.place !== homes[first].place) throw this.#refusal(first, 'messaging');
+    if (touched.includes('messaging') && !place.hasOutbox && homes.messaging.place !== homes[first].place)
+      throw this.#refusal(first, 'messaging');
     return place.port;
   }
 
   #cannot(domain: CommitDomain): StoaError {
     const { backend } = this.#options.homes[domain];
-    return new StoaError('unsupported', `${named[domain]} is kept in ${backend}, which cannot take part in a commit.`, {
-      fix: `Keep ${named[domain].toLowerCase()} embedded or in PostgreSQL, or write to it apart from the commit.`,
-      details: { domain, backend },
-    });
+    return new StoaError(
+      'unsupported',
+      `${named[domain]} is kept in ${backend}, which cannot take part in a commit.`,
+      {
+        fix: `Keep ${named[domain].toLowerCase()} embedded or in PostgreSQL, or write to it apart from the commit.`,
+        details: { domain, backend },
+      },
+    );
   }
 
   #refusal(one: CommitDomain, other: CommitDomain): StoaError {
     const { homes } = this.#options;
     const [first, second] = [homes[one].backend, homes[other].backend];
     const where = first === second ? 'another database of it' : second;
-    return new StoaError('unsupported', `One commit cannot hold both: ${named[one].toLowerCase()} is kept in ${first}, ${named[other].toLowerCase()} in ${where}.`, {
-      fix: fixFor(one, other, first === second),
-      details: { [one]: first, [other]: second },
-    });
+    return new StoaError(
+      'unsupported',
+      `One commit cannot hold both: ${named[one].toLowerCase()} is kept in ${first}, ${named[other].toLowerCase()} in ${where}.`,
+      {
+        fix: fixFor(one, other, first === second),
+        details: { [one]: first, [other]: second },
+      },
+    );
   }
 }
 
 function fixFor(one: CommitDomain, other: CommitDomain, isOtherDatabase: boolean): string {
   if (isOtherDatabase) return 'Give both domains the same URL, or commit them apart.';
-  if (one === 'registry') return `Commit them apart, or keep ${named[other].toLowerCase()} in the data directory, where the registry is.`;
-  if (other === 'registry') return `Commit them apart, or keep ${named[one].toLowerCase()} in the data directory, where the registry is.`;
-  if (other === 'messaging') return `Commit them apart, or keep ${named[one].toLowerCase()} in PostgreSQL too: then messages go along through an outbox.`;
+  if (one === 'registry')
+    return `Commit them apart, or keep ${named[other].toLowerCase()} in the data directory, where the registry is.`;
+  if (other === 'registry')
+    return `Commit them apart, or keep ${named[one].toLowerCase()} in the data directory, where the registry is.`;
+  if (other === 'messaging')
+    return `Commit them apart, or keep ${named[one].toLowerCase()} in PostgreSQL too: then messages go along through an outbox.`;
   return 'Commit them apart, or keep both domains in the same place.';
 }
 
-const named: Readonly<Record<CommitDomain, string>> = { data: 'The data store', registry: 'The registry', workspaces: 'Workspaces', messaging: 'Messaging' };
+const named: Readonly<Record<CommitDomain, string>> = {
+  data: 'The data store',
+  registry: 'The registry',
+  workspaces: 'Workspaces',
+  messaging: 'Messaging',
+};
 
 function domainsOf(checks: readonly Check[], operations: readonly Operation[]): CommitDomain[] {
-  const touched = new Set<CommitDomain>([...checks.map(({ check }) => domainOfCheck[check]), ...operations.map(({ op }) => domainOfOperation(op))]);
+  const touched = new Set<CommitDomain>([
+    ...checks.map(({ check }) => domainOfCheck[check]),
+    ...operations.map(({ op }) => domainOfOperation(op)),
+  ]);
   return domains.filter((domain) => touched.has(domain));
 }
 
-const domainOfCheck: Readonly<Record<Check['check'], CommitDomain>> = { data: 'data', agent: 'registry', lease: 'registry', task: 'workspaces', claim: 'workspaces' };
+const domainOfCheck: Readonly<Record<Check['check'], CommitDomain>> = {
+  data: 'data',
+  agent: 'registry',
+  lease: 'registry',
+  task: 'workspaces',
+  claim: 'workspaces',
+};
 
-const domainOfNoun = { data: 'data', agent: 'registry', session: 'workspaces', task: 'workspaces', room: 'messaging', dm: 'messaging' } as const;
+const domainOfNoun = {
+  data: 'data',
+  agent: 'registry',
+  session: 'workspaces',
+  task: 'workspaces',
+  room: 'messaging',
+  dm: 'messaging',
+} as const;
 
 function domainOfOperation(op: Operation['op']): CommitDomain {
   // Every operation is a noun of this table, a dot and a verb.

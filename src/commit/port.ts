@@ -31,7 +31,12 @@ export interface CommitPort {
    * Does all operations or none and answers each. Throws CheckFailed or OperationFailed, or what
    * stopped the storage itself. With an idempotency key the answer is kept for a repeat.
    */
-  commit(caller: Caller, checks: readonly Check[], operations: readonly Operation[], idempotency: Idempotency | null): Promise<unknown[]>;
+  commit(
+    caller: Caller,
+    checks: readonly Check[],
+    operations: readonly Operation[],
+    idempotency: Idempotency | null,
+  ): Promise<unknown[]>;
 }
 
 /** Messages that commits have promised and messaging does not have. */

@@ -18,7 +18,9 @@ const signed = z
     request: z.string().describe('The JSON text that was signed, with the same `body`'),
   })
   .optional()
-  .describe('The signature of an agent of its own, as the X-AICQ headers carry it; without it the server signs for the caller');
+  .describe(
+    'The signature of an agent of its own, as the X-AICQ headers carry it; without it the server signs for the caller',
+  );
 
 export const checkSchema = z
   .discriminatedUnion('check', [
@@ -26,12 +28,24 @@ export const checkSchema = z
       check: z.literal('data'),
       namespace,
       key: z.string(),
-      version: z.int().min(0).nullable().describe('The version that must be current; 0 or null: there must be no document'),
+      version: z
+        .int()
+        .min(0)
+        .nullable()
+        .describe('The version that must be current; 0 or null: there must be no document'),
     }),
     z.strictObject({ check: z.literal('agent'), agent_id: agentId, version: z.int().min(1) }),
     z.strictObject({ check: z.literal('task'), task_id: work.taskId, version: z.int().min(1) }),
-    z.strictObject({ check: z.literal('claim'), task_id: work.taskId, fence: z.int().min(1).describe('The number that the claim on the task must have') }),
-    z.strictObject({ check: z.literal('lease'), agent_id: agentId, fence: z.int().min(0).describe('The number that the lease of the agent must have') }),
+    z.strictObject({
+      check: z.literal('claim'),
+      task_id: work.taskId,
+      fence: z.int().min(1).describe('The number that the claim on the task must have'),
+    }),
+    z.strictObject({
+      check: z.literal('lease'),
+      agent_id: agentId,
+      fence: z.int().min(0).describe('The number that the lease of the agent must have'),
+    }),
   ])
   .meta({ id: 'CommitCheck' });
 export type Check = z.output<typeof checkSchema>;
@@ -40,14 +54,37 @@ export const operationSchema = z
   .discriminatedUnion('op', [
     setDocumentSchema.extend({ op: z.literal('data.set'), namespace, key: z.string(), if_version: version }),
     z.strictObject({ op: z.literal('data.delete'), namespace, key: z.string(), if_version: version }),
-    z.strictObject({ op: z.literal('data.increment'), namespace, key: z.string(), by: z.number().default(1), if_version: version }),
-    z.strictObject({ op: z.literal('data.append'), namespace, key: z.string(), items: z.array(z.unknown()), if_version: version }),
+    z.strictObject({
+      op: z.literal('data.increment'),
+      namespace,
+      key: z.string(),
+      by: z.number().default(1),
+      if_version: version,
+    }),
+    z.strictObject({
+      op: z.literal('data.append'),
+      namespace,
+      key: z.string(),
+      items: z.array(z.unknown()),
+      if_version: version,
+    }),
     createAgentSchema.extend({ op: z.literal('agent.create') }),
-    updateAgentSchema.extend({ op: z.literal('agent.update'), agent_id: agentId, if_version: version, fence }),
+    updateAgentSchema.extend({
+      op: z.literal('agent.update'),
+      agent_id: agentId,
+      if_version: version,
+      fence,
+    }),
     heartbeatSchema.extend({ op: z.literal('agent.heartbeat'), agent_id: agentId, fence }),
-    work.sessionPatchSchema.extend({ op: z.literal('session.update'), session_id: work.sessionId, if_version: version }),
+    work.sessionPatchSchema.extend({
+      op: z.literal('session.update'),
+      session_id: work.sessionId,
+      if_version: version,
+    }),
     work.newTaskSchema.extend({ op: z.literal('task.create'), session_id: work.sessionId }),
-    work.claimRequestSchema.omit({ wait: true }).extend({ op: z.literal('task.claim'), project_id: work.projectId }),
+    work.claimRequestSchema
+      .omit({ wait: true })
+      .extend({ op: z.literal('task.claim'), project_id: work.projectId }),
     work.heartbeatRequestSchema.extend({ op: z.literal('task.heartbeat'), task_id: work.taskId }),
     work.completeRequestSchema.extend({ op: z.literal('task.complete'), task_id: work.taskId }),
     work.failRequestSchema.extend({ op: z.literal('task.fail'), task_id: work.taskId }),
@@ -60,7 +97,12 @@ export const operationSchema = z
       key: z.string().optional().describe('The key of a private room'),
       signed,
     }),
-    z.strictObject({ op: z.literal('dm.send'), to: z.string().describe('The id of the recipient'), body: z.string(), signed }),
+    z.strictObject({
+      op: z.literal('dm.send'),
+      to: z.string().describe('The id of the recipient'),
+      body: z.string(),
+      signed,
+    }),
   ])
   .meta({ id: 'CommitOperation' });
 export type Operation = z.output<typeof operationSchema>;

@@ -48,12 +48,20 @@ export class CommitService {
    * });
    * if (!outcome.ok) console.log(outcome.failed);
    */
-  async commit(caller: Caller, input: CommitInput, idempotency: Idempotency | null = null): Promise<CommitAnswer> {
+  async commit(
+    caller: Caller,
+    input: CommitInput,
+    idempotency: Idempotency | null = null,
+  ): Promise<CommitAnswer> {
     const { port, limits, position } = this.#options;
     if (!caller.scopes.write) throw new StoaError('forbidden', 'These credentials can only read.');
     const { checks, operations } = validate(commitSchema, input);
     if (checks.length + operations.length > limits.commitStepsMax) {
-      throw new StoaError('too_large', `A commit has at most ${limits.commitStepsMax} checks and operations.`, { details: { commitStepsMax: limits.commitStepsMax } });
+      throw new StoaError(
+        'too_large',
+        `A commit has at most ${limits.commitStepsMax} checks and operations.`,
+        { details: { commitStepsMax: limits.commitStepsMax } },
+      );
     }
     for (const check of checks) requireReach(caller, check);
     try {
@@ -69,7 +77,10 @@ export class CommitService {
     const all = (await this.#options.outboxes?.()) ?? [];
     return {
       waiting: all.reduce((sum, { waiting }) => sum + waiting, 0),
-      oldestWaitingSeconds: all.reduce((oldest, { oldestWaitingSeconds }) => Math.max(oldest, oldestWaitingSeconds), 0),
+      oldestWaitingSeconds: all.reduce(
+        (oldest, { oldestWaitingSeconds }) => Math.max(oldest, oldestWaitingSeconds),
+        0,
+      ),
       undeliverable: all.reduce((sum, { undeliverable }) => sum + undeliverable, 0),
     };
   }
@@ -85,13 +96,18 @@ function requireReach({ kind, agentId, scopes }: Caller, check: Check): void {
   if (check.check === 'data' && scopes.namespaces !== null && !scopes.namespaces.includes(check.namespace)) {
     throw new StoaError('forbidden', `These credentials do not reach the namespace "${check.namespace}".`);
   }
-  if ((check.check === 'agent' || check.check === 'lease') && kind === 'agent' && check.agent_id.toLowerCase() !== agentId) {
+  if (
+    (check.check === 'agent' || check.check === 'lease') &&
+    kind === 'agent' &&
+    check.agent_id.toLowerCase() !== agentId
+  ) {
     throw new StoaError('not_found', `There is no agent ${check.agent_id}.`);
   }
 }
 
 function answerOf(error: unknown): CommitAnswer {
-  if (error instanceof CheckFailed) return { ok: false, failed: { check: error.index, ...failureOf(error.reason) } };
+  if (error instanceof CheckFailed)
+    return { ok: false, failed: { check: error.index, ...failureOf(error.reason) } };
   if (!(error instanceof OperationFailed)) throw error;
   const { index, reason } = error;
   if (!(reason instanceof StoaError)) throw reason;

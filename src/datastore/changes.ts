@@ -4,7 +4,14 @@ import { documentPath, encodeSegment } from '../path-segment.js';
 import type { Scope } from './model.js';
 
 export function documentSet(scope: Scope, key: string, version: number): Change {
-  return { domain: 'data', kind: 'document.set', id: documentPath(scope.namespace, key), user: scope.user, version, facts: { namespace: scope.namespace, key } };
+  return {
+    domain: 'data',
+    kind: 'document.set',
+    id: documentPath(scope.namespace, key),
+    user: scope.user,
+    version,
+    facts: { namespace: scope.namespace, key },
+  };
 }
 
 /** A document as an export had it, with whatever version it had there. */
@@ -15,11 +22,35 @@ export function documentImported(scope: Scope, key: string, version: number): Ch
 
 export function documentDeleted(scope: Scope, key: string, expired = false): Change {
   const facts = { namespace: scope.namespace, key, ...(expired && { expired }) };
-  return { domain: 'data', kind: 'document.deleted', id: documentPath(scope.namespace, key), user: scope.user, version: null, facts };
+  return {
+    domain: 'data',
+    kind: 'document.deleted',
+    id: documentPath(scope.namespace, key),
+    user: scope.user,
+    version: null,
+    facts,
+  };
 }
 
 /** One for each step of a clear, with the number that the step removed and the keys it went through: those after `after`, up to `through`. */
-export function namespaceCleared(scope: Scope, deleted: number, after: string | null, through: string | null): Change {
-  const facts = { namespace: scope.namespace, deleted, ...(after !== null && { after }), ...(through !== null && { through }) };
-  return { domain: 'data', kind: 'namespace.cleared', id: encodeSegment(scope.namespace), user: scope.user, version: null, facts };
+export function namespaceCleared(
+  scope: Scope,
+  deleted: number,
+  after: string | null,
+  through: string | null,
+): Change {
+  const facts = {
+    namespace: scope.namespace,
+    deleted,
+    ...(after !== null && { after }),
+    ...(through !== null && { through }),
+  };
+  return {
+    domain: 'data',
+    kind: 'namespace.cleared',
+    id: encodeSegment(scope.namespace),
+    user: scope.user,
+    version: null,
+    facts,
+  };
 }

@@ -23,7 +23,8 @@ export function afterPrefix(prefix: string): string | null {
   for (let last = characters.pop(); last !== undefined; last = characters.pop()) {
     const point = last.codePointAt(0) ?? 0;
     // Surrogates are no characters of their own.
-    if (point < 0x10ffff) return characters.join('') + String.fromCodePoint(point === 0xd7ff ? 0xe000 : point + 1);
+    if (point < 0x10ffff)
+      return characters.join('') + String.fromCodePoint(point === 0xd7ff ? 0xe000 : point + 1);
   }
   return null;
 }

@@ -35,10 +35,18 @@ export class ImportQuota {
     for (const own of scopes.values()) {
       const { userId: user, namespace } = own[0] as DocumentRecord; // No scope without a record of it.
       const growth = await this.#growthOf(user);
-      const stored = await this.#port.getMany({ user, namespace }, own.map(({ key }) => key));
+      const stored = await this.#port.getMany(
+        { user, namespace },
+        own.map(({ key }) => key),
+      );
       const after = {
         documents: growth.after.documents + stored.filter((record) => record === undefined).length,
-        sizeBytes: growth.after.sizeBytes + own.reduce((sum, record, index) => sum + sizeOf(record) - sizeOf(stored[index] ?? { valueJson: '' }), 0),
+        sizeBytes:
+          growth.after.sizeBytes +
+          own.reduce(
+            (sum, record, index) => sum + sizeOf(record) - sizeOf(stored[index] ?? { valueJson: '' }),
+            0,
+          ),
         namespaces: growth.after.namespaces + (growth.namespaces.has(namespace) ? 0 : 1),
       };
       // What is refused is not counted: something smaller may still fit.
@@ -52,14 +60,18 @@ export class ImportQuota {
     const known = this.#users.get(user);
     if (known !== undefined) return known;
     const before = (await this.#port.usage?.(user)) ?? { documents: 0, sizeBytes: 0, namespaces: 0 };
-    const growth: Growth = { before, after: { ...before }, namespaces: new Set(await this.#namespacesOf(user)) };
+    const growth: Growth = {
+      before,
+      after: { ...before },
+      namespaces: new Set(await this.#namespacesOf(user)),
+    };
     this.#users.set(user, growth);
     return growth;
   }
 
   async #namespacesOf(user: string): Promise<string[]> {
     const names: string[] = [];
-    for (let after: string | null = null; ; ) {
+    for (let after: string | null = null; ;) {
       const page = await this.#port.listNamespaces(user, after, namespacesStep);
       names.push(...page.map(({ namespace }) => namespace));
       if (page.length < namespacesStep) return names;

@@ -34,7 +34,13 @@ function isJson(value: unknown, depthLeft: number): boolean {
     case 'number':
       return Number.isFinite(value);
     case 'object':
-      return value === null || (depthLeft > 0 && (Array.isArray(value) ? isJsonList(value, depthLeft - 1) : isPlain(value) && areJsonMembers(value, depthLeft - 1)));
+      return (
+        value === null ||
+        (depthLeft > 0 &&
+          (Array.isArray(value)
+            ? isJsonList(value, depthLeft - 1)
+            : isPlain(value) && areJsonMembers(value, depthLeft - 1)))
+      );
     default:
       return false;
   }
@@ -46,7 +52,8 @@ function isJsonList(items: readonly unknown[], depthLeft: number): boolean {
 }
 
 function areJsonMembers(object: object, depthLeft: number): boolean {
-  for (const name in object) if (name === prototypeName || !isJson((object as Record<string, unknown>)[name], depthLeft)) return false;
+  for (const name in object)
+    if (name === prototypeName || !isJson((object as Record<string, unknown>)[name], depthLeft)) return false;
   return true;
 }
 
@@ -127,7 +134,12 @@ function newPlace(root: string): Place {
 
 /** Only a refusal spells out where it was. */
 function refusal({ root, names }: Place, found: string): StoaError {
-  const path = names.reduce<string>((text, name) => (typeof name === 'number' ? `${text}[${name}]` : `${text}.${name}`), root);
+  const path = names.reduce<string>(
+    (text, name) => (typeof name === 'number' ? `${text}[${name}]` : `${text}.${name}`),
+    root,
+  );
   const place = (path.length > 200 ? `${path.slice(0, 200)}…` : path).toWellFormed();
-  return new StoaError('invalid_request', `Only JSON can be stored: ${place} ${found}.`, { details: { field: place } });
+  return new StoaError('invalid_request', `Only JSON can be stored: ${place} ${found}.`, {
+    details: { field: place },
+  });
 }

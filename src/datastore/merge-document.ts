@@ -7,11 +7,18 @@ import { msOf, timeOfMs } from './times.js';
 import { checkMetadataSize } from './value.js';
 
 /** The document after a write. An expired document counts as none. */
-export function mergeDocument(scope: Scope, current: DocumentRecord | undefined, write: DocumentWrite, nowMs: number, limits: Limits): DocumentRecord {
+export function mergeDocument(
+  scope: Scope,
+  current: DocumentRecord | undefined,
+  write: DocumentWrite,
+  nowMs: number,
+  limits: Limits,
+): DocumentRecord {
   const existing = current !== undefined && isLive(current, nowMs) ? current : undefined;
   checkVersion(write.key, existing?.version ?? 0, write.ifVersion);
   const now = timeOfMs(nowMs);
-  const metadata = write.metadata === null ? (existing?.metadata ?? {}) : { ...existing?.metadata, ...write.metadata };
+  const metadata =
+    write.metadata === null ? (existing?.metadata ?? {}) : { ...existing?.metadata, ...write.metadata };
   // Members given over many writes add up.
   if (write.metadata !== null && existing !== undefined) checkMetadataSize(metadata, limits);
   return {
@@ -35,7 +42,10 @@ export function mergeDocument(scope: Scope, current: DocumentRecord | undefined,
 export function checkVersion(key: string, current: number, expected: ExpectedVersion): void {
   if (expected === null || expected === current || (expected === 'any' && current > 0)) return;
   const found = current === 0 ? 'there is no such document' : `the current version is ${current}`;
-  const wanted = expected === 0 ? 'no document was expected' : `${expected === 'any' ? 'a document' : `version ${expected}`} was expected`;
+  const wanted =
+    expected === 0
+      ? 'no document was expected'
+      : `${expected === 'any' ? 'a document' : `version ${expected}`} was expected`;
   throw new StoaError('version_conflict', `Key "${key}": ${wanted}, but ${found}.`, {
     fix: 'Read the document again, apply the change to what it is now, and write with its version.',
     details: { key, expected, current },
@@ -51,7 +61,13 @@ export function sizeOf(document: Pick<DocumentRecord, 'valueJson'>): number {
 }
 
 export function resultOf(document: DocumentRecord): WriteResult {
-  return { key: document.key, version: document.version, sizeBytes: sizeOf(document), updatedAt: document.updatedAt, created: document.version === 1 };
+  return {
+    key: document.key,
+    version: document.version,
+    sizeBytes: sizeOf(document),
+    updatedAt: document.updatedAt,
+    created: document.version === 1,
+  };
 }
 
 /** Two owners can share one `_id` where the backend's primary key is the id. */

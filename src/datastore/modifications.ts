@@ -4,16 +4,24 @@ import type { JsonObject, JsonValue } from './model.js';
 
 /** A missing document counts as 0. */
 export function incremented(key: string, current: JsonValue | undefined, by: number): number {
-  if (!Number.isFinite(by)) throw new StoaError('invalid_request', 'An increment is a finite number.', { details: { field: 'increment' } });
+  if (!Number.isFinite(by))
+    throw new StoaError('invalid_request', 'An increment is a finite number.', {
+      details: { field: 'increment' },
+    });
   const value = current ?? 0;
   if (typeof value !== 'number' || current === null) throw mismatch(key, 'number', current);
   const sum = value + by;
-  if (!Number.isFinite(sum)) throw new StoaError('conflict', `Key "${key}": ${value} + ${by} is not a finite number.`);
+  if (!Number.isFinite(sum))
+    throw new StoaError('conflict', `Key "${key}": ${value} + ${by} is not a finite number.`);
   return sum;
 }
 
 /** A missing document counts as an empty list. */
-export function appended(key: string, current: JsonValue | undefined, items: readonly JsonValue[]): JsonValue[] {
+export function appended(
+  key: string,
+  current: JsonValue | undefined,
+  items: readonly JsonValue[],
+): JsonValue[] {
   if (current !== undefined && !Array.isArray(current)) throw mismatch(key, 'list', current);
   return [...(current ?? []), ...items];
 }
@@ -34,6 +42,16 @@ function isObject(value: JsonValue | undefined): value is JsonObject {
 }
 
 function mismatch(key: string, wanted: string, found: JsonValue | undefined): StoaError {
-  const kind = found === null ? 'null' : Array.isArray(found) ? 'a list' : isObject(found) ? 'an object' : `a ${typeof found}`;
-  return new StoaError('conflict', `Key "${key}" holds ${kind}, not a ${wanted}.`, { fix: `Set it to a ${wanted} first.`, details: { key } });
+  const kind =
+    found === null
+      ? 'null'
+      : Array.isArray(found)
+        ? 'a list'
+        : isObject(found)
+          ? 'an object'
+          : `a ${typeof found}`;
+  return new StoaError('conflict', `Key "${key}" holds ${kind}, not a ${wanted}.`, {
+    fix: `Set it to a ${wanted} first.`,
+    details: { key },
+  });
 }

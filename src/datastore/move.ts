@@ -54,7 +54,10 @@ const stepMax = 100;
 const namedMax = 100;
 
 /** Only looks: how much there is, and what would not fit. The target is not asked, only what its kind can hold. */
-export async function surveyDocuments({ from, limits, onStep }: Omit<MoveOptions, 'to'>, target: Pick<DataCapabilities, 'backend' | 'valueBytesMax'>): Promise<Pick<MoveResult, 'documents' | 'oversized' | 'refused'>> {
+export async function surveyDocuments(
+  { from, limits, onStep }: Omit<MoveOptions, 'to'>,
+  target: Pick<DataCapabilities, 'backend' | 'valueBytesMax'>,
+): Promise<Pick<MoveResult, 'documents' | 'oversized' | 'refused'>> {
   const found: Awaited<ReturnType<typeof surveyDocuments>> = { documents: 0, oversized: [], refused: [] };
   for await (const { documents } of pagesOf(from, null)) {
     found.documents += documents.length;
@@ -71,7 +74,17 @@ export async function surveyDocuments({ from, limits, onStep }: Omit<MoveOptions
 export async function moveDocuments(options: MoveOptions): Promise<MoveResult> {
   const { from, to, onStep } = options;
   const { documents: total, oversized } = await surveyDocuments(options, to.capabilities);
-  const result: MoveResult = { documents: total, copied: 0, from: noSide, to: noSide, verified: false, others: 0, oversized, refused: [], different: [] };
+  const result: MoveResult = {
+    documents: total,
+    copied: 0,
+    from: noSide,
+    to: noSide,
+    verified: false,
+    others: 0,
+    oversized,
+    refused: [],
+    different: [],
+  };
   for await (const { documents, after } of pagesOf(from, options.after ?? null)) {
     result.copied += await restoreEach(to, documents, result.refused);
     await onStep?.({ phase: 'copying', done: result.copied, total: result.documents, after });
@@ -79,7 +92,10 @@ export async function moveDocuments(options: MoveOptions): Promise<MoveResult> {
   return verify(options, result);
 }
 
-async function verify({ from, to, onStep, nowMs = Date.now }: MoveOptions, result: MoveResult): Promise<MoveResult> {
+async function verify(
+  { from, to, onStep, nowMs = Date.now }: MoveOptions,
+  result: MoveResult,
+): Promise<MoveResult> {
   const [source, target] = [new SideSum(), new SideSum()];
   for await (const { documents } of pagesOf(from, null)) {
     const found = await sameDocuments(to, documents);
@@ -91,13 +107,22 @@ async function verify({ from, to, onStep, nowMs = Date.now }: MoveOptions, resul
       source.add(hash);
       const copyHash = copy === undefined ? undefined : contentHash(copy);
       if (copyHash !== undefined) target.add(copyHash);
-      if (copyHash?.equals(hash) !== true && result.different.length < namedMax) result.different.push(idOf(record));
+      if (copyHash?.equals(hash) !== true && result.different.length < namedMax)
+        result.different.push(idOf(record));
     }
     await onStep?.({ phase: 'verifying', done: source.count, total: result.documents, after: null });
   }
   const sides = { from: source.side(), to: target.side() };
   const others = Math.max(0, (await countOf(to)) - sides.to.documents);
-  return { ...result, ...sides, others, verified: sides.from.hash === sides.to.hash && sides.from.documents === sides.to.documents && result.different.length === 0 };
+  return {
+    ...result,
+    ...sides,
+    others,
+    verified:
+      sides.from.hash === sides.to.hash &&
+      sides.from.documents === sides.to.documents &&
+      result.different.length === 0,
+  };
 }
 
 async function countOf(port: DataStorePort): Promise<number> {
@@ -106,7 +131,10 @@ async function countOf(port: DataStorePort): Promise<number> {
   return count;
 }
 
-async function* pagesOf(port: DataStorePort, start: string | null): AsyncGenerator<{ documents: DocumentRecord[]; after: string | null }> {
+async function* pagesOf(
+  port: DataStorePort,
+  start: string | null,
+): AsyncGenerator<{ documents: DocumentRecord[]; after: string | null }> {
   let after = start;
   do {
     const page = await port.exportPage(after, stepMax);
@@ -116,7 +144,11 @@ async function* pagesOf(port: DataStorePort, start: string | null): AsyncGenerat
 }
 
 /** The whole step at once; when the target refuses, one by one, so that one bad document does not hold up the rest. */
-async function restoreEach(to: DataStorePort, documents: readonly DocumentRecord[], refused: MoveResult['refused']): Promise<number> {
+async function restoreEach(
+  to: DataStorePort,
+  documents: readonly DocumentRecord[],
+  refused: MoveResult['refused'],
+): Promise<number> {
   try {
     await to.restore(documents);
     return documents.length;
@@ -136,7 +168,10 @@ async function restoreEach(to: DataStorePort, documents: readonly DocumentRecord
   return restored;
 }
 
-async function sameDocuments(to: DataStorePort, documents: readonly DocumentRecord[]): Promise<(DocumentRecord | undefined)[]> {
+async function sameDocuments(
+  to: DataStorePort,
+  documents: readonly DocumentRecord[],
+): Promise<(DocumentRecord | undefined)[]> {
   const found = Array<DocumentRecord | undefined>(documents.length).fill(undefined);
   const scopes = new Map<string, { scope: Scope; indexes: number[] }>();
   for (const [index, { userId, namespace }] of documents.entries()) {
@@ -146,14 +181,23 @@ async function sameDocuments(to: DataStorePort, documents: readonly DocumentReco
     scopes.set(name, entry);
   }
   for (const { scope, indexes } of scopes.values()) {
-    const copies = await to.getMany(scope, indexes.map((index) => (documents[index] as DocumentRecord).key));
+    const copies = await to.getMany(
+      scope,
+      indexes.map((index) => (documents[index] as DocumentRecord).key),
+    );
     for (const [position, index] of indexes.entries()) found[index] = copies[position];
   }
   return found;
 }
 
 function isUnavailable(error: unknown): boolean {
-  return error instanceof StoaError && (error.code === 'backend_unavailable' || error.code === 'writes_stopped' || error.code === 'disk_full' || error.code === 'closed');
+  return (
+    error instanceof StoaError &&
+    (error.code === 'backend_unavailable' ||
+      error.code === 'writes_stopped' ||
+      error.code === 'disk_full' ||
+      error.code === 'closed')
+  );
 }
 
 function idOf(record: DocumentRecord): string {

@@ -23,13 +23,19 @@ export function checkAgent(agent: string, limits: Limits): void {
 }
 
 function checkName(field: string, subject: string, text: unknown, bytesMax: number): void {
-  if (typeof text !== 'string') throw new StoaError('invalid_request', `${subject} is text.`, { details: { field } });
+  if (typeof text !== 'string')
+    throw new StoaError('invalid_request', `${subject} is text.`, { details: { field } });
   // A character has at most three bytes a code unit, so short texts need no counting.
   const bytes = text.length * 3 <= bytesMax ? text.length : Buffer.byteLength(text);
   if (bytes < 1 || bytes > bytesMax) {
-    throw new StoaError('invalid_request', `${subject} has 1 to ${bytesMax} bytes of UTF-8; this one has ${bytes}.`, { details: { field, bytesMax } });
+    throw new StoaError(
+      'invalid_request',
+      `${subject} has 1 to ${bytesMax} bytes of UTF-8; this one has ${bytes}.`,
+      { details: { field, bytesMax } },
+    );
   }
-  if (controlCharacter.test(text)) throw new StoaError('invalid_request', `${subject} has no control characters.`, { details: { field } });
+  if (controlCharacter.test(text))
+    throw new StoaError('invalid_request', `${subject} has no control characters.`, { details: { field } });
   if (!text.isWellFormed()) {
     // Encoding it would turn it into U+FFFD, and two names would become one.
     throw new StoaError('invalid_request', `${subject} has no lone surrogates.`, { details: { field } });

@@ -2,7 +2,13 @@
 import type { Cancellation } from '../cancellation.js';
 import type { Caller } from '../identity/caller.js';
 import type { Page, PageRequest } from '../paging.js';
-import { type DataDocument, type JsonValue, type KeySummary, type NamespaceSummary, defaultNamespace } from './model.js';
+import {
+  type DataDocument,
+  type JsonValue,
+  type KeySummary,
+  type NamespaceSummary,
+  defaultNamespace,
+} from './model.js';
 import type { ExpectedVersion, WriteResult } from './port.js';
 import type { SetOptions } from './requests.js';
 import type { ListOptions } from './pages.js';
@@ -63,7 +69,10 @@ export class DataNamespace {
     return this.#service.getMany(this.#caller, this.namespace, keys);
   }
 
-  setMany(items: Readonly<Record<string, unknown>>, options?: Omit<SetOptions, 'ifVersion'>): Promise<Record<string, KeyResult>> {
+  setMany(
+    items: Readonly<Record<string, unknown>>,
+    options?: Omit<SetOptions, 'ifVersion'>,
+  ): Promise<Record<string, KeyResult>> {
     return this.#service.setMany(this.#caller, this.namespace, items, options);
   }
 
@@ -89,7 +98,9 @@ export class DataNamespace {
   }
 
   /** The namespaces of this user. */
-  listNamespaces(options?: PageRequest & { signal?: Cancellation | undefined }): Promise<Page<NamespaceSummary>> {
+  listNamespaces(
+    options?: PageRequest & { signal?: Cancellation | undefined },
+  ): Promise<Page<NamespaceSummary>> {
     return this.#service.listNamespaces(this.#caller, options);
   }
 
@@ -99,7 +110,11 @@ export class DataNamespace {
   }
 
   /** Replaces the value by what `change` makes of it; tried again whenever somebody else was faster. */
-  async update<Value extends JsonValue>(key: string, change: (current: JsonValue | undefined) => Value | Promise<Value>, options?: UpdateOptions): Promise<Value> {
+  async update<Value extends JsonValue>(
+    key: string,
+    change: (current: JsonValue | undefined) => Value | Promise<Value>,
+    options?: UpdateOptions,
+  ): Promise<Value> {
     return (await this.#service.update(this.#caller, this.namespace, key, change, options)).value;
   }
 

@@ -42,12 +42,21 @@ export async function readPage<Item extends { key: string }>(
 }
 
 /** Documents are read in steps, so that a page of large ones ends before it is too large. */
-export async function readDocuments(port: DataStorePort, bytesMax: number, scope: Scope, range: KeyRange): Promise<BoundedPage<DocumentRecord>> {
+export async function readDocuments(
+  port: DataStorePort,
+  bytesMax: number,
+  scope: Scope,
+  range: KeyRange,
+): Promise<BoundedPage<DocumentRecord>> {
   const items: DocumentRecord[] = [];
   let { after } = range;
   let largest = 1;
   let left = bytesMax;
-  for (let step = Math.min(range.limit, documentsStepMin); ; step = Math.min(range.limit - items.length, Math.max(documentsStepMin, Math.floor(left / largest / 2)))) {
+  for (
+    let step = Math.min(range.limit, documentsStepMin);
+    ;
+    step = Math.min(range.limit - items.length, Math.max(documentsStepMin, Math.floor(left / largest / 2)))
+  ) {
     const found = await port.listDocuments(scope, { ...range, after, limit: step });
     for (const [index, document] of found.entries()) {
       items.push(document);

@@ -74,7 +74,8 @@ export interface BatchResult {
 
 /** The one result that a batch of one write has, or its error thrown. */
 export function succeeded<T>(outcome: T | Error | undefined): T {
-  if (outcome === undefined) throw new StoaError('internal', 'The backend answered fewer results than it was asked for.');
+  if (outcome === undefined)
+    throw new StoaError('internal', 'The backend answered fewer results than it was asked for.');
   if (outcome instanceof Error) throw outcome;
   return outcome;
 }
@@ -141,7 +142,12 @@ export interface DataStorePort {
   listKeys(scope: Scope, range: KeyRange): MaybePromise<KeySummary[]>;
   listDocuments(scope: Scope, range: KeyRange): MaybePromise<DocumentRecord[]>;
   /** In code-point order. `signal` is looked at between requests where it takes several. */
-  listNamespaces(user: string, after: string | null, limit: number, signal?: Cancellation): MaybePromise<NamespaceSummary[]>;
+  listNamespaces(
+    user: string,
+    after: string | null,
+    limit: number,
+    signal?: Cancellation,
+  ): MaybePromise<NamespaceSummary[]>;
   /** Removes the next documents of a namespace in one commit; the last step forgets its agents. */
   clearStep(scope: Scope, after: string | null, limit: number): Promise<ClearStep>;
   /**
@@ -149,7 +155,10 @@ export interface DataStorePort {
    * fails as a whole, or with `PartlyRecorded` where the others were added. A backend that can tell
    * calls `onVisible` before any reader could see what it added.
    */
-  recordAccess(reads: readonly AccessRead[], onVisible?: (reads: readonly AccessRead[]) => void): Promise<void>;
+  recordAccess(
+    reads: readonly AccessRead[],
+    onVisible?: (reads: readonly AccessRead[]) => void,
+  ): Promise<void>;
   /** Every document of every user, expired ones left out, in an order that allows to go on later. */
   exportPage(after: string | null, limit: number): Promise<ExportPage>;
   /** Writes documents exactly as they are, over what is there. With `isCounted`, who asks has looked at the quotas. */

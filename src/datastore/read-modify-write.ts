@@ -3,7 +3,15 @@ import { StoaError } from '../errors.js';
 import { KeyQueue } from '../key-queue.js';
 import { isLive } from './merge-document.js';
 import type { JsonValue, Scope } from './model.js';
-import { type BatchResult, type DataStorePort, type Decide, type ExpectedVersion, type WriteBatch, type WriteResult, succeeded } from './port.js';
+import {
+  type BatchResult,
+  type DataStorePort,
+  type Decide,
+  type ExpectedVersion,
+  type WriteBatch,
+  type WriteResult,
+  succeeded,
+} from './port.js';
 import { type RequestRules, type SetOptions, documentWrite } from './requests.js';
 
 export type UpdateOptions = Omit<SetOptions, 'ifVersion'>;
@@ -34,10 +42,17 @@ export class ReadModifyWrite {
   ): Promise<WriteResult & { value: Value }> {
     return this.#retried(scope, key, async () => {
       const current = await this.#port.get(scope, key);
-      const value = await change(current === undefined ? undefined : (JSON.parse(current.valueJson) as JsonValue));
+      const value = await change(
+        current === undefined ? undefined : (JSON.parse(current.valueJson) as JsonValue),
+      );
       const keepsExpiry = options.ttl === undefined && options.expiresAt === undefined;
-      const checked = documentWrite(this.#rules, agent, key, value, { ...options, ifVersion: current?.version ?? 0 });
-      const [result] = (await write({ sets: [{ ...checked, ...(keepsExpiry && { expiresAt: undefined }) }], deletes: [] })).sets;
+      const checked = documentWrite(this.#rules, agent, key, value, {
+        ...options,
+        ifVersion: current?.version ?? 0,
+      });
+      const [result] = (
+        await write({ sets: [{ ...checked, ...(keepsExpiry && { expiresAt: undefined }) }], deletes: [] })
+      ).sets;
       return { ...succeeded(result), value };
     });
   }
@@ -54,7 +69,10 @@ export class ReadModifyWrite {
       value = change(current === undefined ? undefined : (JSON.parse(current.valueJson) as JsonValue));
       return { ...documentWrite(this.#rules, agent, key, value, { ifVersion }), expiresAt: undefined };
     };
-    const result = this.#port.modify === undefined ? await this.#modifyByVersion(scope, key, decide) : await this.#port.modify(scope, key, decide);
+    const result =
+      this.#port.modify === undefined
+        ? await this.#modifyByVersion(scope, key, decide)
+        : await this.#port.modify(scope, key, decide);
     // The write succeeded, so decide has run and left its value.
     return { ...result, value: value as Value };
   }
@@ -65,9 +83,14 @@ export class ReadModifyWrite {
       const write = decide(current);
       const seen = current?.version ?? 0;
       // A version that the caller asked for and that is not the current one fails for good; otherwise the one just seen must hold.
-      const ifVersion = write.ifVersion === null || write.ifVersion === seen || (write.ifVersion === 'any' && seen > 0) ? seen : write.ifVersion;
-      const [result] = (await this.#port.write(scope, { sets: [{ ...write, ifVersion }], deletes: [] }, null)).sets;
-      if (result instanceof StoaError && result.code === 'version_conflict' && ifVersion !== seen) throw new FinalConflict(result);
+      const ifVersion =
+        write.ifVersion === null || write.ifVersion === seen || (write.ifVersion === 'any' && seen > 0)
+          ? seen
+          : write.ifVersion;
+      const [result] = (await this.#port.write(scope, { sets: [{ ...write, ifVersion }], deletes: [] }, null))
+        .sets;
+      if (result instanceof StoaError && result.code === 'version_conflict' && ifVersion !== seen)
+        throw new FinalConflict(result);
       return succeeded(result);
     });
   }
@@ -80,7 +103,12 @@ export class ReadModifyWrite {
           return await attempt();
         } catch (error) {
           if (error instanceof FinalConflict) throw error.conflict;
-          if (!(error instanceof StoaError) || error.code !== 'version_conflict' || attempts >= this.#rules.limits.updateAttemptsMax) throw error;
+          if (
+            !(error instanceof StoaError) ||
+            error.code !== 'version_conflict' ||
+            attempts >= this.#rules.limits.updateAttemptsMax
+          )
+            throw error;
           await new Promise((resolve) => setTimeout(resolve, Math.random() * Math.min(attempts, 20)));
         }
       }

@@ -23,12 +23,20 @@ export interface RequestRules {
 }
 
 /** One write, with everything refused that must not be stored. */
-export function documentWrite({ limits, nowMs }: RequestRules, agent: string | null, key: string, value: unknown, options: SetOptions): DocumentWrite {
+export function documentWrite(
+  { limits, nowMs }: RequestRules,
+  agent: string | null,
+  key: string,
+  value: unknown,
+  options: SetOptions,
+): DocumentWrite {
   checkKey(key, limits);
   if (agent !== null) checkAgent(agent, limits);
   const { ifVersion = null } = options;
   if (typeof ifVersion === 'number' && (!Number.isSafeInteger(ifVersion) || ifVersion < 0)) {
-    throw new StoaError('invalid_request', 'A version is a whole number from 0 on.', { details: { field: 'ifVersion' } });
+    throw new StoaError('invalid_request', 'A version is a whole number from 0 on.', {
+      details: { field: 'ifVersion' },
+    });
   }
   return {
     key,
@@ -46,21 +54,35 @@ export function distinctKeys(limits: Limits, keys: readonly string[]): string[] 
   return [...new Set(keys)];
 }
 
-export function checkBatchKeys(limits: Limits, sets: readonly string[], deletes: readonly string[], gets: readonly string[]): void {
+export function checkBatchKeys(
+  limits: Limits,
+  sets: readonly string[],
+  deletes: readonly string[],
+  gets: readonly string[],
+): void {
   const { dataBatchKeysMax } = limits;
   if (sets.length + deletes.length + gets.length > dataBatchKeysMax) {
-    throw new StoaError('too_large', `A batch has at most ${dataBatchKeysMax} keys.`, { fix: 'Split it.', details: { dataBatchKeysMax } });
+    throw new StoaError('too_large', `A batch has at most ${dataBatchKeysMax} keys.`, {
+      fix: 'Split it.',
+      details: { dataBatchKeysMax },
+    });
   }
   const deleted = new Set(deletes);
   const both = sets.find((key) => deleted.has(key));
-  if (both !== undefined) throw new StoaError('invalid_request', `Key "${both}" is both set and deleted.`, { details: { field: 'delete' } });
+  if (both !== undefined)
+    throw new StoaError('invalid_request', `Key "${both}" is both set and deleted.`, {
+      details: { field: 'delete' },
+    });
 }
 
 export function checkBatchBytes(limits: Limits, writes: readonly DocumentWrite[]): void {
   const { dataBatchBytesMax } = limits;
   const sizeBytes = writes.reduce((sum, write) => sum + Buffer.byteLength(write.valueJson), 0);
   if (sizeBytes > dataBatchBytesMax) {
-    throw new StoaError('too_large', `The values of a batch have at most ${dataBatchBytesMax} bytes.`, { fix: 'Split it.', details: { sizeBytes, dataBatchBytesMax } });
+    throw new StoaError('too_large', `The values of a batch have at most ${dataBatchBytesMax} bytes.`, {
+      fix: 'Split it.',
+      details: { sizeBytes, dataBatchBytesMax },
+    });
   }
 }
 
@@ -68,10 +90,13 @@ function expiryOf({ ttl, expiresAt }: SetOptions, nowMs: number): string | null 
   if (typeof ttl === 'number' && typeof expiresAt === 'string') {
     throw new StoaError('invalid_request', 'Give ttl or expiresAt, not both.', { details: { field: 'ttl' } });
   }
-  const atMs = typeof ttl === 'number' ? nowMs + ttl * 1000 : typeof expiresAt === 'string' ? expiryMs(expiresAt) : null;
+  const atMs =
+    typeof ttl === 'number' ? nowMs + ttl * 1000 : typeof expiresAt === 'string' ? expiryMs(expiresAt) : null;
   if (atMs === null) return null;
   if (!Number.isFinite(atMs) || atMs <= nowMs || atMs > latestMs) {
-    throw new StoaError('invalid_request', 'A document expires in the future, before the year 10000.', { details: { field: typeof ttl === 'number' ? 'ttl' : 'expiresAt' } });
+    throw new StoaError('invalid_request', 'A document expires in the future, before the year 10000.', {
+      details: { field: typeof ttl === 'number' ? 'ttl' : 'expiresAt' },
+    });
   }
   return expiryOfMs(atMs);
 }
@@ -80,6 +105,9 @@ function expiryMs(text: string): number {
   try {
     return msOf(text);
   } catch (error) {
-    throw new StoaError('invalid_request', `expiresAt: "${text}" is not an ISO 8601 time.`, { cause: error, details: { field: 'expiresAt' } });
+    throw new StoaError('invalid_request', `expiresAt: "${text}" is not an ISO 8601 time.`, {
+      cause: error,
+      details: { field: 'expiresAt' },
+    });
   }
 }

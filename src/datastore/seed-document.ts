@@ -31,7 +31,21 @@ function ownCopy(metadata: JsonObject): JsonObject {
 
 /** The same as JSON text; the value goes in as it was written, without being parsed. */
 export function toDocumentJson(record: DocumentRecord): string {
-  const { userId, namespace, key, valueJson, metadata, createdByAgent, lastAccessedByAgent, accessCount, createdAt, updatedAt, lastAccessedAt, version, expiresAt } = record;
+  const {
+    userId,
+    namespace,
+    key,
+    valueJson,
+    metadata,
+    createdByAgent,
+    lastAccessedByAgent,
+    accessCount,
+    createdAt,
+    updatedAt,
+    lastAccessedAt,
+    version,
+    expiresAt,
+  } = record;
   const names = `{"_id":${quoted(documentId(userId, namespace, key))},"userId":${quoted(userId)},"namespace":${quoted(namespace)},"key":${quoted(key)}`;
   const agents = `"createdByAgent":${quoted(createdByAgent)},"lastAccessedByAgent":${quoted(lastAccessedByAgent)},"accessCount":${accessCount}`;
   const times = `"createdAt":${quoted(createdAt)},"updatedAt":${quoted(updatedAt)},"lastAccessedAt":${quoted(lastAccessedAt)},"version":${version},"expiresAt":${quoted(expiresAt)}}`;
@@ -48,15 +62,24 @@ function quoted(text: string | null): string {
 /** The seed's fields without those that are empty, for other databases and for export. */
 export function toSeedFields(record: DocumentRecord): JsonObject & { _id: string } {
   const { valueJson: _, ...rest } = record;
-  const fields = { _id: documentId(record.userId, record.namespace, record.key), ...rest, value: JSON.parse(record.valueJson) as JsonValue };
-  return Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== null || value === fields.value)) as JsonObject & { _id: string };
+  const fields = {
+    _id: documentId(record.userId, record.namespace, record.key),
+    ...rest,
+    value: JSON.parse(record.valueJson) as JsonValue,
+  };
+  return Object.fromEntries(
+    Object.entries(fields).filter(([, value]) => value !== null || value === fields.value),
+  ) as JsonObject & { _id: string };
 }
 
 /**
  * A record from fields that this or another program wrote: optional ones may be absent or null,
  * times may lack their zone. `valueJson` is given where the value is stored as text.
  */
-export function fromSeedFields(fields: Readonly<Record<string, unknown>>, valueJson?: string): DocumentRecord {
+export function fromSeedFields(
+  fields: Readonly<Record<string, unknown>>,
+  valueJson?: string,
+): DocumentRecord {
   const json = valueJson ?? JSON.stringify(fields.value);
   if (json === undefined) throw invalid('value', 'is missing');
   const createdAt = optionalTime(fields, 'createdAt') ?? optionalTime(fields, 'updatedAt');
@@ -81,7 +104,8 @@ export function fromSeedFields(fields: Readonly<Record<string, unknown>>, valueJ
 
 function requiredText(fields: Readonly<Record<string, unknown>>, name: string): string {
   const value = fields[name];
-  if (typeof value !== 'string' || value === '') throw invalid(name, value === undefined ? 'is missing' : 'is not text');
+  if (typeof value !== 'string' || value === '')
+    throw invalid(name, value === undefined ? 'is missing' : 'is not text');
   return value;
 }
 
@@ -98,7 +122,8 @@ function optionalTime(fields: Readonly<Record<string, unknown>>, name: string): 
 
 function optionalCount(fields: Readonly<Record<string, unknown>>, name: string): number | null {
   const value = fields[name] ?? null;
-  if (value !== null && (typeof value !== 'number' || !Number.isSafeInteger(value) || value < 0)) throw invalid(name, 'is not a whole number');
+  if (value !== null && (typeof value !== 'number' || !Number.isSafeInteger(value) || value < 0))
+    throw invalid(name, 'is not a whole number');
   return value;
 }
 

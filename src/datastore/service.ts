@@ -7,15 +7,38 @@ import type { Idempotency } from '../kernel/once.js';
 import type { Limits } from '../limits.js';
 import { type Page, type PageRequest, decodeTextCursor, encodeCursor, pageLimit } from '../paging.js';
 import { documentDeleted, documentSet, namespaceCleared } from './changes.js';
-import type { DataDocument, DocumentRecord, JsonValue, KeySummary, NamespaceSummary, Scope } from './model.js';
+import type {
+  DataDocument,
+  DocumentRecord,
+  JsonValue,
+  KeySummary,
+  NamespaceSummary,
+  Scope,
+} from './model.js';
 import { appended, incremented, mergePatched } from './modifications.js';
 import { checkKey, checkNamespace, checkPrefix } from './names.js';
-import { type Announce, type BatchResult, type DataStorePort, type ExpectedVersion, type MaybePromise, type WriteBatch, type WriteResult, succeeded } from './port.js';
+import {
+  type Announce,
+  type BatchResult,
+  type DataStorePort,
+  type ExpectedVersion,
+  type MaybePromise,
+  type WriteBatch,
+  type WriteResult,
+  succeeded,
+} from './port.js';
 import { type ListOptions, readDocuments, readPage } from './pages.js';
 import { toDocument } from './seed-document.js';
 import { DataNamespace } from './namespace.js';
 import { ReadModifyWrite, type UpdateOptions } from './read-modify-write.js';
-import { type RequestRules, type SetOptions, checkBatchBytes, checkBatchKeys, distinctKeys, documentWrite } from './requests.js';
+import {
+  type RequestRules,
+  type SetOptions,
+  checkBatchBytes,
+  checkBatchKeys,
+  distinctKeys,
+  documentWrite,
+} from './requests.js';
 import { AccessTracker } from './tracking.js';
 import { DataTransfer } from './transfer.js';
 import { valueJson } from './value.js';
@@ -87,15 +110,23 @@ export class DataService {
     this.#rules = { limits: this.limits, nowMs: this.#nowMs };
     this.#changes = new ReadModifyWrite(this.port, this.#rules);
     this.#feed = options.feed;
-    this.#onError = options.onError ?? ((error, about) => process.emitWarning(`${about}: ${messageOf(error)}`));
-    this.tracker = options.tracker ?? new AccessTracker({
-      port: options.port,
-      entriesMax: options.limits.trackedReadsMax,
-      closingSecondsMax: options.limits.backendRequestSecondsMax,
-      nowMs: this.#nowMs,
-      onError: (error) => this.#onError(error, 'counting reads of the data store'),
+    this.#onError =
+      options.onError ?? ((error, about) => process.emitWarning(`${about}: ${messageOf(error)}`));
+    this.tracker =
+      options.tracker ??
+      new AccessTracker({
+        port: options.port,
+        entriesMax: options.limits.trackedReadsMax,
+        closingSecondsMax: options.limits.backendRequestSecondsMax,
+        nowMs: this.#nowMs,
+        onError: (error) => this.#onError(error, 'counting reads of the data store'),
+      });
+    this.transfer = new DataTransfer({
+      port: this.port,
+      limits: this.limits,
+      tracker: this.tracker,
+      announce: this.#announce,
     });
-    this.transfer = new DataTransfer({ port: this.port, limits: this.limits, tracker: this.tracker, announce: this.#announce });
   }
 
   /** The same service over another port of the same documents. */
@@ -107,7 +138,9 @@ export class DataService {
   async get(caller: Caller, namespace: string, key: string): Promise<JsonValue | undefined> {
     const scope = this.#reads(caller, namespace);
     checkKey(key, this.limits);
-    const record = await (this.port.getValue === undefined ? this.port.get(scope, key) : this.port.getValue(scope, key));
+    const record = await (this.port.getValue === undefined
+      ? this.port.get(scope, key)
+      : this.port.getValue(scope, key));
     if (record === undefined) return undefined;
     if (caller.agent !== null) this.tracker.read(scope, key, caller.agent, record.accessCount);
     return JSON.parse(record.valueJson) as JsonValue;
@@ -124,17 +157,25 @@ export class DataService {
     const scope = this.#reads(caller, namespace);
     checkKey(key, this.limits);
     const found = this.port.get(scope, key);
-    const shown = (record: DocumentRecord | undefined) => (record === undefined ? undefined : this.#read(caller, scope, record));
+    const shown = (record: DocumentRecord | undefined) =>
+      record === undefined ? undefined : this.#read(caller, scope, record);
     return found instanceof Promise ? found.then(shown) : shown(found);
   }
 
   /** The values by key; keys without a document are left out. */
-  async getMany(caller: Caller, namespace: string, keys: readonly string[]): Promise<Record<string, JsonValue>> {
+  async getMany(
+    caller: Caller,
+    namespace: string,
+    keys: readonly string[],
+  ): Promise<Record<string, JsonValue>> {
     const scope = this.#reads(caller, namespace);
     const distinct = distinctKeys(this.limits, keys);
     const values: [string, JsonValue][] = [];
     for (let start = 0; start < distinct.length; start += this.limits.dataBatchKeysMax) {
-      for (const record of await this.port.getMany(scope, distinct.slice(start, start + this.limits.dataBatchKeysMax))) {
+      for (const record of await this.port.getMany(
+        scope,
+        distinct.slice(start, start + this.limits.dataBatchKeysMax),
+      )) {
         if (record === undefined) continue;
         this.#counted(caller, scope, record);
         values.push([record.key, JSON.parse(record.valueJson) as JsonValue]);
@@ -143,7 +184,13 @@ export class DataService {
     return Object.fromEntries(values);
   }
 
-  async set(caller: Caller, namespace: string, key: string, value: unknown, options: SetOptions = {}): Promise<WriteResult> {
+  async set(
+    caller: Caller,
+    namespace: string,
+    key: string,
+    value: unknown,
+    options: SetOptions = {},
+  ): Promise<WriteResult> {
     const scope = this.#writes(caller, namespace);
     const write = documentWrite(this.#rules, caller.agent, key, value, options);
     const [result] = (await this.#write(scope, { sets: [write], deletes: [] }, null)).sets;
@@ -151,39 +198,69 @@ export class DataService {
   }
 
   /** All or nothing where the backend can; otherwise each key has a result of its own. */
-  async setMany(caller: Caller, namespace: string, items: Readonly<Record<string, unknown>>, options: Omit<SetOptions, 'ifVersion'> = {}): Promise<Record<string, KeyResult>> {
+  async setMany(
+    caller: Caller,
+    namespace: string,
+    items: Readonly<Record<string, unknown>>,
+    options: Omit<SetOptions, 'ifVersion'> = {},
+  ): Promise<Record<string, KeyResult>> {
     const { set } = await this.batch(caller, namespace, { ...options, set: items });
     return set;
   }
 
   /** True, or false where there was no document. */
-  async delete(caller: Caller, namespace: string, key: string, options: { ifVersion?: ExpectedVersion | undefined } = {}): Promise<boolean> {
+  async delete(
+    caller: Caller,
+    namespace: string,
+    key: string,
+    options: { ifVersion?: ExpectedVersion | undefined } = {},
+  ): Promise<boolean> {
     const scope = this.#writes(caller, namespace);
     checkKey(key, this.limits);
-    const [result] = (await this.#write(scope, { sets: [], deletes: [{ key, ifVersion: options.ifVersion ?? null }] }, null)).deletes;
+    const [result] = (
+      await this.#write(scope, { sets: [], deletes: [{ key, ifVersion: options.ifVersion ?? null }] }, null)
+    ).deletes;
     return succeeded(result);
   }
 
   /** Sets and deletes in one step, then reads. */
-  async batch(caller: Caller, namespace: string, request: BatchRequest, idempotency: Idempotency | null = null): Promise<BatchAnswer> {
-    if (idempotency === null || this.#once === null) return this.#batch(caller, namespace, request, idempotency);
+  async batch(
+    caller: Caller,
+    namespace: string,
+    request: BatchRequest,
+    idempotency: Idempotency | null = null,
+  ): Promise<BatchAnswer> {
+    if (idempotency === null || this.#once === null)
+      return this.#batch(caller, namespace, request, idempotency);
     return this.#once(caller.user, idempotency, () => this.#batch(caller, namespace, request, null));
   }
 
-  async #batch(caller: Caller, namespace: string, request: BatchRequest, idempotency: Idempotency | null): Promise<BatchAnswer> {
+  async #batch(
+    caller: Caller,
+    namespace: string,
+    request: BatchRequest,
+    idempotency: Idempotency | null,
+  ): Promise<BatchAnswer> {
     // Also where there is nothing to do: who may not read here is told so.
     this.#reads(caller, namespace);
     const sets = Object.entries(request.set ?? {});
     const deletes = distinctKeys(this.limits, request.delete ?? []);
     const gets = distinctKeys(this.limits, request.get ?? []);
-    checkBatchKeys(this.limits, sets.map(([key]) => key), deletes, gets);
+    checkBatchKeys(
+      this.limits,
+      sets.map(([key]) => key),
+      deletes,
+      gets,
+    );
     const writes = sets.map(([key, value]) => documentWrite(this.#rules, caller.agent, key, value, request));
     checkBatchBytes(this.limits, writes);
     const answer: BatchAnswer = { set: {}, values: {}, deleted: 0 };
     if (writes.length + deletes.length > 0) {
       const batch = { sets: writes, deletes: deletes.map((key) => ({ key, ifVersion: null })) };
       const result = await this.#write(this.#writes(caller, namespace), batch, idempotency);
-      answer.set = Object.fromEntries(result.sets.map((outcome, index) => [writes[index]?.key ?? '', keyResult(outcome)]));
+      answer.set = Object.fromEntries(
+        result.sets.map((outcome, index) => [writes[index]?.key ?? '', keyResult(outcome)]),
+      );
       answer.deleted = result.deletes.filter((outcome) => outcome === true).length;
       const failed = result.deletes.find((outcome) => outcome instanceof Error);
       if (failed !== undefined) throw failed;
@@ -199,24 +276,46 @@ export class DataService {
   }
 
   /** Whole documents in code-point order of their keys. */
-  async listDocuments(caller: Caller, namespace: string, options: ListOptions = {}): Promise<Page<DocumentRecord>> {
+  async listDocuments(
+    caller: Caller,
+    namespace: string,
+    options: ListOptions = {},
+  ): Promise<Page<DocumentRecord>> {
     const scope = this.#reads(caller, namespace);
-    const page = await readPage(scope, 'documents', options, this.limits, (range) => readDocuments(this.port, Math.min(options.bytesMax ?? Infinity, this.limits.dataPageBytesMax), scope, range));
+    const page = await readPage(scope, 'documents', options, this.limits, (range) =>
+      readDocuments(
+        this.port,
+        Math.min(options.bytesMax ?? Infinity, this.limits.dataPageBytesMax),
+        scope,
+        range,
+      ),
+    );
     return { ...page, items: page.items.map((record) => this.#read(caller, scope, record)) };
   }
 
   /** Every document of a namespace, page after page, however many there are. */
-  async *getAll(caller: Caller, namespace: string, options: { prefix?: string | undefined } = {}): AsyncGenerator<DataDocument> {
+  async *getAll(
+    caller: Caller,
+    namespace: string,
+    options: { prefix?: string | undefined } = {},
+  ): AsyncGenerator<DataDocument> {
     let cursor: string | undefined;
     do {
-      const page = await this.listDocuments(caller, namespace, { ...options, cursor, limit: this.limits.pageItemsMax });
+      const page = await this.listDocuments(caller, namespace, {
+        ...options,
+        cursor,
+        limit: this.limits.pageItemsMax,
+      });
       for (const record of page.items) yield toDocument(record);
       cursor = page.next_cursor ?? undefined;
     } while (cursor !== undefined);
   }
 
   /** The caller's namespaces in code-point order, with what is kept about them. */
-  async listNamespaces(caller: Caller, options: PageRequest & { signal?: Cancellation | undefined } = {}): Promise<Page<NamespaceSummary>> {
+  async listNamespaces(
+    caller: Caller,
+    options: PageRequest & { signal?: Cancellation | undefined } = {},
+  ): Promise<Page<NamespaceSummary>> {
     const limit = pageLimit(options.limit, this.limits);
     const list = JSON.stringify(['data', caller.user]);
     let after = decodeTextCursor(list, options.cursor, this.limits.namespaceBytesMax);
@@ -232,7 +331,11 @@ export class DataService {
   }
 
   /** Removes every document of the namespace, step by step; answers how many there were. With an aborted signal it ends after the step under way. */
-  async clear(caller: Caller, namespace: string, options: { signal?: Cancellation | undefined } = {}): Promise<number> {
+  async clear(
+    caller: Caller,
+    namespace: string,
+    options: { signal?: Cancellation | undefined } = {},
+  ): Promise<number> {
     const scope = this.#writes(caller, namespace);
     let deleted = 0;
     let after: string | null = null;
@@ -241,7 +344,8 @@ export class DataService {
       const step = await this.port.clearStep(scope, after, this.limits.clearStepMax);
       deleted += step.deleted;
       this.tracker.forgetCleared(scope, after, step.after);
-      if (step.deleted > 0) await this.#announce?.([namespaceCleared(scope, step.deleted, after, step.after)]);
+      if (step.deleted > 0)
+        await this.#announce?.([namespaceCleared(scope, step.deleted, after, step.after)]);
       after = step.after;
     } while (after !== null);
     return deleted;
@@ -257,34 +361,61 @@ export class DataService {
   ): Promise<WriteResult & { value: Value }> {
     const scope = this.#writes(caller, namespace);
     checkKey(key, this.limits);
-    return this.#changes.update({ scope, key, agent: caller.agent }, change, options, (batch) => this.#write(scope, batch, null));
+    return this.#changes.update({ scope, key, agent: caller.agent }, change, options, (batch) =>
+      this.#write(scope, batch, null),
+    );
   }
 
   /** Adds to a number; a missing document counts as 0. Its expiry and metadata stay. */
-  async increment(caller: Caller, namespace: string, key: string, by = 1, options: { ifVersion?: ExpectedVersion | undefined } = {}): Promise<WriteResult & { value: number }> {
-    return this.#modify(caller, namespace, key, options.ifVersion, (current) => incremented(key, current, by));
+  async increment(
+    caller: Caller,
+    namespace: string,
+    key: string,
+    by = 1,
+    options: { ifVersion?: ExpectedVersion | undefined } = {},
+  ): Promise<WriteResult & { value: number }> {
+    return this.#modify(caller, namespace, key, options.ifVersion, (current) =>
+      incremented(key, current, by),
+    );
   }
 
   /** Adds items at the end of a list; a missing document counts as an empty one. */
-  async append(caller: Caller, namespace: string, key: string, items: readonly unknown[], options: { ifVersion?: ExpectedVersion | undefined } = {}): Promise<WriteResult & { value: JsonValue[] }> {
+  async append(
+    caller: Caller,
+    namespace: string,
+    key: string,
+    items: readonly unknown[],
+    options: { ifVersion?: ExpectedVersion | undefined } = {},
+  ): Promise<WriteResult & { value: JsonValue[] }> {
     valueJson(items, this.limits);
     // valueJson has refused everything that is not JSON.
     const checked = items as readonly JsonValue[];
-    return this.#modify(caller, namespace, key, options.ifVersion, (current) => appended(key, current, checked));
+    return this.#modify(caller, namespace, key, options.ifVersion, (current) =>
+      appended(key, current, checked),
+    );
   }
 
   /** A JSON merge patch (RFC 7396) of the value. */
-  async mergePatch(caller: Caller, namespace: string, key: string, patch: unknown, options: { ifVersion?: ExpectedVersion | undefined } = {}): Promise<WriteResult & { value: JsonValue }> {
+  async mergePatch(
+    caller: Caller,
+    namespace: string,
+    key: string,
+    patch: unknown,
+    options: { ifVersion?: ExpectedVersion | undefined } = {},
+  ): Promise<WriteResult & { value: JsonValue }> {
     valueJson(patch, this.limits);
     const checked = patch as JsonValue; // valueJson has refused everything that is not JSON.
-    return this.#modify(caller, namespace, key, options.ifVersion, (current) => mergePatched(current, checked));
+    return this.#modify(caller, namespace, key, options.ifVersion, (current) =>
+      mergePatched(current, checked),
+    );
   }
 
   /** Changes in a namespace as they happen, until the signal is aborted. */
   watch(caller: Caller, namespace: string, options: WatchOptions): AsyncGenerator<DocumentChange> {
     const scope = this.#reads(caller, namespace);
     checkPrefix(options.prefix ?? '', this.limits);
-    if (this.#feed === undefined) throw new StoaError('unsupported', 'This data store was opened without a change feed.');
+    if (this.#feed === undefined)
+      throw new StoaError('unsupported', 'This data store was opened without a change feed.');
     return watchNamespace(this.#feed, scope, options);
   }
 
@@ -310,7 +441,10 @@ export class DataService {
 
   async #sweepAll(): Promise<void> {
     try {
-      while (!this.#isClosing && (await this.port.sweepExpired?.(this.limits.clearStepMax)) === this.limits.clearStepMax);
+      while (
+        !this.#isClosing &&
+        (await this.port.sweepExpired?.(this.limits.clearStepMax)) === this.limits.clearStepMax
+      );
     } catch (error) {
       this.#onError(error, 'sweeping expired documents');
     }
@@ -342,11 +476,19 @@ export class DataService {
 
   async #write(scope: Scope, batch: WriteBatch, idempotency: Idempotency | null): Promise<BatchResult> {
     const result = await this.port.write(scope, batch, idempotency);
-    for (const [index, { key }] of batch.sets.entries()) if (!(result.sets[index] instanceof Error)) this.tracker.written(scope, key);
-    for (const [index, { key }] of batch.deletes.entries()) if (result.deletes[index] === true) this.tracker.forget(scope, key);
+    for (const [index, { key }] of batch.sets.entries())
+      if (!(result.sets[index] instanceof Error)) this.tracker.written(scope, key);
+    for (const [index, { key }] of batch.deletes.entries())
+      if (result.deletes[index] === true) this.tracker.forget(scope, key);
     if (this.#announce !== null) {
-      const changes = result.sets.flatMap((outcome) => (outcome instanceof Error ? [] : [documentSet(scope, outcome.key, outcome.version)]));
-      changes.push(...batch.deletes.flatMap(({ key }, index) => (result.deletes[index] === true ? [documentDeleted(scope, key)] : [])));
+      const changes = result.sets.flatMap((outcome) =>
+        outcome instanceof Error ? [] : [documentSet(scope, outcome.key, outcome.version)],
+      );
+      changes.push(
+        ...batch.deletes.flatMap(({ key }, index) =>
+          result.deletes[index] === true ? [documentDeleted(scope, key)] : [],
+        ),
+      );
       if (changes.length > 0) await this.#announce(changes);
     }
     return result;
@@ -366,7 +508,9 @@ export class DataService {
   #reads(caller: Caller, namespace: string): Scope {
     checkNamespace(namespace, this.limits);
     if (!reaches(caller, namespace)) {
-      throw new StoaError('forbidden', `These credentials do not reach the namespace "${namespace}".`, { details: { namespaces: caller.scopes.namespaces } });
+      throw new StoaError('forbidden', `These credentials do not reach the namespace "${namespace}".`, {
+        details: { namespaces: caller.scopes.namespaces },
+      });
     }
     return { user: caller.user, namespace };
   }
@@ -375,7 +519,6 @@ export class DataService {
     if (!caller.scopes.write) throw new StoaError('forbidden', 'These credentials may only read.');
     return this.#reads(caller, namespace);
   }
-
 }
 
 const sweepIntervalMs = 60_000;
@@ -386,5 +529,7 @@ function reaches(caller: Caller, namespace: string): boolean {
 
 function keyResult(outcome: WriteResult | Error): KeyResult {
   if (!(outcome instanceof Error)) return { version: outcome.version };
-  return { error: { code: outcome instanceof StoaError ? outcome.code : 'internal', detail: outcome.message } };
+  return {
+    error: { code: outcome instanceof StoaError ? outcome.code : 'internal', detail: outcome.message },
+  };
 }

@@ -1,7 +1,8 @@
 /** Times as the seed writes them: ISO 8601 in UTC. A time without a zone counts as UTC. */
 import { StoaError } from '../errors.js';
 
-const pattern = /^(\d{4}-\d{2}-\d{2})[Tt ](\d{2}:\d{2}(?::\d{2})?)(?:[.,](\d+))?\s*([Zz]|[+-]\d{2}(?::?\d{2})?)?$/;
+const pattern =
+  /^(\d{4}-\d{2}-\d{2})[Tt ](\d{2}:\d{2}(?::\d{2})?)(?:[.,](\d+))?\s*([Zz]|[+-]\d{2}(?::?\d{2})?)?$/;
 
 /** The one spelling of a time: `Z` at the end, no fraction for whole seconds, else three or six digits. */
 export function normaliseTime(text: string): string {
@@ -48,7 +49,8 @@ function microsOf(text: string): bigint {
     const [, day, clock = '', fraction = '', zone = 'Z'] = match;
     const offset = /^[+-]\d{2}$/.test(zone) ? `${zone}:00` : zone.toUpperCase();
     const ms = Date.parse(`${day}T${clock.length === 5 ? `${clock}:00` : clock}${offset}`);
-    if (ms >= earliestMs && ms <= latestMs) return BigInt(ms) * 1000n + BigInt(fraction.slice(0, 6).padEnd(6, '0'));
+    if (ms >= earliestMs && ms <= latestMs)
+      return BigInt(ms) * 1000n + BigInt(fraction.slice(0, 6).padEnd(6, '0'));
   }
   throw new StoaError('invalid_data', `"${text}" is not an ISO 8601 time.`);
 }
@@ -58,7 +60,9 @@ function formatMicros(micros: bigint): string {
   const fraction = ((micros % 1_000_000n) + 1_000_000n) % 1_000_000n;
   const seconds = new Date(Number((micros - fraction) / 1000n)).toISOString().slice(0, -5);
   if (fraction === 0n) return `${seconds}Z`;
-  return fraction % 1000n === 0n ? `${seconds}.${digits(fraction / 1000n, 3)}Z` : `${seconds}.${digits(fraction, 6)}Z`;
+  return fraction % 1000n === 0n
+    ? `${seconds}.${digits(fraction / 1000n, 3)}Z`
+    : `${seconds}.${digits(fraction, 6)}Z`;
 }
 
 function digits(value: bigint, width: number): string {

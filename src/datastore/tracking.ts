@@ -78,8 +78,19 @@ export class AccessTracker {
     }
     const handedOver = this.#handedOver.get(id);
     // What this read saw may be older than the batch that is on its way.
-    const countBefore = handedOver === undefined ? storedCount : Math.max(storedCount, handedOver.countBefore + handedOver.count);
-    this.#pending.set(id, { scope, key, countBefore, count: 1, lastAgent: agent, lastAtMs: this.#options.nowMs(), agents: new Set([agent]) });
+    const countBefore =
+      handedOver === undefined
+        ? storedCount
+        : Math.max(storedCount, handedOver.countBefore + handedOver.count);
+    this.#pending.set(id, {
+      scope,
+      key,
+      countBefore,
+      count: 1,
+      lastAgent: agent,
+      lastAtMs: this.#options.nowMs(),
+      agents: new Set([agent]),
+    });
     this.#schedule();
   }
 
@@ -91,7 +102,9 @@ export class AccessTracker {
     if (pending === undefined && handedOver === undefined) return record;
     let accessCount = record.accessCount;
     if (handedOver !== undefined) {
-      accessCount = this.#exact ? accessCount + handedOver.count : Math.max(accessCount, handedOver.countBefore + handedOver.count);
+      accessCount = this.#exact
+        ? accessCount + handedOver.count
+        : Math.max(accessCount, handedOver.countBefore + handedOver.count);
     }
     accessCount += pending?.count ?? 0;
     let { lastAccessedAt, lastAccessedByAgent } = record;
@@ -151,18 +164,32 @@ export class AccessTracker {
   /** Flushes to the end, or until the database has refused several times in a row, or for too long. */
   async close(): Promise<void> {
     const endMs = performance.now() + this.#options.closingSecondsMax * 1_000;
-    const mayRefuse = (refusals: number): boolean => refusals === 0 || (refusals < closingAttemptsMax && performance.now() < endMs);
-    for (let refusals = 0; (this.#pending.size > 0 || this.#flushing !== undefined) && mayRefuse(refusals); ) {
+    const mayRefuse = (refusals: number): boolean =>
+      refusals === 0 || (refusals < closingAttemptsMax && performance.now() < endMs);
+    for (let refusals = 0; (this.#pending.size > 0 || this.#flushing !== undefined) && mayRefuse(refusals);) {
       await this.flush();
       refusals = this.#isFailing ? refusals + 1 : 0;
-      if (this.#isFailing && mayRefuse(refusals)) await new Promise((resolve) => setTimeout(resolve, closingPauseMs * refusals));
+      if (this.#isFailing && mayRefuse(refusals))
+        await new Promise((resolve) => setTimeout(resolve, closingPauseMs * refusals));
     }
     clearTimeout(this.#timer);
-    if (this.#pending.size > 0) this.#options.onError(new StoaError('backend_unavailable', `The reads of ${this.#pending.size} documents could not be written any more, and are not counted.`));
+    if (this.#pending.size > 0)
+      this.#options.onError(
+        new StoaError(
+          'backend_unavailable',
+          `The reads of ${this.#pending.size} documents could not be written any more, and are not counted.`,
+        ),
+      );
   }
 
   #drop(): void {
-    if (this.dropped === 0) this.#options.onError(new StoaError('overloaded', `Reads of more than ${this.#options.entriesMax} documents wait to be written, which fails; those of further documents are not counted.`));
+    if (this.dropped === 0)
+      this.#options.onError(
+        new StoaError(
+          'overloaded',
+          `Reads of more than ${this.#options.entriesMax} documents wait to be written, which fails; those of further documents are not counted.`,
+        ),
+      );
     this.dropped += 1;
   }
 
@@ -183,8 +210,15 @@ export class AccessTracker {
           if (this.#exact) for (const read of visible) batch.delete(ids.get(read) ?? '');
         });
       } catch (error) {
-        const failure = error instanceof PartlyRecorded ? error : new PartlyRecorded(step.map(({ read }) => read), error);
-        for (const { id, tally, read } of step) if (failure.unrecorded.includes(read)) this.#takeBack(id, tally, batch);
+        const failure =
+          error instanceof PartlyRecorded
+            ? error
+            : new PartlyRecorded(
+                step.map(({ read }) => read),
+                error,
+              );
+        for (const { id, tally, read } of step)
+          if (failure.unrecorded.includes(read)) this.#takeBack(id, tally, batch);
         for (const [id, tally] of tallies.slice(start + batchMax)) this.#takeBack(id, tally, batch);
         this.#isFailing = true;
         this.#options.onError(failure.cause);

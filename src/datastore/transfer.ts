@@ -4,7 +4,14 @@ import { StoaError, messageOf } from '../errors.js';
 import { type Caller } from '../identity/caller.js';
 import { checkUserId } from '../identity/user-key.js';
 import type { Limits } from '../limits.js';
-import { type Page, type PageRequest, decodeTextCursor, encodeCursor, invalidCursor, pageLimit } from '../paging.js';
+import {
+  type Page,
+  type PageRequest,
+  decodeTextCursor,
+  encodeCursor,
+  invalidCursor,
+  pageLimit,
+} from '../paging.js';
 import { documentImported } from './changes.js';
 import { documentId } from './document-id.js';
 import { ImportQuota } from './import-quota.js';
@@ -27,10 +34,14 @@ const importedCountMax = 1e12;
  * a document that exists elsewhere can be taken over.
  */
 export function importedRecord(fields: unknown, limits: Limits): DocumentRecord {
-  if (typeof fields !== 'object' || fields === null || Array.isArray(fields)) throw refused('it is not a JSON object');
+  if (typeof fields !== 'object' || fields === null || Array.isArray(fields))
+    throw refused('it is not a JSON object');
   const document = fields as Readonly<Record<string, unknown>>;
   // First of all, because nothing else may look into what is nested too deeply.
-  const json = document['value'] === undefined ? undefined : valueJson(document['value'], { ...limits, valueBytesMax: Infinity });
+  const json =
+    document['value'] === undefined
+      ? undefined
+      : valueJson(document['value'], { ...limits, valueBytesMax: Infinity });
   let record: DocumentRecord;
   try {
     record = fromSeedFields(document, json);
@@ -40,12 +51,17 @@ export function importedRecord(fields: unknown, limits: Limits): DocumentRecord 
   checkUserId(record.userId, limits.userIdBytesMax);
   checkNamespace(record.namespace, limits);
   checkKey(record.key, limits);
-  for (const agent of [record.createdByAgent, record.lastAccessedByAgent]) if (agent !== null) checkAgent(agent, limits);
+  for (const agent of [record.createdByAgent, record.lastAccessedByAgent])
+    if (agent !== null) checkAgent(agent, limits);
   // Version 0 stands for no document, and a count past the last safe number would stay where it is.
-  if (record.version < 1 || Math.max(record.version, record.accessCount) > importedCountMax) throw refused(`version and accessCount are at most ${importedCountMax}, a version is at least 1`);
+  if (record.version < 1 || Math.max(record.version, record.accessCount) > importedCountMax)
+    throw refused(`version and accessCount are at most ${importedCountMax}, a version is at least 1`);
   valueJson(record.metadata, { ...limits, valueBytesMax: Infinity });
   const id = documentId(record.userId, record.namespace, record.key);
-  if (document['_id'] !== undefined && document['_id'] !== id) throw refused(`its _id is ${JSON.stringify(document['_id'])}, but userId, namespace and key make "${id}"`);
+  if (document['_id'] !== undefined && document['_id'] !== id)
+    throw refused(
+      `its _id is ${JSON.stringify(document['_id'])}, but userId, namespace and key make "${id}"`,
+    );
   return record;
 }
 
@@ -54,21 +70,32 @@ export function isOversized(record: DocumentRecord, limits: Limits): boolean {
 }
 
 /** Why a database cannot hold a document, as far as its size tells. */
-export function unheld(record: DocumentRecord, { valueBytesMax, backend }: Pick<DataCapabilities, 'backend' | 'valueBytesMax'>): string | undefined {
+export function unheld(
+  record: DocumentRecord,
+  { valueBytesMax, backend }: Pick<DataCapabilities, 'backend' | 'valueBytesMax'>,
+): string | undefined {
   const sizeBytes = sizeOf(record);
-  return valueBytesMax === null || sizeBytes <= valueBytesMax ? undefined : `its value has ${sizeBytes} bytes; ${backend} holds at most ${valueBytesMax}`;
+  return valueBytesMax === null || sizeBytes <= valueBytesMax
+    ? undefined
+    : `its value has ${sizeBytes} bytes; ${backend} holds at most ${valueBytesMax}`;
 }
 
 /** A hash of everything in a document that a move must keep, whatever the order of its members. */
 export function contentHash(record: DocumentRecord): Buffer {
   const { valueJson: json, ...fields } = record;
-  return createHash('sha256').update(JSON.stringify(sorted({ ...fields, value: JSON.parse(json) as JsonValue }))).digest();
+  return createHash('sha256')
+    .update(JSON.stringify(sorted({ ...fields, value: JSON.parse(json) as JsonValue })))
+    .digest();
 }
 
 function sorted(value: JsonValue): JsonValue {
   if (Array.isArray(value)) return value.map(sorted);
   if (typeof value !== 'object' || value === null) return value;
-  return Object.fromEntries(Object.entries(value).map(([name, member]): [string, JsonValue] => [name, sorted(member)]).toSorted(([a], [b]) => (a < b ? -1 : 1)));
+  return Object.fromEntries(
+    Object.entries(value)
+      .map(([name, member]): [string, JsonValue] => [name, sorted(member)])
+      .toSorted(([a], [b]) => (a < b ? -1 : 1)),
+  );
 }
 
 export interface DataTransferOptions {
@@ -87,7 +114,8 @@ export class DataTransfer {
 
   /** Every document of the caller, or of all users for the operator who named none. It counts as no read. */
   async exportPage(caller: Caller, request: PageRequest = {}): Promise<Page<DocumentRecord>> {
-    if (caller.scopes.namespaces !== null) throw new StoaError('forbidden', 'An export needs credentials that reach every namespace.');
+    if (caller.scopes.namespaces !== null)
+      throw new StoaError('forbidden', 'An export needs credentials that reach every namespace.');
     await this.#options.tracker.flush();
     const limit = pageLimit(request.limit, this.#options.limits);
     const list = JSON.stringify(['data', 'export', caller.everyUser ? null : caller.user]);
@@ -96,7 +124,9 @@ export class DataTransfer {
     let sizeBytes = 0;
     do {
       const step = Math.min(limit - items.length, exportStepMax);
-      const page = caller.everyUser ? await this.#options.port.exportPage(after, step) : await this.#exportUser(caller.user, after, step);
+      const page = caller.everyUser
+        ? await this.#options.port.exportPage(after, step)
+        : await this.#exportUser(caller.user, after, step);
       items.push(...page.documents);
       sizeBytes += page.documents.reduce((sum, record) => sum + sizeOf(record), 0);
       after = page.after;
@@ -105,19 +135,29 @@ export class DataTransfer {
   }
 
   /** Writes documents as they are, over what is there. Nothing is written unless all are good, and nothing at all by a dry run. */
-  async import(caller: Caller, documents: readonly unknown[], { dryRun = false } = {}): Promise<{ imported: number; oversized: string[] }> {
+  async import(
+    caller: Caller,
+    documents: readonly unknown[],
+    { dryRun = false } = {},
+  ): Promise<{ imported: number; oversized: string[] }> {
     this.checkMayImport(caller);
     const { port, limits } = this.#options;
     const ids = new Set<string>();
     const records = documents.map((fields, index) => {
       try {
         const record = this.recordFor(caller, fields);
-        const id = port.capabilities.sharedIds ? idOf(record) : JSON.stringify([record.userId, record.namespace, record.key]);
+        const id = port.capabilities.sharedIds
+          ? idOf(record)
+          : JSON.stringify([record.userId, record.namespace, record.key]);
         if (ids.has(id)) throw refused('it comes a second time');
         ids.add(id);
         return record;
       } catch (error) {
-        throw new StoaError(error instanceof StoaError && error.code === 'forbidden' ? error.code : 'invalid_request', `Document ${index + 1}: ${messageOf(error)}`, { cause: error, details: { index } });
+        throw new StoaError(
+          error instanceof StoaError && error.code === 'forbidden' ? error.code : 'invalid_request',
+          `Document ${index + 1}: ${messageOf(error)}`,
+          { cause: error, details: { index } },
+        );
       }
     });
     const [held] = await this.heldByOthers(records);
@@ -131,8 +171,10 @@ export class DataTransfer {
 
   /** A document says who made and read it: an agent that signs for itself could sign for others with one. */
   checkMayImport(caller: Caller): void {
-    if (caller.kind === 'agent') throw new StoaError('forbidden', 'Only a user or the operator imports documents as they are.');
-    if (!caller.scopes.write || caller.scopes.namespaces !== null) throw new StoaError('forbidden', 'An import needs credentials that may write in every namespace.');
+    if (caller.kind === 'agent')
+      throw new StoaError('forbidden', 'Only a user or the operator imports documents as they are.');
+    if (!caller.scopes.write || caller.scopes.namespaces !== null)
+      throw new StoaError('forbidden', 'An import needs credentials that may write in every namespace.');
   }
 
   /** The document that somebody brings, or why it cannot be taken. */
@@ -141,7 +183,11 @@ export class DataTransfer {
     const record = importedRecord(fields, limits);
     const tooLarge = unheld(record, port.capabilities);
     if (tooLarge !== undefined) throw refused(tooLarge);
-    if (!caller.everyUser && record.userId !== caller.user) throw new StoaError('forbidden', `A document of the user "${record.userId}" cannot be imported for "${caller.user}".`);
+    if (!caller.everyUser && record.userId !== caller.user)
+      throw new StoaError(
+        'forbidden',
+        `A document of the user "${record.userId}" cannot be imported for "${caller.user}".`,
+      );
     return record;
   }
 
@@ -158,26 +204,45 @@ export class DataTransfer {
   async write(records: readonly DocumentRecord[]): Promise<void> {
     const { port, tracker, announce } = this.#options;
     await port.restore(records, { isCounted: true });
-    for (const record of records) tracker.forget({ user: record.userId, namespace: record.namespace }, record.key);
+    for (const record of records)
+      tracker.forget({ user: record.userId, namespace: record.namespace }, record.key);
     for (const user of announce === null ? [] : new Set(records.map(({ userId }) => userId))) {
       const own = records.filter(({ userId }) => userId === user);
-      await announce?.(own.map((record) => documentImported({ user, namespace: record.namespace }, record.key, record.version)));
+      await announce?.(
+        own.map((record) =>
+          documentImported({ user, namespace: record.namespace }, record.key, record.version),
+        ),
+      );
     }
   }
 
   /** One namespace after the other; the position is a namespace and the last key in it. */
-  async #exportUser(user: string, after: string | null, limit: number): Promise<{ documents: DocumentRecord[]; after: string | null }> {
+  async #exportUser(
+    user: string,
+    after: string | null,
+    limit: number,
+  ): Promise<{ documents: DocumentRecord[]; after: string | null }> {
     const { port } = this.#options;
     const [namespace, key] = after === null ? [null, null] : placeIn(after, this.#options.limits);
     if (namespace !== null && key !== null) {
       const documents = await port.listDocuments({ user, namespace }, { prefix: '', after: key, limit });
-      if (documents.length === limit) return { documents, after: JSON.stringify([namespace, documents.at(-1)?.key ?? null]) };
+      if (documents.length === limit)
+        return { documents, after: JSON.stringify([namespace, documents.at(-1)?.key ?? null]) };
       return { documents, after: JSON.stringify([namespace, null]) };
     }
     const [next] = await port.listNamespaces(user, namespace, 1);
     if (next === undefined) return { documents: [], after: null };
-    const documents = await port.listDocuments({ user, namespace: next.namespace }, { prefix: '', after: null, limit });
-    return { documents, after: JSON.stringify([next.namespace, documents.length === limit ? (documents.at(-1)?.key ?? null) : null]) };
+    const documents = await port.listDocuments(
+      { user, namespace: next.namespace },
+      { prefix: '', after: null, limit },
+    );
+    return {
+      documents,
+      after: JSON.stringify([
+        next.namespace,
+        documents.length === limit ? (documents.at(-1)?.key ?? null) : null,
+      ]),
+    };
   }
 }
 
@@ -185,7 +250,11 @@ export class DataTransfer {
 function placeIn(after: string, limits: Limits): readonly [namespace: string, key: string | null] {
   try {
     const place: unknown = JSON.parse(after);
-    if (Array.isArray(place) && typeof place[0] === 'string' && (place[1] === null || typeof place[1] === 'string')) {
+    if (
+      Array.isArray(place) &&
+      typeof place[0] === 'string' &&
+      (place[1] === null || typeof place[1] === 'string')
+    ) {
       checkNamespace(place[0], limits);
       if (place[1] !== null) checkKey(place[1], limits);
       return [place[0], place[1]];
@@ -201,5 +270,7 @@ function idOf({ userId, namespace, key }: DocumentRecord): string {
 }
 
 function refused(reason: string, cause?: unknown): StoaError {
-  return new StoaError('invalid_request', `The document cannot be imported: ${reason.replace(/\.$/, '')}.`, { cause });
+  return new StoaError('invalid_request', `The document cannot be imported: ${reason.replace(/\.$/, '')}.`, {
+    cause,
+  });
 }

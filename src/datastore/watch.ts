@@ -28,29 +28,65 @@ export interface WatchOptions {
   signal: AbortSignal;
 }
 
-const kinds: Readonly<Record<string, DocumentChange['kind']>> = { 'document.set': 'set', 'document.deleted': 'deleted', 'namespace.cleared': 'cleared' };
+const kinds: Readonly<Record<string, DocumentChange['kind']>> = {
+  'document.set': 'set',
+  'document.deleted': 'deleted',
+  'namespace.cleared': 'cleared',
+};
 const idleMs = 60_000;
 
-export async function* watchNamespace(feed: ChangeFeed, scope: Scope, options: WatchOptions): AsyncGenerator<DocumentChange> {
+export async function* watchNamespace(
+  feed: ChangeFeed,
+  scope: Scope,
+  options: WatchOptions,
+): AsyncGenerator<DocumentChange> {
   const prefix = options.prefix ?? '';
   const accept = (change: Change): boolean => {
-    if (change.domain !== 'data' || change.user !== scope.user || change.facts?.['namespace'] !== scope.namespace) return false;
+    if (
+      change.domain !== 'data' ||
+      change.user !== scope.user ||
+      change.facts?.['namespace'] !== scope.namespace
+    )
+      return false;
     const key = change.facts['key'];
     return typeof key !== 'string' || key.startsWith(prefix);
   };
   const interest = { ...scope, prefix };
-  for await (const page of feed.follow({ since: options.since ?? feed.position, accept, interest, signal: options.signal, idleMs })) {
+  for await (const page of feed.follow({
+    since: options.since ?? feed.position,
+    accept,
+    interest,
+    signal: options.signal,
+    idleMs,
+  })) {
     for (const commit of page.commits) {
       for (const change of commit.changes) {
         const kind = kinds[change.kind];
-        if (kind === undefined) throw new StoaError('invalid_data', `The feed holds a change of the unknown kind "${change.kind}".`);
-        yield { kind, ...namedIn(change.facts), version: change.version, at: new Date(commit.atMs).toISOString(), position: commit.position };
+        if (kind === undefined)
+          throw new StoaError(
+            'invalid_data',
+            `The feed holds a change of the unknown kind "${change.kind}".`,
+          );
+        yield {
+          kind,
+          ...namedIn(change.facts),
+          version: change.version,
+          at: new Date(commit.atMs).toISOString(),
+          position: commit.position,
+        };
       }
     }
   }
 }
 
 /** What a change of a namespace is about: a key, or the keys that a clear went through. */
-export function namedIn({ key, after, through }: NonNullable<Change['facts']> = {}): Pick<DocumentChange, 'key' | 'after' | 'through'> {
-  return { key: typeof key === 'string' ? key : null, ...(typeof after === 'string' && { after }), ...(typeof through === 'string' && { through }) };
+export function namedIn({ key, after, through }: NonNullable<Change['facts']> = {}): Pick<
+  DocumentChange,
+  'key' | 'after' | 'through'
+> {
+  return {
+    key: typeof key === 'string' ? key : null,
+    ...(typeof after === 'string' && { after }),
+    ...(typeof through === 'string' && { through }),
+  };
 }

@@ -31,9 +31,14 @@ export async function readOperatorToken(path: string): Promise<string | undefine
     text = await readFile(path, 'utf8');
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code === 'ENOENT') return undefined;
-    throw new StoaError('invalid_config', `${path} cannot be read: ${messageOf(error)}.`, { cause: error, fix: 'Check its permissions.' });
+    throw new StoaError('invalid_config', `${path} cannot be read: ${messageOf(error)}.`, {
+      cause: error,
+      fix: 'Check its permissions.',
+    });
   }
   const token = text.trim();
   if (isOperatorToken(token)) return token;
-  throw new StoaError('invalid_config', `${path} does not hold an operator token.`, { fix: 'Remove the file; the next start makes a new token.' });
+  throw new StoaError('invalid_config', `${path} does not hold an operator token.`, {
+    fix: 'Remove the file; the next start makes a new token.',
+  });
 }

@@ -7,7 +7,11 @@ const timeMs = z.int().min(0).describe('Unix time in milliseconds');
 export const tokenScopesSchema = z
   .object({
     write: z.boolean().meta({ description: 'Without it the token can only read.' }),
-    namespaces: z.array(z.string()).min(1).nullable().meta({ description: 'Namespaces of the data store that it reaches; null means all.' }),
+    namespaces: z
+      .array(z.string())
+      .min(1)
+      .nullable()
+      .meta({ description: 'Namespaces of the data store that it reaches; null means all.' }),
   })
   .meta({ id: 'TokenScopes' });
 
@@ -34,11 +38,22 @@ export type CreatedToken = z.output<typeof createdTokenSchema>;
 export const createTokenSchema = z
   .strictObject({
     name: z.string().default('').meta({ description: 'What it is for.' }),
-    expires_in: z.int().min(1).max(10 * 366 * 24 * 3600).optional().meta({ description: 'Seconds until it expires.' }),
+    expires_in: z
+      .int()
+      .min(1)
+      .max(10 * 366 * 24 * 3600)
+      .optional()
+      .meta({ description: 'Seconds until it expires.' }),
     expires_at: timeMs.optional().meta({ description: 'When it expires; instead of `expires_in`.' }),
-    scopes: tokenScopesSchema.partial().strict().default({}).meta({ description: 'Everything of the user unless narrowed.' }),
+    scopes: tokenScopesSchema
+      .partial()
+      .strict()
+      .default({})
+      .meta({ description: 'Everything of the user unless narrowed.' }),
   })
-  .refine(({ expires_in, expires_at }) => expires_in === undefined || expires_at === undefined, { message: 'expires_in and expires_at exclude each other.' })
+  .refine(({ expires_in, expires_at }) => expires_in === undefined || expires_at === undefined, {
+    message: 'expires_in and expires_at exclude each other.',
+  })
   .meta({ id: 'CreateToken' });
 
 export type CreateTokenInput = z.input<typeof createTokenSchema>;
@@ -50,7 +65,10 @@ export function tokenView(record: TokenRecord, lastUsedAtMs: number | undefined)
     token_id: record.id,
     user: record.user,
     name: record.name,
-    scopes: { write: record.scopes.write, namespaces: record.scopes.namespaces === null ? null : [...record.scopes.namespaces] },
+    scopes: {
+      write: record.scopes.write,
+      namespaces: record.scopes.namespaces === null ? null : [...record.scopes.namespaces],
+    },
     created_at: record.createdAtMs,
     expires_at: record.expiresAtMs,
     last_used_at: lastUsedAtMs ?? null,

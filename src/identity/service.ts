@@ -7,8 +7,26 @@ import { invalidFields, validate } from '../validate.js';
 import { type Caller, type Scopes, defaultUser, fullScopes } from './caller.js';
 import type { IdentityPort } from './port.js';
 import { checkScopeNamespaces } from './scope-namespaces.js';
-import { type CreateTokenInput, type CreatedToken, type Token, createTokenSchema, tokenIdPattern, tokenView } from './schemas.js';
-import { type TokenRecord, hashToken, isExpired, newToken, publicPart, publicPartOf, sameHash, sameToken, tokenIdBytes, tokenIdOf } from './tokens.js';
+import {
+  type CreateTokenInput,
+  type CreatedToken,
+  type Token,
+  createTokenSchema,
+  tokenIdPattern,
+  tokenView,
+} from './schemas.js';
+import {
+  type TokenRecord,
+  hashToken,
+  isExpired,
+  newToken,
+  publicPart,
+  publicPartOf,
+  sameHash,
+  sameToken,
+  tokenIdBytes,
+  tokenIdOf,
+} from './tokens.js';
 import { checkUserId } from './user-key.js';
 
 /** What credentials prove, before the headers of the request add to it. */
@@ -37,7 +55,15 @@ interface VerifiedToken {
   expiresAtMs: number;
 }
 
-const operator: ProvenPrincipal = { kind: 'operator', user: defaultUser, agent: null, identity: null, agentId: null, scopes: fullScopes, tokenId: null };
+const operator: ProvenPrincipal = {
+  kind: 'operator',
+  user: defaultUser,
+  agent: null,
+  identity: null,
+  agentId: null,
+  scopes: fullScopes,
+  tokenId: null,
+};
 
 export class IdentityService {
   readonly #port: IdentityPort;
@@ -64,7 +90,8 @@ export class IdentityService {
   authenticate(token: string): ProvenPrincipal {
     const nowMs = this.#nowMs();
     const known = this.#verified.get(publicPart(token));
-    if (known === undefined || known.expiresAtMs <= nowMs || !sameToken(token, known.token)) return this.#verify(token, nowMs);
+    if (known === undefined || known.expiresAtMs <= nowMs || !sameToken(token, known.token))
+      return this.#verify(token, nowMs);
     if (known.principal.tokenId !== null) this.#uses.set(known.principal.tokenId, nowMs);
     return known.principal;
   }
@@ -83,7 +110,12 @@ export class IdentityService {
     return known !== undefined && (known.expiresAtMs ?? Infinity) > this.#nowMs();
   }
 
-  async createToken(caller: Caller, user: string, input: CreateTokenInput, idempotency: Idempotency | null): Promise<CreatedToken> {
+  async createToken(
+    caller: Caller,
+    user: string,
+    input: CreateTokenInput,
+    idempotency: Idempotency | null,
+  ): Promise<CreatedToken> {
     onlyOperator(caller);
     const { name, expires_in, expires_at, scopes } = validate(createTokenSchema, input);
     this.#checkName(name);
@@ -91,7 +123,9 @@ export class IdentityService {
     const nowMs = this.#nowMs();
     const expiresAtMs = expires_in !== undefined ? nowMs + expires_in * 1_000 : (expires_at ?? null);
     if (expiresAtMs !== null && expiresAtMs <= nowMs) {
-      throw new StoaError('invalid_request', 'expires_at is in the past.', { details: { errors: [{ field: 'body.expires_at', message: 'is in the past.' }] } });
+      throw new StoaError('invalid_request', 'expires_at is in the past.', {
+        details: { errors: [{ field: 'body.expires_at', message: 'is in the past.' }] },
+      });
     }
     const owner = checkUserId(user, this.#limits.userIdBytesMax);
     this.checkUser(owner);
@@ -115,18 +149,29 @@ export class IdentityService {
     const owner = checkUserId(user, this.#limits.userIdBytesMax);
     const list = JSON.stringify(['tokens', owner]);
     const limit = pageLimit(page.limit, this.#limits);
-    const found = this.#port.listTokens(owner, limit + 1, decodeCursor(list, page.cursor, tokenIdBytes)?.toString('hex'));
-    const items = found.slice(0, limit).map(({ record, lastUsedAtMs }) => tokenView(record, this.#uses.get(record.id) ?? lastUsedAtMs));
+    const found = this.#port.listTokens(
+      owner,
+      limit + 1,
+      decodeCursor(list, page.cursor, tokenIdBytes)?.toString('hex'),
+    );
+    const items = found
+      .slice(0, limit)
+      .map(({ record, lastUsedAtMs }) => tokenView(record, this.#uses.get(record.id) ?? lastUsedAtMs));
     const last = found.length > limit ? items.at(-1) : undefined;
-    return { items, next_cursor: last === undefined ? null : encodeCursor(list, Buffer.from(last.token_id, 'hex')) };
+    return {
+      items,
+      next_cursor: last === undefined ? null : encodeCursor(list, Buffer.from(last.token_id, 'hex')),
+    };
   }
 
   /** Revokes one token of a user, or all; a token that is not there is `not_found`. They are refused from this moment on. */
   async revokeTokens(caller: Caller, user: string, tokenId: string | undefined): Promise<string[]> {
     onlyOperator(caller);
-    if (tokenId !== undefined && !tokenIdPattern.test(tokenId)) throw new StoaError('invalid_id_digits', 'A token id has 20 hexadecimal digits.');
+    if (tokenId !== undefined && !tokenIdPattern.test(tokenId))
+      throw new StoaError('invalid_id_digits', 'A token id has 20 hexadecimal digits.');
     const revoked = await this.#port.revokeTokens(checkUserId(user, this.#limits.userIdBytesMax), tokenId);
-    if (tokenId !== undefined && revoked.length === 0) throw new StoaError('not_found', `The user has no token ${tokenId}.`);
+    if (tokenId !== undefined && revoked.length === 0)
+      throw new StoaError('not_found', `The user has no token ${tokenId}.`);
     for (const id of revoked) this.forget(id);
     return revoked;
   }
@@ -162,19 +207,33 @@ export class IdentityService {
 
   #checkName(name: string): void {
     const { tokenNameCharactersMax } = this.#limits;
-    if (Array.from(name).length > tokenNameCharactersMax) throw invalidFields([{ field: 'body.name', message: `has at most ${tokenNameCharactersMax} characters` }]);
+    if (Array.from(name).length > tokenNameCharactersMax)
+      throw invalidFields([
+        { field: 'body.name', message: `has at most ${tokenNameCharactersMax} characters` },
+      ]);
   }
 
   #verify(token: string, nowMs: number): ProvenPrincipal {
     const hash = hashToken(token);
-    if (sameHash(hash, this.#operatorHash)) return this.#remember({ token, principal: operator, expiresAtMs: Infinity });
+    if (sameHash(hash, this.#operatorHash))
+      return this.#remember({ token, principal: operator, expiresAtMs: Infinity });
     const id = tokenIdOf(token);
     const record = id === undefined ? undefined : this.#port.findToken(id);
     if (record === undefined || !sameHash(hash, record.hash) || isExpired(record, nowMs)) {
-      throw new StoaError('unauthenticated', 'The bearer token is unknown, revoked or expired.', { fix: 'Make a new one with "stoa token create".' });
+      throw new StoaError('unauthenticated', 'The bearer token is unknown, revoked or expired.', {
+        fix: 'Make a new one with "stoa token create".',
+      });
     }
     this.#uses.set(record.id, nowMs);
-    const principal: ProvenPrincipal = { kind: 'user', user: record.user, agent: null, identity: null, agentId: null, scopes: record.scopes, tokenId: record.id };
+    const principal: ProvenPrincipal = {
+      kind: 'user',
+      user: record.user,
+      agent: null,
+      identity: null,
+      agentId: null,
+      scopes: record.scopes,
+      tokenId: record.id,
+    };
     return this.#remember({ token, principal, expiresAtMs: record.expiresAtMs ?? Infinity });
   }
 

@@ -21,7 +21,8 @@ export interface SignatureInput {
   algorithm: string | undefined;
 }
 
-const member = /\s*([a-z*][a-z0-9_.*-]*)=(\((?:[^()"]|"(?:[^"\\]|\\.)*")*\)(?:;\s*[a-z*][a-z0-9_.*-]*(?:=(?:"(?:[^"\\]|\\.)*"|[A-Za-z0-9.+/:-]+))?)*)\s*(?:,|$)/y;
+const member =
+  /\s*([a-z*][a-z0-9_.*-]*)=(\((?:[^()"]|"(?:[^"\\]|\\.)*")*\)(?:;\s*[a-z*][a-z0-9_.*-]*(?:=(?:"(?:[^"\\]|\\.)*"|[A-Za-z0-9.+/:-]+))?)*)\s*(?:,|$)/y;
 const component = /^\s*"([a-z0-9@-]+)"(?=\s|$)/;
 const parameter = /;\s*([a-z*][a-z0-9_.*-]*)(?:=(?:"((?:[^"\\]|\\.)*)"|([A-Za-z0-9.+/:-]+)))?/g;
 const signatureMember = /\s*([a-z*][a-z0-9_.*-]*)=:([A-Za-z0-9+/]*={0,2}):[^,]*(?:,|$)/y;
@@ -38,7 +39,12 @@ export function parseSignatureInput(header: string): SignatureInput[] | undefine
     const components = parseComponents(parameters.slice(1, end));
     // Of two members with one label, the verifier and whoever else reads the header could take different ones.
     if (components === undefined || inputs.some((input) => input.label === label)) return undefined;
-    const values = new Map(Array.from(parameters.slice(end + 1).matchAll(parameter), ([, name, quoted, bare]) => [name, quoted?.replaceAll(/\\(.)/g, '$1') ?? bare]));
+    const values = new Map(
+      Array.from(parameters.slice(end + 1).matchAll(parameter), ([, name, quoted, bare]) => [
+        name,
+        quoted?.replaceAll(/\\(.)/g, '$1') ?? bare,
+      ]),
+    );
     inputs.push({
       label,
       components,
@@ -92,7 +98,11 @@ export function parseSignatures(header: string): Map<string, Buffer> | undefined
 }
 
 /** The text that is signed, or undefined when a component is not there or not known. */
-export function signatureBase(message: SignedMessage, components: readonly string[], parameters: string): string | undefined {
+export function signatureBase(
+  message: SignedMessage,
+  components: readonly string[],
+  parameters: string,
+): string | undefined {
   const lines: string[] = [];
   for (const name of components) {
     const value = name.startsWith('@') ? derivedComponent(message, name) : fieldValue(message, name);
@@ -134,7 +144,10 @@ export function contentDigest(body: Buffer): string {
   return `sha-256=:${hash('sha256', body, 'base64')}:`;
 }
 
-const digestAlgorithms = new Map([['sha-256', 'sha256'], ['sha-512', 'sha512']]);
+const digestAlgorithms = new Map([
+  ['sha-256', 'sha256'],
+  ['sha-512', 'sha512'],
+]);
 
 /** Whether `Content-Digest` has a digest that we can check, and every one that we can check is right. */
 export function digestMatches(header: string, body: Buffer): boolean {

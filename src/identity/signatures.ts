@@ -32,7 +32,9 @@ export function decodeSignature(text: string): Buffer | undefined {
 
 export function verifySignature(publicKey: Buffer, text: string | Buffer, signature: Buffer): boolean {
   const message = typeof text === 'string' ? Buffer.from(text) : text;
-  return signature.length === signatureBytes && sodium.crypto_sign_verify_detached(signature, message, publicKey);
+  return (
+    signature.length === signatureBytes && sodium.crypto_sign_verify_detached(signature, message, publicKey)
+  );
 }
 
 export interface SigningKeys {

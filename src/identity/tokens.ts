@@ -55,7 +55,8 @@ export function sameHash(left: string, right: string): boolean {
 export function sameToken(left: string, right: string): boolean {
   if (left.length !== right.length) return false;
   let difference = 0;
-  for (let index = 0; index < left.length; index += 1) difference |= left.charCodeAt(index) ^ right.charCodeAt(index);
+  for (let index = 0; index < left.length; index += 1)
+    difference |= left.charCodeAt(index) ^ right.charCodeAt(index);
   return difference === 0;
 }
 

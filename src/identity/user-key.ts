@@ -42,10 +42,14 @@ export function checkUserId(user: string, bytesMax: number): string {
 function spellingOf(user: string, bytesMax: number): string {
   const bytes = Buffer.byteLength(user);
   if (bytes < 1 || bytes > bytesMax) {
-    throw new StoaError('invalid_request', `A user id has 1 to ${bytesMax} bytes; this one has ${bytes}.`, { details: { field: 'user' } });
+    throw new StoaError('invalid_request', `A user id has 1 to ${bytesMax} bytes; this one has ${bytes}.`, {
+      details: { field: 'user' },
+    });
   }
   if (controlCharacter.test(user) || !user.isWellFormed()) {
-    throw new StoaError('invalid_request', 'A user id has no control characters and no lone surrogates.', { details: { field: 'user' } });
+    throw new StoaError('invalid_request', 'A user id has no control characters and no lone surrogates.', {
+      details: { field: 'user' },
+    });
   }
   return hex64.test(user) || uuid.test(user) ? user.toLowerCase() : user;
 }

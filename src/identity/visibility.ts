@@ -19,10 +19,16 @@ export function canSee(caller: Caller, change: Change): boolean {
 /** An agent that signs for itself reaches its own record of the registry, not its user's other agents. */
 function recordAllowed(caller: Caller, change: Change): boolean {
   if (caller.kind !== 'agent' || change.domain !== 'registry') return true;
-  return caller.agentId !== null && (change.id === caller.agentId || change.facts?.['agent'] === caller.agentId);
+  return (
+    caller.agentId !== null && (change.id === caller.agentId || change.facts?.['agent'] === caller.agentId)
+  );
 }
 
 function namespaceAllowed(caller: Caller, change: Change): boolean {
   const namespace = change.facts?.['namespace'];
-  return caller.scopes.namespaces === null || change.domain !== 'data' || caller.scopes.namespaces.includes(String(namespace));
+  return (
+    caller.scopes.namespaces === null ||
+    change.domain !== 'data' ||
+    caller.scopes.namespaces.includes(String(namespace))
+  );
 }

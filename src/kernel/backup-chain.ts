@@ -16,7 +16,10 @@ export async function readBackups(directory: string): Promise<BackupDirectory> {
   try {
     names = await readdir(directory);
   } catch (error) {
-    throw new StoaError('not_found', `${directory} cannot be read: ${messageOf(error)}.`, { cause: error, fix: 'Name the directory that holds the backups.' });
+    throw new StoaError('not_found', `${directory} cannot be read: ${messageOf(error)}.`, {
+      cause: error,
+      fix: 'Name the directory that holds the backups.',
+    });
   }
   const found: BackupDescription[] = [];
   const unreadable: BackupDirectory['unreadable'] = [];
@@ -30,7 +33,10 @@ export async function readBackups(directory: string): Promise<BackupDirectory> {
       unreadable.push({ name, error });
     }
   }
-  return { backups: found.toSorted((a, b) => transactionsIn(a) - transactionsIn(b) || (a.name < b.name ? -1 : 1)), unreadable };
+  return {
+    backups: found.toSorted((a, b) => transactionsIn(a) - transactionsIn(b) || (a.name < b.name ? -1 : 1)),
+    unreadable,
+  };
 }
 
 /** Every backup of a directory that can be read, oldest first. */
@@ -69,9 +75,24 @@ export interface BackupSummary {
   reason: string | null;
 }
 
-export function summaryOf(directory: string, backup: BackupDescription, reason: string | null = null): BackupSummary {
+export function summaryOf(
+  directory: string,
+  backup: BackupDescription,
+  reason: string | null = null,
+): BackupSummary {
   const { name, kind, parent, store, taken_at } = backup;
-  return { name, directory, kind, parent, store, taken_at, position: positionOfBackup(backup), size_bytes: chainBytes([backup]), with_key: backup.key !== undefined, reason };
+  return {
+    name,
+    directory,
+    kind,
+    parent,
+    store,
+    taken_at,
+    position: positionOfBackup(backup),
+    size_bytes: chainBytes([backup]),
+    with_key: backup.key !== undefined,
+    reason,
+  };
 }
 
 export interface BackupSummaries {
@@ -90,12 +111,24 @@ export async function summariesIn(directory: string): Promise<BackupSummaries> {
 }
 
 /** The backups that lead to `name`: a full one first, then increments in order. Refuses a broken chain with the reason. */
-export function chainTo(backups: readonly BackupDescription[], name: string, unreadable: BackupDirectory['unreadable'] = []): BackupDescription[] {
+export function chainTo(
+  backups: readonly BackupDescription[],
+  name: string,
+  unreadable: BackupDirectory['unreadable'] = [],
+): BackupDescription[] {
   const byName = new Map(backups.map((backup) => [backup.name, backup]));
   const chain: BackupDescription[] = [];
-  for (let next: string | null = name; next !== null; ) {
+  for (let next: string | null = name; next !== null;) {
     const backup: BackupDescription | undefined = byName.get(next);
-    if (backup === undefined) throw unreadable.find((other) => other.name === next)?.error ?? broken(chain.at(-1) === undefined ? `there is no backup named ${next}` : `${chain.at(-1)?.name} builds on ${next}, which is missing`);
+    if (backup === undefined)
+      throw (
+        unreadable.find((other) => other.name === next)?.error ??
+        broken(
+          chain.at(-1) === undefined
+            ? `there is no backup named ${next}`
+            : `${chain.at(-1)?.name} builds on ${next}, which is missing`,
+        )
+      );
     if (chain.includes(backup)) throw broken(`${backup.name} builds on itself`);
     chain.push(backup);
     next = backup.parent;
@@ -109,21 +142,31 @@ function checkLinks(chain: readonly BackupDescription[]): void {
   for (const [index, backup] of chain.entries()) {
     const before = chain[index - 1];
     if (before === undefined) {
-      if (backup.kind !== 'full') throw broken(`${backup.name} is an increment without a full backup before it`);
+      if (backup.kind !== 'full')
+        throw broken(`${backup.name} is an increment without a full backup before it`);
       continue;
     }
-    if (backup.kind !== 'incremental') throw broken(`${backup.name} is a full backup and cannot build on ${before.name}`);
-    if (backup.store !== before.store) throw broken(`${backup.name} was taken from another store than ${before.name}`);
-    if (backup.shards.length !== before.shards.length) throw broken(`${backup.name} has another number of shards than ${before.name}`);
+    if (backup.kind !== 'incremental')
+      throw broken(`${backup.name} is a full backup and cannot build on ${before.name}`);
+    if (backup.store !== before.store)
+      throw broken(`${backup.name} was taken from another store than ${before.name}`);
+    if (backup.shards.length !== before.shards.length)
+      throw broken(`${backup.name} has another number of shards than ${before.name}`);
     for (const [shard, { fromLsn }] of backup.shards.entries()) {
       const { lsn } = before.shards[shard] as ShardBackup;
-      if (fromLsn !== lsn) throw broken(`${backup.name} begins after transaction ${fromLsn} of shard ${shard}, but ${before.name} ends with ${lsn}`);
+      if (fromLsn !== lsn)
+        throw broken(
+          `${backup.name} begins after transaction ${fromLsn} of shard ${shard}, but ${before.name} ends with ${lsn}`,
+        );
     }
   }
 }
 
 export function chainBytes(chain: readonly BackupDescription[]): number {
-  return chain.reduce((sum, backup) => sum + backup.shards.reduce((bytes, { file }) => bytes + file.sizeBytes, 0), 0);
+  return chain.reduce(
+    (sum, backup) => sum + backup.shards.reduce((bytes, { file }) => bytes + file.sizeBytes, 0),
+    0,
+  );
 }
 
 /** Every chain of a directory, the one with the newest backup last. A backup whose chain is broken is in none. */
@@ -142,7 +185,10 @@ export function chainsOf(backups: readonly BackupDescription[]): BackupDescripti
 }
 
 /** The same, with the reason as the answer where there is no such chain. */
-export function chainOrRefusal(backups: readonly BackupDescription[], name: string): BackupDescription[] | StoaError {
+export function chainOrRefusal(
+  backups: readonly BackupDescription[],
+  name: string,
+): BackupDescription[] | StoaError {
   try {
     return chainTo(backups, name);
   } catch (error) {
@@ -152,5 +198,7 @@ export function chainOrRefusal(backups: readonly BackupDescription[], name: stri
 }
 
 function broken(reason: string): StoaError {
-  return new StoaError('damaged_backup', `The chain of backups is broken: ${reason}.`, { fix: 'Restore to an earlier backup, or find the missing one.' });
+  return new StoaError('damaged_backup', `The chain of backups is broken: ${reason}.`, {
+    fix: 'Restore to an earlier backup, or find the missing one.',
+  });
 }

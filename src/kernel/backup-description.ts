@@ -57,7 +57,10 @@ export function shardFile(shard: number, kind: BackupDescription['kind']): strin
 }
 
 /** Undefined where a directory is no backup; throws where it is one that cannot be used. */
-export async function readDescription(directory: string, name: string): Promise<BackupDescription | undefined> {
+export async function readDescription(
+  directory: string,
+  name: string,
+): Promise<BackupDescription | undefined> {
   const path = join(directory, name, descriptionFile);
   const content = await readSmallFile(path, descriptionBytesMax);
   if (content === undefined) {
@@ -73,9 +76,13 @@ export async function readDescription(directory: string, name: string): Promise<
   }
   const format = isRecord(value) ? value['format'] : undefined;
   if (typeof format === 'number' && format > dataFormat) {
-    throw new StoaError('newer_data', `The backup ${name} has format ${format}; this program knows formats up to ${dataFormat}.`, {
-      fix: 'Restore it with the version of Stoa that wrote it, or a newer one.',
-    });
+    throw new StoaError(
+      'newer_data',
+      `The backup ${name} has format ${format}; this program knows formats up to ${dataFormat}.`,
+      {
+        fix: 'Restore it with the version of Stoa that wrote it, or a newer one.',
+      },
+    );
   }
   const fault = faultOf(value, name);
   if (fault !== undefined) throw unusable(`${path} does not describe the backup ${name}: ${fault}`);
@@ -93,7 +100,9 @@ async function holdsFiles(path: string): Promise<boolean> {
 }
 
 function unusable(reason: string): StoaError {
-  return new StoaError('damaged_backup', `${reason}.`, { fix: 'Use another copy of this backup; others in the directory can be restored with --name or --to.' });
+  return new StoaError('damaged_backup', `${reason}.`, {
+    fix: 'Use another copy of this backup; others in the directory can be restored with --name or --to.',
+  });
 }
 
 /** The first thing that is not as a backup would have written it. */
@@ -104,7 +113,8 @@ function faultOf(value: unknown, name: string): string | undefined {
   if (value['name'] !== name) return 'it names another';
   if (kind !== 'full' && kind !== 'incremental') return 'its kind is neither full nor incremental';
   if (parent !== null && typeof parent !== 'string') return 'its parent is no name';
-  for (const field of ['store', 'taken_at', 'engine']) if (typeof value[field] !== 'string') return `its ${field} is no text`;
+  for (const field of ['store', 'taken_at', 'engine'])
+    if (typeof value[field] !== 'string') return `its ${field} is no text`;
   if (!Array.isArray(shards) || shards.length === 0) return 'it has no shards';
   for (const [shard, part] of (shards as unknown[]).entries()) {
     const fault = faultOfShard(part, shardFile(shard, kind));
@@ -115,7 +125,8 @@ function faultOf(value: unknown, name: string): string | undefined {
 
 function faultOfShard(part: unknown, file: string): string | undefined {
   if (!isRecord(part)) return 'nothing is told';
-  for (const field of ['fromLsn', 'lsn', 'seq', 'atMs', 'entries']) if (!isCount(part[field])) return `${field} is no number`;
+  for (const field of ['fromLsn', 'lsn', 'seq', 'atMs', 'entries'])
+    if (!isCount(part[field])) return `${field} is no number`;
   return faultOfFile(part['file'], file);
 }
 
@@ -124,7 +135,9 @@ function faultOfFile(file: unknown, name: string): string | undefined {
   if (!isRecord(file)) return 'the file is not named';
   if (file['name'] !== name) return `the file is not ${name}`;
   if (!isCount(file['sizeBytes'])) return `the size of ${name} is no number`;
-  return typeof file['sha256'] === 'string' && /^[0-9a-f]{64}$/.test(file['sha256']) ? undefined : `the SHA-256 of ${name} is none`;
+  return typeof file['sha256'] === 'string' && /^[0-9a-f]{64}$/.test(file['sha256'])
+    ? undefined
+    : `the SHA-256 of ${name} is none`;
 }
 
 function isRecord(value: unknown): value is Record<string, unknown> {

@@ -4,7 +4,10 @@ import type { Entry } from './engine.js';
 
 export function encodeEntries(family: string, entries: readonly Entry[]): Buffer {
   const name = Buffer.from(family);
-  const size = entries.reduce((sum, { key, value }) => sum + 6 + key.length + value.length, 1 + name.length + 4);
+  const size = entries.reduce(
+    (sum, { key, value }) => sum + 6 + key.length + value.length,
+    1 + name.length + 4,
+  );
   const frame = Buffer.allocUnsafe(size);
   let at = frame.writeUInt8(name.length, 0);
   at += name.copy(frame, at);
@@ -32,6 +35,10 @@ export function decodeEntries(frame: Buffer): { family: string; entries: Entry[]
     at = valueEnd;
   }
   // `subarray` shortens silently, so a wrong length shows only here.
-  if (at !== frame.length) throw new StoaError('damaged_backup', `A frame of ${family} has ${frame.length} bytes, but its entries take ${at}.`);
+  if (at !== frame.length)
+    throw new StoaError(
+      'damaged_backup',
+      `A frame of ${family} has ${frame.length} bytes, but its entries take ${at}.`,
+    );
   return { family, entries };
 }

@@ -68,7 +68,11 @@ export class FrameWriter {
 }
 
 /** The payloads of a file in order. Refuses at the first frame that is not as it was written, and a file without its end. */
-export async function* readFrames(path: string, facts: FileFacts, onBytes?: (bytes: number) => void): AsyncGenerator<Buffer> {
+export async function* readFrames(
+  path: string,
+  facts: FileFacts,
+  onBytes?: (bytes: number) => void,
+): AsyncGenerator<Buffer> {
   const file = await openBackupFile(path);
   const hash = createHash('sha256');
   try {
@@ -79,9 +83,11 @@ export async function* readFrames(path: string, facts: FileFacts, onBytes?: (byt
       const length = header.readUInt32BE(0);
       if (length > frameBytesMax) throw damaged(path, `the frame at byte ${at} claims ${length} bytes`);
       // Before the memory is taken: the length may be anything.
-      if (at + headerBytes + length > size) throw damaged(path, `it ends at byte ${size}, before its last frame`);
+      if (at + headerBytes + length > size)
+        throw damaged(path, `it ends at byte ${size}, before its last frame`);
       const payload = await readExactly(file, path, at + headerBytes, length);
-      if (crc32(payload) !== header.readUInt32BE(4)) throw damaged(path, `the checksum of the frame at byte ${at} is wrong`);
+      if (crc32(payload) !== header.readUInt32BE(4))
+        throw damaged(path, `the checksum of the frame at byte ${at} is wrong`);
       hash.update(header);
       hash.update(payload);
       at += headerBytes + length;
@@ -89,7 +95,8 @@ export async function* readFrames(path: string, facts: FileFacts, onBytes?: (byt
       if (length === 0) break;
       yield payload;
     }
-    if (at !== facts.sizeBytes || (await file.stat()).size !== at) throw damaged(path, `it has another size than the ${facts.sizeBytes} bytes that were written`);
+    if (at !== facts.sizeBytes || (await file.stat()).size !== at)
+      throw damaged(path, `it has another size than the ${facts.sizeBytes} bytes that were written`);
     if (hash.digest('hex') !== facts.sha256) throw damaged(path, 'its SHA-256 is not the one that was noted');
   } finally {
     await file.close();
@@ -108,7 +115,8 @@ export async function readSmallFile(path: string, bytesMax: number): Promise<Buf
   }
   try {
     const { size } = await file.stat();
-    if (size > bytesMax) throw damaged(path, `it has ${size} bytes, and no more than ${bytesMax} are expected`);
+    if (size > bytesMax)
+      throw damaged(path, `it has ${size} bytes, and no more than ${bytesMax} are expected`);
     return await readExactly(file, path, 0, size);
   } finally {
     await file.close();
@@ -136,7 +144,12 @@ async function openRegular(path: string): Promise<FileHandle> {
   throw damaged(path, 'it is no plain file');
 }
 
-async function readExactly(file: FileHandle, path: string, position: number, length: number): Promise<Buffer> {
+async function readExactly(
+  file: FileHandle,
+  path: string,
+  position: number,
+  length: number,
+): Promise<Buffer> {
   const buffer = Buffer.allocUnsafe(length);
   let filled = 0;
   while (filled < length) {
@@ -148,5 +161,7 @@ async function readExactly(file: FileHandle, path: string, position: number, len
 }
 
 function damaged(path: string, reason: string): StoaError {
-  return new StoaError('damaged_backup', `${path} cannot be used: ${reason}.`, { fix: 'Use another copy of this backup, or restore to a point before it.' });
+  return new StoaError('damaged_backup', `${path} cannot be used: ${reason}.`, {
+    fix: 'Use another copy of this backup, or restore to a point before it.',
+  });
 }

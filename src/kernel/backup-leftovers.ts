@@ -10,7 +10,12 @@ const ending = '.partial';
 export async function removeUnfinished(directory: string): Promise<string[]> {
   const removed: string[] = [];
   for (const name of await readdir(directory)) {
-    if (name.endsWith(ending) && isBackupName(name.slice(0, -ending.length)) && (await removeAbandoned(join(directory, name)))) removed.push(name);
+    if (
+      name.endsWith(ending) &&
+      isBackupName(name.slice(0, -ending.length)) &&
+      (await removeAbandoned(join(directory, name)))
+    )
+      removed.push(name);
   }
   return removed;
 }

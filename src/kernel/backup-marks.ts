@@ -27,7 +27,11 @@ export function backedUpLsn(root: Reader, shard: number): number {
 }
 
 export function putBackupName(tx: Transaction, name: string): void {
-  tx.put(kernelFamilies.meta, namesKey, Buffer.from(JSON.stringify([...(readNames(tx) ?? []), name].slice(-namesKept))));
+  tx.put(
+    kernelFamilies.meta,
+    namesKey,
+    Buffer.from(JSON.stringify([...(readNames(tx) ?? []), name].slice(-namesKept))),
+  );
 }
 
 /**

@@ -12,7 +12,12 @@ import { type RedoTransaction, decodeRedo } from './log.js';
 type OnBytes = (bytes: number) => void;
 
 /** The pages of one shard of a full backup. */
-export async function* readEntries(directory: string, backup: BackupDescription, part: ShardBackup, onBytes?: OnBytes): AsyncGenerator<{ family: string; entries: Entry[] }> {
+export async function* readEntries(
+  directory: string,
+  backup: BackupDescription,
+  part: ShardBackup,
+  onBytes?: OnBytes,
+): AsyncGenerator<{ family: string; entries: Entry[] }> {
   let count = 0;
   for await (const frame of readFrames(join(directory, backup.name, part.file.name), part.file, onBytes)) {
     const page = decodedFrame(backup, () => decodeEntries(frame));
@@ -23,12 +28,19 @@ export async function* readEntries(directory: string, backup: BackupDescription,
 }
 
 /** The transactions of one shard of an increment, a frame at a time, without a gap. */
-export async function* readTransactions(directory: string, backup: BackupDescription, part: ShardBackup, onBytes?: OnBytes): AsyncGenerator<RedoTransaction[]> {
+export async function* readTransactions(
+  directory: string,
+  backup: BackupDescription,
+  part: ShardBackup,
+  onBytes?: OnBytes,
+): AsyncGenerator<RedoTransaction[]> {
   let lsn = part.fromLsn;
   let count = 0;
   for await (const frame of readFrames(join(directory, backup.name, part.file.name), part.file, onBytes)) {
     // A record of the log can begin before the increment does.
-    const items = decodedFrame(backup, () => decodeRedo(frame).items).filter((item) => item.lsn > part.fromLsn);
+    const items = decodedFrame(backup, () => decodeRedo(frame).items).filter(
+      (item) => item.lsn > part.fromLsn,
+    );
     for (const item of items) {
       if (item.lsn !== lsn + 1) throw damaged(backup, `transaction ${item.lsn} follows on ${lsn}`);
       lsn = item.lsn;
@@ -41,12 +53,16 @@ export async function* readTransactions(directory: string, backup: BackupDescrip
 }
 
 /** The key ring in a backup; undefined where it holds none. */
-export async function readKey(directory: string, { name, key }: BackupDescription): Promise<Buffer | undefined> {
+export async function readKey(
+  directory: string,
+  { name, key }: BackupDescription,
+): Promise<Buffer | undefined> {
   if (key === undefined) return undefined;
   const path = join(directory, name, key.name);
   const content = await readSmallFile(path, key.sizeBytes);
   if (content === undefined) throw new StoaError('damaged_backup', `${path} is missing.`);
-  if (!isSame(content, key)) throw new StoaError('damaged_backup', `${path} is not the key ring that was written.`);
+  if (!isSame(content, key))
+    throw new StoaError('damaged_backup', `${path} is not the key ring that was written.`);
   return content;
 }
 
@@ -60,7 +76,10 @@ export interface BackupVerdict {
 }
 
 /** Reads every byte of every backup in a directory and follows every link, without restoring anything. */
-export async function verifyBackups(directory: string, onProgress?: (progress: { done: number; total: number }) => void): Promise<BackupVerdict[]> {
+export async function verifyBackups(
+  directory: string,
+  onProgress?: (progress: { done: number; total: number }) => void,
+): Promise<BackupVerdict[]> {
   const { backups, unreadable } = await readBackups(directory);
   const progress = { done: 0, total: chainBytes(backups) };
   const onBytes: OnBytes = (bytes) => {
@@ -76,12 +95,24 @@ export async function verifyBackups(directory: string, onProgress?: (progress: {
     });
     if (reason !== undefined) reasons.set(backup.name, reason);
   }
-  const read = backups.map(({ name, kind }) => ({ name, kind, ok: !reasons.has(name), reason: reasons.get(name) ?? null }));
-  return [...unreadable.map(({ name, error }) => ({ name, kind: null, ok: false, reason: error.message })), ...read];
+  const read = backups.map(({ name, kind }) => ({
+    name,
+    kind,
+    ok: !reasons.has(name),
+    reason: reasons.get(name) ?? null,
+  }));
+  return [
+    ...unreadable.map(({ name, error }) => ({ name, kind: null, ok: false, reason: error.message })),
+    ...read,
+  ];
 }
 
 /** Reads every byte of one backup; throws where it is not what was written. */
-export async function verifyBackup(directory: string, backup: BackupDescription, onBytes?: OnBytes): Promise<void> {
+export async function verifyBackup(
+  directory: string,
+  backup: BackupDescription,
+  onBytes?: OnBytes,
+): Promise<void> {
   const read = backup.kind === 'full' ? readEntries : readTransactions;
   for (const part of backup.shards) {
     for await (const page of read(directory, backup, part, onBytes)) void page;
@@ -94,7 +125,8 @@ async function refusalOf(check: () => Promise<void>): Promise<string | undefined
     await check();
     return undefined;
   } catch (error) {
-    if (error instanceof StoaError && (error.code === 'damaged_backup' || error.code === 'newer_data')) return error.message;
+    if (error instanceof StoaError && (error.code === 'damaged_backup' || error.code === 'newer_data'))
+      return error.message;
     throw error;
   }
 }
@@ -118,5 +150,8 @@ function checkCount(backup: BackupDescription, what: string, expected: number, f
 }
 
 function damaged({ name }: BackupDescription, reason: string, cause?: unknown): StoaError {
-  return new StoaError('damaged_backup', `The backup ${name} cannot be used: ${reason.replace(/\.$/, '')}.`, { cause, fix: 'Use another copy of this backup, or restore to a point before it.' });
+  return new StoaError('damaged_backup', `The backup ${name} cannot be used: ${reason.replace(/\.$/, '')}.`, {
+    cause,
+    fix: 'Use another copy of this backup, or restore to a point before it.',
+  });
 }

@@ -72,7 +72,8 @@ export class BackupScheduler {
       this.#events.onBackup(description);
       if (description.kind === 'full') await pruneChains(directory, this.#kernel.manifest.id, chainsKept);
     } catch (error) {
-      if (!this.#stopping.signal.aborted) this.#events.onError(error, `scheduled backup to ${directory}: ${messageOf(error)}`);
+      if (!this.#stopping.signal.aborted)
+        this.#events.onError(error, `scheduled backup to ${directory}: ${messageOf(error)}`);
     }
   }
 
@@ -90,11 +91,24 @@ export class BackupScheduler {
 }
 
 /** Which backup is due, going by those that are there; null when none is. */
-export function dueBackup(backups: readonly BackupDescription[], schedule: BackupSchedule, nowMs: number): 'full' | 'incremental' | null {
+export function dueBackup(
+  backups: readonly BackupDescription[],
+  schedule: BackupSchedule,
+  nowMs: number,
+): 'full' | 'incremental' | null {
   // One of a time to come was taken before the clock was set back: to wait for that time could take years.
-  const isThere = (wanted: readonly BackupDescription[], withinMs: number): boolean => wanted.map(newestAtMs).some((atMs) => atMs <= nowMs && nowMs - atMs < withinMs);
-  if (!isThere(backups.filter(({ kind }) => kind === 'full'), schedule.fullEveryMs)) return 'full';
-  return schedule.incrementalEveryMs > 0 && !isThere(backups, schedule.incrementalEveryMs) ? 'incremental' : null;
+  const isThere = (wanted: readonly BackupDescription[], withinMs: number): boolean =>
+    wanted.map(newestAtMs).some((atMs) => atMs <= nowMs && nowMs - atMs < withinMs);
+  if (
+    !isThere(
+      backups.filter(({ kind }) => kind === 'full'),
+      schedule.fullEveryMs,
+    )
+  )
+    return 'full';
+  return schedule.incrementalEveryMs > 0 && !isThere(backups, schedule.incrementalEveryMs)
+    ? 'incremental'
+    : null;
 }
 
 /**
@@ -104,7 +118,8 @@ export function dueBackup(backups: readonly BackupDescription[], schedule: Backu
  */
 export async function pruneChains(directory: string, store: string, chainsKept: number): Promise<string[]> {
   const chains = chainsOf((await listBackups(directory)).filter((backup) => backup.store === store));
-  const isOld = (chain: Chain): boolean => chains.filter((other) => isNewer(other, chain)).length >= Math.max(1, chainsKept);
+  const isOld = (chain: Chain): boolean =>
+    chains.filter((other) => isNewer(other, chain)).length >= Math.max(1, chainsKept);
   const old = chains.filter(isOld);
   if (old.length === 0) return [];
   await checkOneIsWhole(directory, chains.filter((chain) => !old.includes(chain)).toReversed());
@@ -118,7 +133,8 @@ export async function pruneChains(directory: string, store: string, chainsKept: 
 
 /** The description goes last: what is cut off in the middle is still known, and goes with the next that are removed. */
 async function removeBackup(path: string): Promise<void> {
-  for (const name of await readdir(path)) if (name !== descriptionFile) await rm(join(path, name), { recursive: true });
+  for (const name of await readdir(path))
+    if (name !== descriptionFile) await rm(join(path, name), { recursive: true });
   await rm(path, { recursive: true });
 }
 
@@ -140,10 +156,14 @@ async function checkOneIsWhole(directory: string, chains: readonly Chain[]): Pro
       reason ??= error;
     }
   }
-  throw new StoaError('damaged_backup', `No old backup was removed, since those that would stay cannot be restored: ${messageOf(reason)}`, {
-    cause: reason,
-    fix: 'Make a full backup, and look at "stoa backup verify".',
-  });
+  throw new StoaError(
+    'damaged_backup',
+    `No old backup was removed, since those that would stay cannot be restored: ${messageOf(reason)}`,
+    {
+      cause: reason,
+      fix: 'Make a full backup, and look at "stoa backup verify".',
+    },
+  );
 }
 
 /** None where all of them tell of another history: the directory was put back to a state before the first, or is a copy. */

@@ -4,7 +4,14 @@ import { access, constants } from 'node:fs/promises';
 import { join, relative, resolve, sep } from 'node:path';
 import { StoaError, messageOf } from '../errors.js';
 import { listBackups } from './backup-chain.js';
-import { type BackupDescription, type ShardBackup, backupKeyFile, backupNameAt, descriptionFile, shardFile } from './backup-description.js';
+import {
+  type BackupDescription,
+  type ShardBackup,
+  backupKeyFile,
+  backupNameAt,
+  descriptionFile,
+  shardFile,
+} from './backup-description.js';
 import { type FileFacts, FrameWriter } from './backup-file.js';
 import { removeUnfinished } from './backup-leftovers.js';
 import { hasMade } from './backup-marks.js';
@@ -39,17 +46,33 @@ const entriesPerFrame = 500;
 /** Writes a backup and describes it. It appears under its name only when it is whole and on disk. */
 export async function backup(kernel: Kernel, options: BackupOptions): Promise<BackupDescription> {
   await makeTarget(kernel, options.directory);
-  await removeUnfinished(options.directory).catch((error: unknown) => kernel.reportFault(error, `removing what an earlier backup left in ${options.directory}`));
+  await removeUnfinished(options.directory).catch((error: unknown) =>
+    kernel.reportFault(error, `removing what an earlier backup left in ${options.directory}`),
+  );
   const parent = options.kind === 'full' ? null : await parentOf(kernel, options.directory);
   const takenAt = new Date();
   const name = backupNameAt(takenAt, options.kind);
   const partial = await beginPartial(join(options.directory, name));
   try {
-    const shards = options.kind === 'full' ? await copyShards(kernel, partial.path, options) : await copyRedo(kernel, partial.path, parent as BackupDescription, options);
+    const shards =
+      options.kind === 'full'
+        ? await copyShards(kernel, partial.path, options)
+        : await copyRedo(kernel, partial.path, parent as BackupDescription, options);
     const { format, engine, id: store } = kernel.manifest;
     // After the data: a key that was made meanwhile is in the ring, and none ever leaves it.
-    const key = options.readKey === undefined ? undefined : await writeKey(partial.path, await options.readKey());
-    const description: BackupDescription = { format, name, kind: options.kind, store, parent: parent?.name ?? null, taken_at: takenAt.toISOString(), engine, shards, ...(key && { key }) };
+    const key =
+      options.readKey === undefined ? undefined : await writeKey(partial.path, await options.readKey());
+    const description: BackupDescription = {
+      format,
+      name,
+      kind: options.kind,
+      store,
+      parent: parent?.name ?? null,
+      taken_at: takenAt.toISOString(),
+      engine,
+      shards,
+      ...(key && { key }),
+    };
     await writeDurably(join(partial.path, descriptionFile), `${JSON.stringify(description, null, 2)}\n`);
     await partial.finish();
     await kernel.rememberBackup(description, options.directory);
@@ -64,37 +87,60 @@ export async function backup(kernel: Kernel, options: BackupOptions): Promise<Ba
 function failureOf(error: unknown, directory: string): unknown {
   if (error instanceof StoaError || !(error instanceof Error && 'code' in error)) return error;
   const isFull = error.code === 'ENOSPC' || error.code === 'EDQUOT';
-  return new StoaError(isFull ? 'disk_full' : 'engine', `The backup to ${directory} failed, and nothing of it is left there: ${messageOf(error)}.`, {
-    cause: error,
-    fix: isFull ? 'Make room on that disk, or name a directory on another one.' : 'Name another directory, or mend what stands in the way of this one.',
-  });
+  return new StoaError(
+    isFull ? 'disk_full' : 'engine',
+    `The backup to ${directory} failed, and nothing of it is left there: ${messageOf(error)}.`,
+    {
+      cause: error,
+      fix: isFull
+        ? 'Make room on that disk, or name a directory on another one.'
+        : 'Name another directory, or mend what stands in the way of this one.',
+    },
+  );
 }
 
 async function makeTarget(kernel: Kernel, directory: string): Promise<void> {
   const within = relative(resolve(kernel.dataDir), resolve(directory));
   if (kernel.stores.some((_, shard) => within.split(sep)[0] === shardDirectory('', shard).split(sep)[0])) {
-    throw new StoaError('invalid_request', `${directory} is among the files of the engine.`, { fix: `Name another directory, like ${join(kernel.dataDir, 'backups')}.` });
+    throw new StoaError('invalid_request', `${directory} is among the files of the engine.`, {
+      fix: `Name another directory, like ${join(kernel.dataDir, 'backups')}.`,
+    });
   }
   try {
     await makePrivateDirectory(directory);
     await access(directory, constants.W_OK);
   } catch (error) {
-    throw new StoaError('invalid_request', `Backups cannot be written to ${directory}: ${messageOf(error)}.`, { cause: error, fix: 'Name a directory that the user of the server can write to.' });
+    throw new StoaError(
+      'invalid_request',
+      `Backups cannot be written to ${directory}: ${messageOf(error)}.`,
+      { cause: error, fix: 'Name a directory that the user of the server can write to.' },
+    );
   }
 }
 
 async function writeKey(partial: string, content: Buffer): Promise<FileFacts> {
   await writeDurably(join(partial, backupKeyFile), content, 0o600);
-  return { name: backupKeyFile, sizeBytes: content.length, sha256: createHash('sha256').update(content).digest('hex') };
+  return {
+    name: backupKeyFile,
+    sizeBytes: content.length,
+    sha256: createHash('sha256').update(content).digest('hex'),
+  };
 }
 
 /** The newest backup of this store in the directory: what an increment builds on. */
 async function parentOf(kernel: Kernel, directory: string): Promise<BackupDescription> {
   const own = (await listBackups(directory)).filter(({ store }) => store === kernel.manifest.id);
-  const parent = own.findLast(({ name, shards }) => hasMade(kernel.root, name) && kernel.stores.every((store, shard) => (shards[shard]?.lsn ?? Infinity) <= store.lsn));
+  const parent = own.findLast(
+    ({ name, shards }) =>
+      hasMade(kernel.root, name) &&
+      kernel.stores.every((store, shard) => (shards[shard]?.lsn ?? Infinity) <= store.lsn),
+  );
   if (parent !== undefined) return parent;
   const newest = own.at(-1)?.name;
-  const reason = newest === undefined ? `${directory} holds no full backup of this store to build on.` : `The backup ${newest} tells of another history than this store has: one of them is a copy, or was put back to an earlier state.`;
+  const reason =
+    newest === undefined
+      ? `${directory} holds no full backup of this store to build on.`
+      : `The backup ${newest} tells of another history than this store has: one of them is a copy, or was put back to an earlier state.`;
   throw new StoaError('conflict', reason, { fix: 'Make a full backup first: stoa backup --full DIR.' });
 }
 
@@ -112,7 +158,13 @@ async function copyShards(kernel: Kernel, partial: string, options: BackupOption
   return shards;
 }
 
-async function copyShard(store: Store, partial: string, name: string, { signal }: BackupOptions, onEntries: (count: number) => void): Promise<ShardBackup> {
+async function copyShard(
+  store: Store,
+  partial: string,
+  name: string,
+  { signal }: BackupOptions,
+  onEntries: (count: number) => void,
+): Promise<ShardBackup> {
   const { snapshot, lsn, seq, atMs } = await store.snapshot();
   try {
     const writer = await FrameWriter.create(join(partial, name));
@@ -121,7 +173,11 @@ async function copyShard(store: Store, partial: string, name: string, { signal }
       for (const family of store.families) {
         // A restored store begins a redo log of its own.
         if (family === kernelFamilies.redo) continue;
-        for (let page = snapshot.next(family, entriesPerFrame); page.length > 0; page = snapshot.next(family, entriesPerFrame)) {
+        for (
+          let page = snapshot.next(family, entriesPerFrame);
+          page.length > 0;
+          page = snapshot.next(family, entriesPerFrame)
+        ) {
           signal?.throwIfAborted();
           await writer.write(encodeEntries(family, page));
           entries += page.length;
@@ -141,21 +197,43 @@ async function copyShard(store: Store, partial: string, name: string, { signal }
   }
 }
 
-async function copyRedo(kernel: Kernel, partial: string, parent: BackupDescription, options: BackupOptions): Promise<ShardBackup[]> {
+async function copyRedo(
+  kernel: Kernel,
+  partial: string,
+  parent: BackupDescription,
+  options: BackupOptions,
+): Promise<ShardBackup[]> {
   const shards: ShardBackup[] = [];
   const starts = parent.shards;
-  const total = kernel.stores.reduce((sum, store, shard) => sum + store.lsn - (starts[shard] as ShardBackup).lsn, 0);
+  const total = kernel.stores.reduce(
+    (sum, store, shard) => sum + store.lsn - (starts[shard] as ShardBackup).lsn,
+    0,
+  );
   let done = 0;
   for (const [shard, store] of kernel.stores.entries()) {
-    shards[shard] = await copyRedoOf(store, starts[shard] as ShardBackup, partial, shardFile(shard, 'incremental'), options, (transactions) => {
-      done += transactions;
-      options.onProgress?.({ done, total: Math.max(total, done) });
-    });
+    shards[shard] = await copyRedoOf(
+      store,
+      starts[shard] as ShardBackup,
+      partial,
+      shardFile(shard, 'incremental'),
+      options,
+      (transactions) => {
+        done += transactions;
+        options.onProgress?.({ done, total: Math.max(total, done) });
+      },
+    );
   }
   return shards;
 }
 
-async function copyRedoOf(store: Store, from: ShardBackup, partial: string, name: string, { signal }: BackupOptions, onTransactions: (count: number) => void): Promise<ShardBackup> {
+async function copyRedoOf(
+  store: Store,
+  from: ShardBackup,
+  partial: string,
+  name: string,
+  { signal }: BackupOptions,
+  onTransactions: (count: number) => void,
+): Promise<ShardBackup> {
   const toLsn = store.lsn;
   const atMs = store.nowMs();
   const writer = await FrameWriter.create(join(partial, name));
@@ -187,14 +265,19 @@ async function copyRedoOf(store: Store, from: ShardBackup, partial: string, name
 }
 
 function recordAfter(store: Store, lsn: number): { key: Buffer; value: Buffer } {
-  for (const record of store.range(kernelFamilies.redo, { gte: positionKey(lsn + 1), limit: 1 })) return record;
+  for (const record of store.range(kernelFamilies.redo, { gte: positionKey(lsn + 1), limit: 1 }))
+    return record;
   throw redoTooShort(lsn, store.lsn);
 }
 
 function redoTooShort(wanted: number, first: number): StoaError {
-  return new StoaError('conflict', `The redo log begins with transaction ${first}; the last backup ends with ${wanted}.`, {
-    fix: 'Make a full backup: stoa backup --full DIR. A larger redoBytesMax keeps the log longer.',
-  });
+  return new StoaError(
+    'conflict',
+    `The redo log begins with transaction ${first}; the last backup ends with ${wanted}.`,
+    {
+      fix: 'Make a full backup: stoa backup --full DIR. A larger redoBytesMax keeps the log longer.',
+    },
+  );
 }
 
 function entriesOf(store: Store): number {

@@ -49,7 +49,9 @@ export class ChangeFeed {
   readonly #shown: number[];
 
   constructor(stores: readonly Store[]) {
-    this.#shards = stores.map((store, index) => new FeedShard(store, (commits) => this.#wake(index, commits)));
+    this.#shards = stores.map(
+      (store, index) => new FeedShard(store, (commits) => this.#wake(index, commits)),
+    );
     this.#shown = this.#shards.map((shard) => shard.last);
   }
 
@@ -62,14 +64,16 @@ export class ChangeFeed {
   read(options: FeedReadOptions = {}): FeedPage {
     const limit = options.limit ?? Infinity;
     const at = this.#start(options.since);
-    const until = options.until === undefined ? undefined : decodePosition(options.until, this.#shards.length);
+    const until =
+      options.until === undefined ? undefined : decodePosition(options.until, this.#shards.length);
     const commits: FeedCommit[] = [];
     let taken = 0;
     for (let scanned = 0; scanned < commitsScannedMax && taken < limit; scanned += 1) {
       const next = this.#earliest(at, until);
       if (next === undefined) return { commits, position: encodePosition(at), more: false };
       at[next.shard] = next.commit.seq;
-      const changes = options.accept === undefined ? next.commit.changes : next.commit.changes.filter(options.accept);
+      const changes =
+        options.accept === undefined ? next.commit.changes : next.commit.changes.filter(options.accept);
       if (changes.length === 0) continue;
       commits.push({ ...next.commit, changes, position: encodePosition(at) });
       taken += changes.length;
@@ -114,7 +118,10 @@ export class ChangeFeed {
   }
 
   #start(since: string | undefined): number[] {
-    const at = since === undefined ? this.#shards.map((shard) => shard.first - 1) : decodePosition(since, this.#shards.length);
+    const at =
+      since === undefined
+        ? this.#shards.map((shard) => shard.first - 1)
+        : decodePosition(since, this.#shards.length);
     for (const [index, shard] of this.#shards.entries()) {
       if (!shard.holdsAfter(at[index] as number)) {
         throw new StoaError('resync', 'The change feed does not hold what comes after this position.', {
@@ -132,7 +139,8 @@ export class ChangeFeed {
     for (const [index, shard] of this.#shards.entries()) {
       if (until !== undefined && (at[index] as number) >= (until[index] as number)) continue;
       const commit = shard.after(at[index] as number);
-      if (commit !== undefined && (earliest === undefined || commit.atMs < earliest.commit.atMs)) earliest = { shard: index, commit };
+      if (commit !== undefined && (earliest === undefined || commit.atMs < earliest.commit.atMs))
+        earliest = { shard: index, commit };
     }
     return earliest;
   }
@@ -222,7 +230,10 @@ class FeedShard {
   }
 
   #load(wanted: number): Commit | undefined {
-    for (const { value } of this.store.range(kernelFamilies.changes, { gte: positionKey(wanted), limit: 1 })) {
+    for (const { value } of this.store.range(kernelFamilies.changes, {
+      gte: positionKey(wanted),
+      limit: 1,
+    })) {
       this.#record = decodeFeed(value).items;
       return commitIn(this.#record, wanted);
     }

@@ -50,7 +50,11 @@ export interface ExamineOptions {
 }
 
 /** Every damage in all shards. Shard 00 comes last: its directory is judged by what the others hold then. */
-export async function* examineAll(stores: readonly Store[], checks: readonly Check[], options: ExamineOptions = {}): AsyncGenerator<Finding & { repaired: boolean; shard: number }> {
+export async function* examineAll(
+  stores: readonly Store[],
+  checks: readonly Check[],
+  options: ExamineOptions = {},
+): AsyncGenerator<Finding & { repaired: boolean; shard: number }> {
   for (const [shard, store] of [...stores.entries()].toReversed()) {
     for await (const finding of examine(store, checks, options)) yield { ...finding, shard };
   }
@@ -60,12 +64,18 @@ export async function* examineAll(stores: readonly Store[], checks: readonly Che
  * Every damage that the checks find in a store, mended as it goes where asked for. Holds one page
  * at a time, so that a store of any size can be examined while it is in use.
  */
-export async function* examine(store: Store, checks: readonly Check[], options: ExamineOptions = {}): AsyncGenerator<Finding & { repaired: boolean }> {
+export async function* examine(
+  store: Store,
+  checks: readonly Check[],
+  options: ExamineOptions = {},
+): AsyncGenerator<Finding & { repaired: boolean }> {
   const limit = options.pageEntries ?? 500;
   for (const check of checks) {
     let after: Buffer | undefined;
     for (;;) {
-      const page = Array.from(store.range(check.family, { ...(after !== undefined && { gt: after }), limit }));
+      const page = Array.from(
+        store.range(check.family, { ...(after !== undefined && { gt: after }), limit }),
+      );
       yield* judge(store, (reader) => inspectPage(check, reader, page, store), options);
       // After each page, however small: whoever uses the store has a turn.
       await nextTurn();
@@ -85,20 +95,32 @@ function* inspectPage(check: Check, reader: Reader, page: readonly Entry[], stor
     try {
       yield* check.inspect(reader, { key, value: now }, store);
     } catch (error) {
-      yield beyondRepair(check.family, key, 'unreadable', `The row, or one that follows from it, cannot be read: ${messageOf(error)}.`);
+      yield beyondRepair(
+        check.family,
+        key,
+        'unreadable',
+        `The row, or one that follows from it, cannot be read: ${messageOf(error)}.`,
+      );
     }
   }
 }
 
 /** Tells what is found, or mends it. */
-async function* judge(store: Store, find: (reader: Reader) => Iterable<Damage>, options: ExamineOptions): AsyncGenerator<Finding & { repaired: boolean }> {
+async function* judge(
+  store: Store,
+  find: (reader: Reader) => Iterable<Damage>,
+  options: ExamineOptions,
+): AsyncGenerator<Finding & { repaired: boolean }> {
   const damages = [...find(store)];
   if (damages.length > 0 && options.repair === true) yield* await mendAll(store, find);
   else for (const damage of damages) yield { ...findingOf(damage), repaired: false };
 }
 
 /** Looks again inside the transaction: what was wrong a moment ago may have been a write on its way. */
-async function mendAll(store: Store, find: (reader: Reader) => Iterable<Damage>): Promise<(Finding & { repaired: boolean })[]> {
+async function mendAll(
+  store: Store,
+  find: (reader: Reader) => Iterable<Damage>,
+): Promise<(Finding & { repaired: boolean })[]> {
   const damages = await store.transact((tx) => {
     const found: Damage[] = [];
     for (const damage of find(tx)) {
@@ -120,21 +142,59 @@ function findingOf({ family, key, kind, problem, repair }: Damage): Finding {
 // Words for the usual kinds of damage.
 
 /** A row that should be there. */
-export function missingRow(family: string, key: Buffer, problem: string, mend: (tx: Transaction) => void, store?: Store): Damage {
-  return { family, key: key.toString('hex'), kind: 'missing', problem, repair: 'write the row', mend, ...(store && { store }) };
+export function missingRow(
+  family: string,
+  key: Buffer,
+  problem: string,
+  mend: (tx: Transaction) => void,
+  store?: Store,
+): Damage {
+  return {
+    family,
+    key: key.toString('hex'),
+    kind: 'missing',
+    problem,
+    repair: 'write the row',
+    mend,
+    ...(store && { store }),
+  };
 }
 
 /** A row that should not be there. */
-export function surplusRow(family: string, key: Buffer, kind: 'dangling' | 'duplicate' | 'wrong', problem: string, store?: Store): Damage {
-  return { family, key: key.toString('hex'), kind, problem, repair: 'delete the row', mend: (tx) => tx.delete(family, key), ...(store && { store }) };
+export function surplusRow(
+  family: string,
+  key: Buffer,
+  kind: 'dangling' | 'duplicate' | 'wrong',
+  problem: string,
+  store?: Store,
+): Damage {
+  return {
+    family,
+    key: key.toString('hex'),
+    kind,
+    problem,
+    repair: 'delete the row',
+    mend: (tx) => tx.delete(family, key),
+    ...(store && { store }),
+  };
 }
 
 /** A row that says something else than it should. */
-export function wrongRow(family: string, key: Buffer, problem: string, mend: (tx: Transaction) => void): Damage {
+export function wrongRow(
+  family: string,
+  key: Buffer,
+  problem: string,
+  mend: (tx: Transaction) => void,
+): Damage {
   return { family, key: key.toString('hex'), kind: 'wrong', problem, repair: 'write the row anew', mend };
 }
 
 /** Damage that only a backup can help with. */
-export function beyondRepair(family: string, key: Buffer, kind: 'unreadable' | 'wrong' | 'missing', problem: string): Damage {
+export function beyondRepair(
+  family: string,
+  key: Buffer,
+  kind: 'unreadable' | 'wrong' | 'missing',
+  problem: string,
+): Damage {
   return { family, key: key.toString('hex'), kind, problem, repair: null };
 }

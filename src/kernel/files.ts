@@ -12,7 +12,12 @@ export async function writeDurably(path: string, content: string | Uint8Array, m
 }
 
 /** Writes a file and waits for the disk; one that could not be written to its end is taken away again. */
-export async function writeWhole(path: string, content: string | Uint8Array, flag: 'w' | 'wx', mode = 0o644): Promise<void> {
+export async function writeWhole(
+  path: string,
+  content: string | Uint8Array,
+  flag: 'w' | 'wx',
+  mode = 0o644,
+): Promise<void> {
   let file: FileHandle;
   try {
     file = await open(path, flag, mode);
@@ -37,10 +42,16 @@ const noRight: ReadonlySet<unknown> = new Set(['EACCES', 'EPERM', 'EROFS']);
 export function fileFailure(directory: string, error: unknown): unknown {
   const code = error instanceof Error && 'code' in error ? error.code : undefined;
   if (noRoom.has(code)) {
-    return new StoaError('disk_full', `The disk of ${directory} is full.`, { cause: error, fix: 'Free some space on it, then try again.' });
+    return new StoaError('disk_full', `The disk of ${directory} is full.`, {
+      cause: error,
+      fix: 'Free some space on it, then try again.',
+    });
   }
   if (noRight.has(code)) {
-    return new StoaError('invalid_config', `${directory} cannot be written: ${messageOf(error)}.`, { cause: error, fix: 'Let the user that runs Stoa write there, or choose another directory.' });
+    return new StoaError('invalid_config', `${directory} cannot be written: ${messageOf(error)}.`, {
+      cause: error,
+      fix: 'Let the user that runs Stoa write there, or choose another directory.',
+    });
   }
   return error;
 }

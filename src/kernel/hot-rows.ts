@@ -19,7 +19,8 @@ export class HotRows {
 
   constructor(familyNumbers: ReadonlyMap<string, number>, hotFamilies: readonly string[]) {
     const hot = new Set(hotFamilies);
-    for (const [family, number] of familyNumbers) this.#families[number] = hot.has(family) ? new Map() : undefined;
+    for (const [family, number] of familyNumbers)
+      this.#families[number] = hot.has(family) ? new Map() : undefined;
   }
 
   holds(family: number): boolean {

@@ -16,7 +16,10 @@ const decoders: Readonly<Record<string, (key: Buffer, value: Buffer) => unknown>
     const { atMs, kind, reference } = timerOf(key);
     return { at: new Date(atMs).toISOString(), kind, reference: reference.toString('hex') };
   },
-  [families.idempotency]: (key, value) => ({ scope_and_key: key.toString('hex'), ...(JSON.parse(value.toString()) as object) }),
+  [families.idempotency]: (key, value) => ({
+    scope_and_key: key.toString('hex'),
+    ...(JSON.parse(value.toString()) as object),
+  }),
   [families.directory]: (key, value) => ({ id: key.toString(), user_id: value.toString('hex') }),
 };
 

@@ -38,7 +38,11 @@ export function familyStats(stores: readonly Store[]): Map<string, FamilyStats> 
   for (const store of stores) {
     for (const [family, { entries, sizeBytes, estimated }] of Object.entries(store.engine.stats().families)) {
       const before = sums.get(family) ?? { entries: 0, sizeBytes: 0, estimated: false };
-      sums.set(family, { entries: before.entries + entries, sizeBytes: before.sizeBytes + sizeBytes, estimated: before.estimated || estimated });
+      sums.set(family, {
+        entries: before.entries + entries,
+        sizeBytes: before.sizeBytes + sizeBytes,
+        estimated: before.estimated || estimated,
+      });
     }
   }
   return sums;
@@ -47,16 +51,20 @@ export function familyStats(stores: readonly Store[]): Map<string, FamilyStats> 
 /** The same, counted to the end where an engine only estimates: page by page, while others go on. */
 export async function countedStats(stores: readonly Store[]): Promise<Map<string, FamilyStats>> {
   const sums = familyStats(stores);
-  for (const [family, { estimated }] of sums) if (estimated) sums.set(family, await countFamily(stores, family));
+  for (const [family, { estimated }] of sums)
+    if (estimated) sums.set(family, await countFamily(stores, family));
   return sums;
 }
 
 async function countFamily(stores: readonly Store[], family: string): Promise<FamilyStats> {
   const counted: FamilyStats = { entries: 0, sizeBytes: 0, estimated: false };
   for (const store of stores) {
-    for (let after: Buffer | undefined, isMore = true; isMore; ) {
+    for (let after: Buffer | undefined, isMore = true; isMore;) {
       isMore = false;
-      for (const { key, value } of store.range(family, { ...(after && { gt: after }), limit: entriesPerTurn })) {
+      for (const { key, value } of store.range(family, {
+        ...(after && { gt: after }),
+        limit: entriesPerTurn,
+      })) {
         counted.entries += 1;
         counted.sizeBytes += key.length + value.length;
         after = Buffer.from(key);
@@ -76,11 +84,19 @@ export function familyNamed(stores: readonly Store[], name: string): string {
   const meant = families.filter((family) => family.endsWith(`/${name}`));
   if (meant.length === 1) return meant[0] as string;
   if (meant.length > 1) {
-    throw new StoaError('invalid_request', `"${name}" is the name of ${meant.length} families: ${meant.join(', ')}.`, { fix: 'Give the full name.' });
+    throw new StoaError(
+      'invalid_request',
+      `"${name}" is the name of ${meant.length} families: ${meant.join(', ')}.`,
+      { fix: 'Give the full name.' },
+    );
   }
-  throw new StoaError('not_found', `There is no family "${name}".${didYouMean(name, [...families, ...families.map((family) => family.split('/')[1] ?? family)])}`, {
-    fix: '"stoa inspect" lists every family.',
-  });
+  throw new StoaError(
+    'not_found',
+    `There is no family "${name}".${didYouMean(name, [...families, ...families.map((family) => family.split('/')[1] ?? family)])}`,
+    {
+      fix: '"stoa inspect" lists every family.',
+    },
+  );
 }
 
 export interface InspectOptions {
@@ -94,17 +110,26 @@ export interface InspectOptions {
 }
 
 /** A page of entries in key order, shard by shard. */
-export function inspectFamily(stores: readonly Store[], family: string, { prefix, limit, from, decode, conceals }: InspectOptions): InspectPage {
+export function inspectFamily(
+  stores: readonly Store[],
+  family: string,
+  { prefix, limit, from, decode, conceals }: InspectOptions,
+): InspectPage {
   const isHidden = conceals?.(family) === true;
   const items: InspectedEntry[] = [];
   let last: InspectPosition | undefined;
   for (let shard = from?.shard ?? 0; shard < stores.length; shard += 1) {
     const { gte, ...bounds } = prefixRange(prefix);
-    const start = from?.shard === shard ? { gt: from.after } : gte !== undefined && gte.length > 0 ? { gte } : {};
+    const start =
+      from?.shard === shard ? { gt: from.after } : gte !== undefined && gte.length > 0 ? { gte } : {};
     for (const { key, value } of (stores[shard] as Store).range(family, { ...bounds, ...start })) {
       // One more than the page holds is there: only then is there a next page.
       if (items.length === limit) return { items, next: last };
-      items.push({ key: key.toString('hex'), value: isHidden ? '' : value.toString('hex'), decoded: decodedOf(family, key, value, decode) });
+      items.push({
+        key: key.toString('hex'),
+        value: isHidden ? '' : value.toString('hex'),
+        decoded: decodedOf(family, key, value, decode),
+      });
       last = { shard, after: Buffer.from(key) };
     }
   }
@@ -141,9 +166,11 @@ function decodeValue(value: Buffer): unknown {
 
 /** CBOR has what JSON has not: 64-bit numbers and bytes. */
 function plain(value: unknown): unknown {
-  if (typeof value === 'bigint') return value <= BigInt(Number.MAX_SAFE_INTEGER) ? Number(value) : String(value);
+  if (typeof value === 'bigint')
+    return value <= BigInt(Number.MAX_SAFE_INTEGER) ? Number(value) : String(value);
   if (value instanceof Uint8Array) return Buffer.from(value).toString('hex');
   if (Array.isArray(value)) return value.map(plain);
-  if (typeof value === 'object' && value !== null) return Object.fromEntries(Object.entries(value).map(([name, field]) => [name, plain(field)]));
+  if (typeof value === 'object' && value !== null)
+    return Object.fromEntries(Object.entries(value).map(([name, field]) => [name, plain(field)]));
   return value === undefined ? null : value;
 }

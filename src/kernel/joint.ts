@@ -55,7 +55,11 @@ export class Joint {
   }
 
   /** Runs the operations in order as one transaction, after `check` has agreed. Throws OperationRefused, or what `check` threw. */
-  async commit(operations: readonly JointOperation[], check: JointCheck, onResult?: JointResult): Promise<unknown[]> {
+  async commit(
+    operations: readonly JointOperation[],
+    check: JointCheck,
+    onResult?: JointResult,
+  ): Promise<unknown[]> {
     const turn = this.#collecting;
     const { promise, resolve: release } = withResolvers();
     this.#collecting = promise;
@@ -78,7 +82,9 @@ export class Joint {
   #joined(store: Store): Store {
     return faceOf(store, {
       transact: (body: Body, onDurable?: () => void, onUndone?: () => void) =>
-        this.#open === undefined ? store.transact(body, onDurable, onUndone) : this.#open.register(store, body, onDurable, onUndone),
+        this.#open === undefined
+          ? store.transact(body, onDurable, onUndone)
+          : this.#open.register(store, body, onDurable, onUndone),
     });
   }
 }
@@ -91,7 +97,13 @@ class OpenCommit {
 
   register(store: Store, body: Body, onDurable?: () => void, onUndone?: () => void): Promise<unknown> {
     if (this.#registered.some(({ index }) => index === this.#index)) {
-      this.#refused = new OperationRefused(this.#index, new StoaError('unsupported', 'This operation takes more than one transaction and cannot be part of a commit.'));
+      this.#refused = new OperationRefused(
+        this.#index,
+        new StoaError(
+          'unsupported',
+          'This operation takes more than one transaction and cannot be part of a commit.',
+        ),
+      );
       return Promise.reject(this.#refused.reason);
     }
     return new Promise((resolve, reject) => {
@@ -146,7 +158,9 @@ class OpenCommit {
     } catch (reason) {
       for (const { reject } of this.#registered) reject(reason);
       // A failed disk is nobody's fault: only what a body threw belongs to its operation.
-      throw progress.index >= 0 && !isStoreRefusal(reason) ? new OperationRefused(progress.index, reason) : reason;
+      throw progress.index >= 0 && !isStoreRefusal(reason)
+        ? new OperationRefused(progress.index, reason)
+        : reason;
     }
   }
 
@@ -155,7 +169,9 @@ class OpenCommit {
     if (other === undefined) return;
     throw new OperationRefused(
       other.index,
-      new StoaError('unsupported', 'The operations belong to different shards; a commit has one.', { fix: 'Commit them apart, or keep the data in one shard.' }),
+      new StoaError('unsupported', 'The operations belong to different shards; a commit has one.', {
+        fix: 'Commit them apart, or keep the data in one shard.',
+      }),
     );
   }
 }

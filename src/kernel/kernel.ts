@@ -11,7 +11,16 @@ import { makePrivateDirectory } from './files.js';
 import type { BackupDescription } from './backup-description.js';
 import { type DirectoryLock, acquireLock, lockPath } from './lock.js';
 import { backedUpLsn, putBackupMark, putBackupName } from './backup-marks.js';
-import { type Manifest, newManifest, readManifest, shardDirectory, shardOf, storeIdKey, storeMark, writeManifest } from './manifest.js';
+import {
+  type Manifest,
+  newManifest,
+  readManifest,
+  shardDirectory,
+  shardOf,
+  storeIdKey,
+  storeMark,
+  writeManifest,
+} from './manifest.js';
 import { type MigrateOptions, formatMark, isOlder, migrate, retiredFamilies } from './migrations.js';
 import { forgetAnswer, idempotencyTimer } from './once.js';
 import { type Outage, closedMark, lastAliveMs, outagesMark, outagesWith, readOutages } from './outages.js';
@@ -48,14 +57,22 @@ const trimIntervalMs = 60_000;
 
 /** Opens a directory, creating it when it is not there. One process at a time; memory keeps nothing. */
 export async function openKernel(options: KernelOptions): Promise<Kernel> {
-  if (options.engine === 'memory') return openShards(options, newManifest('memory', checkShards(options.shards ?? 1, options.limits)), undefined, 0);
+  if (options.engine === 'memory')
+    return openShards(
+      options,
+      newManifest('memory', checkShards(options.shards ?? 1, options.limits)),
+      undefined,
+      0,
+    );
   await makeDirectory(options.dataDir);
   const lockTouchedMs = await modifiedMs(lockPath(options.dataDir));
   let kernel: Kernel | undefined;
   const lock = await acquireLock(options.dataDir, {}, () => kernel?.stopWrites(lockLost(options.dataDir)));
   try {
     const { manifest, isNew } = await manifestOf(options);
-    await (isNew ? refuseOtherEngine(options.dataDir, manifest.engine) : refuseMoreShards(options.dataDir, manifest));
+    await (isNew
+      ? refuseOtherEngine(options.dataDir, manifest.engine)
+      : refuseMoreShards(options.dataDir, manifest));
     kernel = await openShards(options, manifest, lock, lockTouchedMs);
     try {
       await markStores(kernel, isNew);
@@ -75,23 +92,50 @@ export async function openKernel(options: KernelOptions): Promise<Kernel> {
 
 /** Another process holds the directory now: two writers would destroy each other's work. */
 function lockLost(dataDir: string): StoaError {
-  return new StoaError('writes_stopped', `Another process has taken over ${dataDir} because this one stood still for too long.`, {
-    fix: 'Stop this server; the other one serves the data now.',
-  });
+  return new StoaError(
+    'writes_stopped',
+    `Another process has taken over ${dataDir} because this one stood still for too long.`,
+    {
+      fix: 'Stop this server; the other one serves the data now.',
+    },
+  );
 }
 
-async function openShards(options: KernelOptions, manifest: Manifest, lock: DirectoryLock | undefined, lockTouchedMs: number): Promise<Kernel> {
-  const families = [...Object.values(kernelFamilies), ...options.families, ...retiredFamilies(manifest, options.migration?.migrations ?? [])];
+async function openShards(
+  options: KernelOptions,
+  manifest: Manifest,
+  lock: DirectoryLock | undefined,
+  lockTouchedMs: number,
+): Promise<Kernel> {
+  const families = [
+    ...Object.values(kernelFamilies),
+    ...options.families,
+    ...retiredFamilies(manifest, options.migration?.migrations ?? []),
+  ];
   const stores: Store[] = [];
   try {
     for (let shard = 0; shard < manifest.shards; shard += 1) {
-      const config = { ...storeConfigDefaults, ...options.storeConfig, data_dir: shardDirectory(options.dataDir, shard), scattered_families: options.scatteredFamilies };
+      const config = {
+        ...storeConfigDefaults,
+        ...options.storeConfig,
+        data_dir: shardDirectory(options.dataDir, shard),
+        scattered_families: options.scatteredFamilies,
+      };
       // The seed gives the cache for the store as a whole; the shards divide it.
       config.block_cache_bytes = Math.floor(config.block_cache_bytes / manifest.shards);
       const opened = await openEngine(manifest.engine, config, families);
       const engine = options.wrapEngine?.(opened, shard) ?? opened;
       try {
-        stores.push(new Store({ engine, families, hotFamilies: options.hotFamilies, limits: options.limits, ...(options.clock && { clock: options.clock }), ...(options.onGroup && { onGroup: options.onGroup }) }));
+        stores.push(
+          new Store({
+            engine,
+            families,
+            hotFamilies: options.hotFamilies,
+            limits: options.limits,
+            ...(options.clock && { clock: options.clock }),
+            ...(options.onGroup && { onGroup: options.onGroup }),
+          }),
+        );
       } catch (error) {
         await engine.close();
         throw error;
@@ -122,7 +166,12 @@ export class Kernel {
   #trimmed: Promise<void> = Promise.resolve();
   #closing: Promise<void> | undefined;
 
-  constructor(options: KernelOptions, manifest: Manifest, stores: readonly Store[], lock: DirectoryLock | undefined) {
+  constructor(
+    options: KernelOptions,
+    manifest: Manifest,
+    stores: readonly Store[],
+    lock: DirectoryLock | undefined,
+  ) {
     this.dataDir = options.dataDir;
     this.#manifest = manifest;
     this.limits = options.limits;
@@ -130,7 +179,8 @@ export class Kernel {
     this.root = stores[0] as Store;
     this.feed = new ChangeFeed(stores);
     this.lock = lock;
-    this.#onError = options.onError ?? ((error, about) => process.emitWarning(`${about}: ${messageOf(error)}`));
+    this.#onError =
+      options.onError ?? ((error, about) => process.emitWarning(`${about}: ${messageOf(error)}`));
     this.#sweepers = stores.map(
       (store) =>
         new Sweeper({
@@ -155,7 +205,9 @@ export class Kernel {
   get outages(): readonly Outage[] {
     const nowMs = this.nowMs();
     // One that ends in a time to come was noted before the clock was set back: it would keep leases alive until then.
-    return (this.#outages.at(-1)?.toMs ?? 0) <= nowMs ? this.#outages : this.#outages.filter(({ toMs }) => toMs <= nowMs);
+    return (this.#outages.at(-1)?.toMs ?? 0) <= nowMs
+      ? this.#outages
+      : this.#outages.filter(({ toMs }) => toMs <= nowMs);
   }
 
   nowMs(): number {
@@ -235,7 +287,12 @@ export class Kernel {
     try {
       await this.root.transact((tx) => {
         putBackupName(tx, name);
-        if (kind === 'incremental') putBackupMark(tx, directory, shards.map(({ lsn }) => lsn));
+        if (kind === 'incremental')
+          putBackupMark(
+            tx,
+            directory,
+            shards.map(({ lsn }) => lsn),
+          );
       });
     } catch (error) {
       this.#onError(error, 'noting a backup');
@@ -291,7 +348,10 @@ export class Kernel {
 
 function checkShards(shards: number, limits: Limits): number {
   if (!Number.isInteger(shards) || shards < 1 || shards > limits.shardsMax) {
-    throw new StoaError('invalid_config', `A data directory has 1 to ${limits.shardsMax} shards, not ${shards}.`);
+    throw new StoaError(
+      'invalid_config',
+      `A data directory has 1 to ${limits.shardsMax} shards, not ${shards}.`,
+    );
   }
   return shards;
 }
@@ -299,17 +359,28 @@ function checkShards(shards: number, limits: Limits): number {
 async function manifestOf(options: KernelOptions): Promise<{ manifest: Manifest; isNew: boolean }> {
   const found = await readManifest(options.dataDir);
   if (found === undefined) {
-    return { manifest: newManifest(options.engine ?? 'lmdb', checkShards(options.shards ?? 1, options.limits)), isNew: true };
+    return {
+      manifest: newManifest(options.engine ?? 'lmdb', checkShards(options.shards ?? 1, options.limits)),
+      isNew: true,
+    };
   }
   if (options.engine !== undefined && options.engine !== found.engine) {
-    throw new StoaError('invalid_config', `${options.dataDir} was created with the engine ${found.engine}, not ${options.engine}.`, {
-      fix: `Leave the engine setting away, or make a new directory: "stoa backup" this one and "stoa restore --engine ${options.engine}".`,
-    });
+    throw new StoaError(
+      'invalid_config',
+      `${options.dataDir} was created with the engine ${found.engine}, not ${options.engine}.`,
+      {
+        fix: `Leave the engine setting away, or make a new directory: "stoa backup" this one and "stoa restore --engine ${options.engine}".`,
+      },
+    );
   }
   if (options.shards !== undefined && options.shards !== found.shards) {
-    throw new StoaError('invalid_config', `${options.dataDir} was created with ${found.shards} shard(s), not ${options.shards}.`, {
-      fix: 'Leave the shards setting away, or re-shard offline into a new directory with "stoa reshard".',
-    });
+    throw new StoaError(
+      'invalid_config',
+      `${options.dataDir} was created with ${found.shards} shard(s), not ${options.shards}.`,
+      {
+        fix: 'Leave the shards setting away, or re-shard offline into a new directory with "stoa reshard".',
+      },
+    );
   }
   return { manifest: found, isNew: false };
 }
@@ -324,14 +395,24 @@ async function markStores(kernel: Kernel, isNew: boolean): Promise<void> {
     const path = shardDirectory(kernel.dataDir, shard);
     if (isNew) {
       if (store.sequence > 0) {
-        throw new StoaError('damaged_data', `${path} holds data, but ${join(kernel.dataDir, 'stoa.json')} is missing.`, { fix: 'Put stoa.json back from a copy, or restore a backup into a new directory.' });
+        throw new StoaError(
+          'damaged_data',
+          `${path} holds data, but ${join(kernel.dataDir, 'stoa.json')} is missing.`,
+          { fix: 'Put stoa.json back from a copy, or restore a backup into a new directory.' },
+        );
       }
       await store.transact((tx) => {
-        for (const { family, key, value } of [storeMark(kernel.manifest), formatMark(kernel.manifest.format)]) tx.put(family, key, value);
+        for (const { family, key, value } of [storeMark(kernel.manifest), formatMark(kernel.manifest.format)])
+          tx.put(family, key, value);
       });
     } else if (marked !== kernel.manifest.id) {
-      const reason = marked === undefined ? 'its database has lost what was in it' : 'its database belongs to another directory';
-      throw new StoaError('damaged_data', `${path} cannot be used: ${reason}.`, { fix: 'Put the right files back, or restore a backup into a new directory.' });
+      const reason =
+        marked === undefined
+          ? 'its database has lost what was in it'
+          : 'its database belongs to another directory';
+      throw new StoaError('damaged_data', `${path} cannot be used: ${reason}.`, {
+        fix: 'Put the right files back, or restore a backup into a new directory.',
+      });
     }
   }
 }
@@ -352,6 +433,9 @@ async function modifiedMs(path: string): Promise<number> {
     return (await stat(path)).mtimeMs;
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code === 'ENOENT') return 0;
-    throw new StoaError('invalid_config', `${path} cannot be read: ${messageOf(error)}.`, { cause: error, fix: 'Check the permissions of the data directory.' });
+    throw new StoaError('invalid_config', `${path} cannot be read: ${messageOf(error)}.`, {
+      cause: error,
+      fix: 'Check the permissions of the data directory.',
+    });
   }
 }

@@ -51,13 +51,18 @@ const takeoverMsMax = 10_000;
 export const lockFile = 'stoa.lock';
 
 export const lockPath = (dataDir: string): string => join(dataDir, lockFile);
-const takeoverPath = (dataDir: string, nonce: string): string => join(dataDir, `${lockFile}.takeover-${nonce}`);
+const takeoverPath = (dataDir: string, nonce: string): string =>
+  join(dataDir, `${lockFile}.takeover-${nonce}`);
 
 /**
  * Takes the lock, or refuses with code `locked` and the owner's name. `onLost` is called when
  * another process has taken the lock away, which happens when this one stood still for too long.
  */
-export async function acquireLock(dataDir: string, info: LockInfo, onLost?: () => void): Promise<DirectoryLock> {
+export async function acquireLock(
+  dataDir: string,
+  info: LockInfo,
+  onLost?: () => void,
+): Promise<DirectoryLock> {
   const owner: LockOwner = {
     ...(await thisProcess()),
     nonce: randomUUID(),
@@ -68,7 +73,8 @@ export async function acquireLock(dataDir: string, info: LockInfo, onLost?: () =
   try {
     const deadline = Date.now() + takeoverMsMax;
     while (!(await tryAcquire(dataDir, draft, owner))) {
-      if (Date.now() > deadline) throw new StoaError('locked', `Another process is taking over ${dataDir} and does not finish.`);
+      if (Date.now() > deadline)
+        throw new StoaError('locked', `Another process is taking over ${dataDir} and does not finish.`);
       await sleep(10);
     }
   } finally {
@@ -131,7 +137,9 @@ function heldLock(dataDir: string, owner: LockOwner, onLost: (() => void) | unde
   };
   const timer = setInterval(() => {
     touch().catch((thrown: unknown) => {
-      process.emitWarning(`The lock on ${dataDir} could not be renewed: ${messageOf(thrown)}. It is tried again.`);
+      process.emitWarning(
+        `The lock on ${dataDir} could not be renewed: ${messageOf(thrown)}. It is tried again.`,
+      );
     });
   }, touchMs);
   timer.unref();
@@ -141,7 +149,8 @@ function heldLock(dataDir: string, owner: LockOwner, onLost: (() => void) | unde
       return current;
     },
     update: async (info) => {
-      if (!(await isOurs())) throw new StoaError('locked', `The lock on ${dataDir} has passed to another process.`);
+      if (!(await isOurs()))
+        throw new StoaError('locked', `The lock on ${dataDir} has passed to another process.`);
       current = { ...current, url: info.url };
       await rename(await writeDraft(dataDir, current), path);
     },
@@ -181,7 +190,15 @@ function parseOwner(content: string): LockOwner {
     return lockOwnerSchema.parse(JSON.parse(content));
   } catch {
     const nonce = createHash('sha256').update(content).digest('hex');
-    return { pid: 0, processStart: '', bootId: 'unreadable', pidNamespace: '', hostname: 'unreadable', nonce, startedAt: 'unknown' };
+    return {
+      pid: 0,
+      processStart: '',
+      bootId: 'unreadable',
+      pidNamespace: '',
+      hostname: 'unreadable',
+      nonce,
+      startedAt: 'unknown',
+    };
   }
 }
 
@@ -209,7 +226,10 @@ function lockedBy(dataDir: string, owner: LockOwner): StoaError {
   return new StoaError(
     'locked',
     `The data directory ${dataDir} is in use by process ${owner.pid} on ${owner.hostname}, which took it at ${owner.startedAt}${where}.`,
-    { fix: `${client}, or choose another data directory.`, details: { pid: owner.pid, startedAt: owner.startedAt, url: owner.url } },
+    {
+      fix: `${client}, or choose another data directory.`,
+      details: { pid: owner.pid, startedAt: owner.startedAt, url: owner.url },
+    },
   );
 }
 

@@ -46,18 +46,29 @@ export function commitText(commit: Commit): string {
 }
 
 /** Feed records are text: few, small, and readable with any tool. */
-export function encodeFeed(bytesBefore: number, commits: readonly Commit[], texts: readonly string[] = commits.map(commitText)): Buffer {
+export function encodeFeed(
+  bytesBefore: number,
+  commits: readonly Commit[],
+  texts: readonly string[] = commits.map(commitText),
+): Buffer {
   return Buffer.from(`[${formatVersion},${bytesBefore},[${texts.join(',')}]]`);
 }
 
 export function decodeFeed(value: Buffer): LogRecord<Commit> {
-  const [version, bytesBefore, items] = decoded('change feed', () => JSON.parse(value.toString()) as [number, number, Commit[]]);
+  const [version, bytesBefore, items] = decoded(
+    'change feed',
+    () => JSON.parse(value.toString()) as [number, number, Commit[]],
+  );
   if (version !== formatVersion) throw unknownFormat('change feed', version);
   return { bytesBefore, items };
 }
 
 /** Redo records are binary: they carry every written value. `texts` are those of the transactions with a commit, in order. */
-export function encodeRedo(bytesBefore: number, transactions: readonly RedoTransaction[], texts: readonly string[] = textsOf(transactions)): Buffer {
+export function encodeRedo(
+  bytesBefore: number,
+  transactions: readonly RedoTransaction[],
+  texts: readonly string[] = textsOf(transactions),
+): Buffer {
   const families = new Map<string, number>();
   let size = 1 + 8 + 2 + 4;
   for (const text of texts) size += Buffer.byteLength(text);
@@ -122,7 +133,8 @@ function readRedo(record: Buffer): LogRecord<RedoTransaction> {
       const family = families[reader.u16()];
       const key = reader.bytes(reader.u16());
       const length = reader.u32();
-      if (family === undefined) throw new StoaError('serialization', 'A redo record names a family that it does not list.');
+      if (family === undefined)
+        throw new StoaError('serialization', 'A redo record names a family that it does not list.');
       return { family, key, value: length === deleted ? undefined : reader.bytes(length) };
     });
     return { lsn, atMs, commit, operations };
@@ -154,9 +166,13 @@ function decoded<T>(log: string, decode: () => T): T {
 }
 
 function unknownFormat(log: string, version: number): StoaError {
-  return new StoaError('newer_data', `A record of the ${log} has format ${version}; this program knows format ${formatVersion}.`, {
-    fix: 'Open the data with the version of Stoa that wrote it, or a newer one.',
-  });
+  return new StoaError(
+    'newer_data',
+    `A record of the ${log} has format ${version}; this program knows format ${formatVersion}.`,
+    {
+      fix: 'Open the data with the version of Stoa that wrote it, or a newer one.',
+    },
+  );
 }
 
 class Writer {
@@ -204,7 +220,10 @@ class Writer {
 
   finish(): Buffer {
     if (this.#at !== this.#buffer.length) {
-      throw new StoaError('internal', `A redo record of ${this.#buffer.length} bytes was filled with ${this.#at}.`);
+      throw new StoaError(
+        'internal',
+        `A redo record of ${this.#buffer.length} bytes was filled with ${this.#at}.`,
+      );
     }
     return this.#buffer;
   }
@@ -239,7 +258,8 @@ class Reader {
 
   bytes(length: number): Buffer {
     const end = this.#at + length;
-    if (end > this.#buffer.length) throw new StoaError('serialization', 'A redo record ends before it is complete.');
+    if (end > this.#buffer.length)
+      throw new StoaError('serialization', 'A redo record ends before it is complete.');
     const bytes = this.#buffer.subarray(this.#at, end);
     this.#at = end;
     return bytes;

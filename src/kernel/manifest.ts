@@ -50,7 +50,10 @@ export async function readManifest(dataDir: string): Promise<Manifest | undefine
     text = await readFile(path, 'utf8');
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code === 'ENOENT') return undefined;
-    throw new StoaError('damaged_data', `${path} cannot be read: ${messageOf(error)}.`, { cause: error, fix: 'Check the permissions of the data directory.' });
+    throw new StoaError('damaged_data', `${path} cannot be read: ${messageOf(error)}.`, {
+      cause: error,
+      fix: 'Check the permissions of the data directory.',
+    });
   }
   return checkManifest(path, text);
 }
@@ -67,17 +70,34 @@ function checkManifest(path: string, text: string): Manifest {
     // `null` is JSON too.
     manifest = (JSON.parse(text) ?? {}) as Partial<Manifest>;
   } catch (error) {
-    throw new StoaError('damaged_data', `${path} is not JSON.`, { cause: error, fix: 'Restore the file from a backup, or the whole directory with "stoa restore".' });
-  }
-  if (typeof manifest.format === 'number' && manifest.format > dataFormat) {
-    throw new StoaError('newer_data', `The data has format ${manifest.format}; this program knows formats up to ${dataFormat}.`, {
-      fix: 'Use the version of Stoa that wrote the data, or a newer one.',
+    throw new StoaError('damaged_data', `${path} is not JSON.`, {
+      cause: error,
+      fix: 'Restore the file from a backup, or the whole directory with "stoa restore".',
     });
   }
+  if (typeof manifest.format === 'number' && manifest.format > dataFormat) {
+    throw new StoaError(
+      'newer_data',
+      `The data has format ${manifest.format}; this program knows formats up to ${dataFormat}.`,
+      {
+        fix: 'Use the version of Stoa that wrote the data, or a newer one.',
+      },
+    );
+  }
   const { format, migrating, id, engine, shards, created_at } = manifest;
-  const whole = isFormat(format) && (migrating === undefined || isFormat(migrating)) && typeof id === 'string' && typeof created_at === 'string' && Number.isInteger(shards) && Number(shards) > 0 && engineNames.includes(engine as EngineName) && engine !== 'memory';
+  const whole =
+    isFormat(format) &&
+    (migrating === undefined || isFormat(migrating)) &&
+    typeof id === 'string' &&
+    typeof created_at === 'string' &&
+    Number.isInteger(shards) &&
+    Number(shards) > 0 &&
+    engineNames.includes(engine as EngineName) &&
+    engine !== 'memory';
   if (!whole) {
-    throw new StoaError('damaged_data', `${path} lacks what a manifest must say.`, { fix: 'Restore the file from a backup, or the whole directory with "stoa restore".' });
+    throw new StoaError('damaged_data', `${path} lacks what a manifest must say.`, {
+      fix: 'Restore the file from a backup, or the whole directory with "stoa restore".',
+    });
   }
   return manifest as Manifest;
 }

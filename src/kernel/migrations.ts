@@ -75,8 +75,10 @@ export async function migrate(kernel: Kernel, { migrations, onProgress }: Migrat
   const wanted = migrations.filter(({ format }) => format > from);
   if (wanted.at(-1)?.format !== dataFormat) throw notUpToDate(kernel.dataDir);
   const directory = join(kernel.dataDir, `before-format-${dataFormat}`);
-  const report = (stage: MigrationProgress['stage']) => (step: { done: number; total: number }) => onProgress?.({ stage, from, to: dataFormat, directory, ...step });
-  if (manifest.migrating === undefined && kernel.stores.some((store) => isNeeded(store, wanted))) await keepBackup(kernel, directory, report('backup'));
+  const report = (stage: MigrationProgress['stage']) => (step: { done: number; total: number }) =>
+    onProgress?.({ stage, from, to: dataFormat, directory, ...step });
+  if (manifest.migrating === undefined && kernel.stores.some((store) => isNeeded(store, wanted)))
+    await keepBackup(kernel, directory, report('backup'));
   await kernel.rewriteManifest({ ...manifest, format: dataFormat, migrating: from });
   const progress = { done: 0, total: kernel.stores.reduce((sum, store) => sum + rowsOf(store, wanted), 0) };
   for (const store of kernel.stores) {
@@ -94,24 +96,39 @@ export async function migrate(kernel: Kernel, { migrations, onProgress }: Migrat
 
 /** For whoever may not change the directory. */
 export function notUpToDate(dataDir: string): StoaError {
-  return new StoaError('conflict', `${dataDir} has an older format than this program writes.`, { fix: 'Start it once with "stoa up", which brings it up to date, and stop it again.' });
+  return new StoaError('conflict', `${dataDir} has an older format than this program writes.`, {
+    fix: 'Start it once with "stoa up", which brings it up to date, and stop it again.',
+  });
 }
 
 /** What lies there from an attempt that was cut off is older than the data by now. */
-async function keepBackup(kernel: Kernel, directory: string, onProgress: (step: { done: number; total: number }) => void): Promise<void> {
+async function keepBackup(
+  kernel: Kernel,
+  directory: string,
+  onProgress: (step: { done: number; total: number }) => void,
+): Promise<void> {
   await rm(directory, { recursive: true, force: true });
   try {
     await backup(kernel, { directory, kind: 'full', onProgress });
   } catch (error) {
-    throw new StoaError(error instanceof StoaError ? error.code : 'engine', `The data has format ${kernel.manifest.format}. Before it becomes ${dataFormat} it is backed up to ${directory}, which failed: ${messageOf(error)}`, {
-      cause: error,
-      fix: 'Make room for a copy of the data beside it. Nothing has been changed; the program of before can still use it.',
-    });
+    throw new StoaError(
+      error instanceof StoaError ? error.code : 'engine',
+      `The data has format ${kernel.manifest.format}. Before it becomes ${dataFormat} it is backed up to ${directory}, which failed: ${messageOf(error)}`,
+      {
+        cause: error,
+        fix: 'Make room for a copy of the data beside it. Nothing has been changed; the program of before can still use it.',
+      },
+    );
   }
 }
 
-async function migrateStore(kernel: Kernel, store: Store, migration: Migration, onRows: (count: number) => void): Promise<void> {
-  for (let isDone = false; !isDone; ) {
+async function migrateStore(
+  kernel: Kernel,
+  store: Store,
+  migration: Migration,
+  onRows: (count: number) => void,
+): Promise<void> {
+  for (let isDone = false; !isDone;) {
     let rows = 0;
     isDone = await store.transact((tx) => {
       const at = placeOf(tx);
@@ -122,13 +139,20 @@ async function migrateStore(kernel: Kernel, store: Store, migration: Migration, 
         tx.delete(kernelFamilies.meta, progressKey);
         return true;
       }
-      const entries = Array.from(tx.range(pass.family, boundsAfter(at.key, kernel.limits.migrationStepRowsMax)));
+      const entries = Array.from(
+        tx.range(pass.family, boundsAfter(at.key, kernel.limits.migrationStepRowsMax)),
+      );
       const old = entries.filter((entry) => pass.isOld(entry, tx));
       if (old.length > 0) pass.migrate(tx, old, kernel);
       rows = entries.length;
       const last = rows < kernel.limits.migrationStepRowsMax ? undefined : entries.at(-1)?.key;
-      const next: Place = last === undefined ? { pass: at.pass + 1, key: null } : { pass: at.pass, key: last };
-      tx.put(kernelFamilies.meta, progressKey, Buffer.from(JSON.stringify({ pass: next.pass, key: next.key?.toString('hex') ?? null })));
+      const next: Place =
+        last === undefined ? { pass: at.pass + 1, key: null } : { pass: at.pass, key: last };
+      tx.put(
+        kernelFamilies.meta,
+        progressKey,
+        Buffer.from(JSON.stringify({ pass: next.pass, key: next.key?.toString('hex') ?? null })),
+      );
       return false;
     });
     onRows(rows);
@@ -166,5 +190,7 @@ function isNeeded(store: Store, migrations: readonly Migration[]): boolean {
 
 function rowsOf(store: Store, migrations: readonly Migration[]): number {
   const { families } = store.engine.stats();
-  return migrations.flatMap(({ passes }) => passes).reduce((sum, { family }) => sum + (families[family]?.entries ?? 0), 0);
+  return migrations
+    .flatMap(({ passes }) => passes)
+    .reduce((sum, { family }) => sum + (families[family]?.entries ?? 0), 0);
 }

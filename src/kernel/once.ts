@@ -30,7 +30,12 @@ export const idempotencyTimer = 'idempotency';
  * Runs `body`, or answers what it answered under the same key before. The result must survive
  * JSON. With `keep: false` (an answer that holds a secret) only the fact is kept.
  */
-export function once<T>(tx: Transaction, idempotency: Idempotency | null, body: () => T, options: { keep?: boolean } = {}): T {
+export function once<T>(
+  tx: Transaction,
+  idempotency: Idempotency | null,
+  body: () => T,
+  options: { keep?: boolean } = {},
+): T {
   if (idempotency === null) return body();
   const key = rowKey(idempotency);
   const stored = tx.get(kernelFamilies.idempotency, key);
@@ -38,14 +43,22 @@ export function once<T>(tx: Transaction, idempotency: Idempotency | null, body: 
   if (kept !== undefined && kept.expiresAtMs > tx.nowMs) return answerAgain<T>(kept, idempotency);
   const result = body();
   const expiresAtMs = tx.nowMs + idempotency.seconds * 1_000;
-  const value: Kept = { fingerprint: idempotency.fingerprint, expiresAtMs, ...(options.keep === false ? { secret: true } : { result }) };
+  const value: Kept = {
+    fingerprint: idempotency.fingerprint,
+    expiresAtMs,
+    ...(options.keep === false ? { secret: true } : { result }),
+  };
   tx.put(kernelFamilies.idempotency, key, Buffer.from(JSON.stringify(value)));
   tx.schedule({ atMs: expiresAtMs, kind: idempotencyTimer, reference: key });
   return result;
 }
 
 /** What was answered under the key before; undefined where the key is new, which it stays. */
-export function answeredBefore<T>(reader: Reader, idempotency: Idempotency | null, nowMs: number): T | undefined {
+export function answeredBefore<T>(
+  reader: Reader,
+  idempotency: Idempotency | null,
+  nowMs: number,
+): T | undefined {
   if (idempotency === null) return undefined;
   const stored = reader.get(kernelFamilies.idempotency, rowKey(idempotency));
   const kept = stored === undefined ? undefined : (JSON.parse(stored.toString()) as Kept);
@@ -66,7 +79,11 @@ export function keepAnswer(tx: Transaction, idempotency: Idempotency, result: un
  * The same around work that happens in another database: the key is noted before it, the answer
  * after it. A repeat while it runs, or after a crash in between, is refused rather than done twice.
  */
-export async function onceAround<T>(store: Store, idempotency: Idempotency, work: () => Promise<T>): Promise<T> {
+export async function onceAround<T>(
+  store: Store,
+  idempotency: Idempotency,
+  work: () => Promise<T>,
+): Promise<T> {
   let isFirst = false;
   const before = await store.transact((tx) =>
     once<T | undefined>(
@@ -105,12 +122,20 @@ export const forgetAnswer: TimerHandler = (tx, reference) => {
 
 function answerAgain<T>(kept: Kept, idempotency: Idempotency): T {
   if (kept.fingerprint !== idempotency.fingerprint) {
-    throw new StoaError('idempotency_mismatch', 'This Idempotency-Key was used before with another request.', { fix: 'Use a new key for a new request.' });
+    throw new StoaError(
+      'idempotency_mismatch',
+      'This Idempotency-Key was used before with another request.',
+      { fix: 'Use a new key for a new request.' },
+    );
   }
   if (kept.secret === true) {
-    throw new StoaError('idempotency_unrepeatable', 'This request was carried out before; its answer was not kept.', {
-      fix: 'List what exists, and create anew under a new key where the secret is lost.',
-    });
+    throw new StoaError(
+      'idempotency_unrepeatable',
+      'This request was carried out before; its answer was not kept.',
+      {
+        fix: 'List what exists, and create anew under a new key where the secret is lost.',
+      },
+    );
   }
   // What was kept is what the same body returned before.
   return kept.result as T;

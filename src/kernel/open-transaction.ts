@@ -44,7 +44,13 @@ export class OpenTransaction implements Transaction {
   readonly #operationsMax: number;
   #open = true;
 
-  constructor(state: StoreState, overlay: Overlay<PendingWrite>, below: Overlay<PendingWrite> | undefined, nowMs: number, limits: Limits) {
+  constructor(
+    state: StoreState,
+    overlay: Overlay<PendingWrite>,
+    below: Overlay<PendingWrite> | undefined,
+    nowMs: number,
+    limits: Limits,
+  ) {
     this.#familyNumbers = state.familyNumbers;
     this.#engine = state.engine;
     this.#hotRows = state.hotRows;
@@ -63,7 +69,8 @@ export class OpenTransaction implements Transaction {
 
   /** Takes its writes back: the overlay is as it was before. */
   undo(): void {
-    for (const { familyNumber, name, before } of this.writes) this.#overlay.restore(familyNumber, name, before);
+    for (const { familyNumber, name, before } of this.writes)
+      this.#overlay.restore(familyNumber, name, before);
     this.#overlay.sizeBytes = this.#sizeBytesBefore;
   }
 
@@ -72,7 +79,9 @@ export class OpenTransaction implements Transaction {
     const name = overlayKey(key);
     const pending = this.#pending(number, name);
     if (pending !== undefined) return pending.value;
-    return this.#hotRows.holds(number) ? this.#hotRows.get(number, name, () => this.#engine.get(family, key)) : this.#engine.get(family, key);
+    return this.#hotRows.holds(number)
+      ? this.#hotRows.get(number, name, () => this.#engine.get(family, key))
+      : this.#engine.get(family, key);
   }
 
   getMany(family: string, keys: readonly Buffer[]): (Buffer | undefined)[] {
@@ -84,7 +93,10 @@ export class OpenTransaction implements Transaction {
       values.push(pending?.value);
       if (pending === undefined) stored.push({ index, key });
     }
-    const found = this.#engine.getMany(family, stored.map(({ key }) => key));
+    const found = this.#engine.getMany(
+      family,
+      stored.map(({ key }) => key),
+    );
     for (const [at, { index }] of stored.entries()) values[index] = found[at];
     return values;
   }
@@ -121,13 +133,18 @@ export class OpenTransaction implements Transaction {
   #write(family: string, key: Buffer, value: Buffer | undefined): void {
     const number = this.#number(family);
     const { length } = key;
-    if (!Buffer.isBuffer(key) || length === 0) throw new StoaError('internal', `A key of "${family}" is not a Buffer of at least one byte.`);
-    if (length > keyBytesMax) throw new StoaError('too_large', `A key of ${length} bytes is longer than ${keyBytesMax} bytes.`);
+    if (!Buffer.isBuffer(key) || length === 0)
+      throw new StoaError('internal', `A key of "${family}" is not a Buffer of at least one byte.`);
+    if (length > keyBytesMax)
+      throw new StoaError('too_large', `A key of ${length} bytes is longer than ${keyBytesMax} bytes.`);
     const name = overlayKey(key);
     const newest = this.#overlay.get(number, name);
-    const [place, before] = newest?.by === this ? [newest.place, newest.before] : [this.writes.length, newest];
+    const [place, before] =
+      newest?.by === this ? [newest.place, newest.before] : [this.writes.length, newest];
     if (place >= this.#operationsMax) {
-      throw new StoaError('too_large', `A transaction holds at most ${this.#operationsMax} writes.`, { fix: 'Split the work into several transactions.' });
+      throw new StoaError('too_large', `A transaction holds at most ${this.#operationsMax} writes.`, {
+        fix: 'Split the work into several transactions.',
+      });
     }
     const write: PendingWrite = { family, key, value, by: this, place, familyNumber: number, name, before };
     this.#overlay.set(number, name, write);

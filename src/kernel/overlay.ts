@@ -32,7 +32,8 @@ export class Overlay<Operation extends WriteOperation = WriteOperation> {
 
   operations(): Operation[] {
     const operations: Operation[] = [];
-    for (const writes of this.#families) if (writes !== undefined) for (const operation of writes.operations()) operations.push(operation);
+    for (const writes of this.#families)
+      if (writes !== undefined) for (const operation of writes.operations()) operations.push(operation);
     return operations;
   }
 }
@@ -79,14 +80,21 @@ export class FamilyWrites<Operation extends WriteOperation = WriteOperation> {
   cursor(from: string, to: string | undefined, reverse: boolean): OverlayCursor {
     const sorted = this.#inOrder();
     const first = lowerBound(sorted, from);
-    return new OverlayCursor(sorted, first, to === undefined ? sorted.length : Math.max(first, lowerBound(sorted, to)), reverse);
+    return new OverlayCursor(
+      sorted,
+      first,
+      to === undefined ? sorted.length : Math.max(first, lowerBound(sorted, to)),
+      reverse,
+    );
   }
 
   #inOrder(): readonly Write<Operation>[] {
     const before = this.#sorted;
     if (before !== undefined && this.#unsorted.length === 0) return before;
     const isNear = before !== undefined && this.#unsorted.length <= placedMax;
-    this.#sorted = isNear ? this.#placed(before) : Array.from(this.#operations, ([key, operation]) => ({ key, operation })).toSorted(byCodeUnit);
+    this.#sorted = isNear
+      ? this.#placed(before)
+      : Array.from(this.#operations, ([key, operation]) => ({ key, operation })).toSorted(byCodeUnit);
     this.#unsorted = [];
     return this.#sorted;
   }

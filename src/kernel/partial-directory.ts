@@ -22,12 +22,17 @@ export async function beginPartial(target: string): Promise<PartialDirectory> {
   const whole = resolve(target);
   const path = `${whole}.partial`;
   if (!isBegunHere((await namesIn(path)) ?? [])) {
-    throw new StoaError('already_exists', `${path} is in the way, and no unfinished work of this command.`, { fix: 'Move it aside, or name another target.' });
+    throw new StoaError('already_exists', `${path} is in the way, and no unfinished work of this command.`, {
+      fix: 'Move it aside, or name another target.',
+    });
   }
   try {
     await makePrivateDirectory(path);
   } catch (error) {
-    throw new StoaError('invalid_request', `${whole} cannot be made: ${messageOf(error)}.`, { cause: error, fix: 'Name a place that you can write to.' });
+    throw new StoaError('invalid_request', `${whole} cannot be made: ${messageOf(error)}.`, {
+      cause: error,
+      fix: 'Name a place that you can write to.',
+    });
   }
   // Held from here to the end, so that of two that begin at once only one goes on.
   const lock = await acquireLock(path, {}).catch(async (error: unknown) => {
@@ -44,7 +49,10 @@ export async function beginPartial(target: string): Promise<PartialDirectory> {
   return {
     path,
     finish: async () => {
-      if (((await namesIn(whole)) ?? []).length > 0) throw new StoaError('already_exists', `${whole} was filled by somebody else meanwhile.`, { fix: 'Name another target.' });
+      if (((await namesIn(whole)) ?? []).length > 0)
+        throw new StoaError('already_exists', `${whole} was filled by somebody else meanwhile.`, {
+          fix: 'Name another target.',
+        });
       await rm(join(path, markFile));
       if ((await namesIn(whole)) !== undefined) await rmdir(whole);
       await rename(path, whole);
@@ -93,7 +101,8 @@ async function removeEmpty(path: string): Promise<void> {
 }
 
 async function empty(path: string): Promise<void> {
-  for (const name of (await namesIn(path)) ?? []) if (!name.startsWith(lockFile)) await rm(join(path, name), { recursive: true, force: true });
+  for (const name of (await namesIn(path)) ?? [])
+    if (!name.startsWith(lockFile)) await rm(join(path, name), { recursive: true, force: true });
 }
 
 function isBegunHere(names: readonly string[]): boolean {
@@ -107,7 +116,11 @@ export async function namesIn(path: string): Promise<string[] | undefined> {
   } catch (error) {
     const { code } = error as NodeJS.ErrnoException;
     if (code === 'ENOENT') return undefined;
-    if (code === 'ENOTDIR') throw new StoaError('already_exists', `${path} is in the way; it is a file.`, { cause: error, fix: 'Move it aside, or name another target.' });
+    if (code === 'ENOTDIR')
+      throw new StoaError('already_exists', `${path} is in the way; it is a file.`, {
+        cause: error,
+        fix: 'Move it aside, or name another target.',
+      });
     throw error;
   }
 }

@@ -46,7 +46,8 @@ async function processStart(pid: number): Promise<string | undefined> {
     stat = await readFile(`/proc/${pid}/stat`, 'utf8');
   } catch (thrown) {
     // ESRCH comes when the process ends between opening and reading.
-    if (thrown instanceof Error && 'code' in thrown && (thrown.code === 'ENOENT' || thrown.code === 'ESRCH')) return undefined;
+    if (thrown instanceof Error && 'code' in thrown && (thrown.code === 'ENOENT' || thrown.code === 'ESRCH'))
+      return undefined;
     throw thrown;
   }
   // The second field is the program's name in parentheses, and may hold spaces and parentheses itself.
@@ -59,7 +60,9 @@ async function processStart(pid: number): Promise<string | undefined> {
 
 async function processStartByPs(pid: number): Promise<string | undefined> {
   try {
-    const { stdout } = await promisify(execFile)('ps', ['-o', 'lstart=', '-p', String(pid)], { env: { ...process.env, LC_ALL: 'C' } });
+    const { stdout } = await promisify(execFile)('ps', ['-o', 'lstart=', '-p', String(pid)], {
+      env: { ...process.env, LC_ALL: 'C' },
+    });
     return stdout.trim() || undefined;
   } catch (thrown) {
     // `ps` ends with status 1 when no process has this pid.

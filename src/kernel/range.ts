@@ -44,9 +44,14 @@ function* openOnly(stored: Iterable<Entry>, checkOpen: () => void): Generator<En
   }
 }
 
-function* merge(stored: Iterable<Entry>, cursors: readonly OverlayCursor[], { options, checkOpen }: MergedRange): Generator<Entry> {
+function* merge(
+  stored: Iterable<Entry>,
+  cursors: readonly OverlayCursor[],
+  { options, checkOpen }: MergedRange,
+): Generator<Entry> {
   const iterator = stored[Symbol.iterator]();
-  const comesBefore = options.reverse === true ? (a: string, b: string) => a > b : (a: string, b: string) => a < b;
+  const comesBefore =
+    options.reverse === true ? (a: string, b: string) => a > b : (a: string, b: string) => a < b;
   let current = iterator.next();
   let currentKey = current.done === true ? undefined : overlayKey(current.value.key);
   let left = options.limit ?? Infinity;
@@ -58,7 +63,8 @@ function* merge(stored: Iterable<Entry>, cursors: readonly OverlayCursor[], { op
       }
       if (key === undefined) return;
       const pending = takePending(cursors, key);
-      let entry: Entry | undefined = pending?.value === undefined ? undefined : { key: pending.key, value: pending.value };
+      let entry: Entry | undefined =
+        pending?.value === undefined ? undefined : { key: pending.key, value: pending.value };
       if (key === currentKey && current.done !== true) {
         if (pending === undefined) entry = current.value;
         current = iterator.next();

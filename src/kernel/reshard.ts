@@ -3,7 +3,13 @@ import { access, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { StoaError, messageOf } from '../errors.js';
 import { blake3 } from './blake3.js';
-import { type Engine, type EngineName, type Entry, type WriteOperation, storeConfigDefaults } from './engine.js';
+import {
+  type Engine,
+  type EngineName,
+  type Entry,
+  type WriteOperation,
+  storeConfigDefaults,
+} from './engine.js';
 import { openEngine } from './engines/index.js';
 import { kernelFamilies } from './families.js';
 import { writeDurably } from './files.js';
@@ -42,12 +48,18 @@ export interface ReshardReport {
 }
 
 /** The logs and the notes belong to the old shards: positions in them mean nothing in the new ones. */
-const leftBehind: ReadonlySet<string> = new Set([kernelFamilies.meta, kernelFamilies.changes, kernelFamilies.redo, kernelFamilies.directory]);
+const leftBehind: ReadonlySet<string> = new Set([
+  kernelFamilies.meta,
+  kernelFamilies.changes,
+  kernelFamilies.redo,
+  kernelFamilies.directory,
+]);
 const stepEntries = 1_000;
 
 export async function reshard(options: ReshardOptions): Promise<ReshardReport> {
   const manifest = await readManifest(options.from);
-  if (manifest === undefined) throw new StoaError('not_found', `${options.from} is no data directory: it has no stoa.json.`);
+  if (manifest === undefined)
+    throw new StoaError('not_found', `${options.from} is no data directory: it has no stoa.json.`);
   if (isOlder(manifest)) throw notUpToDate(options.from);
   await refuseExisting(options.to);
   const lock = await acquireLock(options.from, {});
@@ -88,9 +100,17 @@ export async function reshard(options: ReshardOptions): Promise<ReshardReport> {
   }
 }
 
-async function copy(sources: readonly Engine[], targets: readonly Engine[], options: ReshardOptions): Promise<Tally> {
+async function copy(
+  sources: readonly Engine[],
+  targets: readonly Engine[],
+  options: ReshardOptions,
+): Promise<Tally> {
   const tally = new Tally();
-  const total = sources.reduce((sum, source) => sum + Object.values(source.stats().families).reduce((entries, family) => entries + family.entries, 0), 0);
+  const total = sources.reduce(
+    (sum, source) =>
+      sum + Object.values(source.stats().families).reduce((entries, family) => entries + family.entries, 0),
+    0,
+  );
   for (const source of sources) {
     for (const family of [...Object.values(kernelFamilies), ...options.families]) {
       if (leftBehind.has(family)) continue;
@@ -105,7 +125,14 @@ async function copy(sources: readonly Engine[], targets: readonly Engine[], opti
   return tally;
 }
 
-function place(family: string, entry: Entry, source: Engine, writes: WriteOperation[][], tally: Tally, options: ReshardOptions): void {
+function place(
+  family: string,
+  entry: Entry,
+  source: Engine,
+  writes: WriteOperation[][],
+  tally: Tally,
+  options: ReshardOptions,
+): void {
   const where = placementOf(family, options)(entry, source);
   tally.seen += 1;
   const write: WriteOperation = { family, ...entry };
@@ -118,7 +145,11 @@ function place(family: string, entry: Entry, source: Engine, writes: WriteOperat
   tally.add(family, entry);
   if (writes.length === 1 || where === 'root') return;
   for (const id of options.directoryOf(family, entry)) {
-    (writes[0] as WriteOperation[]).push({ family: kernelFamilies.directory, key: Buffer.from(id), value: where });
+    (writes[0] as WriteOperation[]).push({
+      family: kernelFamilies.directory,
+      key: Buffer.from(id),
+      value: where,
+    });
   }
 }
 
@@ -132,13 +163,20 @@ function verify(copied: Tally, targets: readonly Engine[], options: ReshardOptio
         const where = placementOf(family, options)(entry, target);
         if (where === 'every') continue;
         const expected = where === 'root' ? 0 : shardOf(where, targets.length);
-        if (expected !== shard) throw new StoaError('damaged_data', `An entry of ${family} landed in shard ${shard} instead of ${expected}.`);
+        if (expected !== shard)
+          throw new StoaError(
+            'damaged_data',
+            `An entry of ${family} landed in shard ${shard} instead of ${expected}.`,
+          );
         found.add(family, entry);
       }
     }
   }
   if (found.count !== copied.count || found.hash !== copied.hash) {
-    throw new StoaError('damaged_data', `The new directory holds ${found.count} entries with hash ${found.hash}, the old one ${copied.count} with ${copied.hash}.`);
+    throw new StoaError(
+      'damaged_data',
+      `The new directory holds ${found.count} entries with hash ${found.hash}, the old one ${copied.count} with ${copied.hash}.`,
+    );
   }
   return { shards: targets.length, entries: found.count, hash: found.hash };
 }
@@ -164,7 +202,9 @@ class Tally {
 function* pages(source: Engine, family: string): Generator<Entry[]> {
   let last: Buffer | undefined;
   for (;;) {
-    const page = [...source.range(family, last === undefined ? { limit: stepEntries } : { gt: last, limit: stepEntries })];
+    const page = [
+      ...source.range(family, last === undefined ? { limit: stepEntries } : { gt: last, limit: stepEntries }),
+    ];
     if (page.length === 0) return;
     yield page;
     last = (page.at(-1) as Entry).key;
@@ -173,12 +213,17 @@ function* pages(source: Engine, family: string): Generator<Entry[]> {
 
 function placementOf(family: string, { placements }: ReshardOptions): Placement {
   const placement = placements[family];
-  if (placement === undefined) throw new StoaError('internal', `Nothing says where entries of ${family} belong.`);
+  if (placement === undefined)
+    throw new StoaError('internal', `Nothing says where entries of ${family} belong.`);
   return placement;
 }
 
 function notesOf(source: Engine): WriteOperation[] {
-  return outageNotes.map((key) => ({ family: kernelFamilies.meta, key, value: source.get(kernelFamilies.meta, key) }));
+  return outageNotes.map((key) => ({
+    family: kernelFamilies.meta,
+    key,
+    value: source.get(kernelFamilies.meta, key),
+  }));
 }
 
 /** The kernel's own families that are carried over. */
@@ -194,7 +239,10 @@ async function copyFileOf(name: string, from: string, to: string): Promise<void>
     content = await readFile(join(from, name));
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code === 'ENOENT') return;
-    throw new StoaError('damaged_data', `${join(from, name)} cannot be read: ${messageOf(error)}.`, { cause: error, fix: 'Check its permissions.' });
+    throw new StoaError('damaged_data', `${join(from, name)} cannot be read: ${messageOf(error)}.`, {
+      cause: error,
+      fix: 'Check its permissions.',
+    });
   }
   await writeDurably(join(to, name), content, 0o600);
 }
@@ -205,7 +253,9 @@ async function refuseExisting(path: string): Promise<void> {
   } catch {
     return;
   }
-  throw new StoaError('already_exists', `${path} exists; re-sharding makes a new directory.`, { fix: 'Name a directory that is not there yet.' });
+  throw new StoaError('already_exists', `${path} exists; re-sharding makes a new directory.`, {
+    fix: 'Name a directory that is not there yet.',
+  });
 }
 
 async function closeAll(engines: Engine[]): Promise<void> {

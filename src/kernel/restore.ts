@@ -5,11 +5,25 @@ import { chainBytes } from './backup-chain.js';
 import type { BackupDescription, ShardBackup } from './backup-description.js';
 import { readFrames } from './backup-file.js';
 import { readEntries, readKey, readTransactions } from './backup-read.js';
-import { type Engine, type EngineName, type Entry, type WriteOperation, engineNames, storeConfigDefaults } from './engine.js';
+import {
+  type Engine,
+  type EngineName,
+  type Entry,
+  type WriteOperation,
+  engineNames,
+  storeConfigDefaults,
+} from './engine.js';
 import { openEngine } from './engines/index.js';
 import { kernelFamilies } from './families.js';
 import { type RedoTransaction, decodeFeed, encodeFeed, encodeRedo, positionKey, positionOf } from './log.js';
-import { type Manifest, newManifest, shardDirectory, storeIdKey, storeMark, writeManifest } from './manifest.js';
+import {
+  type Manifest,
+  newManifest,
+  shardDirectory,
+  storeIdKey,
+  storeMark,
+  writeManifest,
+} from './manifest.js';
 import { isOlder } from './migrations.js';
 import { closedMark } from './outages.js';
 import { beginPartial, namesIn } from './partial-directory.js';
@@ -44,7 +58,12 @@ const commitBytes = 4 * 1024 * 1024;
 
 /** Restores beside the target and renames at the end: a restore that was cut off leaves nothing that looks whole. */
 export async function restore(options: RestoreOptions): Promise<RestoreReport> {
-  if (options.engine === 'memory') throw new StoaError('invalid_request', 'The engine memory keeps nothing: what is restored would be gone at once.', { fix: 'Leave the engine away, or name lmdb or rocksdb.' });
+  if (options.engine === 'memory')
+    throw new StoaError(
+      'invalid_request',
+      'The engine memory keeps nothing: what is restored would be gone at once.',
+      { fix: 'Leave the engine away, or name lmdb or rocksdb.' },
+    );
   await checkTarget(options.target);
   const chain = await chooseChain(options);
   const engine = options.engine ?? engineOf(chain[0] as BackupDescription);
@@ -56,12 +75,27 @@ export async function restore(options: RestoreOptions): Promise<RestoreReport> {
     options.onProgress?.(progress);
   };
   try {
-    const report: RestoreReport = { chain: chain.map(({ name }) => name), engine, entries: 0, transactions: 0, seq: [], hasKey: chain.some((backup) => backup.key !== undefined) };
+    const report: RestoreReport = {
+      chain: chain.map(({ name }) => name),
+      engine,
+      entries: 0,
+      transactions: 0,
+      seq: [],
+      hasKey: chain.some((backup) => backup.key !== undefined),
+    };
     const shards = (chain[0] as BackupDescription).shards.length;
     const points = pointOfShards(options.to, shards);
     const manifest = { ...newManifest(engine, shards), ...formatsOf(chain) };
     for (let shard = 0; shard < shards; shard += 1) {
-      const part = await restoreShard({ options, chain, shard, manifest, directory: partial.path, point: points[shard] as ShardPoint, onBytes });
+      const part = await restoreShard({
+        options,
+        chain,
+        shard,
+        manifest,
+        directory: partial.path,
+        point: points[shard] as ShardPoint,
+        onBytes,
+      });
       report.entries += part.entries;
       report.transactions += part.transactions;
       report.seq[shard] = part.seq;
@@ -84,11 +118,16 @@ function formatsOf(chain: readonly BackupDescription[]): Pick<Manifest, 'format'
 }
 
 /** The newest key ring of the chain: it has every key that an older one had. */
-async function keyOf(options: RestoreOptions, chain: readonly BackupDescription[]): Promise<Buffer | undefined> {
+async function keyOf(
+  options: RestoreOptions,
+  chain: readonly BackupDescription[],
+): Promise<Buffer | undefined> {
   if (options.writeKey === undefined) return undefined;
   const holder = chain.findLast((backup) => backup.key !== undefined);
   if (holder !== undefined) return readKey(options.directory, holder);
-  throw new StoaError('not_found', 'No backup of this chain holds the key ring.', { fix: 'Restore without --with-key, and copy secret.keys from where you keep it.' });
+  throw new StoaError('not_found', 'No backup of this chain holds the key ring.', {
+    fix: 'Restore without --with-key, and copy secret.keys from where you keep it.',
+  });
 }
 
 interface ShardJob {
@@ -102,16 +141,31 @@ interface ShardJob {
 }
 
 async function restoreShard(job: ShardJob): Promise<{ entries: number; transactions: number; seq: number }> {
-  const [full, ...increments] = job.chain.map((backup) => ({ backup, part: backup.shards[job.shard] as ShardBackup }));
+  const [full, ...increments] = job.chain.map((backup) => ({
+    backup,
+    part: backup.shards[job.shard] as ShardBackup,
+  }));
   if (full === undefined) throw new StoaError('internal', 'A chain of backups is empty.');
   const config = { ...storeConfigDefaults, data_dir: shardDirectory(job.directory, job.shard) };
   const retired = isOlder(job.manifest) ? (job.options.retiredFamilies ?? []) : [];
-  const families = [...new Set([...Object.values(kernelFamilies), ...job.options.families, ...retired, ...(await familiesIn(job, full.backup, full.part))])];
+  const families = [
+    ...new Set([
+      ...Object.values(kernelFamilies),
+      ...job.options.families,
+      ...retired,
+      ...(await familiesIn(job, full.backup, full.part)),
+    ]),
+  ];
   const engine = await openEngine(job.manifest.engine, config, families);
   let restored: { entries: number; transactions: number; seq: number };
   try {
     const loader = new Loader(engine);
-    for await (const { family, entries } of readEntries(job.options.directory, full.backup, full.part, job.onBytes)) {
+    for await (const { family, entries } of readEntries(
+      job.options.directory,
+      full.backup,
+      full.part,
+      job.onBytes,
+    )) {
       for (const { key, value } of entries) await loader.add({ family, key, value });
     }
     await loader.flush();
@@ -132,7 +186,11 @@ async function checkOpens(engine: Engine, { manifest, shard }: ShardJob, seq: nu
     const last = lastFeedRecord(engine);
     const found = last === undefined ? 0 : positionOf(last.key);
     if (id === manifest.id && found === seq) return;
-    throw new StoaError('damaged_backup', `What was restored of shard ${shard} ends with change ${found}, but its backups say that they end with ${seq}.`, { fix: 'Use another copy of these backups, or restore to an earlier one.' });
+    throw new StoaError(
+      'damaged_backup',
+      `What was restored of shard ${shard} ends with change ${found}, but its backups say that they end with ${seq}.`,
+      { fix: 'Use another copy of these backups, or restore to an earlier one.' },
+    );
   } finally {
     await engine.close();
   }
@@ -154,7 +212,12 @@ interface Replayed {
   aliveAtMs: number;
 }
 
-async function replay(job: ShardJob, engine: Engine, increments: readonly { backup: BackupDescription; part: ShardBackup }[], full: ShardBackup): Promise<Replayed> {
+async function replay(
+  job: ShardJob,
+  engine: Engine,
+  increments: readonly { backup: BackupDescription; part: ShardBackup }[],
+  full: ShardBackup,
+): Promise<Replayed> {
   let { seq, lsn, atMs: aliveAtMs } = full;
   let transactions = 0;
   let feedBytes = feedBytesOf(engine);
@@ -188,12 +251,15 @@ async function replay(job: ShardJob, engine: Engine, increments: readonly { back
 
 /** An empty record keeps the numbering of the redo log going where the chain ended. */
 async function beginRedo(engine: Engine, lsn: number): Promise<void> {
-  if (lsn > 0) await engine.commit([{ family: kernelFamilies.redo, key: positionKey(lsn), value: encodeRedo(0, []) }]);
+  if (lsn > 0)
+    await engine.commit([{ family: kernelFamilies.redo, key: positionKey(lsn), value: encodeRedo(0, []) }]);
 }
 
 /** Everything before the first transaction that lies past the point. */
 function takeUntil(items: readonly RedoTransaction[], point: ShardPoint): RedoTransaction[] {
-  const end = items.findIndex((item) => item.atMs > point.timeMs || (item.commit !== null && item.commit.seq > point.seq));
+  const end = items.findIndex(
+    (item) => item.atMs > point.timeMs || (item.commit !== null && item.commit.seq > point.seq),
+  );
   return end === -1 ? [...items] : items.slice(0, end);
 }
 
@@ -235,7 +301,9 @@ class Loader {
 
 async function checkTarget(target: string): Promise<void> {
   if (((await namesIn(target)) ?? []).length === 0) return;
-  throw new StoaError('already_exists', `${target} is not empty; a restore never writes over data.`, { fix: 'Name a new directory, or move the old one aside first.' });
+  throw new StoaError('already_exists', `${target} is not empty; a restore never writes over data.`, {
+    fix: 'Name a new directory, or move the old one aside first.',
+  });
 }
 
 function engineOf(backup: BackupDescription): EngineName {

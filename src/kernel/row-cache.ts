@@ -13,7 +13,11 @@ export class RowCache<T> {
   readonly #sizeMax: number;
 
   /** `nameOf` says under which name a row is remembered here; undefined for rows that are of no importance. */
-  constructor(stores: readonly Store[], sizeMax: number, nameOf: (operation: WriteOperation) => string | undefined) {
+  constructor(
+    stores: readonly Store[],
+    sizeMax: number,
+    nameOf: (operation: WriteOperation) => string | undefined,
+  ) {
     this.#sizeMax = sizeMax;
     for (const store of stores) store.onWritten((operations) => this.#forget(operations, nameOf));
   }
@@ -28,7 +32,10 @@ export class RowCache<T> {
     this.#entries.set(name, value);
   }
 
-  #forget(operations: readonly WriteOperation[], nameOf: (operation: WriteOperation) => string | undefined): void {
+  #forget(
+    operations: readonly WriteOperation[],
+    nameOf: (operation: WriteOperation) => string | undefined,
+  ): void {
     if (this.#entries.size === 0) return;
     for (const operation of operations) {
       const name = nameOf(operation);

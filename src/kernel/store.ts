@@ -4,7 +4,17 @@ import type { Limits } from '../limits.js';
 import type { Engine, Entry, RangeOptions, Snapshot, WriteOperation } from './engine.js';
 import { kernelFamilies, logFamilies } from './families.js';
 import { Group } from './group.js';
-import { type Commit, commitText, decodeFeed, decodeRedo, encodeFeed, encodeRedo, positionKey, positionOf, redoBytesBefore } from './log.js';
+import {
+  type Commit,
+  commitText,
+  decodeFeed,
+  decodeRedo,
+  encodeFeed,
+  encodeRedo,
+  positionKey,
+  positionOf,
+  redoBytesBefore,
+} from './log.js';
 import { HotRows } from './hot-rows.js';
 import { OpenTransaction, type StoreState } from './open-transaction.js';
 import type { Reader, Transaction } from './transaction.js';
@@ -84,8 +94,17 @@ export class Store implements Reader {
     this.limits = options.limits;
     this.#clock = options.clock ?? Date.now;
     this.#onGroup = options.onGroup;
-    this.#familyNumbers = new Map([...new Set([...Object.values(kernelFamilies), ...options.families])].map((family, index) => [family, index + 1]));
-    this.#state = { familyNumbers: this.#familyNumbers, engine: options.engine, hotRows: new HotRows(this.#familyNumbers, options.hotFamilies ?? []) };
+    this.#familyNumbers = new Map(
+      [...new Set([...Object.values(kernelFamilies), ...options.families])].map((family, index) => [
+        family,
+        index + 1,
+      ]),
+    );
+    this.#state = {
+      familyNumbers: this.#familyNumbers,
+      engine: options.engine,
+      hotRows: new HotRows(this.#familyNumbers, options.hotFamilies ?? []),
+    };
     const feed = this.#lastOf(kernelFamilies.changes);
     const redo = this.#lastOf(kernelFamilies.redo);
     this.#lastSeq = this.#durableSeq = feed === undefined ? 0 : positionOf(feed.key);
@@ -162,7 +181,13 @@ export class Store implements Reader {
     if (this.#inside) throw new StoaError('internal', 'A transaction was started inside another.');
     const refusal = this.#refusal();
     if (refusal !== undefined) return Promise.reject(refusal);
-    const tx = new OpenTransaction(this.#state, this.#collecting.overlay, this.#committing?.overlay, this.#clock(), this.limits);
+    const tx = new OpenTransaction(
+      this.#state,
+      this.#collecting.overlay,
+      this.#committing?.overlay,
+      this.#clock(),
+      this.limits,
+    );
     this.#inside = true;
     let result: T;
     try {
@@ -206,7 +231,12 @@ export class Store implements Reader {
 
   /** A frozen view with the numbers that belong exactly to it. */
   snapshot(): Promise<{ snapshot: Snapshot; lsn: number; seq: number; atMs: number }> {
-    const take = () => ({ snapshot: this.engine.snapshot(), lsn: this.#durableLsn, seq: this.#durableSeq, atMs: this.#clock() });
+    const take = () => ({
+      snapshot: this.engine.snapshot(),
+      lsn: this.#durableLsn,
+      seq: this.#durableSeq,
+      atMs: this.#clock(),
+    });
     // While a group is on its way, the engine may be ahead of the numbers: take it as the group settles.
     return this.#committing === undefined ? Promise.resolve(take()) : this.#committing.wait(take);
   }
@@ -215,21 +245,32 @@ export class Store implements Reader {
     const first = this.#firstOf(kernelFamilies.changes);
     if (first === undefined) return { first: 0, last: this.#durableSeq, sizeBytes: 0 };
     const record = decodeFeed(first.value);
-    return { first: record.items[0]?.seq ?? positionOf(first.key), last: this.#durableSeq, sizeBytes: this.#feedBytes - record.bytesBefore };
+    return {
+      first: record.items[0]?.seq ?? positionOf(first.key),
+      last: this.#durableSeq,
+      sizeBytes: this.#feedBytes - record.bytesBefore,
+    };
   }
 
   redoExtent(): LogExtent {
     const first = this.#firstOf(kernelFamilies.redo);
     if (first === undefined) return { first: 0, last: this.#durableLsn, sizeBytes: 0 };
     const record = decodeRedo(first.value);
-    return { first: record.items[0]?.lsn ?? positionOf(first.key), last: this.#durableLsn, sizeBytes: this.#redoBytes - record.bytesBefore };
+    return {
+      first: record.items[0]?.lsn ?? positionOf(first.key),
+      last: this.#durableLsn,
+      sizeBytes: this.#redoBytes - record.bytesBefore,
+    };
   }
 
   #refusal(): StoaError | undefined {
     if (this.#closing) return new StoaError('closed', 'The store is closing.');
     if (this.#stopped !== undefined) return this.#stopped;
     const { transactionsWaitingMax, transactionBytesWaitingMax } = this.limits;
-    if (this.#collecting.size >= transactionsWaitingMax || this.#collecting.sizeBytes >= transactionBytesWaitingMax) {
+    if (
+      this.#collecting.size >= transactionsWaitingMax ||
+      this.#collecting.sizeBytes >= transactionBytesWaitingMax
+    ) {
       return new StoaError('overloaded', 'Too many transactions wait for the disk.', {
         fix: 'Try again shortly; if it lasts, the disk is too slow for the load.',
         details: { transactionsWaitingMax, transactionBytesWaitingMax },
@@ -246,10 +287,13 @@ export class Store implements Reader {
   }
 
   #join(tx: OpenTransaction): void {
-    const commit: Commit | null = tx.changes.length === 0 ? null : { seq: this.#lastSeq + 1, atMs: tx.nowMs, changes: tx.changes };
+    const commit: Commit | null =
+      tx.changes.length === 0 ? null : { seq: this.#lastSeq + 1, atMs: tx.nowMs, changes: tx.changes };
     // Made here because it can fail, and here it fails this transaction alone.
     const text = commit === null ? undefined : commitText(commit);
-    const operations = tx.writes.some(({ family }) => logFamilies.has(family)) ? tx.writes.filter(({ family }) => !logFamilies.has(family)) : tx.writes;
+    const operations = tx.writes.some(({ family }) => logFamilies.has(family))
+      ? tx.writes.filter(({ family }) => !logFamilies.has(family))
+      : tx.writes;
     if (commit !== null) this.#lastSeq += 1;
     this.#lastLsn += 1;
     this.#collecting.add({ lsn: this.#lastLsn, atMs: tx.nowMs, commit, operations }, text);
@@ -296,8 +340,16 @@ export class Store implements Reader {
     group.settle();
     if (!this.#collecting.isEmpty) this.#scheduleCommit(turnsForReturning);
     // Promises resolve in a later step, so listeners still come before whoever waited for the group.
-    if (group.commits.length > 0) for (const listener of this.#listeners) callApart(() => listener(group.commits));
-    callApart(() => this.#onGroup?.({ transactions: group.transactions.length, operations: written.operations.length, sizeBytes: group.sizeBytes, commitMs }));
+    if (group.commits.length > 0)
+      for (const listener of this.#listeners) callApart(() => listener(group.commits));
+    callApart(() =>
+      this.#onGroup?.({
+        transactions: group.transactions.length,
+        operations: written.operations.length,
+        sizeBytes: group.sizeBytes,
+        commitMs,
+      }),
+    );
   }
 
   /** The group's writes with the records of both logs, and what the logs then hold in all. */
@@ -324,10 +376,14 @@ export class Store implements Reader {
   #failed(group: Group, cause: unknown): void {
     const diskFull = cause instanceof StoaError && cause.code === 'disk_full';
     if (!diskFull) {
-      this.#stopped ??= new StoaError('writes_stopped', `A commit failed (${messageOf(cause)}); writes are refused from here on.`, {
-        fix: 'Check the disk and its log, then start the server again. Reads go on meanwhile.',
-        cause,
-      });
+      this.#stopped ??= new StoaError(
+        'writes_stopped',
+        `A commit failed (${messageOf(cause)}); writes are refused from here on.`,
+        {
+          fix: 'Check the disk and its log, then start the server again. Reads go on meanwhile.',
+          cause,
+        },
+      );
     }
     const error = diskFull ? cause : (this.#stopped as StoaError);
     const later = this.#collecting;
@@ -358,7 +414,13 @@ export function isStoreRefusal(error: unknown): boolean {
 }
 
 function refuseAsynchronous(result: unknown): void {
-  if (typeof result !== 'object' || result === null || !('then' in result) || typeof result.then !== 'function') return;
+  if (
+    typeof result !== 'object' ||
+    result === null ||
+    !('then' in result) ||
+    typeof result.then !== 'function'
+  )
+    return;
   const refusal = new StoaError('internal', 'The body of a transaction must not be asynchronous.');
   // The body goes on without its transaction and fails; that failure follows from this one.
   void Promise.resolve(result).catch(() => refusal);

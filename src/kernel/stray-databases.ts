@@ -8,7 +8,10 @@ import { kernelFamilies } from './families.js';
 import { type Manifest, shardDirectory, storeIdKey } from './manifest.js';
 
 /** A file that every database of an engine has. */
-const ownFiles: readonly (readonly [EngineName, string])[] = [['lmdb', 'data.mdb'], ['rocksdb', 'CURRENT']];
+const ownFiles: readonly (readonly [EngineName, string])[] = [
+  ['lmdb', 'data.mdb'],
+  ['rocksdb', 'CURRENT'],
+];
 
 const putBack = 'Put stoa.json back from a copy, or restore a backup into a new directory.';
 
@@ -17,9 +20,13 @@ export async function refuseOtherEngine(dataDir: string, engine: EngineName): Pr
   const path = shardDirectory(dataDir, 0);
   const other = (await enginesIn(path)).find((name) => name !== engine);
   if (other === undefined) return;
-  throw new StoaError('damaged_data', `${path} holds a database of ${other}, but ${join(dataDir, 'stoa.json')} is missing.`, {
-    fix: `${putBack} Where nothing was ever stored in it, begin it with --engine ${other}.`,
-  });
+  throw new StoaError(
+    'damaged_data',
+    `${path} holds a database of ${other}, but ${join(dataDir, 'stoa.json')} is missing.`,
+    {
+      fix: `${putBack} Where nothing was ever stored in it, begin it with --engine ${other}.`,
+    },
+  );
 }
 
 /** With fewer shards than there are, users would be looked for where they are not. */
@@ -33,9 +40,13 @@ export async function refuseMoreShards(dataDir: string, { engine, id, shards }: 
   } finally {
     await next.close();
   }
-  throw new StoaError('damaged_data', `${join(dataDir, 'stoa.json')} tells of ${shards} shard(s), but ${path} belongs to it too.`, {
-    fix: `${putBack} The number of shards is changed with "stoa reshard" only.`,
-  });
+  throw new StoaError(
+    'damaged_data',
+    `${join(dataDir, 'stoa.json')} tells of ${shards} shard(s), but ${path} belongs to it too.`,
+    {
+      fix: `${putBack} The number of shards is changed with "stoa reshard" only.`,
+    },
+  );
 }
 
 async function enginesIn(path: string): Promise<EngineName[]> {

@@ -129,7 +129,8 @@ export class Sweeper {
     if (tx.get(kernelFamilies.timers, key) === undefined) return;
     const timer = timerOf(key);
     const handler = this.#handlers.get(timer.kind);
-    if (handler === undefined) throw new StoaError('internal', `No handler is registered for timers of kind "${timer.kind}".`);
+    if (handler === undefined)
+      throw new StoaError('internal', `No handler is registered for timers of kind "${timer.kind}".`);
     tx.unschedule(timer);
     handler(tx, timer.reference, timer.atMs);
   }

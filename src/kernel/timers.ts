@@ -16,5 +16,9 @@ export function timerKey({ atMs, kind, reference }: Timer): Buffer {
 
 export function timerOf(key: Buffer): Timer {
   const end = key.indexOf(0, 8);
-  return { atMs: Number(key.readBigUInt64BE(0)), kind: key.toString('latin1', 8, end), reference: key.subarray(end + 1) };
+  return {
+    atMs: Number(key.readBigUInt64BE(0)),
+    kind: key.toString('latin1', 8, end),
+    reference: key.subarray(end + 1),
+  };
 }

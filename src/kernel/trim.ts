@@ -27,17 +27,28 @@ function trimRedo(store: Store, backedUpLsn: number): Promise<number> {
   const { last, sizeBytes } = store.redoExtent();
   const keepFrom = redoEnd(store) - store.limits.redoBytesMax;
   if (sizeBytes <= store.limits.redoBytesMax && backedUpLsn === 0) return Promise.resolve(0);
-  return trim(store, kernelFamilies.redo, last, (value, position) => position <= backedUpLsn || redoBytesBefore(value) < keepFrom);
+  return trim(
+    store,
+    kernelFamilies.redo,
+    last,
+    (value, position) => position <= backedUpLsn || redoBytesBefore(value) < keepFrom,
+  );
 }
 
 /** The running total after the newest record. */
 function redoEnd(store: Store): number {
-  for (const { value } of store.range(kernelFamilies.redo, { reverse: true, limit: 1 })) return redoBytesBefore(value) + value.length;
+  for (const { value } of store.range(kernelFamilies.redo, { reverse: true, limit: 1 }))
+    return redoBytesBefore(value) + value.length;
   return 0;
 }
 
 /** Removes from the front while `remove` says so; the newest record stays, for it holds the numbering. */
-async function trim(store: Store, family: string, last: number, remove: (value: Buffer, position: number) => boolean): Promise<number> {
+async function trim(
+  store: Store,
+  family: string,
+  last: number,
+  remove: (value: Buffer, position: number) => boolean,
+): Promise<number> {
   let removed = 0;
   for (;;) {
     const step: Buffer[] = [];

@@ -3,7 +3,9 @@ import type { Commit } from './log.js';
 import type { Change } from './transaction.js';
 
 /** What a reader waits for at most: the thing with an id, or documents of a namespace whose keys begin with a prefix, and its clears. */
-export type Interest = { readonly id: string } | { readonly user: string; readonly namespace: string; readonly prefix: string };
+export type Interest =
+  | { readonly id: string }
+  | { readonly user: string; readonly namespace: string; readonly prefix: string };
 
 export interface WaitingReader {
   accept?: ((change: Change) => boolean) | undefined;

@@ -15,8 +15,13 @@ const operators: Readonly<Record<string, Test>> = {
 };
 
 /** Whether every condition of the filter holds for the value. */
-export function matches(value: Readonly<Record<string, unknown>>, filter: Readonly<Record<string, unknown>>): boolean {
-  return Object.entries(filter).every(([name, condition]) => holds(Object.hasOwn(value, name) ? value[name] : undefined, condition));
+export function matches(
+  value: Readonly<Record<string, unknown>>,
+  filter: Readonly<Record<string, unknown>>,
+): boolean {
+  return Object.entries(filter).every(([name, condition]) =>
+    holds(Object.hasOwn(value, name) ? value[name] : undefined, condition),
+  );
 }
 
 function holds(found: unknown, condition: unknown): boolean {
@@ -29,14 +34,22 @@ function holds(found: unknown, condition: unknown): boolean {
 function operatorOf(name: string): Test {
   const test = Object.hasOwn(operators, name) ? operators[name] : undefined;
   // Taken as a plain value it would match nothing, and nobody would know why.
-  if (test === undefined) throw new StoaError('invalid_request', `"${name}" is no operator of a filter.`, { fix: `Use one of ${Object.keys(operators).join(', ')}.` });
+  if (test === undefined)
+    throw new StoaError('invalid_request', `"${name}" is no operator of a filter.`, {
+      fix: `Use one of ${Object.keys(operators).join(', ')}.`,
+    });
   return test;
 }
 
 /** Equal as JSON: the order of members does not matter, an undefined one is none. */
 function isSame(left: unknown, right: unknown): boolean {
   if (left === right) return true;
-  if (Array.isArray(left)) return Array.isArray(right) && left.length === right.length && left.every((item, index) => isSame(item, right[index]));
+  if (Array.isArray(left))
+    return (
+      Array.isArray(right) &&
+      left.length === right.length &&
+      left.every((item, index) => isSame(item, right[index]))
+    );
   if (!isObject(left) || !isObject(right)) return false;
   const names = new Set([...Object.keys(left), ...Object.keys(right)]);
   return [...names].every((name) => isSame(left[name], right[name]));
@@ -51,7 +64,12 @@ function isOrdered(found: unknown, wanted: unknown, test: (order: number) => boo
 }
 
 function numberOf(value: unknown): number | undefined {
-  const number = typeof value === 'number' ? value : typeof value === 'string' && value.trim() !== '' ? Number(value) : Number.NaN;
+  const number =
+    typeof value === 'number'
+      ? value
+      : typeof value === 'string' && value.trim() !== ''
+        ? Number(value)
+        : Number.NaN;
   return Number.isFinite(number) ? number : undefined;
 }
 

@@ -6,11 +6,16 @@ const unsafeInPart = /[%/:\u0000-\u001f\u007f-\u009f\p{Cs}]/gu;
 
 /** A part that cannot run into its neighbours. */
 export function escapePart(part: string): string {
-  return part.replaceAll(unsafeInPart, (character) => `%${character.charCodeAt(0).toString(16).padStart(4, '0')}`);
+  return part.replaceAll(
+    unsafeInPart,
+    (character) => `%${character.charCodeAt(0).toString(16).padStart(4, '0')}`,
+  );
 }
 
 export function unescapePart(text: string): string {
-  return text.replaceAll(/%([0-9a-f]{4})/g, (_, digits: string) => String.fromCharCode(Number.parseInt(digits, 16)));
+  return text.replaceAll(/%([0-9a-f]{4})/g, (_, digits: string) =>
+    String.fromCharCode(Number.parseInt(digits, 16)),
+  );
 }
 
 /** What the keys of a path and of all paths below it begin with: each part ends in a slash, so that `ab` is not below `a`. */
@@ -26,12 +31,17 @@ export function itemKey(namespace: readonly string[], key: string): string {
 /** Parts hold no bare colon: the first one ends the namespace. */
 export function parseItemKey(text: string): { namespace: string[]; key: string } {
   const end = text.indexOf(':');
-  return { namespace: text.slice(0, end).split('/').slice(0, -1).map(unescapePart), key: unescapePart(text.slice(end + 1)) };
+  return {
+    namespace: text.slice(0, end).split('/').slice(0, -1).map(unescapePart),
+    key: unescapePart(text.slice(end + 1)),
+  };
 }
 
 /** A text whose order is the reverse: lists go upwards, and of checkpoints the newest is wanted first. */
 export function reversed(text: string): string {
-  const digits = Array.from(new TextEncoder().encode(text), (byte) => (255 - byte).toString(16).padStart(2, '0'));
+  const digits = Array.from(new TextEncoder().encode(text), (byte) =>
+    (255 - byte).toString(16).padStart(2, '0'),
+  );
   // Above every digit, so that a longer text comes before its own beginning.
   return `${digits.join('')}~`;
 }

@@ -65,7 +65,10 @@ declare module '@langchain/langgraph-checkpoint' {
   export abstract class BaseStore {
     abstract batch<Op extends Operation[]>(operations: Op): Promise<OperationResults<Op>>;
     get(namespace: string[], key: string): Promise<Item | null>;
-    search(namespacePrefix: string[], options?: { filter?: Value; limit?: number; offset?: number; query?: string }): Promise<SearchItem[]>;
+    search(
+      namespacePrefix: string[],
+      options?: { filter?: Value; limit?: number; offset?: number; query?: string },
+    ): Promise<SearchItem[]>;
     put(namespace: string[], key: string, value: Value, index?: false | string[]): Promise<void>;
     delete(namespace: string[], key: string): Promise<void>;
   }
@@ -81,7 +84,11 @@ declare module '@langchain/langgraph-checkpoint' {
   export type ChannelVersions = Record<string, number | string>;
   export type PendingWrite = [string, unknown];
   export type CheckpointPendingWrite = [string, string, unknown];
-  export type CheckpointMetadata = { source: 'input' | 'loop' | 'update' | 'fork'; step: number; parents: Record<string, string> };
+  export type CheckpointMetadata = {
+    source: 'input' | 'loop' | 'update' | 'fork';
+    step: number;
+    parents: Record<string, string>;
+  };
   export interface CheckpointTuple {
     config: RunnableConfig;
     checkpoint: Checkpoint;
@@ -101,7 +108,12 @@ declare module '@langchain/langgraph-checkpoint' {
     constructor(serde?: SerializerProtocol);
     abstract getTuple(config: RunnableConfig): Promise<CheckpointTuple | undefined>;
     abstract list(config: RunnableConfig, options?: CheckpointListOptions): AsyncGenerator<CheckpointTuple>;
-    abstract put(config: RunnableConfig, checkpoint: Checkpoint, metadata: CheckpointMetadata, newVersions: ChannelVersions): Promise<RunnableConfig>;
+    abstract put(
+      config: RunnableConfig,
+      checkpoint: Checkpoint,
+      metadata: CheckpointMetadata,
+      newVersions: ChannelVersions,
+    ): Promise<RunnableConfig>;
     abstract putWrites(config: RunnableConfig, writes: PendingWrite[], taskId: string): Promise<void>;
     abstract deleteThread(threadId: string): Promise<void>;
     getNextVersion(current: V | undefined): V;

@@ -48,12 +48,14 @@ function textIn(bytes: Uint8Array): string | undefined {
   const text = new TextDecoder('utf-8', { ignoreBOM: true }).decode(bytes);
   // Bytes that are no text became U+FFFD, which takes three bytes; only true text comes back as it was.
   const again = new TextEncoder().encode(text);
-  return again.length === bytes.length && again.every((byte, index) => byte === bytes[index]) ? text : undefined;
+  return again.length === bytes.length && again.every((byte, index) => byte === bytes[index])
+    ? text
+    : undefined;
 }
 
 function piecesOf(text: string): string[] {
   const pieces: string[] = [];
-  for (let start = 0; start < text.length || start === 0; ) {
+  for (let start = 0; start < text.length || start === 0;) {
     let end = Math.min(text.length, start + pieceCharactersMax);
     // Half of a surrogate pair is no text.
     if (end < text.length && /[\ud800-\udbff]/.test(text.charAt(end - 1))) end -= 1;

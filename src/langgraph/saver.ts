@@ -77,15 +77,28 @@ export class StoaSaver extends BaseCheckpointSaver {
       return stored === undefined ? undefined : this.#tupleOf(checkpointIn(stored));
     }
     // The keys of newer checkpoints come first.
-    for await (const { value } of this.#data.entries({ prefix: linePrefix('c', line), pageItems: 1 })) return this.#tupleOf(checkpointIn(value));
+    for await (const { value } of this.#data.entries({ prefix: linePrefix('c', line), pageItems: 1 }))
+      return this.#tupleOf(checkpointIn(value));
     return undefined;
   }
 
   /** The newest first within a line; lines in order of thread and namespace. */
-  override async *list(config: Config, { limit = Number.POSITIVE_INFINITY, before, filter = {} }: CheckpointListOptions = {}): AsyncGenerator<CheckpointTuple> {
-    const [thread, ns, id] = [textIn(config, 'thread_id'), textIn(config, 'checkpoint_ns'), textIn(config, 'checkpoint_id')];
+  override async *list(
+    config: Config,
+    { limit = Number.POSITIVE_INFINITY, before, filter = {} }: CheckpointListOptions = {},
+  ): AsyncGenerator<CheckpointTuple> {
+    const [thread, ns, id] = [
+      textIn(config, 'thread_id'),
+      textIn(config, 'checkpoint_ns'),
+      textIn(config, 'checkpoint_id'),
+    ];
     const beforeId = before === undefined ? undefined : textIn(before, 'checkpoint_id');
-    const prefix = thread === undefined ? 'c/' : ns === undefined ? threadPrefix('c', thread) : linePrefix('c', { thread, ns });
+    const prefix =
+      thread === undefined
+        ? 'c/'
+        : ns === undefined
+          ? threadPrefix('c', thread)
+          : linePrefix('c', { thread, ns });
     let left = limit;
     for await (const { value } of this.#data.entries({ prefix })) {
       if (left <= 0) return;
@@ -101,13 +114,21 @@ export class StoaSaver extends BaseCheckpointSaver {
   }
 
   /** The checkpoint and the channel values that are new in it, in one step. */
-  override async put(config: Config, checkpoint: Checkpoint, metadata: CheckpointMetadata, newVersions: ChannelVersions): Promise<Config> {
+  override async put(
+    config: Config,
+    checkpoint: Checkpoint,
+    metadata: CheckpointMetadata,
+    newVersions: ChannelVersions,
+  ): Promise<Config> {
     const line = { thread: required(config, 'thread_id'), ns: textIn(config, 'checkpoint_ns') ?? '' };
     const { channel_values: values, ...rest } = copyCheckpoint(checkpoint);
     const documents: Record<string, Stored> = {};
     for (const [channel, version] of Object.entries(newVersions)) {
       if (!Object.hasOwn(values, channel)) continue;
-      Object.assign(documents, pack(valueKey(line, channel, version), ...(await this.serde.dumpsTyped(values[channel]))));
+      Object.assign(
+        documents,
+        pack(valueKey(line, channel, version), ...(await this.serde.dumpsTyped(values[channel]))),
+      );
     }
     const key = checkpointKey(line, checkpoint.id);
     // The last of all: who finds the checkpoint finds its values.
@@ -132,7 +153,12 @@ export class StoaSaver extends BaseCheckpointSaver {
     const prefix = writesPrefix(line, required(config, 'checkpoint_id'));
     const places = writes.map(([channel, value], index) => {
       const place = Object.hasOwn(WRITES_IDX_MAP, channel) ? (WRITES_IDX_MAP[channel] ?? index) : index;
-      return { key: `${prefix}${pathPrefix([taskId])}${placeText(place)}`, channel, value, isKept: place >= 0 };
+      return {
+        key: `${prefix}${pathPrefix([taskId])}${placeText(place)}`,
+        channel,
+        value,
+        isKept: place >= 0,
+      };
     });
     const there = await this.#data.getMany(places.filter(({ isKept }) => isKept).map(({ key }) => key));
     const documents: Record<string, Stored> = {};
@@ -148,7 +174,10 @@ export class StoaSaver extends BaseCheckpointSaver {
   override async deleteThread(threadId: string): Promise<void> {
     for (const kind of ['c', 'w', 'v'] as const) {
       for (;;) {
-        const { items, next_cursor } = await this.#data.listKeys({ prefix: threadPrefix(kind, threadId), limit: batchKeysMax });
+        const { items, next_cursor } = await this.#data.listKeys({
+          prefix: threadPrefix(kind, threadId),
+          limit: batchKeysMax,
+        });
         if (items.length > 0) await this.#data.batch({ delete: items.map(({ key }) => key) });
         if (next_cursor === null) break;
       }
@@ -166,10 +195,21 @@ export class StoaSaver extends BaseCheckpointSaver {
   async #tupleOf(stored: StoredCheckpoint): Promise<CheckpointTuple> {
     // The serializer gives back what put gave it.
     const rest = (await this.#load(stored.checkpoint)) as Omit<Checkpoint, 'channel_values'>;
-    const [values, pendingWrites, metadata] = await Promise.all([this.#valuesOf(stored, rest.channel_versions), this.#writesOf(stored, stored.id), this.#metadataOf(stored)]);
+    const [values, pendingWrites, metadata] = await Promise.all([
+      this.#valuesOf(stored, rest.channel_versions),
+      this.#writesOf(stored, stored.id),
+      this.#metadataOf(stored),
+    ]);
     const checkpoint: Checkpoint = { ...rest, channel_values: values };
-    if (checkpoint.v < 4 && stored.parent !== null) await this.#migrateSends(checkpoint, stored, stored.parent);
-    return { config: configOf(stored, stored.id), checkpoint, metadata, pendingWrites, ...(stored.parent !== null && { parentConfig: configOf(stored, stored.parent) }) };
+    if (checkpoint.v < 4 && stored.parent !== null)
+      await this.#migrateSends(checkpoint, stored, stored.parent);
+    return {
+      config: configOf(stored, stored.id),
+      checkpoint,
+      metadata,
+      pendingWrites,
+      ...(stored.parent !== null && { parentConfig: configOf(stored, stored.parent) }),
+    };
   }
 
   async #metadataOf({ metadata }: StoredCheckpoint): Promise<CheckpointMetadata> {
@@ -177,27 +217,53 @@ export class StoaSaver extends BaseCheckpointSaver {
   }
 
   async #valuesOf(line: Line, versions: ChannelVersions): Promise<Record<string, unknown>> {
-    const channels = Object.entries(versions).map(([channel, version]) => ({ channel, key: valueKey(line, channel, version) }));
+    const channels = Object.entries(versions).map(([channel, version]) => ({
+      channel,
+      key: valueKey(line, channel, version),
+    }));
     if (channels.length === 0) return {};
     const firsts = await this.#data.getMany(channels.map(({ key }) => key));
-    const present = channels.flatMap(({ channel, key }) => (firsts[key] === undefined ? [] : [{ channel, key, packed: packedIn(firsts[key]) }]));
+    const present = channels.flatMap(({ channel, key }) =>
+      firsts[key] === undefined ? [] : [{ channel, key, packed: packedIn(firsts[key]) }],
+    );
     const furthers = present.flatMap(({ key, packed }) => furtherKeys(key, packed));
     const pieces = furthers.length === 0 ? {} : await this.#data.getMany(furthers);
-    return Object.fromEntries(await Promise.all(present.map(async ({ channel, key, packed }) => [channel, await this.#load(packed, furtherPieces(key, packed, pieces))] as const)));
+    return Object.fromEntries(
+      await Promise.all(
+        present.map(
+          async ({ channel, key, packed }) =>
+            [channel, await this.#load(packed, furtherPieces(key, packed, pieces))] as const,
+        ),
+      ),
+    );
   }
 
   async #writesOf(line: Line, id: string): Promise<CheckpointPendingWrite[]> {
     const documents = await this.#data.getAll({ prefix: writesPrefix(line, id) });
-    const firsts = Object.entries(documents).flatMap(([key, stored]) => (typeof stored === 'string' ? [] : [{ key, write: writeIn(stored) }]));
-    return Promise.all(firsts.map(async ({ key, write }) => [write.task, write.channel, await this.#load(write, furtherPieces(key, write, documents))] as CheckpointPendingWrite));
+    const firsts = Object.entries(documents).flatMap(([key, stored]) =>
+      typeof stored === 'string' ? [] : [{ key, write: writeIn(stored) }],
+    );
+    return Promise.all(
+      firsts.map(
+        async ({ key, write }) =>
+          [
+            write.task,
+            write.channel,
+            await this.#load(write, furtherPieces(key, write, documents)),
+          ] as CheckpointPendingWrite,
+      ),
+    );
   }
 
   /** Before version 4 what a step had sent was kept as writes of its parent, not in a channel. */
   async #migrateSends(checkpoint: Checkpoint, line: Line, parent: string): Promise<void> {
     const writes = await this.#writesOf(line, parent);
     const versions = Object.values(checkpoint.channel_versions);
-    checkpoint.channel_values[TASKS] = writes.filter(([, channel]) => channel === TASKS).map(([, , value]) => value);
-    checkpoint.channel_versions[TASKS] = versions.length > 0 ? maxChannelVersion(...versions) : this.getNextVersion(undefined);
+    checkpoint.channel_values[TASKS] = writes
+      .filter(([, channel]) => channel === TASKS)
+      .map(([, , value]) => value);
+    checkpoint.channel_versions[TASKS] =
+      versions.length > 0 ? maxChannelVersion(...versions) : this.getNextVersion(undefined);
   }
 
   #load(packed: Packed, further: readonly string[] = []): Promise<unknown> {
@@ -249,16 +315,24 @@ function writeIn(stored: Stored): StoredWrite {
 }
 
 function damaged(what: string): StoaError {
-  return new StoaError('invalid_data', `The namespace of the checkpoints does not hold what belongs there: ${what}.`, { fix: 'Give the checkpointer a namespace of its own.' });
+  return new StoaError(
+    'invalid_data',
+    `The namespace of the checkpoints does not hold what belongs there: ${what}.`,
+    { fix: 'Give the checkpointer a namespace of its own.' },
+  );
 }
 
 /** Values are split, so that only what stands beside them can be too long. */
 function tooLong(id: string, cause: StoaError): StoaError {
-  return new StoaError('too_large', `The checkpoint ${id} is too long for one document, even without its values: ${cause.message}`, {
-    cause,
-    fix: 'Keep what is long in a channel and not in the metadata, or raise valueBytesMax of the server.',
-    ...(cause.details !== undefined && { details: cause.details }),
-  });
+  return new StoaError(
+    'too_large',
+    `The checkpoint ${id} is too long for one document, even without its values: ${cause.message}`,
+    {
+      cause,
+      fix: 'Keep what is long in a channel and not in the metadata, or raise valueBytesMax of the server.',
+      ...(cause.details !== undefined && { details: cause.details }),
+    },
+  );
 }
 
 function threadPrefix(kind: 'c' | 'v' | 'w', thread: string): string {
@@ -293,14 +367,18 @@ function configOf({ thread, ns }: Line, id: string): Config {
 function textIn(config: Config, name: string): string | undefined {
   const value: unknown = config.configurable?.[name];
   if (value === undefined || value === null) return undefined;
-  if (typeof value !== 'string') throw new StoaError('invalid_request', `configurable.${name} is text.`, { details: { field: name } });
+  if (typeof value !== 'string')
+    throw new StoaError('invalid_request', `configurable.${name} is text.`, { details: { field: name } });
   return value;
 }
 
 function required(config: Config, name: string): string {
   const value = textIn(config, name);
   if (value === undefined || value === '') {
-    throw new StoaError('invalid_request', `The configuration names no ${name}.`, { fix: `Pass { configurable: { ${name}: … } } along.`, details: { field: name } });
+    throw new StoaError('invalid_request', `The configuration names no ${name}.`, {
+      fix: `Pass { configurable: { ${name}: … } } along.`,
+      details: { field: name },
+    });
   }
   return value;
 }

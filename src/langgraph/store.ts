@@ -67,10 +67,18 @@ export class StoaStore extends BaseStore {
     return results as OperationResults<Op>;
   }
 
-  override async put(namespace: string[], key: string, value: Value, index?: false | string[], settings: PutSettings = {}): Promise<void> {
+  override async put(
+    namespace: string[],
+    key: string,
+    value: Value,
+    index?: false | string[],
+    settings: PutSettings = {},
+  ): Promise<void> {
     // The base class checks the namespace and calls batch; only a life of its own needs more than that.
     if (settings.ttlSeconds === undefined) return super.put(namespace, key, value, index);
-    const put = super.put.bind({ batch: ([operation]: [PutOperation]) => this.batch([{ ...operation, ...settings }]) });
+    const put = super.put.bind({
+      batch: ([operation]: [PutOperation]) => this.batch([{ ...operation, ...settings }]),
+    });
     await put(namespace, key, value, index);
   }
 
@@ -89,9 +97,17 @@ export class StoaStore extends BaseStore {
   }
 
   /** In order of namespace and key. */
-  async #search({ namespacePrefix, filter, limit = 10, offset = 0, query }: SearchOperation): Promise<SearchItem[]> {
+  async #search({
+    namespacePrefix,
+    filter,
+    limit = 10,
+    offset = 0,
+    query,
+  }: SearchOperation): Promise<SearchItem[]> {
     if (query !== undefined && query !== '') {
-      throw new StoaError('unsupported', 'This store ranks nothing by meaning.', { fix: 'Leave query away and search by filter.' });
+      throw new StoaError('unsupported', 'This store ranks nothing by meaning.', {
+        fix: 'Leave query away and search by filter.',
+      });
     }
     const found: DataDocument<Value>[] = [];
     if (limit <= 0) return [];
@@ -110,20 +126,27 @@ export class StoaStore extends BaseStore {
   /** A whole life from now on for what has less than half of it left. Somebody who writes meanwhile does the same. */
   async #refresh(documents: readonly DataDocument<Value>[]): Promise<void> {
     if (!this.#refreshOnRead) return;
-    await Promise.all(documents.map(async ({ key, value, version, expiresAt, updatedAt }) => {
-      if (expiresAt === null) return;
-      const lifeMs = Date.parse(expiresAt) - Date.parse(updatedAt);
-      const leftMs = Date.parse(expiresAt) - Date.now();
-      if (leftMs > lifeMs / 2) return;
-      try {
-        await this.#data.set(key, value, { ttl: lifeMs / 1_000, ifVersion: version });
-      } catch (error) {
-        if (!(error instanceof StoaError) || error.code !== 'version_conflict') throw error;
-      }
-    }));
+    await Promise.all(
+      documents.map(async ({ key, value, version, expiresAt, updatedAt }) => {
+        if (expiresAt === null) return;
+        const lifeMs = Date.parse(expiresAt) - Date.parse(updatedAt);
+        const leftMs = Date.parse(expiresAt) - Date.now();
+        if (leftMs > lifeMs / 2) return;
+        try {
+          await this.#data.set(key, value, { ttl: lifeMs / 1_000, ifVersion: version });
+        } catch (error) {
+          if (!(error instanceof StoaError) || error.code !== 'version_conflict') throw error;
+        }
+      }),
+    );
   }
 
-  async #listNamespaces({ matchConditions = [], maxDepth, limit = 100, offset = 0 }: ListNamespacesOperation): Promise<string[][]> {
+  async #listNamespaces({
+    matchConditions = [],
+    maxDepth,
+    limit = 100,
+    offset = 0,
+  }: ListNamespacesOperation): Promise<string[][]> {
     const found = new Map<string, string[]>();
     const prefix = pathPrefix(literalPrefix(matchConditions));
     let cursor: string | undefined;
@@ -143,11 +166,17 @@ export class StoaStore extends BaseStore {
   async #write(puts: readonly StoaPutOperation[]): Promise<void> {
     if (puts.length === 0) return;
     const last = new Map(puts.map((put) => [itemKey(put.namespace, put.key), put]));
-    const sets = [...last].flatMap(([key, { value, ttlSeconds = this.#ttlSeconds }]) => (value === null ? [] : [{ key, value, ttl: ttlSeconds }]));
+    const sets = [...last].flatMap(([key, { value, ttlSeconds = this.#ttlSeconds }]) =>
+      value === null ? [] : [{ key, value, ttl: ttlSeconds }],
+    );
     const deletes = [...last].flatMap(([key, { value }]) => (value === null ? [key] : []));
     const ttl = sets[0]?.ttl;
     if (sets.every((set) => set.ttl === ttl)) {
-      const { set } = await this.#data.batch({ set: Object.fromEntries(sets.map(({ key, value }) => [key, value])), delete: deletes, ttl });
+      const { set } = await this.#data.batch({
+        set: Object.fromEntries(sets.map(({ key, value }) => [key, value])),
+        delete: deletes,
+        ttl,
+      });
       return requireWritten(set);
     }
     // A batch of the data store has one life for all; a commit has one for each.
@@ -157,8 +186,12 @@ export class StoaStore extends BaseStore {
       ...deletes.map((key) => ({ op: 'data.delete' as const, namespace, key })),
     ];
     // With a key of its own the server does the work once, however often it is asked.
-    const outcome = await this.#client.commit({ operations }, { idempotencyKey: globalThis.crypto.randomUUID() });
-    if (!outcome.ok) throw new StoaError('conflict', outcome.failed.detail, { details: { code: outcome.failed.code } });
+    const outcome = await this.#client.commit(
+      { operations },
+      { idempotencyKey: globalThis.crypto.randomUUID() },
+    );
+    if (!outcome.ok)
+      throw new StoaError('conflict', outcome.failed.detail, { details: { code: outcome.failed.code } });
   }
 }
 

@@ -17,13 +17,23 @@ export interface CallAnswer {
 }
 
 /** A failed call is an answer that a model can read and act on; only a tool that is not there is an error of the protocol. */
-export async function answerCall(stoa: Stoa, caller: Caller, name: string, input: unknown, signal: AbortSignal): Promise<CallAnswer> {
+export async function answerCall(
+  stoa: Stoa,
+  caller: Caller,
+  name: string,
+  input: unknown,
+  signal: AbortSignal,
+): Promise<CallAnswer> {
   const tool = tools.get(name);
-  if (tool === undefined) throw new ProtocolError(ProtocolErrorCode.InvalidParams, `Unknown tool: ${name.slice(0, 100)}`);
+  if (tool === undefined)
+    throw new ProtocolError(ProtocolErrorCode.InvalidParams, `Unknown tool: ${name.slice(0, 100)}`);
   try {
     const own = caller.fence === null ? stoa : stoa.fenced(caller);
     // Every output schema is an object.
-    const structured = (await tool.run({ stoa: own, caller, signal }, validate(tool.input, input))) as Record<string, unknown>;
+    const structured = (await tool.run({ stoa: own, caller, signal }, validate(tool.input, input))) as Record<
+      string,
+      unknown
+    >;
     return { isError: false, text: JSON.stringify(structured), structured };
   } catch (thrown) {
     return { isError: true, text: JSON.stringify({ error: failureOf(stoa, thrown) }), structured: undefined };
@@ -44,5 +54,10 @@ export function failureOf(stoa: Stoa, thrown: unknown): Failure {
     return { code: 'internal', detail: 'Something went wrong inside the server; its log has the details.' };
   }
   const { code, message, fix, details } = thrown;
-  return { code, detail: message, ...(fix !== undefined && { fix }), ...(details !== undefined && { details }) };
+  return {
+    code,
+    detail: message,
+    ...(fix !== undefined && { fix }),
+    ...(details !== undefined && { details }),
+  };
 }

@@ -22,11 +22,14 @@ export function ofOneUser(caller: Caller): Caller {
 export function callerOf(server: Server, context: ServerContext): Caller {
   const authInfo = context.http?.authInfo;
   const caller = authInfo === undefined ? undefined : callers.get(authInfo);
-  if (caller === undefined) throw new StoaError('unauthenticated', 'This request proves nothing about its caller.');
+  if (caller === undefined)
+    throw new StoaError('unauthenticated', 'This request proves nothing about its caller.');
   return namedBy(caller, server.getClientVersion()?.name);
 }
 
 export function namedBy(caller: Caller, program: string | undefined): Caller {
   if (caller.agent !== null) return caller;
-  return program === undefined || !/^[\x21-\x7e][\x20-\x7e]{0,99}$/.test(program) ? caller : { ...caller, agent: program };
+  return program === undefined || !/^[\x21-\x7e][\x20-\x7e]{0,99}$/.test(program)
+    ? caller
+    : { ...caller, agent: program };
 }

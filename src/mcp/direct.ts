@@ -30,14 +30,27 @@ const modernVersion = '2026-07-28';
 const metaPrefix = 'io.modelcontextprotocol/';
 const requestFields: ReadonlySet<string> = new Set(['jsonrpc', 'id', 'method', 'params']);
 const paramFields: ReadonlySet<string> = new Set(['name', 'arguments', '_meta']);
-const modernMetaFields: ReadonlySet<string> = new Set(['protocolVersion', 'clientInfo', 'clientCapabilities'].map((name) => metaPrefix + name));
+const modernMetaFields: ReadonlySet<string> = new Set(
+  ['protocolVersion', 'clientInfo', 'clientCapabilities'].map((name) => metaPrefix + name),
+);
 const modernEnd = `,"resultType":"complete","_meta":${JSON.stringify({ 'io.modelcontextprotocol/serverInfo': serverInfo })}`;
 
 /** In a session of 2025, once it is known to be the caller's; undefined where it has to go the long way. */
-export async function answerInSession(stoa: Stoa, exchange: Exchange, program: string | undefined): Promise<DirectAnswer | undefined> {
+export async function answerInSession(
+  stoa: Stoa,
+  exchange: Exchange,
+  program: string | undefined,
+): Promise<DirectAnswer | undefined> {
   const call = callIn(exchange);
   const version = exchange.request.headers.get('mcp-protocol-version');
-  if (call === undefined || call.meta !== undefined || version === null || version === modernVersion || !SUPPORTED_PROTOCOL_VERSIONS.includes(version)) return undefined;
+  if (
+    call === undefined ||
+    call.meta !== undefined ||
+    version === null ||
+    version === modernVersion ||
+    !SUPPORTED_PROTOCOL_VERSIONS.includes(version)
+  )
+    return undefined;
   return answered(stoa, call, namedBy(ofOneUser(exchange.caller), program), exchange.request.signal, '');
 }
 
@@ -45,28 +58,81 @@ export async function answerInSession(stoa: Stoa, exchange: Exchange, program: s
 export async function answerModern(stoa: Stoa, exchange: Exchange): Promise<DirectAnswer | undefined> {
   const call = callIn(exchange);
   const { headers } = exchange.request;
-  if (call?.meta === undefined || headers.get('mcp-protocol-version') !== modernVersion || headers.get('mcp-method') !== 'tools/call' || headers.get('mcp-name') !== call.name) return undefined;
+  if (
+    call?.meta === undefined ||
+    headers.get('mcp-protocol-version') !== modernVersion ||
+    headers.get('mcp-method') !== 'tools/call' ||
+    headers.get('mcp-name') !== call.name
+  )
+    return undefined;
   const { meta } = call;
   const client = meta[`${metaPrefix}clientInfo`];
-  if (!hasOnly(meta, modernMetaFields) || meta[`${metaPrefix}protocolVersion`] !== modernVersion || !isFields(meta[`${metaPrefix}clientCapabilities`])) return undefined;
-  if (!isFields(client) || typeof client['name'] !== 'string' || typeof client['version'] !== 'string' || Object.keys(client).length !== 2) return undefined;
-  return answered(stoa, call, namedBy(ofOneUser(exchange.caller), client['name']), exchange.request.signal, modernEnd);
+  if (
+    !hasOnly(meta, modernMetaFields) ||
+    meta[`${metaPrefix}protocolVersion`] !== modernVersion ||
+    !isFields(meta[`${metaPrefix}clientCapabilities`])
+  )
+    return undefined;
+  if (
+    !isFields(client) ||
+    typeof client['name'] !== 'string' ||
+    typeof client['version'] !== 'string' ||
+    Object.keys(client).length !== 2
+  )
+    return undefined;
+  return answered(
+    stoa,
+    call,
+    namedBy(ofOneUser(exchange.caller), client['name']),
+    exchange.request.signal,
+    modernEnd,
+  );
 }
 
 function callIn({ request, body }: Exchange): Call | undefined {
   const { headers } = request;
-  if (request.method !== 'POST' || !isFields(body) || body['method'] !== 'tools/call' || body['jsonrpc'] !== '2.0' || !hasOnly(body, requestFields)) return undefined;
+  if (
+    request.method !== 'POST' ||
+    !isFields(body) ||
+    body['method'] !== 'tools/call' ||
+    body['jsonrpc'] !== '2.0' ||
+    !hasOnly(body, requestFields)
+  )
+    return undefined;
   const accept = headers.get('accept');
-  if (accept?.includes('application/json') !== true || !accept.includes('text/event-stream') || headers.get('content-type') !== 'application/json') return undefined;
+  if (
+    accept?.includes('application/json') !== true ||
+    !accept.includes('text/event-stream') ||
+    headers.get('content-type') !== 'application/json'
+  )
+    return undefined;
   const { id, params } = body;
-  if ((typeof id !== 'string' && !Number.isSafeInteger(id)) || !isFields(params) || !hasOnly(params, paramFields)) return undefined;
+  if (
+    (typeof id !== 'string' && !Number.isSafeInteger(id)) ||
+    !isFields(params) ||
+    !hasOnly(params, paramFields)
+  )
+    return undefined;
   const { name, arguments: input = {}, _meta: meta } = params;
-  if (typeof name !== 'string' || !tools.has(name) || !isFields(input) || 'wait_seconds' in input || (meta !== undefined && !isFields(meta))) return undefined;
+  if (
+    typeof name !== 'string' ||
+    !tools.has(name) ||
+    !isFields(input) ||
+    'wait_seconds' in input ||
+    (meta !== undefined && !isFields(meta))
+  )
+    return undefined;
   // A text or a safe whole number, as was just checked.
   return { id: id as string | number, name, input, meta };
 }
 
-async function answered(stoa: Stoa, { id, name, input }: Call, caller: Caller, signal: AbortSignal, end: string): Promise<DirectAnswer> {
+async function answered(
+  stoa: Stoa,
+  { id, name, input }: Call,
+  caller: Caller,
+  signal: AbortSignal,
+  end: string,
+): Promise<DirectAnswer> {
   const { isError, text } = await answerCall(stoa, caller, name, input, signal);
   const content = `"content":[{"type":"text","text":${JSON.stringify(text)}}]`;
   const result = isError ? `"isError":true,${content}` : `${content},"structuredContent":${text}`;

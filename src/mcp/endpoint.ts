@@ -1,5 +1,11 @@
 /** MCP over HTTP: both generations of the protocol at one address, told apart by the request itself. */
-import { type McpHttpHandler, type ServerEventBus, WebStandardStreamableHTTPServerTransport, createMcpHandler, isLegacyRequest } from '@modelcontextprotocol/server';
+import {
+  type McpHttpHandler,
+  type ServerEventBus,
+  WebStandardStreamableHTTPServerTransport,
+  createMcpHandler,
+  isLegacyRequest,
+} from '@modelcontextprotocol/server';
 import { z } from 'zod';
 import type { Caller } from '../identity/caller.js';
 import type { Stoa } from '../index.js';
@@ -15,7 +21,9 @@ const initializeSchema = z.looseObject({ method: z.literal('initialize') });
 const listenSchema = z.looseObject({
   id: z.union([z.string(), z.number()]),
   method: z.literal('subscriptions/listen'),
-  params: z.looseObject({ notifications: z.looseObject({ resourceSubscriptions: z.array(z.string()).optional() }) }),
+  params: z.looseObject({
+    notifications: z.looseObject({ resourceSubscriptions: z.array(z.string()).optional() }),
+  }),
 });
 type Listen = z.output<typeof listenSchema>;
 
@@ -38,10 +46,14 @@ export class McpEndpoint {
   async handle(exchange: Exchange): Promise<Response | DirectAnswer> {
     const { request, body, caller } = exchange;
     const { mcpBatchMax } = this.#stoa.limits;
-    if (Array.isArray(body) && body.length > mcpBatchMax) return refusal(400, -32_600, `A request holds at most ${mcpBatchMax} messages.`);
+    if (Array.isArray(body) && body.length > mcpBatchMax)
+      return refusal(400, -32_600, `A request holds at most ${mcpBatchMax} messages.`);
     const session = request.headers.get('mcp-session-id');
     if (session !== null) return this.#sessions.handle(session, exchange);
-    if (request.method !== 'POST') return refusal(405, -32_000, 'Method not allowed: open a session with initialize first.', { allow: 'POST' });
+    if (request.method !== 'POST')
+      return refusal(405, -32_000, 'Method not allowed: open a session with initialize first.', {
+        allow: 'POST',
+      });
     const direct = await answerModern(this.#stoa, exchange);
     if (direct !== undefined) return direct;
     if (!(await isLegacyRequest(request, body))) return this.#handleModern(exchange);
@@ -70,20 +82,32 @@ export class McpEndpoint {
     const options = { authInfo: authInfoOf(caller), parsedBody: body };
     const listen = listenSchema.safeParse(body);
     if (!listen.success) return this.#modern.fetch(request, options);
-    const unknown = (listen.data.params.notifications.resourceSubscriptions ?? []).find((uri) => targetOf(uri) === undefined);
-    if (unknown !== undefined) return refusal(400, -32_602, `There is no resource ${unknown.slice(0, 200)}.`, {}, listen.data.id);
+    const unknown = (listen.data.params.notifications.resourceSubscriptions ?? []).find(
+      (uri) => targetOf(uri) === undefined,
+    );
+    if (unknown !== undefined)
+      return refusal(400, -32_602, `There is no resource ${unknown.slice(0, 200)}.`, {}, listen.data.id);
     return this.#listen(request, options, listen.data, caller);
   }
 
   /** Each listener has a bus of its own, because each caller may see other things. */
-  async #listen(request: Request, options: { authInfo: ReturnType<typeof authInfoOf>; parsedBody: unknown }, { params }: Listen, caller: Caller): Promise<Response> {
+  async #listen(
+    request: Request,
+    options: { authInfo: ReturnType<typeof authInfoOf>; parsedBody: unknown },
+    { params }: Listen,
+    caller: Caller,
+  ): Promise<Response> {
     const handler = this.#handler({
       publish: () => undefined,
       subscribe: (listener) => {
-        const watch = new ResourceWatch(this.#stoa, { ...caller, everyUser: false }, {
-          onUpdated: (uri) => listener({ kind: 'resource_updated', uri }),
-          onListChanged: () => listener({ kind: 'resources_list_changed' }),
-        });
+        const watch = new ResourceWatch(
+          this.#stoa,
+          { ...caller, everyUser: false },
+          {
+            onUpdated: (uri) => listener({ kind: 'resource_updated', uri }),
+            onListChanged: () => listener({ kind: 'resources_list_changed' }),
+          },
+        );
         for (const uri of params.notifications.resourceSubscriptions ?? []) watch.add(uri);
         watch.follow();
         return () => {
@@ -103,10 +127,15 @@ export class McpEndpoint {
     await server.connect(transport);
     // A caller who goes away waits for nothing any more.
     const gone = new Promise<Response>((resolve) => {
-      request.signal.addEventListener('abort', () => resolve(new Response(null, { status: 202 })), { once: true });
+      request.signal.addEventListener('abort', () => resolve(new Response(null, { status: 202 })), {
+        once: true,
+      });
     });
     try {
-      return await Promise.race([gone, transport.handleRequest(request, { authInfo: authInfoOf(caller), parsedBody: body })]);
+      return await Promise.race([
+        gone,
+        transport.handleRequest(request, { authInfo: authInfoOf(caller), parsedBody: body }),
+      ]);
     } finally {
       await server.close();
     }

@@ -9,6 +9,12 @@ export interface Exchange {
 }
 
 /** An error of the protocol that concerns no single call. */
-export function refusal(status: number, code: number, message: string, headers: Record<string, string> = {}, id: string | number | null = null): Response {
+export function refusal(
+  status: number,
+  code: number,
+  message: string,
+  headers: Record<string, string> = {},
+  id: string | number | null = null,
+): Response {
   return Response.json({ jsonrpc: '2.0', error: { code, message }, id }, { status, headers });
 }

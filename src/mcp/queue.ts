@@ -40,20 +40,39 @@ export class TaskQueue {
     );
   }
 
-  async add(project: string, task: { command: string; priority?: number | undefined; depends_on?: string[] | undefined; max_attempts?: number | undefined }): Promise<Task> {
+  async add(
+    project: string,
+    task: {
+      command: string;
+      priority?: number | undefined;
+      depends_on?: string[] | undefined;
+      max_attempts?: number | undefined;
+    },
+  ): Promise<Task> {
     return this.#workspaces.createTask(this.#caller, await this.#queueSession(project), task);
   }
 
   /** The tasks of every session of a project, session after session. */
-  async list(project: string, request: { status?: TaskStatus | undefined; limit?: number | undefined; cursor?: string | undefined }, limits: { limit: number; max: number }): Promise<{ tasks: Task[]; next_cursor: string | null }> {
+  async list(
+    project: string,
+    request: { status?: TaskStatus | undefined; limit?: number | undefined; cursor?: string | undefined },
+    limits: { limit: number; max: number },
+  ): Promise<{ tasks: Task[]; next_cursor: string | null }> {
     const wanted = Math.min(request.limit ?? limits.limit, limits.max);
     const tasks: Task[] = [];
     let at = decodePlace(request.cursor);
     for (;;) {
-      const page = await this.#workspaces.listSessions(this.#caller, project, { limit: 1, cursor: at.session });
+      const page = await this.#workspaces.listSessions(this.#caller, project, {
+        limit: 1,
+        cursor: at.session,
+      });
       const session = page.items[0];
       if (session === undefined) return { tasks, next_cursor: null };
-      const found = await this.#workspaces.listTasks(this.#caller, session.id, { status: request.status, limit: wanted - tasks.length, cursor: at.task });
+      const found = await this.#workspaces.listTasks(this.#caller, session.id, {
+        status: request.status,
+        limit: wanted - tasks.length,
+        cursor: at.task,
+      });
       tasks.push(...found.items);
       if (found.next_cursor !== null) at = { ...at, task: found.next_cursor };
       else if (page.next_cursor === null) return { tasks, next_cursor: null };
@@ -71,7 +90,12 @@ export class TaskQueue {
       cursor = page.next_cursor ?? undefined;
     } while (cursor !== undefined);
     // Two callers at once may each make one: claims and lists go over all sessions of the project.
-    return (await this.#workspaces.createSession(this.#caller, project, { agent_id: null, metadata: { [queueMark]: true } })).id;
+    return (
+      await this.#workspaces.createSession(this.#caller, project, {
+        agent_id: null,
+        metadata: { [queueMark]: true },
+      })
+    ).id;
   }
 
   async #workspaceNamed(name: string): Promise<string | undefined> {
@@ -99,7 +123,9 @@ export class TaskQueue {
 function namesOf(reference: string): [workspace: string, project: string] {
   const [first = '', second, ...rest] = reference.split('/');
   if (first === '' || second === '' || rest.length > 0) {
-    throw new StoaError('invalid_request', `"${reference.slice(0, 100)}" is not a project.`, { fix: 'Give "project", "workspace/project" or an id that begins with proj_.' });
+    throw new StoaError('invalid_request', `"${reference.slice(0, 100)}" is not a project.`, {
+      fix: 'Give "project", "workspace/project" or an id that begins with proj_.',
+    });
   }
   return second === undefined ? [defaultName, first] : [first, second];
 }

@@ -7,7 +7,10 @@ import type { Change } from '../kernel/transaction.js';
 import { canonicalRoomId } from '../messaging/uuid.js';
 import { decodeSegment, documentPath, encodeSegment } from '../path-segment.js';
 
-export type Target = { kind: 'document'; namespace: string; key: string } | { kind: 'namespace'; namespace: string } | { kind: 'room'; id: string };
+export type Target =
+  | { kind: 'document'; namespace: string; key: string }
+  | { kind: 'namespace'; namespace: string }
+  | { kind: 'room'; id: string };
 
 export interface ListedResource {
   uri: string;
@@ -19,9 +22,27 @@ export interface ListedResource {
 }
 
 export const resourceTemplates = [
-  { uriTemplate: 'stoa://data/{namespace}', name: 'namespace', title: 'Keys of a namespace', mimeType: 'application/json', description: 'The keys with their versions. Changes with every key.' },
-  { uriTemplate: 'stoa://data/{namespace}/{key}', name: 'key', title: 'A remembered value', mimeType: 'application/json', description: 'The value with version, metadata and who wrote it.' },
-  { uriTemplate: 'stoa://rooms/{id}', name: 'room', title: 'A room', mimeType: 'application/json', description: 'Its newest messages. Changes with every message.' },
+  {
+    uriTemplate: 'stoa://data/{namespace}',
+    name: 'namespace',
+    title: 'Keys of a namespace',
+    mimeType: 'application/json',
+    description: 'The keys with their versions. Changes with every key.',
+  },
+  {
+    uriTemplate: 'stoa://data/{namespace}/{key}',
+    name: 'key',
+    title: 'A remembered value',
+    mimeType: 'application/json',
+    description: 'The value with version, metadata and who wrote it.',
+  },
+  {
+    uriTemplate: 'stoa://rooms/{id}',
+    name: 'room',
+    title: 'A room',
+    mimeType: 'application/json',
+    description: 'Its newest messages. Changes with every message.',
+  },
 ];
 
 const pattern = /^stoa:\/\/(data|rooms)\/([^/?#]+)(?:\/([^/?#]+))?$/;
@@ -31,7 +52,10 @@ export function targetOf(uri: string): Target | undefined {
   const [, kind, first, second] = pattern.exec(uri) ?? [];
   const [one, two] = [first, second].map((segment) => (segment === undefined ? undefined : decoded(segment)));
   if (one === undefined || (second !== undefined && two === undefined)) return undefined;
-  if (kind === 'data') return two === undefined ? { kind: 'namespace', namespace: one } : { kind: 'document', namespace: one, key: two };
+  if (kind === 'data')
+    return two === undefined
+      ? { kind: 'namespace', namespace: one }
+      : { kind: 'document', namespace: one, key: two };
   const id = two === undefined ? canonicalRoomId(one) : undefined;
   return id === undefined ? undefined : { kind: 'room', id };
 }
@@ -52,9 +76,14 @@ export function uriOf(target: Target): string {
 export function touchedBy({ domain, kind, facts }: Change): Target[] {
   const { namespace, key, room } = facts ?? {};
   if (domain === 'data' && typeof namespace === 'string') {
-    return [{ kind: 'namespace', namespace }, ...(typeof key === 'string' ? [{ kind: 'document' as const, namespace, key }] : [])];
+    return [
+      { kind: 'namespace', namespace },
+      ...(typeof key === 'string' ? [{ kind: 'document' as const, namespace, key }] : []),
+    ];
   }
-  return domain === 'messaging' && kind.startsWith('message.') && typeof room === 'string' ? [{ kind: 'room', id: room }] : [];
+  return domain === 'messaging' && kind.startsWith('message.') && typeof room === 'string'
+    ? [{ kind: 'room', id: room }]
+    : [];
 }
 
 /** Whether a change makes the list of resources another one. */
@@ -74,35 +103,89 @@ export async function readResource(stoa: Stoa, caller: Caller, target: Target): 
     case 'room': {
       const { rooms, limits } = stoa.messaging;
       const room = await rooms.enter(caller, target.id, { key: undefined, address: `mcp ${caller.user}` });
-      const page = await rooms.read(room, { beforeMs: null, limit: limits.messagesPageDefault }, 0, AbortSignal.timeout(0));
+      const page = await rooms.read(
+        room,
+        { beforeMs: null, limit: limits.messagesPageDefault },
+        0,
+        AbortSignal.timeout(0),
+      );
       const names = await stoa.messaging.names(page.items.map(({ from }) => from));
-      const messages = page.items.toReversed().map(({ id, from, body, parentId, tsMs }) => ({ id, from: names.get(from) ?? from, from_id: from, text: body, ts: tsMs, ...(parentId !== null && { reply_to: parentId }) }));
+      const messages = page.items.toReversed().map(({ id, from, body, parentId, tsMs }) => ({
+        id,
+        from: names.get(from) ?? from,
+        from_id: from,
+        text: body,
+        ts: tsMs,
+        ...(parentId !== null && { reply_to: parentId }),
+      }));
       return { room: { id: room.id, name: room.name }, messages, has_more: page.hasMore };
     }
   }
 }
 
 /** A page of everything: the rooms first, then each namespace with its keys. The cursor says where it stopped. */
-export async function listResources(stoa: Stoa, caller: Caller, cursor: string | undefined): Promise<{ resources: ListedResource[]; nextCursor?: string }> {
+export async function listResources(
+  stoa: Stoa,
+  caller: Caller,
+  cursor: string | undefined,
+): Promise<{ resources: ListedResource[]; nextCursor?: string }> {
   const most = stoa.limits.mcpResourcesListed;
   const at = decodePlace(cursor);
   if (at.section === 'rooms') {
     const { rooms, total } = await stoa.messaging.rooms.channels(most, at.offset);
-    const resources = rooms.map(({ id, name }) => ({ uri: uriOf({ kind: 'room', id }), name, title: `Room ${name}`, mimeType: 'application/json' }));
+    const resources = rooms.map(({ id, name }) => ({
+      uri: uriOf({ kind: 'room', id }),
+      name,
+      title: `Room ${name}`,
+      mimeType: 'application/json',
+    }));
     const offset = at.offset + rooms.length;
-    return { resources, nextCursor: encodePlace(rooms.length > 0 && offset < total ? { section: 'rooms', offset } : { section: 'data', namespaces: null, keys: null }) };
+    return {
+      resources,
+      nextCursor: encodePlace(
+        rooms.length > 0 && offset < total
+          ? { section: 'rooms', offset }
+          : { section: 'data', namespaces: null, keys: null },
+      ),
+    };
   }
-  const namespaces = await stoa.data.listNamespaces(caller, { limit: 1, ...(at.namespaces !== null && { cursor: at.namespaces }) });
+  const namespaces = await stoa.data.listNamespaces(caller, {
+    limit: 1,
+    ...(at.namespaces !== null && { cursor: at.namespaces }),
+  });
   const namespace = namespaces.items[0]?.namespace;
   if (namespace === undefined) return { resources: [] };
-  const keys = await stoa.data.listKeys(caller, namespace, { limit: most, ...(at.keys !== null && { cursor: at.keys }) });
-  const resources: ListedResource[] = keys.items.map(({ key, sizeBytes }) => ({ uri: uriOf({ kind: 'document', namespace, key }), name: key, title: `${namespace}: ${key}`, mimeType: 'application/json', size: sizeBytes }));
-  if (at.keys === null) resources.unshift({ uri: uriOf({ kind: 'namespace', namespace }), name: namespace, title: `Keys of ${namespace}`, mimeType: 'application/json' });
-  if (keys.next_cursor !== null) return { resources, nextCursor: encodePlace({ ...at, keys: keys.next_cursor }) };
-  return namespaces.next_cursor === null ? { resources } : { resources, nextCursor: encodePlace({ section: 'data', namespaces: namespaces.next_cursor, keys: null }) };
+  const keys = await stoa.data.listKeys(caller, namespace, {
+    limit: most,
+    ...(at.keys !== null && { cursor: at.keys }),
+  });
+  const resources: ListedResource[] = keys.items.map(({ key, sizeBytes }) => ({
+    uri: uriOf({ kind: 'document', namespace, key }),
+    name: key,
+    title: `${namespace}: ${key}`,
+    mimeType: 'application/json',
+    size: sizeBytes,
+  }));
+  if (at.keys === null)
+    resources.unshift({
+      uri: uriOf({ kind: 'namespace', namespace }),
+      name: namespace,
+      title: `Keys of ${namespace}`,
+      mimeType: 'application/json',
+    });
+  if (keys.next_cursor !== null)
+    return { resources, nextCursor: encodePlace({ ...at, keys: keys.next_cursor }) };
+  return namespaces.next_cursor === null
+    ? { resources }
+    : {
+        resources,
+        nextCursor: encodePlace({ section: 'data', namespaces: namespaces.next_cursor, keys: null }),
+      };
 }
 
-type Place = { section: 'rooms'; offset: number } | { section: 'data'; namespaces: string | null; keys: string | null };
+type Place =
+  | { section: 'rooms'; offset: number }
+  | { section: 'data'; namespaces: string | null; keys: string | null };
 
 function encodePlace(place: Place): string {
   return Buffer.from(JSON.stringify(place)).toString('base64url');
@@ -110,10 +193,18 @@ function encodePlace(place: Place): string {
 
 function decodePlace(cursor: string | undefined): Place {
   if (cursor === undefined) return { section: 'rooms', offset: 0 };
-  const place = parsed(Buffer.from(cursor, 'base64url').toString()) as Partial<Record<'section' | 'offset' | 'namespaces' | 'keys', unknown>> | null | undefined;
-  if (place?.section === 'rooms' && Number.isSafeInteger(place.offset) && Number(place.offset) >= 0) return { section: 'rooms', offset: Number(place.offset) };
+  const place = parsed(Buffer.from(cursor, 'base64url').toString()) as
+    | Partial<Record<'section' | 'offset' | 'namespaces' | 'keys', unknown>>
+    | null
+    | undefined;
+  if (place?.section === 'rooms' && Number.isSafeInteger(place.offset) && Number(place.offset) >= 0)
+    return { section: 'rooms', offset: Number(place.offset) };
   if (place?.section !== 'data') throw new StoaError('invalid_cursor', 'The cursor is not one of this list.');
-  return { section: 'data', namespaces: typeof place.namespaces === 'string' ? place.namespaces : null, keys: typeof place.keys === 'string' ? place.keys : null };
+  return {
+    section: 'data',
+    namespaces: typeof place.namespaces === 'string' ? place.namespaces : null,
+    keys: typeof place.keys === 'string' ? place.keys : null,
+  };
 }
 
 function parsed(text: string): unknown {

@@ -10,16 +10,30 @@ import { canonicalRoomId } from '../messaging/uuid.js';
 const makings = new WeakMap<Stoa, Map<string, Promise<Room>>>();
 
 /** The room, where there is one and the caller may enter it. */
-export async function enterRoom(stoa: Stoa, caller: Caller, reference: string, key: string | undefined): Promise<Room> {
+export async function enterRoom(
+  stoa: Stoa,
+  caller: Caller,
+  reference: string,
+  key: string | undefined,
+): Promise<Room> {
   const { rooms } = stoa.messaging;
   const id = canonicalRoomId(reference) ?? (await roomNamed(stoa, reference))?.id;
-  if (id === undefined) throw new StoaError('not_found', `There is no public room named "${reference.slice(0, 100)}".`, { fix: 'post makes it; "global" is always there.' });
+  if (id === undefined)
+    throw new StoaError('not_found', `There is no public room named "${reference.slice(0, 100)}".`, {
+      fix: 'post makes it; "global" is always there.',
+    });
   return rooms.enter(caller, id, { key, address: `mcp ${caller.user}` });
 }
 
 /** The same; a name that no room has gets one. */
-export async function ensureRoom(stoa: Stoa, caller: Caller, reference: string, key: string | undefined): Promise<Room> {
-  if (canonicalRoomId(reference) !== undefined || (await roomNamed(stoa, reference)) !== undefined) return enterRoom(stoa, caller, reference, key);
+export async function ensureRoom(
+  stoa: Stoa,
+  caller: Caller,
+  reference: string,
+  key: string | undefined,
+): Promise<Room> {
+  if (canonicalRoomId(reference) !== undefined || (await roomNamed(stoa, reference)) !== undefined)
+    return enterRoom(stoa, caller, reference, key);
   const making = makings.get(stoa) ?? new Map<string, Promise<Room>>();
   makings.set(stoa, making);
   // Two agents who say hello at once must meet in one room.
@@ -46,10 +60,16 @@ async function roomNamed(stoa: Stoa, name: string): Promise<Room | undefined> {
 }
 
 /** Counts a call under the same rate as the route that does the same. */
-export async function takeRate(stoa: Stoa, caller: Caller, method: 'GET' | 'POST', path: string): Promise<void> {
+export async function takeRate(
+  stoa: Stoa,
+  caller: Caller,
+  method: 'GET' | 'POST',
+  path: string,
+): Promise<void> {
   const { gate } = stoa.messaging;
   const limit = gate.limitFor(method, path);
   if (limit === undefined) return;
   const decision = await gate.take(limit, `mcp ${caller.user}`, caller);
-  if (decision?.allowed === false) throw refuse('rate', { fix: 'Wait a minute, or say more in fewer messages.' });
+  if (decision?.allowed === false)
+    throw refuse('rate', { fix: 'Wait a minute, or say more in fewer messages.' });
 }

@@ -1,5 +1,11 @@
 /** The MCP server for one client: what it answers to tools and resources. Who calls comes with each request. */
-import { ProtocolError, ProtocolErrorCode, ResourceNotFoundError, Server, type ServerContext } from '@modelcontextprotocol/server';
+import {
+  ProtocolError,
+  ProtocolErrorCode,
+  ResourceNotFoundError,
+  Server,
+  type ServerContext,
+} from '@modelcontextprotocol/server';
 import type { Caller } from '../identity/caller.js';
 import type { Stoa } from '../index.js';
 import { answerCall, failureOf, serverInfo } from './call-tool.js';
@@ -29,10 +35,22 @@ export function createMcpServer({ stoa, isLasting }: McpServerOptions): Server {
     cacheHints: { 'tools/list': listCache, 'resources/templates/list': listCache },
   });
   server.setRequestHandler('tools/list', () => ({ tools: toolList() }));
-  server.setRequestHandler('tools/call', (request, context) => callTool(stoa, callerOf(server, context), request.params.name, request.params.arguments ?? {}, context.mcpReq.signal));
-  server.setRequestHandler('resources/list', (request, context) => refusing(stoa, () => listResources(stoa, callerOf(server, context), request.params?.cursor)));
+  server.setRequestHandler('tools/call', (request, context) =>
+    callTool(
+      stoa,
+      callerOf(server, context),
+      request.params.name,
+      request.params.arguments ?? {},
+      context.mcpReq.signal,
+    ),
+  );
+  server.setRequestHandler('resources/list', (request, context) =>
+    refusing(stoa, () => listResources(stoa, callerOf(server, context), request.params?.cursor)),
+  );
   server.setRequestHandler('resources/templates/list', () => ({ resourceTemplates }));
-  server.setRequestHandler('resources/read', (request, context) => refusing(stoa, () => read(stoa, callerOf(server, context), request.params.uri)));
+  server.setRequestHandler('resources/read', (request, context) =>
+    refusing(stoa, () => read(stoa, callerOf(server, context), request.params.uri)),
+  );
   if (isLasting) addSubscriptions(server, stoa);
   return server;
 }
@@ -40,7 +58,9 @@ export function createMcpServer({ stoa, isLasting }: McpServerOptions): Server {
 async function callTool(stoa: Stoa, caller: Caller, name: string, input: unknown, signal: AbortSignal) {
   const { isError, text, structured } = await answerCall(stoa, caller, name, input, signal);
   const content = [{ type: 'text' as const, text }];
-  return isError ? { isError, content } : { content, ...(structured !== undefined && { structuredContent: structured }) };
+  return isError
+    ? { isError, content }
+    : { content, ...(structured !== undefined && { structuredContent: structured }) };
 }
 
 async function read(stoa: Stoa, caller: Caller, uri: string) {
@@ -52,7 +72,8 @@ async function read(stoa: Stoa, caller: Caller, uri: string) {
 
 function addSubscriptions(server: Server, stoa: Stoa): void {
   let watch: ResourceWatch | undefined;
-  const told = (sending: Promise<void>): void => void sending.catch((error: unknown) => stoa.onError(error, 'telling an MCP client of a change'));
+  const told = (sending: Promise<void>): void =>
+    void sending.catch((error: unknown) => stoa.onError(error, 'telling an MCP client of a change'));
   const watchFor = (context: ServerContext): ResourceWatch => {
     watch ??= new ResourceWatch(stoa, callerOf(server, context), {
       onUpdated: (uri) => told(server.sendResourceUpdated({ uri })),
@@ -85,6 +106,10 @@ async function refusing<T>(stoa: Stoa, body: () => T | Promise<T>): Promise<T> {
   } catch (thrown) {
     if (thrown instanceof ProtocolError) throw thrown;
     const failure = failureOf(stoa, thrown);
-    throw new ProtocolError(failure.code === 'internal' ? ProtocolErrorCode.InternalError : ProtocolErrorCode.InvalidParams, failure.detail, failure);
+    throw new ProtocolError(
+      failure.code === 'internal' ? ProtocolErrorCode.InternalError : ProtocolErrorCode.InvalidParams,
+      failure.detail,
+      failure,
+    );
   }
 }

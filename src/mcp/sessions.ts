@@ -11,7 +11,10 @@ import { createMcpServer } from './server.js';
 
 const requestId = z.union([z.string(), z.number()]);
 const requestSchema = z.looseObject({ id: requestId, method: z.string() });
-const cancelSchema = z.looseObject({ method: z.literal('notifications/cancelled'), params: z.looseObject({ requestId }) });
+const cancelSchema = z.looseObject({
+  method: z.literal('notifications/cancelled'),
+  params: z.looseObject({ requestId }),
+});
 
 interface Session {
   readonly id: string;
@@ -35,7 +38,10 @@ export class McpSessions {
 
   constructor(stoa: Stoa) {
     this.#stoa = stoa;
-    this.#sweeping = setInterval(() => this.#sweep(), Math.min(30, stoa.limits.mcpSessionIdleSeconds) * 1_000);
+    this.#sweeping = setInterval(
+      () => this.#sweep(),
+      Math.min(30, stoa.limits.mcpSessionIdleSeconds) * 1_000,
+    );
     this.#sweeping.unref();
   }
 
@@ -47,7 +53,10 @@ export class McpSessions {
   async open(exchange: Exchange): Promise<Response> {
     const { caller } = exchange;
     const { mcpSessionsMax, mcpSessionsPerUserMax } = this.#stoa.limits;
-    this.#makeRoom([...this.#sessions.values()].filter(({ user }) => user === caller.user), mcpSessionsPerUserMax);
+    this.#makeRoom(
+      [...this.#sessions.values()].filter(({ user }) => user === caller.user),
+      mcpSessionsPerUserMax,
+    );
     this.#makeRoom([...this.#sessions.values()], mcpSessionsMax);
     const server = createMcpServer({ stoa: this.#stoa, isLasting: true });
     const transport = new WebStandardStreamableHTTPServerTransport({
@@ -55,12 +64,24 @@ export class McpSessions {
       keepAliveMs: this.#stoa.limits.streamHeartbeatSeconds * 1_000,
       sessionIdGenerator: randomUUID,
       onsessioninitialized: (id) => {
-        this.#sessions.set(id, { id, user: caller.user, owner: ownerOf(caller), server, transport, lastUsedMs: performance.now(), busy: 0, cancels: new Map() });
+        this.#sessions.set(id, {
+          id,
+          user: caller.user,
+          owner: ownerOf(caller),
+          server,
+          transport,
+          lastUsedMs: performance.now(),
+          busy: 0,
+          cancels: new Map(),
+        });
       },
       onsessionclosed: (id) => void this.#sessions.delete(id),
     });
     await server.connect(transport);
-    const response = await transport.handleRequest(exchange.request, { authInfo: authInfoOf(caller), parsedBody: exchange.body });
+    const response = await transport.handleRequest(exchange.request, {
+      authInfo: authInfoOf(caller),
+      parsedBody: exchange.body,
+    });
     if (transport.sessionId === undefined || !this.#sessions.has(transport.sessionId)) await server.close();
     return response;
   }
@@ -69,7 +90,8 @@ export class McpSessions {
     const { request, caller } = exchange;
     const session = this.#sessions.get(id);
     // The client then opens another one.
-    if (session === undefined || session.owner !== ownerOf(caller)) return refusal(404, -32_001, 'Session not found.');
+    if (session === undefined || session.owner !== ownerOf(caller))
+      return refusal(404, -32_001, 'Session not found.');
     this.#use(session);
     session.busy += 1;
     const done = (): void => {
@@ -83,7 +105,8 @@ export class McpSessions {
         return direct;
       }
       const response = await this.#pass(session, exchange);
-      if (request.method === 'GET' && response.ok) request.signal.addEventListener('abort', done, { once: true });
+      if (request.method === 'GET' && response.ok)
+        request.signal.addEventListener('abort', done, { once: true });
       else done();
       return response;
     } catch (error) {
@@ -97,7 +120,10 @@ export class McpSessions {
    * ever: it ends here, with an answer that the transport needs to forget it and that nobody gets.
    */
   async #pass({ transport, cancels }: Session, { request, body, caller }: Exchange): Promise<Response> {
-    const passing = transport.handleRequest(request, { authInfo: authInfoOf(caller), ...(body !== undefined && { parsedBody: body }) });
+    const passing = transport.handleRequest(request, {
+      authInfo: authInfoOf(caller),
+      ...(body !== undefined && { parsedBody: body }),
+    });
     const cancelled = cancelSchema.safeParse(body);
     if (cancelled.success) cancels.get(cancelled.data.params.requestId)?.();
     const asked = requestSchema.safeParse(body);
@@ -106,7 +132,9 @@ export class McpSessions {
     const unanswered = new Promise<Response>((resolve) => {
       cancels.set(id, () => {
         resolve(new Response(null, { status: 202 }));
-        transport.send({ jsonrpc: '2.0', id, error: { code: -32_000, message: 'Cancelled.' } }).catch((error: unknown) => this.#stoa.onError(error, 'a cancelled MCP call'));
+        transport
+          .send({ jsonrpc: '2.0', id, error: { code: -32_000, message: 'Cancelled.' } })
+          .catch((error: unknown) => this.#stoa.onError(error, 'a cancelled MCP call'));
       });
     });
     return Promise.race([passing, unanswered]).finally(() => cancels.delete(id));
@@ -132,7 +160,8 @@ export class McpSessions {
 
   #sweep(): void {
     const oldestMs = performance.now() - this.#stoa.limits.mcpSessionIdleSeconds * 1_000;
-    for (const session of this.#sessions.values()) if (session.busy === 0 && session.lastUsedMs < oldestMs) void this.#end(session);
+    for (const session of this.#sessions.values())
+      if (session.busy === 0 && session.lastUsedMs < oldestMs) void this.#end(session);
   }
 
   async #end(session: Session): Promise<void> {

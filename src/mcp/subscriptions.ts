@@ -31,7 +31,10 @@ export class ResourceWatch {
     if (target === undefined) throw new StoaError('not_found', `There is no resource ${uri.slice(0, 200)}.`);
     const spellings = this.#wanted.get(uriOf(target)) ?? new Set<string>();
     const { mcpSubscriptionsMax } = this.#stoa.limits;
-    if (!spellings.has(uri) && this.#count >= mcpSubscriptionsMax) throw new StoaError('overloaded', `A client has at most ${mcpSubscriptionsMax} subscriptions.`, { details: { mcpSubscriptionsMax } });
+    if (!spellings.has(uri) && this.#count >= mcpSubscriptionsMax)
+      throw new StoaError('overloaded', `A client has at most ${mcpSubscriptionsMax} subscriptions.`, {
+        details: { mcpSubscriptionsMax },
+      });
     if (!spellings.has(uri)) this.#count += 1;
     this.#wanted.set(uriOf(target), spellings.add(uri));
     this.follow();
@@ -59,10 +62,15 @@ export class ResourceWatch {
 
   async #run(signal: AbortSignal): Promise<void> {
     try {
-      for await (const page of this.#stoa.changes.follow(this.#caller, { topics: ['data', 'messaging'] }, signal)) {
+      for await (const page of this.#stoa.changes.follow(
+        this.#caller,
+        { topics: ['data', 'messaging'] },
+        signal,
+      )) {
         const changes = page.commits.flatMap((commit) => commit.changes);
         const touched = new Set(changes.flatMap(touchedBy).map(uriOf));
-        for (const uri of touched) for (const spelling of this.#wanted.get(uri) ?? []) this.#listener.onUpdated(spelling);
+        for (const uri of touched)
+          for (const spelling of this.#wanted.get(uri) ?? []) this.#listener.onUpdated(spelling);
         if (changes.some(changesList)) this.#listener.onListChanged?.();
       }
     } catch (error) {

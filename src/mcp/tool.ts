@@ -38,9 +38,11 @@ export interface Tool extends ToolFacts {
   run(context: ToolContext, input: unknown): unknown;
 }
 
-export function defineTool<Input extends z.ZodType, Output extends z.ZodType>(definition: ToolDefinition<Input, Output>): Tool {
+export function defineTool<Input extends z.ZodType, Output extends z.ZodType>(
+  definition: ToolDefinition<Input, Output>,
+): Tool {
   // The server hands `run` the output of exactly the schema that stands beside it.
-  return definition as unknown as Tool;
+  return definition;
 }
 
 /** A tool as `tools/list` shows it. */

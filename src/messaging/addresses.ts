@@ -44,7 +44,8 @@ export function countedAddress(address: string): string {
   const known = networks.get(address);
   if (known !== undefined) return known;
   if (networks.size >= answersMax) networks.clear();
-  const network = isIP(address) === 6 && !isLoopback(address) && !linkLocal.test(address) ? networkOf(address) : address;
+  const network =
+    isIP(address) === 6 && !isLoopback(address) && !linkLocal.test(address) ? networkOf(address) : address;
   networks.set(address, network);
   return network;
 }
@@ -89,8 +90,19 @@ export class AddressRanges {
     const family = isIP(address);
     const bits = family === 4 ? 32 : 128;
     const length = prefix === undefined ? bits : Number(prefix);
-    if (family === 0 || rest.length > 0 || prefix === '' || !Number.isInteger(length) || length < 0 || length > bits) {
-      throw new StoaError('invalid_config', `"${range}" in ${setting} is neither an address nor a CIDR range.`, { fix: 'Write for example 10.0.0.0/8 or 2001:db8::/32, separated by commas.' });
+    if (
+      family === 0 ||
+      rest.length > 0 ||
+      prefix === '' ||
+      !Number.isInteger(length) ||
+      length < 0 ||
+      length > bits
+    ) {
+      throw new StoaError(
+        'invalid_config',
+        `"${range}" in ${setting} is neither an address nor a CIDR range.`,
+        { fix: 'Write for example 10.0.0.0/8 or 2001:db8::/32, separated by commas.' },
+      );
     }
     this.#list.addSubnet(address, length, family === 4 ? 'ipv4' : 'ipv6');
   }
@@ -106,7 +118,11 @@ export function isLoopback(address: string): boolean {
  * Who is calling. `X-Forwarded-For` counts only when the peer is a configured proxy, and then only
  * back to the first hop that is not one: whatever stands left of that was written by the caller.
  */
-export function callerAddress(peer: string, forwardedFor: string | undefined, proxies: AddressRanges): string {
+export function callerAddress(
+  peer: string,
+  forwardedFor: string | undefined,
+  proxies: AddressRanges,
+): string {
   let address = plainAddress(peer);
   if (forwardedFor === undefined || !proxies.has(address)) return address;
   const hops = forwardedFor.split(',').map((hop) => plainAddress(hop.trim()));

@@ -1,6 +1,12 @@
 /** Who signed a request: the cheap checks first, the signature then, the nonce last and in one step. */
 import { aicqSignedText, decodePublicKey, decodeSignature, verifySignature } from '../identity/signatures.js';
-import { type SignatureInput, digestMatches, parseSignatureInput, parseSignatures, signatureBase } from '../identity/signatures-rfc9421.js';
+import {
+  type SignatureInput,
+  digestMatches,
+  parseSignatureInput,
+  parseSignatures,
+  signatureBase,
+} from '../identity/signatures-rfc9421.js';
 import type { Limits } from '../limits.js';
 import type { Identity } from './model.js';
 import type { MessagingPort, NonceClaim } from './port.js';
@@ -32,7 +38,19 @@ export interface SignatureOptions {
 }
 
 /** Fields that a proof may show to readers; any other that is covered could be a secret. */
-const showable: ReadonlySet<string> = new Set(['@method', '@target-uri', '@authority', '@scheme', '@path', '@query', '@request-target', 'content-digest', 'content-type', 'content-length', 'date']);
+const showable: ReadonlySet<string> = new Set([
+  '@method',
+  '@target-uri',
+  '@authority',
+  '@scheme',
+  '@path',
+  '@query',
+  '@request-target',
+  'content-digest',
+  'content-type',
+  'content-length',
+  'date',
+]);
 
 export class SignatureCheck {
   readonly #port: MessagingPort;
@@ -45,7 +63,11 @@ export class SignatureCheck {
 
   /** Whether the request carries a signature of either kind. */
   isSigned(headers: SignedRequest['headers']): boolean {
-    return headers['signature-input'] !== undefined || headers['x-aicq-signature'] !== undefined || headers['x-aicq-agent'] !== undefined;
+    return (
+      headers['signature-input'] !== undefined ||
+      headers['x-aicq-signature'] !== undefined ||
+      headers['x-aicq-agent'] !== undefined
+    );
   }
 
   verify(request: SignedRequest, options: SignatureOptions = {}): Promise<Signer> {
@@ -60,14 +82,27 @@ export class SignatureCheck {
     const nonce = single(headers['x-aicq-nonce']);
     const timestamp = single(headers['x-aicq-timestamp']);
     const signature = single(headers['x-aicq-signature']);
-    if (agent === '' || nonce === '' || timestamp === '' || signature === '') throw refuse('missingAuthHeaders');
+    if (agent === '' || nonce === '' || timestamp === '' || signature === '')
+      throw refuse('missingAuthHeaders');
     const timestampMs = timestampOf(timestamp);
     this.#checkTime(timestampMs);
     this.#checkNonceLength(nonce);
     const identity = await this.#signer(agent, nonce);
     const text = aicqSignedText(rawBody, nonce, timestamp);
     const { durable } = await this.#settle(identity, nonce, text, decodeSignature(signature));
-    return { identity, durable, signature: { scheme: 'aicq', publicKey: identity.publicKey, signature, nonce, timestampMs, signatureBase: null, rawBody } };
+    return {
+      identity,
+      durable,
+      signature: {
+        scheme: 'aicq',
+        publicKey: identity.publicKey,
+        signature,
+        nonce,
+        timestampMs,
+        signatureBase: null,
+        rawBody,
+      },
+    };
   }
 
   /**
@@ -78,7 +113,8 @@ export class SignatureCheck {
   async screen(request: UnreadRequest): Promise<Identity> {
     if (request.headers['signature-input'] === undefined) throw refuse('messageSignatureRequired');
     const { input, signature } = readMessageSignature(request);
-    if (!coversAddress(input) || !input.components.includes('content-digest')) throw refuse('signatureCoverage');
+    if (!coversAddress(input) || !input.components.includes('content-digest'))
+      throw refuse('signatureCoverage');
     this.#checkInput(input);
     const identity = await this.#signer(input.keyId, input.nonce);
     checkSignature(identity, baseOf(request, input), signature);
@@ -117,7 +153,11 @@ export class SignatureCheck {
   #checkTime(timestampMs: number): void {
     const nowMs = this.#port.nowMs();
     const { signatureAgeSecondsMax, signatureAheadSecondsMax } = this.#limits;
-    if (timestampMs <= nowMs - signatureAgeSecondsMax * 1000 || timestampMs > nowMs + signatureAheadSecondsMax * 1000) throw refuse('timestampWindow');
+    if (
+      timestampMs <= nowMs - signatureAgeSecondsMax * 1000 ||
+      timestampMs > nowMs + signatureAheadSecondsMax * 1000
+    )
+      throw refuse('timestampWindow');
   }
 
   #checkNonceLength(nonce: string): void {
@@ -136,7 +176,12 @@ export class SignatureCheck {
   }
 
   /** Only a nonce whose signature holds is used up, and only the first request with it goes on. */
-  async #settle(identity: Identity, nonce: string, text: string, signature: Buffer | undefined): Promise<NonceClaim> {
+  async #settle(
+    identity: Identity,
+    nonce: string,
+    text: string,
+    signature: Buffer | undefined,
+  ): Promise<NonceClaim> {
     checkSignature(identity, text, signature);
     const claim = await this.#port.claimNonce(identity.id, nonce);
     if (!claim.fresh) throw refuse('nonceUsed');
@@ -144,7 +189,10 @@ export class SignatureCheck {
   }
 
   /** A registration that is signed by the key it registers: no agent id yet, and no nonce to keep. */
-  checkRegistration({ headers, rawBody }: Pick<SignedRequest, 'headers' | 'rawBody'>, publicKey: Buffer): boolean {
+  checkRegistration(
+    { headers, rawBody }: Pick<SignedRequest, 'headers' | 'rawBody'>,
+    publicKey: Buffer,
+  ): boolean {
     const nonce = single(headers['x-aicq-nonce']);
     const timestamp = single(headers['x-aicq-timestamp']);
     const signature = single(headers['x-aicq-signature']);
@@ -153,7 +201,11 @@ export class SignatureCheck {
     this.#checkTime(timestampOf(timestamp));
     this.#checkNonceLength(nonce);
     const decoded = decodeSignature(signature);
-    if (decoded === undefined || !verifySignature(publicKey, aicqSignedText(rawBody, nonce, timestamp), decoded)) throw refuse('signature');
+    if (
+      decoded === undefined ||
+      !verifySignature(publicKey, aicqSignedText(rawBody, nonce, timestamp), decoded)
+    )
+      throw refuse('signature');
     return true;
   }
 }
@@ -161,13 +213,22 @@ export class SignatureCheck {
 /** With all that counts here. */
 type MessageSignatureInput = SignatureInput & { keyId: string; nonce: string; created: number };
 
-function readMessageSignature({ headers }: UnreadRequest): { input: MessageSignatureInput; signature: Buffer | undefined } {
+function readMessageSignature({ headers }: UnreadRequest): {
+  input: MessageSignatureInput;
+  signature: Buffer | undefined;
+} {
   const inputs = parseSignatureInput(single(headers['signature-input']));
   const signatures = parseSignatures(single(headers['signature']));
   const input = inputs?.find(({ label, keyId }) => keyId !== undefined && signatures?.has(label) === true);
   if (input === undefined) throw refuse('signatureInput');
   const { keyId, nonce, created, algorithm } = input;
-  if (keyId === undefined || nonce === undefined || created === undefined || (algorithm !== undefined && algorithm !== 'ed25519')) throw refuse('signatureInput');
+  if (
+    keyId === undefined ||
+    nonce === undefined ||
+    created === undefined ||
+    (algorithm !== undefined && algorithm !== 'ed25519')
+  )
+    throw refuse('signatureInput');
   return { input: { ...input, keyId, nonce, created }, signature: signatures?.get(input.label) };
 }
 

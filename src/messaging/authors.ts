@@ -43,9 +43,16 @@ export class Authors {
   /** The author of what a caller writes now; `signature` is that of the request, where it has one. */
   async authorOf(caller: Caller | null, signature: CheckedSignature | null): Promise<Author> {
     if (caller === null) throw refuse('missingAuthHeaders');
-    if (!caller.scopes.write) throw new StoaError('forbidden', 'The token can only read.', { fix: 'Use a token with the scope "write".' });
+    if (!caller.scopes.write)
+      throw new StoaError('forbidden', 'The token can only read.', {
+        fix: 'Use a token with the scope "write".',
+      });
     if (caller.identity !== null) {
-      return { id: caller.identity, serverSigned: false, prove: (body) => (signature === null ? null : proofOf(signature, body)) };
+      return {
+        id: caller.identity,
+        serverSigned: false,
+        prove: (body) => (signature === null ? null : proofOf(signature, body)),
+      };
     }
     const { identity, seed } = await this.#kept(caller);
     return { id: identity.id, serverSigned: true, prove: (body) => this.#proveFor(identity, seed, body) };
@@ -58,7 +65,9 @@ export class Authors {
   }
 
   async #kept(caller: Caller): Promise<KeptAuthor> {
-    const owner = createHash('sha256').update(JSON.stringify([caller.user, caller.agent])).digest('hex');
+    const owner = createHash('sha256')
+      .update(JSON.stringify([caller.user, caller.agent]))
+      .digest('hex');
     const known = this.#known.get(owner);
     if (known !== undefined) return known;
     const { identity, sealedSeed } = await this.#port.keep(owner, () => {
@@ -85,7 +94,10 @@ export class Authors {
     const timestampMs = this.#port.nowMs();
     const request = { before: '{"body":', after: '}' };
     const raw = Buffer.from(`${request.before}${JSON.stringify(body)}${request.after}`);
-    const signature = sign(signingKeysOf(seed).secretKey, aicqSignedText(raw, nonce, String(timestampMs))).toString('base64');
+    const signature = sign(
+      signingKeysOf(seed).secretKey,
+      aicqSignedText(raw, nonce, String(timestampMs)),
+    ).toString('base64');
     return { scheme: 'aicq', publicKey: identity.publicKey, signature, nonce, timestampMs, request };
   }
 }

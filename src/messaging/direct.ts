@@ -23,7 +23,12 @@ export class DirectMessages {
     this.#hub = hub;
   }
 
-  async send(caller: Caller | null, recipient: string, input: { body: string }, signature: CheckedSignature | null): Promise<DirectMessage> {
+  async send(
+    caller: Caller | null,
+    recipient: string,
+    input: { body: string },
+    signature: CheckedSignature | null,
+  ): Promise<DirectMessage> {
     const to = canonicalUuid(recipient);
     if (to === undefined) throw refuse('recipientId');
     if ((await this.#port.identity(to)) === undefined) throw refuse('recipientUnknown');
@@ -31,7 +36,13 @@ export class DirectMessages {
     if (body === '') throw refuse('bodyMissing');
     if (Buffer.byteLength(body) > this.#limits.directBytesMax) throw refuse('directLong');
     const author = await this.#authors.authorOf(caller, signature);
-    return this.#port.send({ to, from: author.id, body, proof: author.prove(body), serverSigned: author.serverSigned });
+    return this.#port.send({
+      to,
+      from: author.id,
+      body,
+      proof: author.prove(body),
+      serverSigned: author.serverSigned,
+    });
   }
 
   /** Whose inbox the caller reads. */
@@ -47,12 +58,23 @@ export class DirectMessages {
   }
 
   /** What was not acknowledged, oldest first: the same again with every read until it is. */
-  async pending(agentId: string, afterMs: number, limit: number, waitMs: number, signal: AbortSignal): Promise<Page<DirectMessage>> {
+  async pending(
+    agentId: string,
+    afterMs: number,
+    limit: number,
+    waitMs: number,
+    signal: AbortSignal,
+  ): Promise<Page<DirectMessage>> {
     // Read before the page: what comes in between then ends the wait at once.
     const newest = waitMs === 0 ? undefined : await this.#port.inbox(agentId, { beforeMs: null, limit: 1 });
     const page = await this.#port.pending(agentId, afterMs, limit);
     if (page.items.length > 0 || newest === undefined) return page;
-    const came = await this.#hub.wait({ kind: 'inbox', id: agentId }, Math.max(afterMs, newest.items[0]?.tsMs ?? 0), waitMs, signal);
+    const came = await this.#hub.wait(
+      { kind: 'inbox', id: agentId },
+      Math.max(afterMs, newest.items[0]?.tsMs ?? 0),
+      waitMs,
+      signal,
+    );
     return came ? this.#port.pending(agentId, afterMs, limit) : page;
   }
 

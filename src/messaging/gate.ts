@@ -58,7 +58,11 @@ export class Gate {
     if (this.isExempt(address)) return undefined;
     const counted = countedAddress(address);
     await this.#refuseBlocked(counted);
-    return this.#port.takeRate({ endpoint: everyEndpoint, scope: 'ip', subject: counted }, this.#limits.addressRequestsPerMinuteMax, minute);
+    return this.#port.takeRate(
+      { endpoint: everyEndpoint, scope: 'ip', subject: counted },
+      this.#limits.addressRequestsPerMinuteMax,
+      minute,
+    );
   }
 
   /** Once more for a request that has waited: its address may be blocked by now. */
@@ -79,7 +83,9 @@ export class Gate {
   take(limit: RateLimit, address: string, caller: Caller | null): Promise<RateDecision> | undefined {
     if (caller?.kind === 'operator' || this.isExempt(address)) return undefined;
     if (limit.by === 'agent' && caller !== null) {
-      return caller.identity === null ? this.#takeNamed(limit, caller) : this.#take(limit, 'agent', caller.identity);
+      return caller.identity === null
+        ? this.#takeNamed(limit, caller)
+        : this.#take(limit, 'agent', caller.identity);
     }
     return this.#take(limit, 'ip', countedAddress(address));
   }
@@ -90,12 +96,21 @@ export class Gate {
     const subject = `${encodeURIComponent(user)}/${agent ?? ''}`;
     const own = await this.#take(limit, 'agent', subject);
     if (!own.allowed) return own;
-    const all = await this.#take({ ...limit, limit: limit.limit * this.#limits.namedAgentBudgetsMax }, 'user', user);
-    if (!all.allowed) await this.#port.returnRate({ endpoint: limit.endpoint, scope: 'agent', subject }, limit.windowSeconds);
+    const all = await this.#take(
+      { ...limit, limit: limit.limit * this.#limits.namedAgentBudgetsMax },
+      'user',
+      user,
+    );
+    if (!all.allowed)
+      await this.#port.returnRate({ endpoint: limit.endpoint, scope: 'agent', subject }, limit.windowSeconds);
     return !all.allowed || all.remaining < own.remaining ? all : own;
   }
 
-  #take({ endpoint, limit, windowSeconds }: RateLimit, scope: RateKey['scope'], subject: string): Promise<RateDecision> {
+  #take(
+    { endpoint, limit, windowSeconds }: RateLimit,
+    scope: RateKey['scope'],
+    subject: string,
+  ): Promise<RateDecision> {
     return this.#port.takeRate({ endpoint, scope, subject }, limit, windowSeconds);
   }
 
@@ -104,7 +119,11 @@ export class Gate {
     if (!this.#autoBlock || isLoopback(address) || this.isExempt(address)) return;
     const counted = countedAddress(address);
     if (!(await this.#port.recordViolation(counted))) return;
-    await this.#port.block({ address: counted, reason, expiresAtMs: this.#port.nowMs() + this.#limits.blockSeconds * 1000 });
+    await this.#port.block({
+      address: counted,
+      reason,
+      expiresAtMs: this.#port.nowMs() + this.#limits.blockSeconds * 1000,
+    });
   }
 
   blocks(): Promise<Block[]> {

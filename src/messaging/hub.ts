@@ -37,7 +37,8 @@ export class MessageHub {
   /** Delivers all that comes after `afterMs`, first what is stored, then what happens. Returns the way to stop it. */
   follow(topic: Topic, afterMs: number, delivery: Delivery): () => void {
     const key = keyOf(topic.kind, topic.id);
-    const channel = this.#channels.get(key) ?? new Channel(this.#port, topic, () => this.#channels.delete(key));
+    const channel =
+      this.#channels.get(key) ?? new Channel(this.#port, topic, () => this.#channels.delete(key));
     this.#channels.set(key, channel);
     return channel.join({ delivery, positionMs: afterMs });
   }
@@ -119,7 +120,8 @@ class Channel {
   }
 
   announceDeleted(messageId: string): void {
-    for (const { delivery } of [...this.#live, ...this.#joining]) delivery.onDeleted?.(this.#topic, messageId);
+    for (const { delivery } of [...this.#live, ...this.#joining])
+      delivery.onDeleted?.(this.#topic, messageId);
   }
 
   announceImported(): void {
@@ -174,7 +176,9 @@ class Channel {
 
   #read(afterMs: number): Promise<Page<Message> | Page<DirectMessage>> {
     const span: Span = { afterMs, limit: catchUpPage };
-    return this.#topic.kind === 'room' ? this.#port.messages(this.#topic.id, span) : this.#port.inbox(this.#topic.id, span);
+    return this.#topic.kind === 'room'
+      ? this.#port.messages(this.#topic.id, span)
+      : this.#port.inbox(this.#topic.id, span);
   }
 }
 

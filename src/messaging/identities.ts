@@ -2,7 +2,13 @@
 import { StoaError } from '../errors.js';
 import type { Caller, Scopes } from '../identity/caller.js';
 import { checkScopeNamespaces } from '../identity/scope-namespaces.js';
-import { decodePublicKey, decodeSignature, linkText, rotationText, verifySignature } from '../identity/signatures.js';
+import {
+  decodePublicKey,
+  decodeSignature,
+  linkText,
+  rotationText,
+  verifySignature,
+} from '../identity/signatures.js';
 import type { Limits } from '../limits.js';
 import type { SignatureCheck, SignedRequest } from './authentication.js';
 import type { Identity, IdentityKey } from './model.js';
@@ -50,13 +56,21 @@ export class Identities {
   }
 
   /** A key that is known answers its identity and changes nothing, except that a signature proves what was only claimed. */
-  async register(input: Registration, request: Pick<SignedRequest, 'headers' | 'rawBody'>): Promise<{ id: string; created: boolean }> {
+  async register(
+    input: Registration,
+    request: Pick<SignedRequest, 'headers' | 'rawBody'>,
+  ): Promise<{ id: string; created: boolean }> {
     if (input.public_key === '') throw refuse('publicKeyMissing');
     const key = decodePublicKey(input.public_key);
     if (key === undefined) throw refuse('publicKey');
     const proven = this.#signatures.checkRegistration(request, key);
     const email = this.#email(input.email);
-    const { identity, created } = await this.#port.register({ publicKey: input.public_key, name: agentNameOf(input.name), email, proven });
+    const { identity, created } = await this.#port.register({
+      publicKey: input.public_key,
+      name: agentNameOf(input.name),
+      email,
+      proven,
+    });
     if (!created && proven && !identity.proven) await this.#port.updateProfile(identity.id, { proven: true });
     return { id: identity.id, created };
   }
@@ -84,7 +98,12 @@ export class Identities {
   }
 
   /** The old key signs the request; the new one signs `rotationText`, so that nobody takes a key that is not theirs. */
-  async rotate(caller: Caller | null, id: string, input: { public_key: string; proof: string }, signature: CheckedSignature | null): Promise<Identity> {
+  async rotate(
+    caller: Caller | null,
+    id: string,
+    input: { public_key: string; proof: string },
+    signature: CheckedSignature | null,
+  ): Promise<Identity> {
     const identity = await this.#own(caller, id);
     if (input.public_key === '') throw refuse('publicKeyMissing');
     const key = decodePublicKey(input.public_key);
@@ -94,7 +113,12 @@ export class Identities {
     if (proof === undefined || !verifySignature(key, text, proof)) throw refuse('rotationProof');
     const request = signature === null ? null : proofOf(signature, input.public_key);
     if (request === null) throw refuse('missingAuthHeaders');
-    const outcome = await this.#port.rotateKey({ id: identity.id, oldPublicKey: identity.publicKey, newPublicKey: input.public_key, proof: request });
+    const outcome = await this.#port.rotateKey({
+      id: identity.id,
+      oldPublicKey: identity.publicKey,
+      newPublicKey: input.public_key,
+      proof: request,
+    });
     if (outcome === 'taken') throw refuse('keyTaken');
     if (outcome === 'stale') throw refuse('keyStale');
     return { ...identity, publicKey: input.public_key };
@@ -104,32 +128,55 @@ export class Identities {
    * The identity, if this caller may link it so. It takes both: the user opens its data, and the
    * identity agrees to speak for that user from now on. One that does so already has agreed.
    */
-  async checkLink(caller: Caller, id: string, request: LinkRequest, consent: LinkConsent | null): Promise<Identity> {
+  async checkLink(
+    caller: Caller,
+    id: string,
+    request: LinkRequest,
+    consent: LinkConsent | null,
+  ): Promise<Identity> {
     const identity = await this.#linkable(caller, id);
     checkScopeNamespaces(request.namespaces, 'body.namespaces', this.#limits);
     checkReach(caller.scopes, request.namespaces);
     if (caller.kind === 'operator') return identity;
     if (identity.link === null) this.#checkConsent(identity, request.agentId, consent);
-    else if (identity.link.user !== request.user) throw new StoaError('conflict', 'The identity is linked to another user.', { fix: 'That user has to unlink it first.' });
+    else if (identity.link.user !== request.user)
+      throw new StoaError('conflict', 'The identity is linked to another user.', {
+        fix: 'That user has to unlink it first.',
+      });
     return identity;
   }
 
   #checkConsent({ id, publicKey }: Identity, agentId: string, consent: LinkConsent | null): void {
-    const about = { fix: `Let the identity sign "${linkText(id, agentId, 0).slice(0, -1)}" and the time in milliseconds, and send both as "consent".` };
-    if (consent === null) throw new StoaError('forbidden', 'The identity has not agreed to this link.', about);
+    const about = {
+      fix: `Let the identity sign "${linkText(id, agentId, 0).slice(0, -1)}" and the time in milliseconds, and send both as "consent".`,
+    };
+    if (consent === null)
+      throw new StoaError('forbidden', 'The identity has not agreed to this link.', about);
     const ageMs = this.#port.nowMs() - consent.signed_at;
-    if (ageMs >= this.#limits.linkConsentSecondsMax * 1000 || ageMs < -this.#limits.signatureAheadSecondsMax * 1000) {
+    if (
+      ageMs >= this.#limits.linkConsentSecondsMax * 1000 ||
+      ageMs < -this.#limits.signatureAheadSecondsMax * 1000
+    ) {
       throw new StoaError('forbidden', 'The consent is too old, or from the future.', about);
     }
     const key = decodePublicKey(publicKey);
     const signature = decodeSignature(consent.signature);
-    if (key === undefined || signature === undefined || !verifySignature(key, linkText(id, agentId, consent.signed_at), signature)) {
-      throw new StoaError('forbidden', 'The consent is not signed with the identity\'s key.', about);
+    if (
+      key === undefined ||
+      signature === undefined ||
+      !verifySignature(key, linkText(id, agentId, consent.signed_at), signature)
+    ) {
+      throw new StoaError('forbidden', "The consent is not signed with the identity's key.", about);
     }
   }
 
   /** Lets the identity's signature open its user's data. */
-  async link(caller: Caller, id: string, request: LinkRequest, consent: LinkConsent | null = null): Promise<Identity> {
+  async link(
+    caller: Caller,
+    id: string,
+    request: LinkRequest,
+    consent: LinkConsent | null = null,
+  ): Promise<Identity> {
     const identity = await this.checkLink(caller, id, request, consent);
     const linked = await this.#port.link(identity.id, { ...request, linkedAtMs: this.#port.nowMs() });
     return linked ?? identity;
@@ -150,10 +197,14 @@ export class Identities {
 
   async #linkable(caller: Caller, id: string): Promise<Identity> {
     // Another agent's signature must not hand out more than the user gave it.
-    if (caller.kind === 'agent' || !caller.scopes.write) throw new StoaError('forbidden', 'Only a user or the operator links identities.');
+    if (caller.kind === 'agent' || !caller.scopes.write)
+      throw new StoaError('forbidden', 'Only a user or the operator links identities.');
     const canonical = canonicalUuid(id);
     const identity = canonical === undefined ? undefined : await this.#port.identity(canonical);
-    if (identity === undefined) throw new StoaError('not_found', 'There is no such identity.', { fix: 'Register its public key with POST /register first.' });
+    if (identity === undefined)
+      throw new StoaError('not_found', 'There is no such identity.', {
+        fix: 'Register its public key with POST /register first.',
+      });
     return identity;
   }
 
@@ -175,5 +226,7 @@ export class Identities {
 /** A link opens no more than the credentials that make it: a narrow token could otherwise widen itself with a key of its own. */
 function checkReach({ namespaces: own }: Scopes, asked: readonly string[] | null): void {
   if (own === null || asked?.every((namespace) => own.includes(namespace)) === true) return;
-  throw new StoaError('forbidden', 'A link reaches no more namespaces than the credentials that make it.', { fix: `Name "namespaces" among ${own.join(', ')}.` });
+  throw new StoaError('forbidden', 'A link reaches no more namespaces than the credentials that make it.', {
+    fix: `Name "namespaces" among ${own.join(', ')}.`,
+  });
 }

@@ -3,7 +3,13 @@ import type { Change } from '../kernel/transaction.js';
 import type { Notice } from './port.js';
 
 /** Undefined for changes that brought no message from elsewhere. */
-export function importNotice({ kind, facts, recipient }: Change): Extract<Notice, { kind: 'imported' }> | undefined {
+export function importNotice({
+  kind,
+  facts,
+  recipient,
+}: Change): Extract<Notice, { kind: 'imported' }> | undefined {
   if (kind === 'message.imported') return { topic: 'room', id: String(facts?.['room']), kind: 'imported' };
-  return kind === 'direct.imported' && recipient !== undefined ? { topic: 'inbox', id: recipient, kind: 'imported' } : undefined;
+  return kind === 'direct.imported' && recipient !== undefined
+    ? { topic: 'inbox', id: recipient, kind: 'imported' }
+    : undefined;
 }

@@ -5,7 +5,8 @@ const agentNameCharactersMax = 100;
 const controls = /[\p{Cc}\u202A-\u202E\u2066-\u2069]/gu;
 const roomName = /^[A-Za-z0-9_-]{1,50}$/;
 /** RFC 5322's dot-atom at a host name of two labels or more. */
-const email = /^[A-Za-z0-9!#$%&'*+/=?^_`{|}~-]+(?:\.[A-Za-z0-9!#$%&'*+/=?^_`{|}~-]+)*@(?:[A-Za-z0-9](?:[A-Za-z0-9-]{0,61}[A-Za-z0-9])?\.)+[A-Za-z0-9](?:[A-Za-z0-9-]{0,61}[A-Za-z0-9])?$/;
+const email =
+  /^[A-Za-z0-9!#$%&'*+/=?^_`{|}~-]+(?:\.[A-Za-z0-9!#$%&'*+/=?^_`{|}~-]+)*@(?:[A-Za-z0-9](?:[A-Za-z0-9-]{0,61}[A-Za-z0-9])?\.)+[A-Za-z0-9](?:[A-Za-z0-9-]{0,61}[A-Za-z0-9])?$/;
 
 /** Half of a surrogate pair is no character; it becomes the replacement character. */
 export function wellFormed(text: string): string {

@@ -1,5 +1,15 @@
 /** What messaging needs of a backend: its atomic operations. */
-import type { Block, DirectMessage, Identity, IdentityKey, IdentityLink, Message, Proof, Room, Totals } from './model.js';
+import type {
+  Block,
+  DirectMessage,
+  Identity,
+  IdentityKey,
+  IdentityLink,
+  Message,
+  Proof,
+  Room,
+  Totals,
+} from './model.js';
 import type { RateDecision } from './sliding-windows.js';
 
 export interface MessagingCapabilities {

@@ -40,11 +40,15 @@ function foldRequest(raw: Buffer, body: string): Proof['request'] {
 }
 
 export function unfoldRequest({ request }: Proof, body: string): Buffer {
-  return 'base64' in request ? Buffer.from(request.base64, 'base64') : Buffer.from(`${request.before}${JSON.stringify(body)}${request.after}`);
+  return 'base64' in request
+    ? Buffer.from(request.base64, 'base64')
+    : Buffer.from(`${request.before}${JSON.stringify(body)}${request.after}`);
 }
 
 export function signedTextOf(proof: Proof, body: string): string {
-  return proof.signatureBase ?? aicqSignedText(unfoldRequest(proof, body), proof.nonce, String(proof.timestampMs));
+  return (
+    proof.signatureBase ?? aicqSignedText(unfoldRequest(proof, body), proof.nonce, String(proof.timestampMs))
+  );
 }
 
 /** A proof as readers get it: verify `sig` over `signed_text` with `public_key`, then look for the hash of the request in it. */
@@ -61,5 +65,10 @@ export function shownProof(proof: Proof, body: string): ShownProof {
   const raw = unfoldRequest(proof, body);
   const request = raw.toString();
   const shown = Buffer.from(request).equals(raw) ? { request } : { request_base64: raw.toString('base64') };
-  return { scheme: proof.scheme, public_key: proof.publicKey, signed_text: signedTextOf(proof, body), ...shown };
+  return {
+    scheme: proof.scheme,
+    public_key: proof.publicKey,
+    signed_text: signedTextOf(proof, body),
+    ...shown,
+  };
 }

@@ -19,7 +19,13 @@ const minute = 60;
 const hour = 3600;
 
 export function rateLimitTable(limits: Limits): readonly RateLimit[] {
-  const row = (pattern: string, endpoint: string, by: RateLimit['by'], limit: number, windowSeconds: number): RateLimit => ({ pattern, endpoint, by, limit, windowSeconds });
+  const row = (
+    pattern: string,
+    endpoint: string,
+    by: RateLimit['by'],
+    limit: number,
+    windowSeconds: number,
+  ): RateLimit => ({ pattern, endpoint, by, limit, windowSeconds });
   return [
     row('POST /register', 'register', 'address', limits.registrationsPerHourMax, hour),
     row('GET /who/', 'who', 'address', limits.profileReadsPerMinuteMax, minute),
@@ -39,7 +45,11 @@ export function rateLimitTable(limits: Limits): readonly RateLimit[] {
 }
 
 /** The longest matching pattern decides. */
-export function rateLimitFor(table: readonly RateLimit[], method: string, path: string): RateLimit | undefined {
+export function rateLimitFor(
+  table: readonly RateLimit[],
+  method: string,
+  path: string,
+): RateLimit | undefined {
   const request = `${method === 'HEAD' ? 'GET' : method} ${path}`;
   let found: RateLimit | undefined;
   for (const row of table) {

@@ -14,7 +14,10 @@ const refusals = {
   signerKey: ['unauthenticated', 'invalid agent public key'],
   signature: ['unauthenticated', 'invalid signature'],
   signatureInput: ['unauthenticated', 'invalid signature-input header'],
-  signatureCoverage: ['unauthenticated', 'signature must cover @method, @target-uri and the content-digest of a body'],
+  signatureCoverage: [
+    'unauthenticated',
+    'signature must cover @method, @target-uri and the content-digest of a body',
+  ],
   contentDigest: ['unauthenticated', 'content-digest does not match the body'],
   messageSignatureRequired: ['unauthenticated', 'this server requires RFC 9421 message signatures'],
 
@@ -24,7 +27,10 @@ const refusals = {
   publicKey: ['invalid_request', 'invalid public_key: must be base64-encoded Ed25519 public key (32 bytes)'],
   email: ['invalid_request', 'invalid email format'],
   nameMissing: ['invalid_request', 'name is required'],
-  roomName: ['invalid_request', 'name must be 1-50 characters, alphanumeric with hyphens and underscores only'],
+  roomName: [
+    'invalid_request',
+    'name must be 1-50 characters, alphanumeric with hyphens and underscores only',
+  ],
   roomKeyShort: ['invalid_request', 'private rooms require key (min 16 chars)'],
   roomKeyLong: ['invalid_request', 'room key too long (max 72 bytes)'],
   roomId: ['invalid_request', 'invalid room ID format'],

@@ -5,7 +5,8 @@ import { refuse } from './refusals.js';
 /** The next time in a room or an inbox: the clock's, or just after the last one when that is later. */
 export function nextTsMs(lastTsMs: number, nowMs: number, limits: Limits): number {
   const tsMs = Math.max(nowMs, lastTsMs + 1);
-  if (tsMs > nowMs + limits.messageClockAheadSecondsMax * 1000) throw refuse('rate', { fix: 'Post more slowly: the room is ahead of the clock.' });
+  if (tsMs > nowMs + limits.messageClockAheadSecondsMax * 1000)
+    throw refuse('rate', { fix: 'Post more slowly: the room is ahead of the clock.' });
   return tsMs;
 }
 
@@ -24,10 +25,17 @@ export function bytesLeftIn(window: ByteWindow | undefined, nowMs: number, limit
 }
 
 /** The window after another post. Throws when the post does not fit. */
-export function spendBytes(window: ByteWindow | undefined, bytes: number, nowMs: number, limits: Limits): ByteWindow {
-  const current = window === undefined || nowMs - window.fromMs >= byteWindowMs ? { fromMs: nowMs, bytes: 0 } : window;
+export function spendBytes(
+  window: ByteWindow | undefined,
+  bytes: number,
+  nowMs: number,
+  limits: Limits,
+): ByteWindow {
+  const current =
+    window === undefined || nowMs - window.fromMs >= byteWindowMs ? { fromMs: nowMs, bytes: 0 } : window;
   const spent = { fromMs: current.fromMs, bytes: current.bytes + bytes };
-  if (spent.bytes > limits.messageBytesPerMinuteMax) throw byteLimitReached(current.fromMs + byteWindowMs - nowMs);
+  if (spent.bytes > limits.messageBytesPerMinuteMax)
+    throw byteLimitReached(current.fromMs + byteWindowMs - nowMs);
   return spent;
 }
 

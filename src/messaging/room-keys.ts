@@ -47,10 +47,19 @@ export class RoomKeys {
     if (!room.isPrivate) return;
     if (key === undefined || key === '') throw refuse('roomKeyRequired');
     const tag = createHmac('sha256', this.#secret).update(`${room.id}|${key}`).digest('base64');
-    const guess: Guess = { room, key, tag, counter: { endpoint: 'room-key', scope: 'ip', subject: countedAddress(address) } };
+    const guess: Guess = {
+      room,
+      key,
+      tag,
+      counter: { endpoint: 'room-key', scope: 'ip', subject: countedAddress(address) },
+    };
     while (!this.#isKnown(tag)) {
       // Counted before it is checked, so that a hundred guesses at once, on whichever servers, are a hundred guesses.
-      const decision = await this.#port.takeRate(guess.counter, this.#limits.roomKeyGuessesPerMinuteMax, minute);
+      const decision = await this.#port.takeRate(
+        guess.counter,
+        this.#limits.roomKeyGuessesPerMinuteMax,
+        minute,
+      );
       if (decision.allowed) {
         if (await this.#track(guess.counter.subject, this.#try(guess))) return;
         throw refuse('roomKeyWrong');
@@ -68,7 +77,10 @@ export class RoomKeys {
 
   /** Whoever waits for it waits for its end, good or bad. */
   async #track(guesser: string, trying: Promise<boolean>): Promise<boolean> {
-    const ended = trying.then(() => undefined, () => undefined);
+    const ended = trying.then(
+      () => undefined,
+      () => undefined,
+    );
     const checking = this.#checking.get(guesser) ?? new Set();
     this.#checking.set(guesser, checking.add(ended));
     try {

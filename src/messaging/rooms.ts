@@ -45,7 +45,11 @@ export class Rooms {
     this.#options = options;
   }
 
-  async create(caller: Caller | null, input: { name: string; is_private: boolean; key: string }, signature: CheckedSignature | null): Promise<Room> {
+  async create(
+    caller: Caller | null,
+    input: { name: string; is_private: boolean; key: string },
+    signature: CheckedSignature | null,
+  ): Promise<Room> {
     const { port, keys, authors } = this.#options;
     if (input.name === '') throw refuse('nameMissing');
     const name = roomNameOf(input.name);
@@ -58,7 +62,8 @@ export class Rooms {
   /** The room, when the caller may enter it. The operator's token opens every door. */
   async enter(caller: Caller | null, id: string, access: RoomAccess): Promise<Room> {
     const room = await this.find(id);
-    if (caller?.kind !== 'operator' || access.key !== undefined) await this.#options.keys.check(room, access.key, access.address);
+    if (caller?.kind !== 'operator' || access.key !== undefined)
+      await this.#options.keys.check(room, access.key, access.address);
     return room;
   }
 
@@ -90,7 +95,12 @@ export class Rooms {
   }
 
   /** The whole thread that a message is in, whichever message of it is named. */
-  async thread(room: Room, messageId: string, afterMs: number, limit: number): Promise<{ rootId: string; page: Page<Message> }> {
+  async thread(
+    room: Room,
+    messageId: string,
+    afterMs: number,
+    limit: number,
+  ): Promise<{ rootId: string; page: Page<Message> }> {
     const message = await this.#options.port.message(room.id, messageId);
     const rootId = message?.rootId ?? messageId;
     if (ulidTimeMs(rootId) === undefined) throw refuse('messageUnknown');
@@ -100,7 +110,12 @@ export class Rooms {
     return { rootId, page };
   }
 
-  async post(caller: Caller | null, room: Room, input: { body: string; pid: string }, signature: CheckedSignature | null): Promise<Message> {
+  async post(
+    caller: Caller | null,
+    room: Room,
+    input: { body: string; pid: string },
+    signature: CheckedSignature | null,
+  ): Promise<Message> {
     const { port, authors, limits } = this.#options;
     const body = wellFormed(input.body);
     if (body === '') throw refuse('bodyMissing');
@@ -120,13 +135,20 @@ export class Rooms {
     if (caller === null) throw refuse('missingAuthHeaders');
     const { port, authors, adminAgent } = this.#options;
     const message = await this.message(room, messageId);
-    const mayDelete = caller.kind === 'operator' || (caller.identity !== null && caller.identity === adminAgent);
+    const mayDelete =
+      caller.kind === 'operator' || (caller.identity !== null && caller.identity === adminAgent);
     if (!mayDelete && message.from !== (await authors.readerOf(caller))) throw refuse('notAuthor');
     if (!(await port.deleteMessage(room.id, messageId))) throw refuse('messageUnknown');
   }
 
   /** Public rooms only, newest first. A query without a usable word finds nothing. */
-  async search({ query, limit, room, afterMs, beforeMs }: SearchRequest): Promise<{ results: { message: Message; room: Room }[]; restBeforeMs: number | null }> {
+  async search({
+    query,
+    limit,
+    room,
+    afterMs,
+    beforeMs,
+  }: SearchRequest): Promise<{ results: { message: Message; room: Room }[]; restBeforeMs: number | null }> {
     const { port, limits } = this.#options;
     if (query === '') throw refuse('queryMissing');
     if ([...query].length > limits.searchQueryCharactersMax) throw refuse('queryLong');

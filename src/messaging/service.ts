@@ -28,7 +28,13 @@ export interface MessagingSettings {
   requireMessageSignatures: boolean;
 }
 
-export const messagingDefaults: MessagingSettings = { rateLimitAllow: [], trustedProxies: [], autoBlock: true, adminAgent: null, requireMessageSignatures: false };
+export const messagingDefaults: MessagingSettings = {
+  rateLimitAllow: [],
+  trustedProxies: [],
+  autoBlock: true,
+  adminAgent: null,
+  requireMessageSignatures: false,
+};
 
 export interface MessagingOptions {
   port: MessagingPort;
@@ -79,7 +85,11 @@ export class MessagingService {
   over(port: MessagingPort): { identities: Identities; rooms: Rooms; direct: DirectMessages } {
     const { limits, hub, signatures } = this;
     const authors = this.#authors;
-    return { identities: new Identities(port, limits, signatures), rooms: new Rooms({ port, limits, authors, adminAgent: this.#adminAgent, hub, keys: this.#keys }), direct: new DirectMessages(port, limits, authors, hub) };
+    return {
+      identities: new Identities(port, limits, signatures),
+      rooms: new Rooms({ port, limits, authors, adminAgent: this.#adminAgent, hub, keys: this.#keys }),
+      direct: new DirectMessages(port, limits, authors, hub),
+    };
   }
 
   async stats(): Promise<Stats> {
@@ -96,7 +106,9 @@ export class MessagingService {
   /** The names of identities; those without one are left out. */
   async names(ids: readonly string[]): Promise<Map<string, string>> {
     const identities = await this.port.identities([...new Set(ids)]);
-    return new Map([...identities.values()].flatMap(({ id, name }) => (name === null ? [] : [[id, name] as const])));
+    return new Map(
+      [...identities.values()].flatMap(({ id, name }) => (name === null ? [] : [[id, name] as const])),
+    );
   }
 
   async health(): Promise<{ postgres: HealthCheck; redis: HealthCheck }> {
@@ -113,11 +125,17 @@ export class MessagingService {
 /** A name that is no id would be an admin that nobody is. */
 function adminOf(setting: string): string {
   const id = canonicalUuid(setting);
-  if (id === undefined) throw new StoaError('invalid_config', `"${setting}" in STOA_ADMIN_AGENT is no agent id.`, { fix: 'Write the id that POST /register answered.' });
+  if (id === undefined)
+    throw new StoaError('invalid_config', `"${setting}" in STOA_ADMIN_AGENT is no agent id.`, {
+      fix: 'Write the id that POST /register answered.',
+    });
   return id;
 }
 
-type SignedPrincipal = Pick<Caller, 'kind' | 'user' | 'agent' | 'identity' | 'agentId' | 'scopes' | 'tokenId'>;
+type SignedPrincipal = Pick<
+  Caller,
+  'kind' | 'user' | 'agent' | 'identity' | 'agentId' | 'scopes' | 'tokenId'
+>;
 
 /** An identity that a backend keeps in memory is the same object until it changes, and so is its principal. */
 const principals = new WeakMap<Identity, SignedPrincipal>();

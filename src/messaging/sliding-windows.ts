@@ -49,7 +49,12 @@ export class SlidingWindows {
       this.#windows.set(key, window);
       this.#changed?.add(key);
     }
-    return { allowed, limit, remaining: Math.max(0, limit - times.length), resetAtMs: (times[0] ?? nowMs) + windowMs };
+    return {
+      allowed,
+      limit,
+      remaining: Math.max(0, limit - times.length),
+      resetAtMs: (times[0] ?? nowMs) + windowMs,
+    };
   }
 
   /** The newest request does not count after all. */

@@ -6,16 +6,25 @@ import type { Limits } from '../limits.js';
 import type { UserScope } from './port.js';
 
 export function requireWrite(caller: Caller): void {
-  if (!caller.scopes.write) throw new StoaError('forbidden', 'These credentials can only read.', { fix: 'Use a token with the scope to write.' });
+  if (!caller.scopes.write)
+    throw new StoaError('forbidden', 'These credentials can only read.', {
+      fix: 'Use a token with the scope to write.',
+    });
 }
 
 export function requireOperator(caller: Caller): void {
-  if (caller.kind !== 'operator') throw new StoaError('forbidden', 'Only the operator may do this.', { fix: 'Use the operator\'s token, in operator.token of the data directory.' });
+  if (caller.kind !== 'operator')
+    throw new StoaError('forbidden', 'Only the operator may do this.', {
+      fix: "Use the operator's token, in operator.token of the data directory.",
+    });
 }
 
 /** A signed agent reaches its own record only, not its user's others. */
 export function requireUserWide(caller: Caller): void {
-  if (caller.kind === 'agent') throw new StoaError('forbidden', 'A signed agent reaches its own record only.', { fix: 'Use a token of its user.' });
+  if (caller.kind === 'agent')
+    throw new StoaError('forbidden', 'A signed agent reaches its own record only.', {
+      fix: 'Use a token of its user.',
+    });
 }
 
 /** The user that a caller acts for, in the one spelling of its id. */
@@ -30,6 +39,7 @@ export function userScopeOf(caller: Caller, limits: Limits): UserScope {
 
 /** Where to look for an agent. Another agent's record is not there for a signed agent. */
 export function scopeOf(caller: Caller, agentId: string, limits: Limits): UserScope {
-  if (caller.kind === 'agent' && caller.agentId !== agentId) throw new StoaError('not_found', `There is no agent ${agentId}.`);
+  if (caller.kind === 'agent' && caller.agentId !== agentId)
+    throw new StoaError('not_found', `There is no agent ${agentId}.`);
   return userScopeOf(caller, limits);
 }

@@ -1,10 +1,23 @@
 /** The registry's records as callers see them: words for states, the lease as it is by now. */
 import type { Limits } from '../limits.js';
 import { type LeaseTimes, lapsesAtMs, presenceOf } from './lease.js';
-import { type AgentRecord, type Lease, type SessionRecord, type SessionStatus, type StoredAgent, type StoredUser, sessionStatusOf, stateOf } from './model.js';
+import {
+  type AgentRecord,
+  type Lease,
+  type SessionRecord,
+  type SessionStatus,
+  type StoredAgent,
+  type StoredUser,
+  sessionStatusOf,
+  stateOf,
+} from './model.js';
 import type { AgentAnswer, LeaseAnswer, SessionAnswer, UserAnswer } from './schemas.js';
 
-export function agentAnswer({ record, meta, lease, activeSessions }: StoredAgent, times: LeaseTimes, nowMs: number): AgentAnswer {
+export function agentAnswer(
+  { record, meta, lease, activeSessions }: StoredAgent,
+  times: LeaseTimes,
+  nowMs: number,
+): AgentAnswer {
   const presence = presenceOf(lease, times, nowMs);
   return {
     agent_id: record.agent_id,

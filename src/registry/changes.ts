@@ -2,7 +2,15 @@
 import { StoaError } from '../errors.js';
 import { type Outage, extendedByOutages } from '../kernel/outages.js';
 import type { Limits } from '../limits.js';
-import { type AgentSpecRecord, type AgentState, type Lease, type StoredAgent, agentSpecDefaults, agentStateBytes, stateOf } from './model.js';
+import {
+  type AgentSpecRecord,
+  type AgentState,
+  type Lease,
+  type StoredAgent,
+  agentSpecDefaults,
+  agentStateBytes,
+  stateOf,
+} from './model.js';
 import { checkHibernatable, checkTransition } from './transitions.js';
 
 export interface NewAgent {
@@ -37,7 +45,15 @@ export function newAgent(input: NewAgent, nowMs: number): StoredAgent {
       updated_at: nowMs,
       last_heartbeat_at: null,
     },
-    meta: { version: 1, user: input.user, labels: input.labels, errorMessage: null, statusSinceMs: nowMs, activeAtMs: nowMs, activityTimerAtMs: null },
+    meta: {
+      version: 1,
+      user: input.user,
+      labels: input.labels,
+      errorMessage: null,
+      statusSinceMs: nowMs,
+      activeAtMs: nowMs,
+      activityTimerAtMs: null,
+    },
     lease: null,
     activeSessions: 0,
   };

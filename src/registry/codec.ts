@@ -1,7 +1,13 @@
 /** The seed's records as CBOR, byte for byte: definite maps, keys in declared order, integers in their shortest form. */
 import { Encoder } from 'cbor-x';
 import { StoaError, messageOf } from '../errors.js';
-import { type AgentRecord, type SessionRecord, type UserRecord, agentStateOf, sessionStatusOf } from './model.js';
+import {
+  type AgentRecord,
+  type SessionRecord,
+  type UserRecord,
+  agentStateOf,
+  sessionStatusOf,
+} from './model.js';
 
 const cbor = new Encoder({ useRecords: false, variableMapSize: true });
 
@@ -15,7 +21,11 @@ export function encodeAgent(agent: AgentRecord): Buffer {
     user_id: agent.user_id,
     name: agent.name,
     status: agent.status,
-    spec: { cpu_millicores: agent.spec.cpu_millicores, memory_mb: agent.spec.memory_mb, runtime_version: agent.spec.runtime_version },
+    spec: {
+      cpu_millicores: agent.spec.cpu_millicores,
+      memory_mb: agent.spec.memory_mb,
+      runtime_version: agent.spec.runtime_version,
+    },
     created_at: time(agent.created_at),
     updated_at: time(agent.updated_at),
     last_heartbeat_at: optionalTime(agent.last_heartbeat_at),
@@ -44,7 +54,11 @@ function readAgent(bytes: Buffer): AgentRecord {
     user_id: fields.text('user_id', hexId),
     name: fields.text('name'),
     status: fields.byte('status', (byte) => agentStateOf(byte) !== undefined),
-    spec: { cpu_millicores: spec.u32('cpu_millicores'), memory_mb: spec.u32('memory_mb'), runtime_version: spec.text('runtime_version') },
+    spec: {
+      cpu_millicores: spec.u32('cpu_millicores'),
+      memory_mb: spec.u32('memory_mb'),
+      runtime_version: spec.text('runtime_version'),
+    },
     created_at: fields.time('created_at'),
     updated_at: fields.time('updated_at'),
     last_heartbeat_at: fields.optionalTime('last_heartbeat_at'),
@@ -79,7 +93,12 @@ export function decodeSession(bytes: Buffer): SessionRecord {
 }
 
 export function encodeUser(user: UserRecord): Buffer {
-  return encode({ user_id: user.user_id, email: user.email, created_at: time(user.created_at), last_seen_at: time(user.last_seen_at) });
+  return encode({
+    user_id: user.user_id,
+    email: user.email,
+    created_at: time(user.created_at),
+    last_seen_at: time(user.last_seen_at),
+  });
 }
 
 export function decodeUser(bytes: Buffer): UserRecord {
@@ -99,7 +118,9 @@ function encode(fields: Record<string, unknown>): Buffer {
     // The encoder reuses its memory for later records; a stored value must not change.
     return Buffer.from(cbor.encode(fields));
   } catch (error) {
-    throw new StoaError('serialization', `A registry record could not be encoded: ${messageOf(error)}.`, { cause: error });
+    throw new StoaError('serialization', `A registry record could not be encoded: ${messageOf(error)}.`, {
+      cause: error,
+    });
   }
 }
 
@@ -107,13 +128,16 @@ function decode(kind: string, bytes: Buffer): unknown {
   try {
     return cbor.decode(bytes) as unknown;
   } catch (error) {
-    throw new StoaError('serialization', `A stored ${kind} is not CBOR: ${messageOf(error)}.`, { cause: error });
+    throw new StoaError('serialization', `A stored ${kind} is not CBOR: ${messageOf(error)}.`, {
+      cause: error,
+    });
   }
 }
 
 /** In its shortest form, as every integer of the layout: the encoder would make a float of a larger number, and 64 bits of any BigInt. */
 function time(atMs: number): number | bigint {
-  if (!Number.isSafeInteger(atMs) || atMs < 0) throw new StoaError('serialization', `${atMs} is not a time in milliseconds.`);
+  if (!Number.isSafeInteger(atMs) || atMs < 0)
+    throw new StoaError('serialization', `${atMs} is not a time in milliseconds.`);
   return atMs > u32Max ? BigInt(atMs) : atMs;
 }
 
@@ -123,7 +147,11 @@ function optionalTime(atMs: number | null): number | bigint | null {
 
 /** Unknown fields, another order, tags or indefinite lengths all show as a difference in bytes. */
 function checkExact(kind: string, stored: Buffer, exact: Buffer): void {
-  if (!stored.equals(exact)) throw new StoaError('invalid_data', `A stored ${kind} has its fields in another form than the layout has them.`);
+  if (!stored.equals(exact))
+    throw new StoaError(
+      'invalid_data',
+      `A stored ${kind} has its fields in another form than the layout has them.`,
+    );
 }
 
 class Fields {
@@ -151,7 +179,8 @@ class Fields {
 
   u32(name: string): number {
     const value = this.value(name);
-    if (typeof value !== 'number' || !Number.isInteger(value) || value < 0 || value > u32Max) throw this.#wrong(name);
+    if (typeof value !== 'number' || !Number.isInteger(value) || value < 0 || value > u32Max)
+      throw this.#wrong(name);
     return value;
   }
 
@@ -173,6 +202,10 @@ class Fields {
   }
 
   #wrong(name: string): StoaError {
-    return new StoaError('invalid_data', `A stored ${this.#kind} has a field "${name}" that is missing or not valid.`, { details: { field: name } });
+    return new StoaError(
+      'invalid_data',
+      `A stored ${this.#kind} has a field "${name}" that is missing or not valid.`,
+      { details: { field: name } },
+    );
   }
 }

@@ -35,11 +35,17 @@ export function makeSessionId(nowMs: number): string {
 /** An agent id in lower case; a wrong length and a wrong digit are told apart. */
 export function parseAgentId(text: string): string {
   if (text.length !== agentIdDigits) {
-    throw new StoaError('invalid_id_length', `An agent id has ${agentIdDigits} hexadecimal digits; this one has ${text.length} characters.`, { details: { field: 'agent_id', length: text.length } });
+    throw new StoaError(
+      'invalid_id_length',
+      `An agent id has ${agentIdDigits} hexadecimal digits; this one has ${text.length} characters.`,
+      { details: { field: 'agent_id', length: text.length } },
+    );
   }
   const lower = text.toLowerCase();
   if (!hexDigits.test(lower)) {
-    throw new StoaError('invalid_id_digits', 'An agent id has only the digits 0-9 and a-f.', { details: { field: 'agent_id' } });
+    throw new StoaError('invalid_id_digits', 'An agent id has only the digits 0-9 and a-f.', {
+      details: { field: 'agent_id' },
+    });
   }
   return lower;
 }
@@ -47,11 +53,19 @@ export function parseAgentId(text: string): string {
 /** A session id in lower case. */
 export function parseSessionId(text: string): string {
   if (text.length !== uuidCharacters) {
-    throw new StoaError('invalid_id_length', `A session id is a UUID of ${uuidCharacters} characters; this one has ${text.length}.`, { details: { field: 'session_id', length: text.length } });
+    throw new StoaError(
+      'invalid_id_length',
+      `A session id is a UUID of ${uuidCharacters} characters; this one has ${text.length}.`,
+      { details: { field: 'session_id', length: text.length } },
+    );
   }
   const lower = text.toLowerCase();
   if (!uuidForm.test(lower)) {
-    throw new StoaError('invalid_id_digits', 'A session id is a UUID: hexadecimal digits in groups of 8-4-4-4-12.', { details: { field: 'session_id' } });
+    throw new StoaError(
+      'invalid_id_digits',
+      'A session id is a UUID: hexadecimal digits in groups of 8-4-4-4-12.',
+      { details: { field: 'session_id' } },
+    );
   }
   return lower;
 }

@@ -10,7 +10,10 @@ export interface LeaseTimes {
   outages: readonly Outage[];
 }
 
-export function leaseTimesOf({ leaseSeconds, leaseGraceSeconds }: Limits, outages: readonly Outage[]): LeaseTimes {
+export function leaseTimesOf(
+  { leaseSeconds, leaseGraceSeconds }: Limits,
+  outages: readonly Outage[],
+): LeaseTimes {
   return { ttlMs: leaseSeconds * 1_000, graceMs: leaseGraceSeconds * 1_000, outages };
 }
 
@@ -73,7 +76,12 @@ export function settled(lease: Lease, times: LeaseTimes, nowMs: number): Lease {
 }
 
 /** Throws `fenced` where a writer shows a number below the lease's. */
-export function checkFence(lease: Lease | null, fence: number | null, times: LeaseTimes, nowMs: number): void {
+export function checkFence(
+  lease: Lease | null,
+  fence: number | null,
+  times: LeaseTimes,
+  nowMs: number,
+): void {
   if (fence === null || lease === null) return;
   const current = settled(lease, times, nowMs);
   if (fence >= current.fence) return;

@@ -13,7 +13,15 @@ export const agentStateBytes = {
 
 export type AgentState = keyof typeof agentStateBytes;
 
-export const agentStates: readonly AgentState[] = ['provisioning', 'running', 'idle', 'hibernating', 'stopping', 'stopped', 'error'];
+export const agentStates: readonly AgentState[] = [
+  'provisioning',
+  'running',
+  'idle',
+  'hibernating',
+  'stopping',
+  'stopped',
+  'error',
+];
 
 export const sessionStatusBytes = { active: 1, closed: 2 } as const;
 
@@ -27,7 +35,11 @@ export interface AgentSpecRecord {
   runtime_version: string;
 }
 
-export const agentSpecDefaults: AgentSpecRecord = { cpu_millicores: 500, memory_mb: 512, runtime_version: 'latest' };
+export const agentSpecDefaults: AgentSpecRecord = {
+  cpu_millicores: 500,
+  memory_mb: 512,
+  runtime_version: 'latest',
+};
 
 /** An agent as the seed stores it; times are Unix milliseconds. */
 export interface AgentRecord {
@@ -109,7 +121,9 @@ export interface StoredUser {
 }
 
 const statesByByte = new Map<number, AgentState>(agentStates.map((state) => [agentStateBytes[state], state]));
-const sessionStatusesByByte = new Map<number, SessionStatus>(sessionStatuses.map((status) => [sessionStatusBytes[status], status]));
+const sessionStatusesByByte = new Map<number, SessionStatus>(
+  sessionStatuses.map((status) => [sessionStatusBytes[status], status]),
+);
 
 /** The state that a byte stands for, or undefined for a byte that is none. */
 export function agentStateOf(byte: number): AgentState | undefined {

@@ -52,7 +52,12 @@ export interface RegistryPort {
   getAgent(scope: UserScope, agentId: string): StoredAgent | undefined;
   listAgents(scope: UserScope, filter: AgentFilter, page: KeyedPageRequest): Promise<KeyedPage<StoredAgent>>;
   countAgents(user: string): Promise<number>;
-  updateAgent(scope: UserScope, agentId: string, change: AgentChange, guard: WriteGuard): Promise<StoredAgent>;
+  updateAgent(
+    scope: UserScope,
+    agentId: string,
+    change: AgentChange,
+    guard: WriteGuard,
+  ): Promise<StoredAgent>;
   moveAgent(scope: UserScope, agentId: string, verb: AgentVerb, guard: WriteGuard): Promise<StoredAgent>;
   deleteAgent(scope: UserScope, agentId: string, guard: WriteGuard): Promise<void>;
 
@@ -60,11 +65,27 @@ export interface RegistryPort {
   /** Without a holder, whoever holds it. */
   releaseLease(scope: UserScope, agentId: string, holder: string | null, guard: WriteGuard): Promise<void>;
 
-  openSession(scope: UserScope, agentId: string, sessionId: string | null, guard: WriteGuard, idempotency: Idempotency | null): Promise<SessionRecord>;
+  openSession(
+    scope: UserScope,
+    agentId: string,
+    sessionId: string | null,
+    guard: WriteGuard,
+    idempotency: Idempotency | null,
+  ): Promise<SessionRecord>;
   getSession(scope: UserScope, sessionId: string): Promise<SessionRecord | undefined>;
-  listSessions(scope: UserScope, agentId: string, status: SessionStatus | undefined, page: KeyedPageRequest): Promise<KeyedPage<SessionRecord>>;
+  listSessions(
+    scope: UserScope,
+    agentId: string,
+    status: SessionStatus | undefined,
+    page: KeyedPageRequest,
+  ): Promise<KeyedPage<SessionRecord>>;
   /** With an agent, only where the session is that agent's. */
-  closeSession(scope: UserScope, agentId: string | null, sessionId: string, guard: WriteGuard): Promise<SessionRecord>;
+  closeSession(
+    scope: UserScope,
+    agentId: string | null,
+    sessionId: string,
+    guard: WriteGuard,
+  ): Promise<SessionRecord>;
 
   putUser(user: string, change: UserChange): Promise<StoredUser>;
   getUser(user: string): Promise<StoredUser | undefined>;

@@ -12,7 +12,11 @@ export function checkAgentName(name: string, limits: Limits): void {
 
 export function checkLabels(labels: Record<string, string>, limits: Limits): void {
   const entries = Object.entries(labels);
-  if (entries.length > limits.agentLabelsMax) throw invalid('labels', `An agent has at most ${limits.agentLabelsMax} labels; these are ${entries.length}.`);
+  if (entries.length > limits.agentLabelsMax)
+    throw invalid(
+      'labels',
+      `An agent has at most ${limits.agentLabelsMax} labels; these are ${entries.length}.`,
+    );
   for (const [name, value] of entries) {
     checkLine(`labels.${name}`, name, 1, limits.labelCharactersMax);
     if (name.includes('=')) throw invalid(`labels.${name}`, 'The name of a label has no "=".');
@@ -21,26 +25,34 @@ export function checkLabels(labels: Record<string, string>, limits: Limits): voi
 }
 
 export function checkSpec(spec: Partial<AgentSpecRecord>, limits: Limits): void {
-  if (spec.runtime_version !== undefined) checkLine('spec.runtime_version', spec.runtime_version, 1, limits.runtimeVersionCharactersMax);
+  if (spec.runtime_version !== undefined)
+    checkLine('spec.runtime_version', spec.runtime_version, 1, limits.runtimeVersionCharactersMax);
 }
 
 /** A message may have several lines. */
 export function checkErrorMessage(message: string, limits: Limits): void {
   if (!message.isWellFormed()) throw invalid('error_message', 'Text has no lone surrogates.');
-  if (characters(message) > limits.agentErrorCharactersMax) throw invalid('error_message', `An error message has at most ${limits.agentErrorCharactersMax} characters.`);
+  if (characters(message) > limits.agentErrorCharactersMax)
+    throw invalid(
+      'error_message',
+      `An error message has at most ${limits.agentErrorCharactersMax} characters.`,
+    );
 }
 
 export function checkHolder(holder: string, limits: Limits): void {
   checkLine('holder', holder, 1, limits.leaseHolderBytesMax);
-  if (Buffer.byteLength(holder) > limits.leaseHolderBytesMax) throw invalid('holder', `A holder has at most ${limits.leaseHolderBytesMax} bytes.`);
+  if (Buffer.byteLength(holder) > limits.leaseHolderBytesMax)
+    throw invalid('holder', `A holder has at most ${limits.leaseHolderBytesMax} bytes.`);
 }
 
 /** A user without an e-mail has the empty string. */
 export function checkEmail(email: string, limits: Limits): void {
   if (email === '') return;
-  if (Buffer.byteLength(email) > limits.emailBytesMax) throw invalid('email', `An e-mail address has at most ${limits.emailBytesMax} bytes.`);
+  if (Buffer.byteLength(email) > limits.emailBytesMax)
+    throw invalid('email', `An e-mail address has at most ${limits.emailBytesMax} bytes.`);
   checkLine('email', email, 1, limits.emailBytesMax);
-  if (!/^[^\s@]+@[^\s@]+$/u.test(email)) throw invalid('email', 'An e-mail address is a name, "@" and a host.');
+  if (!/^[^\s@]+@[^\s@]+$/u.test(email))
+    throw invalid('email', 'An e-mail address is a name, "@" and a host.');
 }
 
 /** `name` or `name=value`, as a label could be. */
@@ -54,7 +66,8 @@ export function parseLabelFilter(text: string, limits: Limits): { name: string; 
 
 function checkLine(field: string, text: string, charactersMin: number, charactersMax: number): void {
   const length = characters(text);
-  if (length < charactersMin || length > charactersMax) throw invalid(field, `It has ${charactersMin} to ${charactersMax} characters; this one has ${length}.`);
+  if (length < charactersMin || length > charactersMax)
+    throw invalid(field, `It has ${charactersMin} to ${charactersMax} characters; this one has ${length}.`);
   if (controlCharacter.test(text)) throw invalid(field, 'It has no control characters.');
   if (!text.isWellFormed()) throw invalid(field, 'Text has no lone surrogates.');
 }
@@ -67,5 +80,7 @@ function characters(text: string): number {
 }
 
 function invalid(field: string, sentence: string): StoaError {
-  return new StoaError('invalid_request', `${field}: ${sentence}`, { details: { errors: [{ field, message: sentence }] } });
+  return new StoaError('invalid_request', `${field}: ${sentence}`, {
+    details: { errors: [{ field, message: sentence }] },
+  });
 }

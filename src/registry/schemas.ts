@@ -67,12 +67,19 @@ export const heartbeatSchema = z.strictObject({
 });
 export type HeartbeatInput = z.input<typeof heartbeatSchema>;
 
-export const openSessionSchema = z.strictObject({ session_id: z.string().optional().describe('A UUID; a new one unless given') });
+export const openSessionSchema = z.strictObject({
+  session_id: z.string().optional().describe('A UUID; a new one unless given'),
+});
 export type OpenSessionInput = z.input<typeof openSessionSchema>;
 
 export const putUserSchema = z.strictObject({
   email: z.string().optional(),
-  agents_max: z.int().min(0).nullable().optional().describe('The quota of this user; null for the general one'),
+  agents_max: z
+    .int()
+    .min(0)
+    .nullable()
+    .optional()
+    .describe('The quota of this user; null for the general one'),
 });
 export type PutUserInput = z.input<typeof putUserSchema>;
 
@@ -124,5 +131,8 @@ export const userSchema = z.object({
 export type UserAnswer = z.output<typeof userSchema>;
 
 export const agentListSchema = z.object({ items: z.array(agentSchema), next_cursor: z.string().nullable() });
-export const sessionListSchema = z.object({ items: z.array(sessionSchema), next_cursor: z.string().nullable() });
+export const sessionListSchema = z.object({
+  items: z.array(sessionSchema),
+  next_cursor: z.string().nullable(),
+});
 export const userListSchema = z.object({ items: z.array(userSchema), next_cursor: z.string().nullable() });

@@ -12,7 +12,14 @@ import { agentKeyBytes } from './keys.js';
 import { checkFence, nextPresenceAtMs } from './lease.js';
 import type { AgentState, StoredAgent } from './model.js';
 import type { AgentFilter, KeyedPage, RegistryPort, WriteGuard } from './port.js';
-import { checkAgentName, checkErrorMessage, checkHolder, checkLabels, checkSpec, parseLabelFilter } from './rules.js';
+import {
+  checkAgentName,
+  checkErrorMessage,
+  checkHolder,
+  checkLabels,
+  checkSpec,
+  parseLabelFilter,
+} from './rules.js';
 import {
   type AgentAnswer,
   type CreateAgentInput,
@@ -75,14 +82,23 @@ export class RegistryService {
 
   // Agents
 
-  async createAgent(caller: Caller, input: CreateAgentInput, idempotency: Idempotency | null = null): Promise<AgentAnswer> {
+  async createAgent(
+    caller: Caller,
+    input: CreateAgentInput,
+    idempotency: Idempotency | null = null,
+  ): Promise<AgentAnswer> {
     requireWrite(caller);
     requireUserWide(caller);
     const { name, spec = {}, labels = {} } = validate(createAgentSchema, input);
     checkAgentName(name, this.#limits);
     checkSpec(spec, this.#limits);
     checkLabels(labels, this.#limits);
-    return this.#answer(await this.#port.createAgent({ user: userOf(caller, this.#limits), name, spec: given(spec), labels }, idempotency));
+    return this.#answer(
+      await this.#port.createAgent(
+        { user: userOf(caller, this.#limits), name, spec: given(spec), labels },
+        idempotency,
+      ),
+    );
   }
 
   /** Makes an agent under an id of the caller's own, or brings it to what is given. */
@@ -93,7 +109,15 @@ export class RegistryService {
     if (caller.kind === 'agent') scopeOf(caller, agentId, this.#limits);
     checkAgentName(name, this.#limits);
     this.#checkChange({ spec, labels, error_message });
-    const agent = { agentId, user: userOf(caller, this.#limits), name, status, spec: given(spec), labels, errorMessage: error_message };
+    const agent = {
+      agentId,
+      user: userOf(caller, this.#limits),
+      name,
+      status,
+      spec: given(spec),
+      labels,
+      errorMessage: error_message,
+    };
     return this.#answer(await this.#port.putAgent(agent, guardOf(caller, options)));
   }
 
@@ -113,7 +137,11 @@ export class RegistryService {
     const known = this.#texts.get(agent);
     if (known !== undefined && nowMs < known.untilMs) return known;
     const times = this.#port.leaseTimes();
-    const text = { json: JSON.stringify(agentAnswer(agent, times, nowMs)), version: agent.meta.version, untilMs: nextPresenceAtMs(agent.lease, times, nowMs) };
+    const text = {
+      json: JSON.stringify(agentAnswer(agent, times, nowMs)),
+      version: agent.meta.version,
+      untilMs: nextPresenceAtMs(agent.lease, times, nowMs),
+    };
     this.#texts.set(agent, text);
     return text;
   }
@@ -122,7 +150,11 @@ export class RegistryService {
   async listAgents(caller: Caller, input: ListAgentsInput = {}): Promise<Page<AgentAnswer>> {
     const { status, name, label, limit, cursor } = validate(listAgentsSchema, input);
     if (name !== undefined) checkAgentName(name, this.#limits);
-    const filter: AgentFilter = { status, name, label: label === undefined ? undefined : parseLabelFilter(label, this.#limits) };
+    const filter: AgentFilter = {
+      status,
+      name,
+      label: label === undefined ? undefined : parseLabelFilter(label, this.#limits),
+    };
     if (caller.kind === 'agent') return this.#ownPage(caller, filter);
     const scope = userScopeOf(caller, this.#limits);
     const list = JSON.stringify(['agents', scope, status ?? null, name ?? null, label ?? null]);
@@ -145,17 +177,35 @@ export class RegistryService {
     return this.#port.countAgents(userOf(caller, this.#limits));
   }
 
-  async updateAgent(caller: Caller, agentId: string, input: UpdateAgentInput, options: WriteOptions = {}): Promise<AgentAnswer> {
+  async updateAgent(
+    caller: Caller,
+    agentId: string,
+    input: UpdateAgentInput,
+    options: WriteOptions = {},
+  ): Promise<AgentAnswer> {
     requireWrite(caller);
     const id = parseAgentId(agentId);
     const { name, status, spec, labels, error_message } = validate(updateAgentSchema, input);
     if (name !== undefined) checkAgentName(name, this.#limits);
     this.#checkChange({ spec, labels, error_message });
-    const change = { name, status, spec: spec === undefined ? undefined : given(spec), labels, errorMessage: error_message };
-    return this.#answer(await this.#port.updateAgent(scopeOf(caller, id, this.#limits), id, change, guardOf(caller, options)));
+    const change = {
+      name,
+      status,
+      spec: spec === undefined ? undefined : given(spec),
+      labels,
+      errorMessage: error_message,
+    };
+    return this.#answer(
+      await this.#port.updateAgent(scopeOf(caller, id, this.#limits), id, change, guardOf(caller, options)),
+    );
   }
 
-  updateAgentStatus(caller: Caller, agentId: string, status: AgentState, options: WriteOptions = {}): Promise<AgentAnswer> {
+  updateAgentStatus(
+    caller: Caller,
+    agentId: string,
+    status: AgentState,
+    options: WriteOptions = {},
+  ): Promise<AgentAnswer> {
     return this.updateAgent(caller, agentId, { status: validate(agentStatusSchema, status) }, options);
   }
 
@@ -191,7 +241,11 @@ export class RegistryService {
   // Leases
 
   /** Takes or renews the lease. The holder is who is named, else the identity or agent that calls, else the agent itself. */
-  async heartbeat(caller: Caller, agentId: string, input: HeartbeatInput = {}): Promise<{ lease: LeaseAnswer }> {
+  async heartbeat(
+    caller: Caller,
+    agentId: string,
+    input: HeartbeatInput = {},
+  ): Promise<{ lease: LeaseAnswer }> {
     requireWrite(caller);
     const id = parseAgentId(agentId);
     const { holder = caller.identity ?? caller.agent ?? id } = validate(heartbeatSchema, input);
@@ -241,7 +295,9 @@ export class RegistryService {
   async #move(caller: Caller, agentId: string, verb: AgentVerb, options: WriteOptions): Promise<AgentAnswer> {
     requireWrite(caller);
     const id = parseAgentId(agentId);
-    return this.#answer(await this.#port.moveAgent(scopeOf(caller, id, this.#limits), id, verb, guardOf(caller, options)));
+    return this.#answer(
+      await this.#port.moveAgent(scopeOf(caller, id, this.#limits), id, verb, guardOf(caller, options)),
+    );
   }
 
   #requireAgent(caller: Caller, agentId: string): StoredAgent {
@@ -251,7 +307,11 @@ export class RegistryService {
     return agent;
   }
 
-  #checkChange({ spec, labels, error_message }: Pick<UpdateAgentInput, 'spec' | 'labels' | 'error_message'>): void {
+  #checkChange({
+    spec,
+    labels,
+    error_message,
+  }: Pick<UpdateAgentInput, 'spec' | 'labels' | 'error_message'>): void {
     if (spec !== undefined) checkSpec(given(spec), this.#limits);
     if (labels !== undefined) checkLabels(labels, this.#limits);
     if (typeof error_message === 'string') checkErrorMessage(error_message, this.#limits);
@@ -259,13 +319,17 @@ export class RegistryService {
 
   /** A signed agent sees itself and nobody else. */
   async #ownPage(caller: Caller, filter: AgentFilter): Promise<Page<AgentAnswer>> {
-    const own = caller.agentId === null ? undefined : this.#port.getAgent(userOf(caller, this.#limits), caller.agentId);
+    const own =
+      caller.agentId === null ? undefined : this.#port.getAgent(userOf(caller, this.#limits), caller.agentId);
     const items = own === undefined ? [] : [this.#answer(own)];
     return { items: items.filter((agent) => passes(agent, filter)), next_cursor: null };
   }
 
   #page(list: string, { items, nextKey }: KeyedPage<StoredAgent>): Page<AgentAnswer> {
-    return { items: items.map((agent) => this.#answer(agent)), next_cursor: nextKey === null ? null : encodeCursor(list, nextKey) };
+    return {
+      items: items.map((agent) => this.#answer(agent)),
+      next_cursor: nextKey === null ? null : encodeCursor(list, nextKey),
+    };
   }
 
   #answer(agent: StoredAgent): AgentAnswer {
@@ -289,5 +353,7 @@ function passes(agent: AgentAnswer, { status, name, label }: AgentFilter): boole
 /** Only the fields that were given: an undefined one must not hide a default. */
 function given<T extends object>(fields: T): { [Name in keyof T]?: Exclude<T[Name], undefined> } {
   // Object.fromEntries forgets which keys it had; they are some of T's, without the undefined ones.
-  return Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== undefined)) as { [Name in keyof T]?: Exclude<T[Name], undefined> };
+  return Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== undefined)) as {
+    [Name in keyof T]?: Exclude<T[Name], undefined>;
+  };
 }

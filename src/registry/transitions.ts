@@ -24,8 +24,20 @@ export type AgentVerb = (typeof agentVerbs)[number];
  * in one transaction, each step one of the table. `wake` asks for a sleeping agent.
  */
 const verbPaths: Readonly<Record<AgentVerb, Partial<Record<AgentState, readonly AgentState[]>>>> = {
-  start: { provisioning: ['running'], idle: ['running'], hibernating: ['provisioning'], stopped: ['provisioning'], error: ['provisioning'] },
-  stop: { running: ['stopping'], idle: ['stopping'], hibernating: ['stopping'], stopping: ['stopped'], error: ['stopped'] },
+  start: {
+    provisioning: ['running'],
+    idle: ['running'],
+    hibernating: ['provisioning'],
+    stopped: ['provisioning'],
+    error: ['provisioning'],
+  },
+  stop: {
+    running: ['stopping'],
+    idle: ['stopping'],
+    hibernating: ['stopping'],
+    stopping: ['stopped'],
+    error: ['stopped'],
+  },
   restart: {
     running: ['stopping', 'stopped', 'provisioning'],
     idle: ['stopping', 'stopped', 'provisioning'],
@@ -39,7 +51,13 @@ const verbPaths: Readonly<Record<AgentVerb, Partial<Record<AgentState, readonly 
 };
 
 /** Where each verb would lead if the table allowed it: what a refusal names. */
-const verbGoals: Readonly<Record<AgentVerb, AgentState>> = { start: 'running', stop: 'stopped', restart: 'provisioning', hibernate: 'hibernating', wake: 'running' };
+const verbGoals: Readonly<Record<AgentVerb, AgentState>> = {
+  start: 'running',
+  stop: 'stopped',
+  restart: 'provisioning',
+  hibernate: 'hibernating',
+  wake: 'running',
+};
 
 /** Throws `invalid_transition`, naming both states, where the table has no such step. */
 export function checkTransition(from: AgentState, to: AgentState): void {
@@ -57,10 +75,14 @@ export function verbPath(verb: AgentVerb, from: AgentState): readonly AgentState
   if (path !== undefined) return path;
   const to = verbGoals[verb];
   const starts = Object.keys(verbPaths[verb]);
-  throw new StoaError('invalid_transition', `An agent that is ${from} cannot ${verb}: that would lead to ${to}.`, {
-    fix: `An agent can ${verb} when it is ${starts.join(', ')}.`,
-    details: { from, to, verb },
-  });
+  throw new StoaError(
+    'invalid_transition',
+    `An agent that is ${from} cannot ${verb}: that would lead to ${to}.`,
+    {
+      fix: `An agent can ${verb} when it is ${starts.join(', ')}.`,
+      details: { from, to, verb },
+    },
+  );
 }
 
 /** What opening a session asks of an agent: its next state, or null where it stays. */
@@ -69,7 +91,10 @@ export function stateForSession(from: AgentState): AgentState | null {
   if (from === 'idle') return 'running';
   if (from === 'hibernating' || from === 'stopped') return 'provisioning';
   throw new StoaError('conflict', `A session cannot be opened on an agent that is ${from}.`, {
-    fix: from === 'error' ? 'Start or restart the agent first.' : 'Try again when the agent has left that state.',
+    fix:
+      from === 'error'
+        ? 'Start or restart the agent first.'
+        : 'Try again when the agent has left that state.',
     details: { status: from },
   });
 }
@@ -86,8 +111,12 @@ export function checkDeletable(status: AgentState): void {
 /** Nobody sleeps while somebody talks to them. */
 export function checkHibernatable(activeSessions: number): void {
   if (activeSessions === 0) return;
-  throw new StoaError('conflict', `The agent has ${activeSessions} active ${activeSessions === 1 ? 'session' : 'sessions'} and cannot hibernate.`, {
-    fix: 'Close its sessions first.',
-    details: { to: 'hibernating', active_sessions: activeSessions },
-  });
+  throw new StoaError(
+    'conflict',
+    `The agent has ${activeSessions} active ${activeSessions === 1 ? 'session' : 'sessions'} and cannot hibernate.`,
+    {
+      fix: 'Close its sessions first.',
+      details: { to: 'hibernating', active_sessions: activeSessions },
+    },
+  );
 }

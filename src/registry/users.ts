@@ -45,9 +45,15 @@ export class RegistryUsers {
   async list(caller: Caller, input: PageRequest = {}): Promise<Page<UserAnswer>> {
     requireOperator(caller);
     const { limit, cursor } = validate(pageSchema, input);
-    const page = { after: decodeCursor(usersList, cursor, userKeyBytes), limit: pageLimit(limit, this.#limits) };
+    const page = {
+      after: decodeCursor(usersList, cursor, userKeyBytes),
+      limit: pageLimit(limit, this.#limits),
+    };
     const { items, nextKey } = await this.#port.listUsers(page);
-    return { items: items.map((user) => userAnswer(user, this.#limits)), next_cursor: nextKey === null ? null : encodeCursor(usersList, nextKey) };
+    return {
+      items: items.map((user) => userAnswer(user, this.#limits)),
+      next_cursor: nextKey === null ? null : encodeCursor(usersList, nextKey),
+    };
   }
 
   /** Notes that the user called; written at most once in a while. */
@@ -68,7 +74,10 @@ export class RegistryUsers {
     const id = parseAgentId(agentId);
     const { limit, cursor } = validate(pageSchema, input);
     const list = JSON.stringify(['identities', id]);
-    const page = { after: decodeCursor(list, cursor, identityKeyBytes), limit: pageLimit(limit, this.#limits) };
+    const page = {
+      after: decodeCursor(list, cursor, identityKeyBytes),
+      limit: pageLimit(limit, this.#limits),
+    };
     const { items, nextKey } = await this.#port.listIdentities(scopeOf(caller, id, this.#limits), id, page);
     return { items, next_cursor: nextKey === null ? null : encodeCursor(list, nextKey) };
   }
@@ -78,7 +87,8 @@ export class RegistryUsers {
     requireUserWide(caller);
     const linked = await this.#port.linkedAgent(identity);
     if (linked === undefined) return;
-    if (!caller.everyUser && linked.meta.user !== userOf(caller, this.#limits)) throw new StoaError('not_found', `There is no link of ${identity}.`);
+    if (!caller.everyUser && linked.meta.user !== userOf(caller, this.#limits))
+      throw new StoaError('not_found', `There is no link of ${identity}.`);
     await this.#port.unlinkIdentity(identity);
   }
 
@@ -91,5 +101,7 @@ export class RegistryUsers {
 }
 
 function userNotFound(user: string): StoaError {
-  return new StoaError('not_found', `There is no user "${user}".`, { fix: 'A user exists from its first write.' });
+  return new StoaError('not_found', `There is no user "${user}".`, {
+    fix: 'A user exists from its first write.',
+  });
 }

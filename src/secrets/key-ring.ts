@@ -24,7 +24,8 @@ export async function openKeyRing(options: KeyRingOptions): Promise<KeyRing> {
   const given = (options.environment ?? '').split(',').filter((part) => part.trim() !== '');
   const keys = new Map<string, Buffer>();
   const fromFile = options.file === null ? undefined : await readKeyFile(options.file);
-  for (const [id, encoded] of Object.entries(fromFile?.keys ?? {})) keys.set(id, Buffer.from(encoded, 'base64'));
+  for (const [id, encoded] of Object.entries(fromFile?.keys ?? {}))
+    keys.set(id, Buffer.from(encoded, 'base64'));
   const environmentKeys = given.map((part) => parseKey(part.trim()));
   for (const key of environmentKeys) keys.set(idOf(key), key);
   const first = environmentKeys[0];
@@ -62,30 +63,46 @@ export class KeyRing {
   key(id: string): Buffer {
     const key = this.#keys.get(id);
     if (key !== undefined) return key;
-    throw new StoaError('damaged_data', `A secret is encrypted with the key ${id}, which the key ring does not have.`, {
-      fix: 'Put the old key back into the key file, or name it after the current one in STOA_SECRET_KEYS.',
-    });
+    throw new StoaError(
+      'damaged_data',
+      `A secret is encrypted with the key ${id}, which the key ring does not have.`,
+      {
+        fix: 'Put the old key back into the key file, or name it after the current one in STOA_SECRET_KEYS.',
+      },
+    );
   }
 
   /** The file, for a backup that takes the keys along; refused where there is none. */
   fileForCopy(): string {
     if (this.file !== null) return this.file;
-    throw new StoaError('conflict', 'There is no key file to back up: the keys come from STOA_SECRET_KEYS, or the store keeps nothing.', {
-      fix: 'Back up without --with-key, and keep the value of STOA_SECRET_KEYS where you keep other secrets.',
-    });
+    throw new StoaError(
+      'conflict',
+      'There is no key file to back up: the keys come from STOA_SECRET_KEYS, or the store keeps nothing.',
+      {
+        fix: 'Back up without --with-key, and keep the value of STOA_SECRET_KEYS where you keep other secrets.',
+      },
+    );
   }
 
   /** Makes a new key and lets it encrypt from here on. The old ones stay. */
   async addKey(): Promise<string> {
     if (this.#fixed) {
-      throw new StoaError('conflict', 'The key comes from STOA_SECRET_KEYS, so the server cannot make a new one.', {
-        fix: 'Put the new key first in STOA_SECRET_KEYS ("new,old"), start again, then re-key.',
-      });
+      throw new StoaError(
+        'conflict',
+        'The key comes from STOA_SECRET_KEYS, so the server cannot make a new one.',
+        {
+          fix: 'Put the new key first in STOA_SECRET_KEYS ("new,old"), start again, then re-key.',
+        },
+      );
     }
     const key = randomBytes(keyBytes);
     const id = idOf(key);
     const keys = new Map(this.#keys).set(id, key);
-    if (this.file !== null) await writeKeyFile(this.file, { current: id, keys: Object.fromEntries([...keys].map(([name, value]) => [name, value.toString('base64')])) });
+    if (this.file !== null)
+      await writeKeyFile(this.file, {
+        current: id,
+        keys: Object.fromEntries([...keys].map(([name, value]) => [name, value.toString('base64')])),
+      });
     this.#keys.set(id, key);
     this.#current = id;
     return id;
@@ -105,7 +122,11 @@ function idOf(key: Buffer): string {
 function parseKey(text: string): Buffer {
   const key = /^[0-9a-f]{64}$/i.test(text) ? Buffer.from(text, 'hex') : Buffer.from(text, 'base64');
   if (key.length !== keyBytes) {
-    throw new StoaError('invalid_config', 'STOA_SECRET_KEYS does not hold keys of 32 bytes in hex or base64.', { fix: 'Make one with: openssl rand -hex 32' });
+    throw new StoaError(
+      'invalid_config',
+      'STOA_SECRET_KEYS does not hold keys of 32 bytes in hex or base64.',
+      { fix: 'Make one with: openssl rand -hex 32' },
+    );
   }
   return key;
 }
@@ -120,10 +141,15 @@ async function readKeyFile(file: string): Promise<KeyFile | undefined> {
   } catch (error) {
     // A node:fs error carries a code; a missing file means that this is the first start.
     if ((error as NodeJS.ErrnoException).code === 'ENOENT') return undefined;
-    throw new StoaError('invalid_config', `The key file ${file} cannot be read: ${messageOf(error)}.`, { cause: error });
+    throw new StoaError('invalid_config', `The key file ${file} cannot be read: ${messageOf(error)}.`, {
+      cause: error,
+    });
   }
   const parsed = parseKeyFile(content);
-  if (parsed === undefined) throw new StoaError('damaged_data', `The key file ${file} is damaged.`, { fix: 'Put it back from where you keep a copy: without it no secret can be read.' });
+  if (parsed === undefined)
+    throw new StoaError('damaged_data', `The key file ${file} is damaged.`, {
+      fix: 'Put it back from where you keep a copy: without it no secret can be read.',
+    });
   return parsed;
 }
 
@@ -134,12 +160,18 @@ function parseKeyFile(content: string): KeyFile | undefined {
   } catch {
     return undefined;
   }
-  if (typeof parsed !== 'object' || parsed === null || !('current' in parsed) || !('keys' in parsed)) return undefined;
+  if (typeof parsed !== 'object' || parsed === null || !('current' in parsed) || !('keys' in parsed))
+    return undefined;
   const { current, keys } = parsed;
   if (typeof current !== 'string' || typeof keys !== 'object' || keys === null) return undefined;
-  const entries = Object.entries(keys).filter((entry): entry is [string, string] => typeof entry[1] === 'string' && Buffer.from(entry[1], 'base64').length === keyBytes);
+  const entries = Object.entries(keys).filter(
+    (entry): entry is [string, string] =>
+      typeof entry[1] === 'string' && Buffer.from(entry[1], 'base64').length === keyBytes,
+  );
   const ring = Object.fromEntries(entries);
-  return ring[current] === undefined || entries.length !== Object.keys(keys).length ? undefined : { current, keys: ring };
+  return ring[current] === undefined || entries.length !== Object.keys(keys).length
+    ? undefined
+    : { current, keys: ring };
 }
 
 /** Whole or not at all, and on disk when it returns: a key that is lost takes every secret with it. */

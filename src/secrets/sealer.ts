@@ -37,7 +37,10 @@ export class Sealer {
     decryption.setAAD(Buffer.from(associated));
     decryption.setAuthTag(bytes.subarray(nonceBytes, nonceBytes + tagBytes));
     try {
-      return Buffer.concat([decryption.update(bytes.subarray(nonceBytes + tagBytes)), decryption.final()]).toString('utf8');
+      return Buffer.concat([
+        decryption.update(bytes.subarray(nonceBytes + tagBytes)),
+        decryption.final(),
+      ]).toString('utf8');
     } catch (error) {
       throw damaged(error);
     }
@@ -55,5 +58,8 @@ export class Sealer {
 }
 
 function damaged(cause?: unknown): StoaError {
-  return new StoaError('damaged_data', 'A stored secret was altered or belongs to another record.', { fix: 'Set the secret anew.', cause });
+  return new StoaError('damaged_data', 'A stored secret was altered or belongs to another record.', {
+    fix: 'Set the secret anew.',
+    cause,
+  });
 }

@@ -34,7 +34,10 @@ export interface SecretsOptions {
 
 export async function openSecrets(options: SecretsOptions): Promise<Secrets> {
   const fileOf = (name: string) => (options.dataDir === null ? null : join(options.dataDir, name));
-  return new Secrets(await openKeyRing({ file: fileOf(keyFileName), environment: options.environment }), fileOf(markName));
+  return new Secrets(
+    await openKeyRing({ file: fileOf(keyFileName), environment: options.environment }),
+    fileOf(markName),
+  );
 }
 
 export class Secrets {
@@ -61,13 +64,19 @@ export class Secrets {
    * Makes a new key and puts every secret under it. Keys from the environment are not made here:
    * then everything goes under the first of them.
    */
-  async rekey(onProgress: (holder: string, resealed: number) => void = () => undefined): Promise<RekeyReport> {
+  async rekey(
+    onProgress: (holder: string, resealed: number) => void = () => undefined,
+  ): Promise<RekeyReport> {
     await this.#resuming;
     if (this.ring.canAddKey) await this.ring.addKey();
     const keyId = this.ring.currentId;
     if (this.#markFile !== null) await writeDurably(this.#markFile, keyId, 0o600);
     const resealed: Record<string, number> = {};
-    for (const holder of this.#holders) resealed[holder.name] = await holder.reseal((count) => onProgress(holder.name, count), this.#closing.signal);
+    for (const holder of this.#holders)
+      resealed[holder.name] = await holder.reseal(
+        (count) => onProgress(holder.name, count),
+        this.#closing.signal,
+      );
     await this.#unmark(keyId);
     return { key_id: keyId, resealed };
   }
@@ -75,7 +84,8 @@ export class Secrets {
   /** Goes on with a re-keying that was cut off. What it reached already is left as it is. */
   resume(onError: (error: unknown, about: string) => void): void {
     this.#resuming = this.#resume().catch((error: unknown) => {
-      if (!this.#closing.signal.aborted) onError(error, 'going on with a re-keying that was cut off; the next start tries again');
+      if (!this.#closing.signal.aborted)
+        onError(error, 'going on with a re-keying that was cut off; the next start tries again');
     });
   }
 
@@ -109,6 +119,7 @@ export class Secrets {
 
   /** A later re-keying may have begun meanwhile, and has marked itself. */
   async #unmark(keyId: string): Promise<void> {
-    if (this.#markFile !== null && (await this.#markedKey()) === keyId) await rm(this.#markFile, { force: true });
+    if (this.#markFile !== null && (await this.#markedKey()) === keyId)
+      await rm(this.#markFile, { force: true });
   }
 }

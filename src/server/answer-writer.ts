@@ -30,7 +30,10 @@ export const serverHeaders = new SharedHeaders(securityHeaders);
  * whether a name is served over TLS only is for its pages to say. Every header costs each answer time.
  */
 const { 'x-content-type-options': sniffing, 'content-security-policy': policy } = securityHeaders;
-export const apiHeaders = new SharedHeaders({ 'x-content-type-options': sniffing, 'content-security-policy': policy });
+export const apiHeaders = new SharedHeaders({
+  'x-content-type-options': sniffing,
+  'content-security-policy': policy,
+});
 
 export interface TextOptions {
   shared: SharedHeaders;
@@ -63,7 +66,14 @@ export class AnswerWriter {
    * Sends text straight to the socket, in one write with its headers: Fastify's own way looks at the
    * content type anew and waits for the end of each answer, which costs as much as reading a record.
    */
-  text(request: FastifyRequest, reply: FastifyReply, status: number, contentType: string, body: string, { shared, etag, hasHeaders }: TextOptions): void {
+  text(
+    request: FastifyRequest,
+    reply: FastifyReply,
+    status: number,
+    contentType: string,
+    body: string,
+    { shared, etag, hasHeaders }: TextOptions,
+  ): void {
     const sizeBytes = Buffer.byteLength(body);
     const own = ['request-id', request.id, 'content-type', contentType, 'content-length', String(sizeBytes)];
     if (etag !== undefined) own.push('etag', etag);
@@ -82,12 +92,17 @@ export class AnswerWriter {
     const route = request.matchedPath ?? 'none';
     const ms = performance.now() - request.startedMs;
     this.#metrics.answered(request.method, route, status, ms);
-    if (this.#isVerbose) this.#logger.debug({ request: request.id, method: request.method, route, status, ms }, 'answered');
+    if (this.#isVerbose)
+      this.#logger.debug({ request: request.id, method: request.method, route, status, ms }, 'answered');
   }
 }
 
 /** The answer's own headers, those that were set on the reply, and the shared ones, in this order of precedence. */
-function withGiven(own: readonly string[], given: Readonly<Record<string, string | number | readonly string[] | undefined>>, { fields, list }: SharedHeaders): string[] {
+function withGiven(
+  own: readonly string[],
+  given: Readonly<Record<string, string | number | readonly string[] | undefined>>,
+  { fields, list }: SharedHeaders,
+): string[] {
   const head = [...own];
   let overrides = false;
   for (const [name, value] of Object.entries(given)) {
@@ -96,7 +111,11 @@ function withGiven(own: readonly string[], given: Readonly<Record<string, string
     if (Array.isArray(value)) head.push(...value.flatMap((each: string) => [name, each]));
     else head.push(name, String(value));
   }
-  return head.concat(overrides ? Object.entries(fields).flatMap(([name, value]) => (Object.hasOwn(given, name) ? [] : [name, value])) : list);
+  return head.concat(
+    overrides
+      ? Object.entries(fields).flatMap(([name, value]) => (Object.hasOwn(given, name) ? [] : [name, value]))
+      : list,
+  );
 }
 
 function isAmong(list: readonly string[], name: string): boolean {

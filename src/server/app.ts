@@ -111,13 +111,22 @@ export function createApp(stoa: Stoa, options: AppOptions = {}): FastifyInstance
     // Requests that come in while stopping get an answer of ours.
     return503OnClosing: false,
     routerOptions: { maxParamLength: limits.pathSegmentCharactersMax },
-    trustProxy: options.trustedProxies === undefined || options.trustedProxies.length === 0 ? false : [...options.trustedProxies],
+    trustProxy:
+      options.trustedProxies === undefined || options.trustedProxies.length === 0
+        ? false
+        : [...options.trustedProxies],
     clientErrorHandler: clientErrorAnswer(limits),
     frameworkErrors: (error, request, reply) => {
       request.startedMs = performance.now();
-      return answerError(error.code === 'FST_ERR_BAD_URL' ? badPath(request.url, error) : error, request, reply);
+      return answerError(
+        error.code === 'FST_ERR_BAD_URL' ? badPath(request.url, error) : error,
+        request,
+        reply,
+      );
     },
-    ...(options.tls === undefined ? { http: serverOptions } : { https: { ...options.tls, ...serverOptions } }),
+    ...(options.tls === undefined
+      ? { http: serverOptions }
+      : { https: { ...options.tls, ...serverOptions } }),
   }) as FastifyInstance; // With and without TLS Fastify has two types; nothing here depends on which.
   let openApi: Record<string, unknown> | undefined;
   const stops: (() => Promise<void>)[] = [];
@@ -143,8 +152,14 @@ export function createApp(stoa: Stoa, options: AppOptions = {}): FastifyInstance
     return config.group ?? groups.find((group) => group.owns?.(pathOf(request)) === true);
   };
   const answerError = (thrown: unknown, request: FastifyRequest, reply: FastifyReply): unknown => {
-    const error = isBodyTooLarge(thrown) ? bodyTooLarge(request.routeOptions.config.route?.bodyLimit ?? 'bodyBytesMax', limits) : stoaErrorOf(thrown);
-    if (error.status >= 500) logger[error.code === 'internal' ? 'error' : 'warn']({ err: error.cause ?? error, code: error.code, request: request.id, route: request.routeOptions.url }, error.message);
+    const error = isBodyTooLarge(thrown)
+      ? bodyTooLarge(request.routeOptions.config.route?.bodyLimit ?? 'bodyBytesMax', limits)
+      : stoaErrorOf(thrown);
+    if (error.status >= 500)
+      logger[error.code === 'internal' ? 'error' : 'warn'](
+        { err: error.cause ?? error, code: error.code, request: request.id, route: request.routeOptions.url },
+        error.message,
+      );
     const group = groupOf(request);
     const writeError = group?.writeError;
     if (writeError === undefined) return writeProblem(writer, error, request, reply);
@@ -159,7 +174,12 @@ export function createApp(stoa: Stoa, options: AppOptions = {}): FastifyInstance
   // Lines of JSON are longer than memory; only a route that reads them as a stream takes them.
   app.addContentTypeParser('application/x-ndjson', (request, payload, done) => {
     if (request.routeOptions.config.route?.streamsBody === true) done(null, payload);
-    else done(new StoaError('unsupported_media_type', 'Lines of JSON are not read here.', { fix: 'Send application/json.' }));
+    else
+      done(
+        new StoaError('unsupported_media_type', 'Lines of JSON are not read here.', {
+          fix: 'Send application/json.',
+        }),
+      );
   });
   // Beyond a number of headers Node would drop the rest unsaid: a condition, or the address that a proxy adds at the end.
   app.server.maxHeadersCount = 0;
@@ -188,7 +208,9 @@ export function createApp(stoa: Stoa, options: AppOptions = {}): FastifyInstance
     await groupOf(request)?.onRequest?.(request, reply);
     if (reply.sent) return reply;
     if (!isGuarded(request.url)) void reply.headers(openToAllSites);
-    const allowed = matchers.filter(({ pattern }) => pattern.test(pathOf(request))).map(({ route }) => route.method);
+    const allowed = matchers
+      .filter(({ pattern }) => pattern.test(pathOf(request)))
+      .map(({ route }) => route.method);
     return answerError(unknownRoute(request, reply, allowed), request, reply);
   });
 
@@ -196,7 +218,11 @@ export function createApp(stoa: Stoa, options: AppOptions = {}): FastifyInstance
   const services: PipelineServices = {
     stoa,
     streams,
-    authenticators: [bearerAuthenticator(stoa.identity), signatureAuthenticator, ...(options.authenticators ?? [])],
+    authenticators: [
+      bearerAuthenticator(stoa.identity),
+      signatureAuthenticator,
+      ...(options.authenticators ?? []),
+    ],
     hostCheck: new HostCheck(options.host ?? '127.0.0.1', options.allowedHosts, options.allowedOrigins),
     rateLimit: requestsPerMinuteMax > 0 ? new RateLimit(requestsPerMinuteMax) : undefined,
     lastSeen: new LastSeen(stoa),
@@ -211,8 +237,15 @@ export function createApp(stoa: Stoa, options: AppOptions = {}): FastifyInstance
 }
 
 /** Ends the streams of identities that another server of the same store has changed. */
-function judgeStreams(app: FastifyInstance, { messaging: { port }, limits, onError }: Stoa, streams: EventStreams): void {
-  const judge = (only?: string) => streams.endOfChanged((ids) => port.identities(ids), only).catch((error: unknown) => onError(error, 'looking whether open streams are still allowed'));
+function judgeStreams(
+  app: FastifyInstance,
+  { messaging: { port }, limits, onError }: Stoa,
+  streams: EventStreams,
+): void {
+  const judge = (only?: string) =>
+    streams
+      .endOfChanged((ids) => port.identities(ids), only)
+      .catch((error: unknown) => onError(error, 'looking whether open streams are still allowed'));
   const stopListening = port.subscribe((notice) => {
     if (notice.topic === 'identity') void judge(notice.id);
   });
@@ -245,10 +278,22 @@ function requestIds(): () => string {
   };
 }
 
-function writeProblem(writer: AnswerWriter, error: StoaError, request: FastifyRequest, reply: FastifyReply): void {
+function writeProblem(
+  writer: AnswerWriter,
+  error: StoaError,
+  request: FastifyRequest,
+  reply: FastifyReply,
+): void {
   if (error.code === 'unauthenticated') void reply.header('www-authenticate', 'Bearer realm="stoa"');
   if (error.status === 503 && !reply.hasHeader('retry-after')) void reply.header('retry-after', '1');
-  writer.text(request, reply, error.status, 'application/problem+json; charset=utf-8', JSON.stringify(problemOf(error, request.id)), { shared: serverHeaders, hasHeaders: true });
+  writer.text(
+    request,
+    reply,
+    error.status,
+    'application/problem+json; charset=utf-8',
+    JSON.stringify(problemOf(error, request.id)),
+    { shared: serverHeaders, hasHeaders: true },
+  );
 }
 
 function pathOf(request: FastifyRequest): string {
@@ -262,8 +307,14 @@ function patternOf(path: string): RegExp {
 
 function unknownRoute(request: FastifyRequest, reply: FastifyReply, allowed: readonly string[]): StoaError {
   const path = pathOf(request).slice(0, 200);
-  if (allowed.length === 0) return new StoaError('not_found', `There is nothing at ${path}.`, { fix: 'GET /openapi.json lists every route.' });
+  if (allowed.length === 0)
+    return new StoaError('not_found', `There is nothing at ${path}.`, {
+      fix: 'GET /openapi.json lists every route.',
+    });
   const methods = [...new Set(allowed.includes('GET') ? [...allowed, 'HEAD'] : allowed)];
   void reply.header('allow', methods.join(', '));
-  return new StoaError('method_not_allowed', `${path} does not take ${request.method}.`, { fix: `It takes ${methods.join(', ')}.`, details: { allowed: methods } });
+  return new StoaError('method_not_allowed', `${path} does not take ${request.method}.`, {
+    fix: `It takes ${methods.join(', ')}.`,
+    details: { allowed: methods },
+  });
 }

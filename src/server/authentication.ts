@@ -29,7 +29,10 @@ export function bearerAuthenticator(identity: IdentityService): Authenticator {
     claims: (request) => request.headers.authorization !== undefined,
     authenticate: (request) => {
       const token = tokenOf(request.headers.authorization ?? '');
-      if (token === undefined) throw new StoaError('unauthenticated', 'The Authorization header is not "Bearer" and a token.', { fix: 'Send "Authorization: Bearer TOKEN".' });
+      if (token === undefined)
+        throw new StoaError('unauthenticated', 'The Authorization header is not "Bearer" and a token.', {
+          fix: 'Send "Authorization: Bearer TOKEN".',
+        });
       return identity.authenticate(token);
     },
   };
@@ -37,7 +40,9 @@ export function bearerAuthenticator(identity: IdentityService): Authenticator {
 
 /** Nearly all clients write it with one space; the rest of the grammar is looked at only where that is not so. */
 function tokenOf(header: string): string | undefined {
-  return header.startsWith('Bearer ') && header.length > 7 && header.charCodeAt(7) !== 0x20 ? header.slice(7) : bearer.exec(header)?.[1];
+  return header.startsWith('Bearer ') && header.length > 7 && header.charCodeAt(7) !== 0x20
+    ? header.slice(7)
+    : bearer.exec(header)?.[1];
 }
 
 export function missingCredentials(): StoaError {
@@ -47,9 +52,16 @@ export function missingCredentials(): StoaError {
 }
 
 /** What the credentials prove, with what `Stoa-User`, `Stoa-Agent` and `Stoa-Fence` add. */
-export function callerOf(principal: ProvenPrincipal, request: FastifyRequest, { limits, identity }: Pick<Stoa, 'limits' | 'identity'>): Caller {
+export function callerOf(
+  principal: ProvenPrincipal,
+  request: FastifyRequest,
+  { limits, identity }: Pick<Stoa, 'limits' | 'identity'>,
+): Caller {
   const { headers } = request;
-  const isPlain = headers['stoa-user'] === undefined && headers['stoa-agent'] === undefined && headers['stoa-fence'] === undefined;
+  const isPlain =
+    headers['stoa-user'] === undefined &&
+    headers['stoa-agent'] === undefined &&
+    headers['stoa-fence'] === undefined;
   const caller = isPlain ? plainCaller(principal) : namedCaller(principal, request, limits);
   if (!caller.everyUser) identity.checkUser(caller.user);
   return caller;
@@ -61,7 +73,8 @@ const naming = ['Stoa-User', 'Stoa-Agent', 'Stoa-Fence'] as const;
 function namedCaller(principal: ProvenPrincipal, { headers, raw }: FastifyRequest, limits: Limits): Caller {
   for (const name of naming) {
     // Node joins what is given twice with a comma, which would make a third name of two.
-    if (occurrences(raw.rawHeaders, name.toLowerCase()) > 1) throw new StoaError('invalid_request', `${name} is given more than once.`, { fix: 'Send it once.' });
+    if (occurrences(raw.rawHeaders, name.toLowerCase()) > 1)
+      throw new StoaError('invalid_request', `${name} is given more than once.`, { fix: 'Send it once.' });
   }
   const namedUser = text(headers['stoa-user'], 'Stoa-User', limits.userIdBytesMax);
   const namedAgent = text(headers['stoa-agent'], 'Stoa-Agent', limits.agentHeaderBytesMax);
@@ -78,7 +91,8 @@ function namedCaller(principal: ProvenPrincipal, { headers, raw }: FastifyReques
 /** Names and values stand by turns. `headersDistinct` is not there on requests that come without a connection, as the offline command sends them. */
 function occurrences(rawHeaders: readonly string[], name: string): number {
   let found = 0;
-  for (let index = 0; index < rawHeaders.length; index += 2) if (rawHeaders[index]?.toLowerCase() === name) found += 1;
+  for (let index = 0; index < rawHeaders.length; index += 2)
+    if (rawHeaders[index]?.toLowerCase() === name) found += 1;
   return found;
 }
 
@@ -97,7 +111,9 @@ function userOf(principal: ProvenPrincipal, named: string | undefined, limits: L
   if (named === undefined) return principal.user;
   const user = checkUserId(named, limits.userIdBytesMax);
   if (principal.kind !== 'operator' && user !== principal.user) {
-    throw new StoaError('forbidden', 'Only the operator can act for another user.', { fix: 'Leave Stoa-User away.' });
+    throw new StoaError('forbidden', 'Only the operator can act for another user.', {
+      fix: 'Leave Stoa-User away.',
+    });
   }
   return user;
 }
@@ -105,7 +121,9 @@ function userOf(principal: ProvenPrincipal, named: string | undefined, limits: L
 function agentOf(principal: ProvenPrincipal, named: string | undefined): string | null {
   if (principal.kind !== 'agent') return named ?? null;
   if (named !== undefined && named !== principal.agent) {
-    throw new StoaError('forbidden', 'A signed agent goes by its own name.', { fix: 'Leave Stoa-Agent away.' });
+    throw new StoaError('forbidden', 'A signed agent goes by its own name.', {
+      fix: 'Leave Stoa-Agent away.',
+    });
   }
   return principal.agent;
 }
@@ -118,18 +136,27 @@ function text(header: string | string[] | undefined, name: string, bytesMax: num
   try {
     decoded = header.includes('%') ? decodeURIComponent(header) : header;
   } catch (error) {
-    throw new StoaError('invalid_request', `${name} is not percent-encoded UTF-8.`, { cause: error, fix: 'Write "%" itself as %25.' });
+    throw new StoaError('invalid_request', `${name} is not percent-encoded UTF-8.`, {
+      cause: error,
+      fix: 'Write "%" itself as %25.',
+    });
   }
   const bytes = Buffer.byteLength(decoded);
-  if (bytes === 0 || bytes > bytesMax) throw new StoaError('invalid_request', `${name} has 1 to ${bytesMax} bytes.`);
-  if (/[\p{Cc}\p{Cs}]/u.test(decoded)) throw new StoaError('invalid_request', `${name} has no control characters.`);
+  if (bytes === 0 || bytes > bytesMax)
+    throw new StoaError('invalid_request', `${name} has 1 to ${bytesMax} bytes.`);
+  if (/[\p{Cc}\p{Cs}]/u.test(decoded))
+    throw new StoaError('invalid_request', `${name} has no control characters.`);
   // Header bytes above ASCII arrive as Latin-1, which would make another name of the same letters.
-  if (/[^\x20-\x7e]/.test(header)) throw new StoaError('invalid_request', `${name} is not percent-encoded.`, { fix: 'Percent-encode its UTF-8 bytes.' });
+  if (/[^\x20-\x7e]/.test(header))
+    throw new StoaError('invalid_request', `${name} is not percent-encoded.`, {
+      fix: 'Percent-encode its UTF-8 bytes.',
+    });
   return decoded;
 }
 
 function fenceOf(header: string | string[] | undefined): number | null {
   if (header === undefined) return null;
-  if (typeof header !== 'string' || !/^\d{1,15}$/.test(header)) throw new StoaError('invalid_request', 'Stoa-Fence is one whole number.');
+  if (typeof header !== 'string' || !/^\d{1,15}$/.test(header))
+    throw new StoaError('invalid_request', 'Stoa-Fence is one whole number.');
   return Number(header);
 }

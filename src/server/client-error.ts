@@ -9,9 +9,13 @@ import { openToAllSites } from './cors.js';
 import { problemOf } from './problem.js';
 
 /** It may have been meant for messaging, whose answers a page of any site can read. */
-const shared = Object.entries({ ...securityHeaders, ...openToAllSites }).map(([name, value]) => `${name}: ${value}`);
+const shared = Object.entries({ ...securityHeaders, ...openToAllSites }).map(
+  ([name, value]) => `${name}: ${value}`,
+);
 
-export function clientErrorAnswer(limits: Limits): (error: Error & { code?: string }, socket: Socket) => void {
+export function clientErrorAnswer(
+  limits: Limits,
+): (error: Error & { code?: string }, socket: Socket) => void {
   return (error, socket) => {
     if (error.code === 'ECONNRESET' || socket.destroyed) return;
     if (socket.writable) socket.write(responseTo(meaningOf(error.code, limits)));
@@ -21,16 +25,24 @@ export function clientErrorAnswer(limits: Limits): (error: Error & { code?: stri
 
 function meaningOf(code: string | undefined, { headerBytesMax, requestSecondsMax }: Limits): StoaError {
   if (code === 'HPE_HEADER_OVERFLOW') {
-    return new StoaError('headers_too_large', `The headers of a request, its first line included, have at most ${headerBytesMax} bytes.`, {
-      fix: 'Send less in them, or raise headerBytesMax.',
-      details: { headerBytesMax },
-    });
+    return new StoaError(
+      'headers_too_large',
+      `The headers of a request, its first line included, have at most ${headerBytesMax} bytes.`,
+      {
+        fix: 'Send less in them, or raise headerBytesMax.',
+        details: { headerBytesMax },
+      },
+    );
   }
   if (code === 'ERR_HTTP_REQUEST_TIMEOUT') {
-    return new StoaError('request_timeout', `The request did not arrive whole within ${requestSecondsMax} s.`, {
-      fix: 'Send it in smaller parts, or raise requestSecondsMax.',
-      details: { requestSecondsMax },
-    });
+    return new StoaError(
+      'request_timeout',
+      `The request did not arrive whole within ${requestSecondsMax} s.`,
+      {
+        fix: 'Send it in smaller parts, or raise requestSecondsMax.',
+        details: { requestSecondsMax },
+      },
+    );
   }
   return new StoaError('invalid_request', 'This is not an HTTP request that the server can read.');
 }

@@ -32,6 +32,9 @@ export function allowOrigins(app: FastifyInstance, origins: readonly string[]): 
     reply.raw.setHeader('access-control-allow-origin', origin);
     reply.raw.setHeader('access-control-expose-headers', exposed);
     if (request.method !== 'OPTIONS') return done();
-    void reply.code(204).headers({ 'request-id': request.id, ...preflight }).send();
+    void reply
+      .code(204)
+      .headers({ 'request-id': request.id, ...preflight })
+      .send();
   });
 }

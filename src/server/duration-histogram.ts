@@ -1,5 +1,10 @@
 /** A histogram without labels whose counting is a few additions: the package's own costs as much as finding the route. */
-import { Histogram, type HistogramConfiguration, type MetricObjectWithValues, type MetricValueWithName } from 'prom-client';
+import {
+  Histogram,
+  type HistogramConfiguration,
+  type MetricObjectWithValues,
+  type MetricValueWithName,
+} from 'prom-client';
 
 type Exported = MetricObjectWithValues<MetricValueWithName<'le'>>;
 
@@ -10,7 +15,11 @@ export class DurationHistogram extends Histogram<'le'> {
   readonly #counts: Float64Array;
   #sumSeconds = 0;
 
-  constructor(configuration: Pick<HistogramConfiguration<'le'>, 'name' | 'help' | 'registers'> & { buckets: readonly number[] }) {
+  constructor(
+    configuration: Pick<HistogramConfiguration<'le'>, 'name' | 'help' | 'registers'> & {
+      buckets: readonly number[];
+    },
+  ) {
     super({ ...configuration, buckets: [...configuration.buckets] });
     this.#facts = { name: configuration.name, help: configuration.help };
     this.#bounds = configuration.buckets;
@@ -31,7 +40,11 @@ export class DurationHistogram extends Histogram<'le'> {
       upTo += count;
       return { metricName: `${name}_bucket`, labels: { le: this.#bounds[place] ?? '+Inf' }, value: upTo };
     });
-    const values = [...buckets, { metricName: `${name}_sum`, labels: {}, value: this.#sumSeconds }, { metricName: `${name}_count`, labels: {}, value: upTo }];
+    const values = [
+      ...buckets,
+      { metricName: `${name}_sum`, labels: {}, value: this.#sumSeconds },
+      { metricName: `${name}_count`, labels: {}, value: upTo },
+    ];
     // The declared type asks for more than the registry reads, and for an enumeration that the package does not export.
     return { name, help, type: 'histogram', aggregator: 'sum', values } as unknown as Exported;
   }

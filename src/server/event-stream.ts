@@ -54,20 +54,31 @@ export class EventStreams {
 
   /** Takes over the reply and sends the head of the stream. The handler then returns `streaming`. */
   open(reply: FastifyReply, options: StreamOptions = {}): EventStream {
-    if (this.#stopping) throw new StoaError('closed', 'The server is stopping.', { fix: 'Connect again shortly.' });
+    if (this.#stopping)
+      throw new StoaError('closed', 'The server is stopping.', { fix: 'Connect again shortly.' });
     if (this.#open.size >= this.#limits.streamsMax) {
-      throw new StoaError('overloaded', `${this.#limits.streamsMax} event streams are open, which is the limit.`, {
-        fix: 'Close streams that nobody reads, or raise streamsMax.',
-      });
+      throw new StoaError(
+        'overloaded',
+        `${this.#limits.streamsMax} event streams are open, which is the limit.`,
+        {
+          fix: 'Close streams that nobody reads, or raise streamsMax.',
+        },
+      );
     }
     const { caller, signer, startedMs } = reply.request;
     if (caller !== null && this.#endings.some(({ atMs, isMeant }) => atMs >= startedMs && isMeant(caller))) {
-      throw new StoaError('unauthenticated', 'The credentials were changed while the request was under way.', { fix: 'Connect again with the new ones.' });
+      throw new StoaError(
+        'unauthenticated',
+        'The credentials were changed while the request was under way.',
+        { fix: 'Connect again with the new ones.' },
+      );
     }
     const holder = holderOf(reply.request);
     const held = this.#held.get(holder ?? '') ?? 0;
     if (holder !== undefined && held >= this.#limits.streamsPerCallerMax) {
-      throw new StoaError('overloaded', `This caller has ${held} event streams open, which is the limit.`, { fix: 'Close streams that nobody reads, or raise streamsPerCallerMax.' });
+      throw new StoaError('overloaded', `This caller has ${held} event streams open, which is the limit.`, {
+        fix: 'Close streams that nobody reads, or raise streamsPerCallerMax.',
+      });
     }
     const stream = new EventStream(reply, this.#limits, {
       ...options,
@@ -103,7 +114,10 @@ export class EventStreams {
   }
 
   /** Ends the streams of identities whose key or link is no longer what it was: another server of the same store may have changed them. */
-  async endOfChanged(current: (ids: readonly string[]) => Promise<ReadonlyMap<string, Identity>>, only?: string): Promise<void> {
+  async endOfChanged(
+    current: (ids: readonly string[]) => Promise<ReadonlyMap<string, Identity>>,
+    only?: string,
+  ): Promise<void> {
     const opened = [...this.#signed].filter(([, { id }]) => only === undefined || id === only);
     if (opened.length === 0) return;
     const identities = await current([...new Set(opened.map(([, { id }]) => id))]);
@@ -151,7 +165,8 @@ export class EventStream {
     this.#limits = limits;
     this.#options = options;
     const { raw } = reply;
-    for (const [name, value] of Object.entries(reply.getHeaders())) if (value !== undefined) raw.setHeader(name, value);
+    for (const [name, value] of Object.entries(reply.getHeaders()))
+      if (value !== undefined) raw.setHeader(name, value);
     reply.hijack();
     raw.writeHead(200, {
       'content-type': 'text/event-stream; charset=utf-8',
@@ -236,7 +251,9 @@ export class EventStream {
     const { raw } = this.#reply;
     raw.write(text);
     if (raw.writableLength <= this.#limits.streamBufferBytesMax) return true;
-    raw.write('event: resync\ndata: {"code":"resync","detail":"The reader is too slow; connect again from the last event."}\n\n');
+    raw.write(
+      'event: resync\ndata: {"code":"resync","detail":"The reader is too slow; connect again from the last event."}\n\n',
+    );
     this.end();
     return false;
   }

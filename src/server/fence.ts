@@ -15,7 +15,11 @@ export function checkFence({ method, path }: Route, caller: Caller, registry: Re
   if (method === 'GET') return;
   registry.checkFence(caller);
   if (caller.agentId !== null || namesAgent.test(path)) return;
-  throw new StoaError('invalid_request', 'Stoa-Fence is a number of an agent\'s lease, and nothing here says which agent\'s.', {
-    fix: 'Sign the request as the agent, or send POST /v1/commit with the check "lease".',
-  });
+  throw new StoaError(
+    'invalid_request',
+    "Stoa-Fence is a number of an agent's lease, and nothing here says which agent's.",
+    {
+      fix: 'Sign the request as the agent, or send POST /v1/commit with the check "lease".',
+    },
+  );
 }

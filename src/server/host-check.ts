@@ -15,18 +15,22 @@ export class HostCheck {
   /** `host` is what the server binds to, `allowedHosts` further names under which it is reached, `allowedOrigins` other sites whose pages may call it. */
   constructor(host: string, allowedHosts: readonly string[] = [], allowedOrigins: readonly string[] = []) {
     this.#origins = new Set(allowedOrigins.map((origin) => origin.toLowerCase()));
-    this.#names = new Set([...loopbackNames, bracketed(host), ...allowedHosts].map((name) => name.toLowerCase()));
+    this.#names = new Set(
+      [...loopbackNames, bracketed(host), ...allowedHosts].map((name) => name.toLowerCase()),
+    );
   }
 
   check(request: FastifyRequest): void {
     const { host, origin } = request.headers;
     if (host !== undefined && host === this.#lastServed && origin === undefined) return;
     const name = host === undefined ? undefined : nameOfHost(host);
-    if (name === undefined || !this.#serves(name, request)) throw refusal(`The Host "${(host ?? '').slice(0, 100)}" is not served here.`);
+    if (name === undefined || !this.#serves(name, request))
+      throw refusal(`The Host "${(host ?? '').slice(0, 100)}" is not served here.`);
     if (this.#names.has(name)) this.#lastServed = host;
     if (origin === undefined || this.#origins.has(origin.toLowerCase())) return;
     const from = nameOfOrigin(origin);
-    if (from === undefined || !this.#serves(from, request)) throw refusal(`Pages of the Origin "${origin.slice(0, 100)}" may not call this server.`);
+    if (from === undefined || !this.#serves(from, request))
+      throw refusal(`Pages of the Origin "${origin.slice(0, 100)}" may not call this server.`);
   }
 
   /** The address itself is always good: rebinding needs a name. */
@@ -38,9 +42,14 @@ export class HostCheck {
 /** HTTP/1.1 asks for one on every request; HTTP/1.0 does not know it. */
 export function requireHost({ headers, raw }: FastifyRequest): void {
   const { host } = headers;
-  if (host?.includes(',') === true) throw new StoaError('invalid_request', 'The request has more than one Host.', { fix: 'Send the header Host once.' });
+  if (host?.includes(',') === true)
+    throw new StoaError('invalid_request', 'The request has more than one Host.', {
+      fix: 'Send the header Host once.',
+    });
   if (host !== undefined || raw.httpVersion === '1.0') return;
-  throw new StoaError('invalid_request', 'The request has no Host.', { fix: 'Send the header Host with the name and port of the server.' });
+  throw new StoaError('invalid_request', 'The request has no Host.', {
+    fix: 'Send the header Host with the name and port of the server.',
+  });
 }
 
 function bracketed(address: string): string {
@@ -58,5 +67,7 @@ function nameOfOrigin(origin: string): string | undefined {
 }
 
 function refusal(detail: string): StoaError {
-  return new StoaError('origin_refused', detail, { fix: 'Call it by localhost or its address, or add the name to the setting allowed_hosts, a page\'s to allowed_origins.' });
+  return new StoaError('origin_refused', detail, {
+    fix: "Call it by localhost or its address, or add the name to the setting allowed_hosts, a page's to allowed_origins.",
+  });
 }

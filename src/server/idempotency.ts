@@ -6,17 +6,30 @@ import type { Caller } from '../identity/caller.js';
 import type { Idempotency } from '../kernel/once.js';
 import type { Limits } from '../limits.js';
 
-export function idempotencyOf(request: FastifyRequest, caller: Caller | null, body: Buffer, limits: Limits): Idempotency | null {
+export function idempotencyOf(
+  request: FastifyRequest,
+  caller: Caller | null,
+  body: Buffer,
+  limits: Limits,
+): Idempotency | null {
   const key = request.headers['idempotency-key'];
   if (key === undefined) return null;
   if (typeof key !== 'string' || key.length === 0 || Buffer.byteLength(key) > limits.idempotencyKeyBytesMax) {
-    throw new StoaError('invalid_request', `An Idempotency-Key has 1 to ${limits.idempotencyKeyBytesMax} bytes.`);
+    throw new StoaError(
+      'invalid_request',
+      `An Idempotency-Key has 1 to ${limits.idempotencyKeyBytesMax} bytes.`,
+    );
   }
-  const fingerprint = createHash('sha256').update(`${request.method} ${request.url}\n`).update(body).digest('base64url');
+  const fingerprint = createHash('sha256')
+    .update(`${request.method} ${request.url}\n`)
+    .update(body)
+    .digest('base64url');
   return { scope: scopeOf(caller), key, fingerprint, seconds: limits.idempotencySeconds };
 }
 
 /** Also by what the credentials reach: an answer must not be told again to narrower ones. */
 function scopeOf(caller: Caller | null): string {
-  return caller === null ? 'anyone' : JSON.stringify([caller.kind, caller.user, caller.identity, caller.scopes.namespaces]);
+  return caller === null
+    ? 'anyone'
+    : JSON.stringify([caller.kind, caller.user, caller.identity, caller.scopes.namespaces]);
 }

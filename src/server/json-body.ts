@@ -14,7 +14,9 @@ export function parseJsonBody(bytes: Buffer, depthMax: number): unknown {
   if (bytes.length === 0) return undefined;
   if (!isUtf8(bytes)) throw new StoaError('invalid_request', 'The body is not UTF-8.');
   if (isDeeperThan(bytes, depthMax)) {
-    throw new StoaError('invalid_request', `The body is nested deeper than ${depthMax} levels.`, { details: { jsonDepthMax: depthMax } });
+    throw new StoaError('invalid_request', `The body is nested deeper than ${depthMax} levels.`, {
+      details: { jsonDepthMax: depthMax },
+    });
   }
   const text = bytes.toString('utf8');
   let value: unknown;
@@ -23,7 +25,10 @@ export function parseJsonBody(bytes: Buffer, depthMax: number): unknown {
   } catch (error) {
     throw new StoaError('invalid_request', `The body is not JSON: ${jsonFaultOf(error)}.`);
   }
-  if (hasPrototypeKey(text, value)) throw new StoaError('invalid_request', 'The body has a field named "__proto__", which is not taken.', { fix: 'Use another name.' });
+  if (hasPrototypeKey(text, value))
+    throw new StoaError('invalid_request', 'The body has a field named "__proto__", which is not taken.', {
+      fix: 'Use another name.',
+    });
   return value;
 }
 

@@ -23,6 +23,8 @@ export class LastSeen {
     if (noted !== undefined && nowMs - noted < this.#pauseMs) return;
     if (this.#notedAtMs.size >= usersMax) this.#notedAtMs.clear();
     this.#notedAtMs.set(caller.user, nowMs);
-    this.#stoa.registry.sawUser(caller).catch((error: unknown) => this.#stoa.onError(error, 'noting that a user called'));
+    this.#stoa.registry
+      .sawUser(caller)
+      .catch((error: unknown) => this.#stoa.onError(error, 'noting that a user called'));
   }
 }

@@ -3,11 +3,23 @@ import { type DestinationStream, type Logger, pino } from 'pino';
 import type { LogLevel } from '../settings.js';
 
 /** Where a secret could stand in anything that is logged. */
-const secretPaths = ['authorization', 'cookie', 'token', 'secret', 'key', 'password'].flatMap((name) => [name, `*.${name}`, `*.*.${name}`]);
+const secretPaths = ['authorization', 'cookie', 'token', 'secret', 'key', 'password'].flatMap((name) => [
+  name,
+  `*.${name}`,
+  `*.*.${name}`,
+]);
 const secretHeaders = ['headers["x-aicq-room-key"]', '*.headers["x-aicq-room-key"]'];
 
 export function createLogger(level: LogLevel, destination?: DestinationStream): Logger {
-  return pino({ level, base: { name: 'stoa' }, redact: { paths: [...secretPaths, ...secretHeaders], censor: '[secret]' }, timestamp: pino.stdTimeFunctions.isoTime }, destination ?? pino.destination(2));
+  return pino(
+    {
+      level,
+      base: { name: 'stoa' },
+      redact: { paths: [...secretPaths, ...secretHeaders], censor: '[secret]' },
+      timestamp: pino.stdTimeFunctions.isoTime,
+    },
+    destination ?? pino.destination(2),
+  );
 }
 
 export function silentLogger(): Logger {

@@ -27,9 +27,25 @@ export class Metrics {
 
   constructor(stoa: Stoa, streams: EventStreams) {
     const registers = [this.registry];
-    this.#requests = new Counter({ name: 'stoa_http_requests_total', help: 'Requests answered.', labelNames: ['method', 'route', 'status'], registers, collect: () => this.#addPending() });
-    this.#aicqRequests = new Counter({ name: 'aicq_http_requests_total', help: 'Requests answered.', labelNames: ['method', 'route', 'status'], registers });
-    this.#requestSeconds = new DurationHistogram({ name: 'stoa_http_request_seconds', help: 'Time from the headers of a request until its answer was handed to the socket.', buckets: secondsBuckets, registers });
+    this.#requests = new Counter({
+      name: 'stoa_http_requests_total',
+      help: 'Requests answered.',
+      labelNames: ['method', 'route', 'status'],
+      registers,
+      collect: () => this.#addPending(),
+    });
+    this.#aicqRequests = new Counter({
+      name: 'aicq_http_requests_total',
+      help: 'Requests answered.',
+      labelNames: ['method', 'route', 'status'],
+      registers,
+    });
+    this.#requestSeconds = new DurationHistogram({
+      name: 'stoa_http_request_seconds',
+      help: 'Time from the headers of a request until its answer was handed to the socket.',
+      buckets: secondsBuckets,
+      registers,
+    });
     gauge(registers, 'stoa_streams_open', 'Event streams that are open.', () => streams.count);
     this.#measureKernel(stoa);
     this.#measureBackends(stoa);
@@ -42,13 +58,16 @@ export class Metrics {
     const byMethod = within(this.#pending, route);
     const byStatus = within(byMethod, method);
     const found = byStatus.get(status);
-    if (found === undefined) byStatus.set(status, { labels: { method, route, status: String(status) }, count: 1 });
+    if (found === undefined)
+      byStatus.set(status, { labels: { method, route, status: String(status) }, count: 1 });
     else found.count += 1;
     this.#requestSeconds.add(ms / 1_000);
   }
 
   #addPending(): void {
-    const entries = Array.from(this.#pending.values(), (byMethod) => Array.from(byMethod.values(), (byStatus) => [...byStatus.values()]));
+    const entries = Array.from(this.#pending.values(), (byMethod) =>
+      Array.from(byMethod.values(), (byStatus) => [...byStatus.values()]),
+    );
     for (const entry of entries.flat(2)) {
       if (entry.count > 0) {
         this.#requests.inc(entry.labels, entry.count);
@@ -59,8 +78,16 @@ export class Metrics {
   }
 
   #measureBackends(stoa: Stoa): void {
-    const seconds = new Histogram({ name: 'stoa_backend_seconds', help: 'Time of a call to a database outside this process.', labelNames: ['domain', 'backend', 'verb'], buckets: secondsBuckets, registers: [this.registry] });
-    stoa.onBackendCall(({ domain, backend, verb, milliseconds }) => seconds.observe({ domain, backend, verb }, milliseconds / 1_000));
+    const seconds = new Histogram({
+      name: 'stoa_backend_seconds',
+      help: 'Time of a call to a database outside this process.',
+      labelNames: ['domain', 'backend', 'verb'],
+      buckets: secondsBuckets,
+      registers: [this.registry],
+    });
+    stoa.onBackendCall(({ domain, backend, verb, milliseconds }) =>
+      seconds.observe({ domain, backend, verb }, milliseconds / 1_000),
+    );
   }
 
   #measureMessaging({ messaging, onError }: Stoa): void {
@@ -71,7 +98,11 @@ export class Metrics {
       gauges: [
         { name: 'aicq_agents', help: 'Registered agents.', of: ({ agents }) => agents },
         { name: 'aicq_public_rooms', help: 'Public rooms.', of: ({ publicRooms }) => publicRooms },
-        { name: 'aicq_messages_posted', help: 'Messages ever posted in rooms.', of: ({ messages }) => messages },
+        {
+          name: 'aicq_messages_posted',
+          help: 'Messages ever posted in rooms.',
+          of: ({ messages }) => messages,
+        },
       ],
     });
     let counted = { blocks: 0, atMs: -Infinity };
@@ -81,28 +112,77 @@ export class Metrics {
       counted.blocks = (await messaging.gate.blocks()).length;
       return counted.blocks;
     };
-    measureTogether(this.registry, { read: countBlocks, onError: tell, gauges: [{ name: 'aicq_blocked_addresses', help: 'Addresses that are blocked for running into rate limits.', of: (blocks) => blocks }] });
+    measureTogether(this.registry, {
+      read: countBlocks,
+      onError: tell,
+      gauges: [
+        {
+          name: 'aicq_blocked_addresses',
+          help: 'Addresses that are blocked for running into rate limits.',
+          of: (blocks) => blocks,
+        },
+      ],
+    });
   }
 
   #measureKernel(stoa: Stoa): void {
     const registers = [this.registry];
     const { kernel } = stoa;
-    const commits = new Counter({ name: 'stoa_commits_total', help: 'Transactions made durable.', registers });
-    const groups = new Counter({ name: 'stoa_commit_groups_total', help: 'Groups of transactions that shared one sync.', registers });
-    const groupSize = new Histogram({ name: 'stoa_commit_group_size', help: 'Transactions in one group.', buckets: [1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024], registers });
-    const syncSeconds = new Histogram({ name: 'stoa_fsync_seconds', help: 'Time from handing a group to the engine until it was on disk.', buckets: secondsBuckets, registers });
+    const commits = new Counter({
+      name: 'stoa_commits_total',
+      help: 'Transactions made durable.',
+      registers,
+    });
+    const groups = new Counter({
+      name: 'stoa_commit_groups_total',
+      help: 'Groups of transactions that shared one sync.',
+      registers,
+    });
+    const groupSize = new Histogram({
+      name: 'stoa_commit_group_size',
+      help: 'Transactions in one group.',
+      buckets: [1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024],
+      registers,
+    });
+    const syncSeconds = new Histogram({
+      name: 'stoa_fsync_seconds',
+      help: 'Time from handing a group to the engine until it was on disk.',
+      buckets: secondsBuckets,
+      registers,
+    });
     stoa.onGroup((group: GroupFacts) => {
       commits.inc(group.transactions);
       groups.inc();
       groupSize.observe(group.transactions);
       syncSeconds.observe(group.commitMs / 1_000);
     });
-    gauge(registers, 'stoa_feed_sequence', 'Newest number of the change feed, over all shards.', () => kernel.stores.reduce((sum, store) => sum + store.sequence, 0));
-    gauge(registers, 'stoa_feed_bytes', 'Bytes that the change feed keeps.', () => kernel.stores.reduce((sum, store) => sum + store.feedExtent().sizeBytes, 0));
-    gauge(registers, 'stoa_feed_lag_commits', 'Commits by which the slowest open stream of changes is behind.', () => stoa.changes.lagCommits());
-    gauge(registers, 'stoa_expiry_backlog_seconds', 'Age of the oldest timer that is due and not handled.', () => kernel.expiryBacklogMs() / 1_000);
-    gauge(registers, 'stoa_leases', 'Leases of agents that are kept, live or lapsed.', () => kernel.stores.reduce((sum, store) => sum + (store.engine.stats().families['registry/leases']?.entries ?? 0), 0));
-    gauge(registers, 'stoa_writes_stopped', 'One while writes are refused after a failed commit.', () => (kernel.stores.some((store) => store.stopped !== undefined) ? 1 : 0));
+    gauge(registers, 'stoa_feed_sequence', 'Newest number of the change feed, over all shards.', () =>
+      kernel.stores.reduce((sum, store) => sum + store.sequence, 0),
+    );
+    gauge(registers, 'stoa_feed_bytes', 'Bytes that the change feed keeps.', () =>
+      kernel.stores.reduce((sum, store) => sum + store.feedExtent().sizeBytes, 0),
+    );
+    gauge(
+      registers,
+      'stoa_feed_lag_commits',
+      'Commits by which the slowest open stream of changes is behind.',
+      () => stoa.changes.lagCommits(),
+    );
+    gauge(
+      registers,
+      'stoa_expiry_backlog_seconds',
+      'Age of the oldest timer that is due and not handled.',
+      () => kernel.expiryBacklogMs() / 1_000,
+    );
+    gauge(registers, 'stoa_leases', 'Leases of agents that are kept, live or lapsed.', () =>
+      kernel.stores.reduce(
+        (sum, store) => sum + (store.engine.stats().families['registry/leases']?.entries ?? 0),
+        0,
+      ),
+    );
+    gauge(registers, 'stoa_writes_stopped', 'One while writes are refused after a failed commit.', () =>
+      kernel.stores.some((store) => store.stopped !== undefined) ? 1 : 0,
+    );
   }
 }
 

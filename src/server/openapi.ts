@@ -20,22 +20,38 @@ export function openApiOf(groups: readonly RouteGroup[]): Json {
   }
   return {
     openapi: '3.1.0',
-    info: { title: 'Stoa', version, description: 'The state plane for AI agents: shared data, registry, workspaces and messaging.' },
+    info: {
+      title: 'Stoa',
+      version,
+      description: 'The state plane for AI agents: shared data, registry, workspaces and messaging.',
+    },
     servers: [{ url: '/' }],
-    tags: [...new Set(groups.flatMap(({ routes }) => routes.filter(({ hidden }) => hidden !== true).flatMap(({ tags }) => tags)))].map((name) => ({ name })),
+    tags: [
+      ...new Set(
+        groups.flatMap(({ routes }) =>
+          routes.filter(({ hidden }) => hidden !== true).flatMap(({ tags }) => tags),
+        ),
+      ),
+    ].map((name) => ({ name })),
     paths,
     components: {
       schemas: components.schemas,
       securitySchemes: {
-        bearer: { type: 'http', scheme: 'bearer', description: 'The operator\'s token or a token of a user.' },
-        signature: { type: 'apiKey', in: 'header', name: 'Signature', description: 'An agent\'s Ed25519 signature by RFC 9421, with Signature-Input.' },
+        bearer: { type: 'http', scheme: 'bearer', description: "The operator's token or a token of a user." },
+        signature: {
+          type: 'apiKey',
+          in: 'header',
+          name: 'Signature',
+          description: "An agent's Ed25519 signature by RFC 9421, with Signature-Input.",
+        },
       },
     },
   };
 }
 
 function problemContent(group: RouteGroup, components: Components): Json {
-  if (group.errorSchema !== undefined) return { 'application/json': { schema: components.schemaOf(group.errorSchema, 'output') } };
+  if (group.errorSchema !== undefined)
+    return { 'application/json': { schema: components.schemaOf(group.errorSchema, 'output') } };
   return { 'application/problem+json': { schema: components.schemaOf(problemSchema, 'output') } };
 }
 
@@ -50,7 +66,10 @@ function operation(route: Route, problem: Json, components: Components): Json {
     'x-principals': route.principals,
     parameters: parametersOf(route, components),
     ...(requestBody === undefined ? {} : { requestBody }),
-    responses: { ...responsesOf(route, components), default: { description: 'What went wrong.', content: problem } },
+    responses: {
+      ...responsesOf(route, components),
+      default: { description: 'What went wrong.', content: problem },
+    },
   };
 }
 
@@ -61,7 +80,12 @@ function operationId({ method, path }: Route): string {
     .split('/')
     .filter((part) => part.length > 0)
     .map((part) => (part.startsWith('{') ? `By_${part.slice(1, -1)}` : part));
-  return [method.toLowerCase(), ...words.flatMap((word) => word.split(/[^A-Za-z0-9]+/)).map((word) => word.charAt(0).toUpperCase() + word.slice(1))].join('');
+  return [
+    method.toLowerCase(),
+    ...words
+      .flatMap((word) => word.split(/[^A-Za-z0-9]+/))
+      .map((word) => word.charAt(0).toUpperCase() + word.slice(1)),
+  ].join('');
 }
 
 function securityOf({ principals }: Route): Json[] {
@@ -75,7 +99,12 @@ function securityOf({ principals }: Route): Json[] {
 function parametersOf(route: Route, components: Components): Json[] {
   const inPath = components.propertiesOf(route.params);
   return [
-    ...parameterNames(route.path).map((name) => ({ name, in: 'path', required: true, schema: inPath.properties[name] ?? { type: 'string' } })),
+    ...parameterNames(route.path).map((name) => ({
+      name,
+      in: 'path',
+      required: true,
+      schema: inPath.properties[name] ?? { type: 'string' },
+    })),
     ...parametersIn('query', components.propertiesOf(route.query)),
     ...parametersIn('header', components.propertiesOf(route.headers)),
     ...conventionalHeaders(route),
@@ -85,18 +114,38 @@ function parametersOf(route: Route, components: Components): Json[] {
 function parametersIn(place: string, { properties, required }: Properties): Json[] {
   return Object.entries(properties).map(([name, schema]) => {
     const { description, ...rest } = schema;
-    return { name, in: place, required: required.has(name), ...(description === undefined ? {} : { description }), schema: rest };
+    return {
+      name,
+      in: place,
+      required: required.has(name),
+      ...(description === undefined ? {} : { description }),
+      schema: rest,
+    };
   });
 }
 
 function conventionalHeaders(route: Route): Json[] {
   const headers: Json[] = [];
-  if (route.creates === true) headers.push(header('Idempotency-Key', 'A retry with the same key and body gets the first answer again.'));
-  if (route.versioned === true && route.writes && route.creates !== true) headers.push(header('If-Match', 'The quoted version that must be the current one.'), header('If-None-Match', '`*`: it must not exist yet.'));
-  if (route.versioned === true && !route.writes) headers.push(header('If-None-Match', 'A quoted version; when it is the current one the answer is 304.'));
+  if (route.creates === true)
+    headers.push(
+      header('Idempotency-Key', 'A retry with the same key and body gets the first answer again.'),
+    );
+  if (route.versioned === true && route.writes && route.creates !== true)
+    headers.push(
+      header('If-Match', 'The quoted version that must be the current one.'),
+      header('If-None-Match', '`*`: it must not exist yet.'),
+    );
+  if (route.versioned === true && !route.writes)
+    headers.push(header('If-None-Match', 'A quoted version; when it is the current one the answer is 304.'));
   if (!route.principals.includes('anyone')) {
-    headers.push(header('Stoa-User', 'For the operator: the user to act for, percent-encoded.'), header('Stoa-Agent', 'The name of the agent that acts, percent-encoded.'));
-    if (route.writes) headers.push(header('Stoa-Fence', 'The fencing number of the lease that the caller believes it holds.'));
+    headers.push(
+      header('Stoa-User', 'For the operator: the user to act for, percent-encoded.'),
+      header('Stoa-Agent', 'The name of the agent that acts, percent-encoded.'),
+    );
+    if (route.writes)
+      headers.push(
+        header('Stoa-Fence', 'The fencing number of the lease that the caller believes it holds.'),
+      );
   }
   return headers;
 }
@@ -108,26 +157,37 @@ function header(name: string, description: string): Json {
 function bodyOf(route: Route, components: Components): Json | undefined {
   if (route.body === undefined) return undefined;
   const schema = components.schemaOf(route.body, 'input');
-  const content = Object.fromEntries((route.consumes ?? ['application/json']).map((type) => [type, { schema }]));
+  const content = Object.fromEntries(
+    (route.consumes ?? ['application/json']).map((type) => [type, { schema }]),
+  );
   return { required: !route.body.safeParse(undefined).success, content };
 }
 
 function responsesOf(route: Route, components: Components): Json {
   const headers = {
     'Request-Id': { schema: { type: 'string' } },
-    ...(route.versioned === true ? { ETag: { description: 'The quoted version.', schema: { type: 'string' } } } : {}),
+    ...(route.versioned === true
+      ? { ETag: { description: 'The quoted version.', schema: { type: 'string' } } }
+      : {}),
   };
   const responses: Json = {};
   for (const [status, answer] of Object.entries(route.answers)) {
     if (answer === null) responses[status] = { description: 'Nothing more to say.', headers };
-    else if ('contentType' in answer) responses[status] = { description: answer.about, headers, content: { [answer.contentType]: { schema: { type: 'string' } } } };
+    else if ('contentType' in answer)
+      responses[status] = {
+        description: answer.about,
+        headers,
+        content: { [answer.contentType]: { schema: { type: 'string' } } },
+      };
     else {
       const content: Json = { 'application/json': { schema: components.schemaOf(answer, 'output') } };
-      if (route.streams === true) content['text/event-stream'] = { schema: { type: 'string', description: 'Server-sent events.' } };
+      if (route.streams === true)
+        content['text/event-stream'] = { schema: { type: 'string', description: 'Server-sent events.' } };
       responses[status] = { description: answer.description ?? route.summary, headers, content };
     }
   }
-  if (route.versioned === true && !route.writes) responses['304'] = { description: 'The version is the one that If-None-Match names.', headers };
+  if (route.versioned === true && !route.writes)
+    responses['304'] = { description: 'The version is the one that If-None-Match names.', headers };
   return responses;
 }
 
@@ -144,7 +204,8 @@ class Components {
     const made = toJson(schema, io);
     const { $defs, ...root } = made as { $defs?: Record<string, Json> };
     const names = new Map(Object.keys($defs ?? {}).map((name) => [name, name]));
-    for (const [name, definition] of Object.entries($defs ?? {})) names.set(name, this.#add(name, definition, io));
+    for (const [name, definition] of Object.entries($defs ?? {}))
+      names.set(name, this.#add(name, definition, io));
     const id = typeof made['id'] === 'string' ? made['id'] : undefined;
     const body = renamed(root, names);
     return id === undefined ? body : { $ref: `#/components/schemas/${this.#add(id, body, io)}` };
@@ -153,7 +214,10 @@ class Components {
   propertiesOf(schema: z.ZodType | undefined): Properties {
     if (schema === undefined) return { properties: {}, required: new Set() };
     // An object's JSON schema has these two.
-    const { properties = {}, required = [] } = toJson(schema, 'input') as { properties?: Record<string, Json>; required?: string[] };
+    const { properties = {}, required = [] } = toJson(schema, 'input') as {
+      properties?: Record<string, Json>;
+      required?: string[];
+    };
     return { properties, required: new Set(required) };
   }
 
@@ -161,14 +225,21 @@ class Components {
   #add(id: string, definition: Json, io: 'input' | 'output'): string {
     const { id: _, $id: __, ...body } = renamed(definition, new Map());
     const taken = this.schemas[id];
-    const name = taken === undefined || isDeepStrictEqual(taken, body) ? id : `${id}${io === 'input' ? 'Input' : 'Output'}`;
+    const name =
+      taken === undefined || isDeepStrictEqual(taken, body)
+        ? id
+        : `${id}${io === 'input' ? 'Input' : 'Output'}`;
     this.schemas[name] = body;
     return name;
   }
 }
 
 function toJson(schema: z.ZodType, io: 'input' | 'output'): Json {
-  const { $schema: _, '~standard': __, ...json } = z.toJSONSchema(schema, { target: 'draft-2020-12', io, unrepresentable: 'any' }) as Json;
+  const {
+    $schema: _,
+    '~standard': __,
+    ...json
+  } = z.toJSONSchema(schema, { target: 'draft-2020-12', io, unrepresentable: 'any' }) as Json;
   return json;
 }
 
@@ -179,7 +250,8 @@ function renamed(value: Json, names: ReadonlyMap<string, string>): Json {
     if (typeof inner !== 'object' || inner === null) return inner;
     return Object.fromEntries(
       Object.entries(inner).map(([key, held]) => {
-        if (key !== '$ref' || typeof held !== 'string' || !held.startsWith('#/$defs/')) return [key, walk(held)];
+        if (key !== '$ref' || typeof held !== 'string' || !held.startsWith('#/$defs/'))
+          return [key, walk(held)];
         const name = held.slice('#/$defs/'.length);
         return [key, `#/components/schemas/${names.get(name) ?? name}`];
       }),

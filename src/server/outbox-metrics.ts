@@ -8,9 +8,21 @@ export function measureOutbox(registry: Registry, { commit, onError }: Stoa): vo
     read: () => commit.outbox(),
     onError: (error) => onError(error, 'counting the outbox for /metrics'),
     gauges: [
-      { name: 'stoa_commit_outbox_oldest_seconds', help: 'Age of the oldest message of a commit that waits for its delivery.', of: ({ oldestWaitingSeconds }) => oldestWaitingSeconds },
-      { name: 'stoa_commit_outbox_undeliverable', help: 'Messages of commits that were given up and are still shown.', of: ({ undeliverable }) => undeliverable },
-      { name: 'stoa_commit_outbox_waiting', help: 'Messages of commits that wait for their delivery.', of: ({ waiting }) => waiting },
+      {
+        name: 'stoa_commit_outbox_oldest_seconds',
+        help: 'Age of the oldest message of a commit that waits for its delivery.',
+        of: ({ oldestWaitingSeconds }) => oldestWaitingSeconds,
+      },
+      {
+        name: 'stoa_commit_outbox_undeliverable',
+        help: 'Messages of commits that were given up and are still shown.',
+        of: ({ undeliverable }) => undeliverable,
+      },
+      {
+        name: 'stoa_commit_outbox_waiting',
+        help: 'Messages of commits that wait for their delivery.',
+        of: ({ waiting }) => waiting,
+      },
     ],
   });
 }

@@ -9,7 +9,10 @@ export const pathSegment = z
   .transform((segment, context) => {
     const text = decodeSegment(segment);
     if (text === undefined) {
-      context.addIssue({ code: 'custom', message: 'After "~" the segment must be unpadded base64url of UTF-8 text.' });
+      context.addIssue({
+        code: 'custom',
+        message: 'After "~" the segment must be unpadded base64url of UTF-8 text.',
+      });
       return z.NEVER;
     }
     if (text.length === 0) {

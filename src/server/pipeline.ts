@@ -55,7 +55,12 @@ const noBody = Buffer.alloc(0);
 const jsonTypes: readonly string[] = ['application/json'];
 const jsonContentType = 'application/json; charset=utf-8';
 
-export function addRoute(app: FastifyInstance, route: Route, group: RouteGroup, services: PipelineServices): void {
+export function addRoute(
+  app: FastifyInstance,
+  route: Route,
+  group: RouteGroup,
+  services: PipelineServices,
+): void {
   const pipeline = new RoutePipeline(route, group, services);
   app.route({
     method: route.method,
@@ -104,20 +109,28 @@ class RoutePipeline {
     this.#rateLimit = !isForAnyoneAlone && route.path.startsWith('/v1') ? services.rateLimit : undefined;
     this.#hasPlainParams = plainParamsOf(route.params);
     this.#takesConditions = route.versioned === true && route.writes && route.creates !== true;
-    this.#refusedConditions = this.#isGuarded && route.method !== 'GET' && !this.#takesConditions ? unheardConditions(route) : [];
+    this.#refusedConditions =
+      this.#isGuarded && route.method !== 'GET' && !this.#takesConditions ? unheardConditions(route) : [];
     this.#shared = group.headers ?? (this.#isGuarded ? apiHeaders : serverHeaders);
     this.#setsHeaders = this.#onRequest !== undefined || this.#rateLimit !== undefined;
   }
 
   /** As one hook: Fastify waits for a promise or for `done`. */
-  readonly beforeBody = (request: FastifyRequest, reply: FastifyReply, done: (error?: Error) => void): void | Promise<void> => {
+  readonly beforeBody = (
+    request: FastifyRequest,
+    reply: FastifyReply,
+    done: (error?: Error) => void,
+  ): void | Promise<void> => {
     request.startedMs = performance.now();
     request.matchedPath = this.#route.path;
     try {
       refuseWhileStopping(this.#services);
       requireHost(request);
       const entering = this.#onRequest?.(request, reply);
-      const entered = entering instanceof Promise ? entering.then(() => this.#enter(request, reply)) : this.#enter(request, reply);
+      const entered =
+        entering instanceof Promise
+          ? entering.then(() => this.#enter(request, reply))
+          : this.#enter(request, reply);
       if (entered instanceof Promise) return entered;
     } catch (error) {
       // Fastify takes whatever was thrown; the error handler sorts it.
@@ -130,19 +143,29 @@ class RoutePipeline {
 
   readonly handle = (request: FastifyRequest, reply: FastifyReply): unknown => {
     request.rawBody = request.body instanceof Buffer ? request.body : noBody;
-    return this.#route.writes ? this.#services.endOfTurn.wait().then(() => this.#proveLate(request, reply)) : this.#proveLate(request, reply);
+    return this.#route.writes
+      ? this.#services.endOfTurn.wait().then(() => this.#proveLate(request, reply))
+      : this.#proveLate(request, reply);
   };
 
   #proveLate(request: FastifyRequest, reply: FastifyReply): unknown {
-    const waiting = request.caller === null && this.#late.length > 0 ? this.#late.find((each) => each.claims(request)) : undefined;
+    const waiting =
+      request.caller === null && this.#late.length > 0
+        ? this.#late.find((each) => each.claims(request))
+        : undefined;
     const proven = waiting === undefined ? undefined : this.#prove(waiting, request, reply);
-    return proven instanceof Promise ? proven.then(() => this.#answer(request, reply)) : this.#answer(request, reply);
+    return proven instanceof Promise
+      ? proven.then(() => this.#answer(request, reply))
+      : this.#answer(request, reply);
   }
 
   #enter(request: FastifyRequest, reply: FastifyReply): void | Promise<void> {
     if (this.#isGuarded) this.#services.hostCheck.check(request);
     for (const authenticator of this.#authenticators) {
-      if (authenticator.claims(request)) return authenticator.needs === 'body' ? authenticator.screen?.(request) : this.#prove(authenticator, request, reply);
+      if (authenticator.claims(request))
+        return authenticator.needs === 'body'
+          ? authenticator.screen?.(request)
+          : this.#prove(authenticator, request, reply);
     }
     if (!this.#isOpen) throw missingCredentials();
     if (this.#authenticators.length > 0) this.#admit(request, reply, null);
@@ -152,7 +175,8 @@ class RoutePipeline {
   #prove(authenticator: Authenticator, request: FastifyRequest, reply: FastifyReply): void | Promise<void> {
     const { stoa } = this.#services;
     const proven = authenticator.authenticate(request);
-    if (proven instanceof Promise) return proven.then((principal) => this.#admit(request, reply, callerOf(principal, request, stoa)));
+    if (proven instanceof Promise)
+      return proven.then((principal) => this.#admit(request, reply, callerOf(principal, request, stoa)));
     this.#admit(request, reply, callerOf(proven, request, stoa));
     return undefined;
   }
@@ -165,9 +189,16 @@ class RoutePipeline {
     if (caller === null) return;
     this.#services.lastSeen.saw(caller);
     if (!this.#isOpen && !principals.includes(caller.kind)) {
-      throw new StoaError('forbidden', `This is not for ${caller.kind === 'agent' ? 'agents' : `${caller.kind}s`}.`, { fix: `Use credentials of: ${principals.join(', ')}.`, details: { allowed: principals } });
+      throw new StoaError(
+        'forbidden',
+        `This is not for ${caller.kind === 'agent' ? 'agents' : `${caller.kind}s`}.`,
+        { fix: `Use credentials of: ${principals.join(', ')}.`, details: { allowed: principals } },
+      );
     }
-    if (writes && !caller.scopes.write) throw new StoaError('forbidden', 'The token can only read.', { fix: 'Use a token with the scope "write".' });
+    if (writes && !caller.scopes.write)
+      throw new StoaError('forbidden', 'The token can only read.', {
+        fix: 'Use a token with the scope "write".',
+      });
     if (caller.fence !== null) checkFence(this.#route, caller, this.#services.stoa.registry);
   }
 
@@ -185,19 +216,33 @@ class RoutePipeline {
     const route = this.#route;
     const { streams } = this.#services;
     const { caller, rawBody } = request;
-    const stoa = caller !== null && caller.fence !== null && route.method !== 'GET' ? this.#services.stoa.fenced(caller) : this.#services.stoa;
+    const stoa =
+      caller !== null && caller.fence !== null && route.method !== 'GET'
+        ? this.#services.stoa.fenced(caller)
+        : this.#services.stoa;
     const { fieldErrorsMax: errorsMax } = stoa.limits;
     const errors: FieldError[] = request.url.includes('%') ? encodingErrors(request.url, errorsMax) : [];
     // What Fastify types as unknown is what its router found: text by name.
-    const params = this.#hasPlainParams?.(request.params as PathParams) === true ? request.params : checked(route.params, request.params, 'path', errors, errorsMax);
-    const query = route.query === undefined && !request.url.includes('?') ? undefined : checked(route.query ?? emptyQuery, request.query, 'query', errors, errorsMax);
+    const params =
+      this.#hasPlainParams?.(request.params as PathParams) === true
+        ? request.params
+        : checked(route.params, request.params, 'path', errors, errorsMax);
+    const query =
+      route.query === undefined && !request.url.includes('?')
+        ? undefined
+        : checked(route.query ?? emptyQuery, request.query, 'query', errors, errorsMax);
     const headers = checked(route.headers, request.headers, 'header', errors, errorsMax);
-    const body = route.consumes === null ? undefined : checkedBody(route, request, rawBody, stoa.limits, errors);
+    const body =
+      route.consumes === null ? undefined : checkedBody(route, request, rawBody, stoa.limits, errors);
     if (errors.length > 0) throw invalidFields(errors);
     const conditions = this.#takesConditions ? conditionsOf(request.headers) : unconditional;
     for (const name of this.#refusedConditions) {
       if (request.headers[name.toLowerCase()] === undefined) continue;
-      throw new StoaError('invalid_request', `This route takes no ${name}: it does not write one thing that has a version already.`, { fix: `Leave ${name} away, or write one thing at a time.` });
+      throw new StoaError(
+        'invalid_request',
+        `This route takes no ${name}: it does not write one thing that has a version already.`,
+        { fix: `Leave ${name} away, or write one thing at a time.` },
+      );
     }
     return {
       stoa,
@@ -229,7 +274,8 @@ class RoutePipeline {
     const body: unknown = isOther ? handled.body : handled;
     if (isOther && handled.headers !== undefined) void reply.headers(handled.headers);
     const content = route.answers[status];
-    if (content === undefined) throw new StoaError('internal', `${route.method} ${route.path} does not declare the status ${status}.`);
+    if (content === undefined)
+      throw new StoaError('internal', `${route.method} ${route.path} does not declare the status ${status}.`);
     if (content === null) {
       this.#writeOther(request, reply, status, undefined);
       return undefined;
@@ -247,7 +293,14 @@ class RoutePipeline {
       return undefined;
     }
     const hasHeaders = this.#setsHeaders || (isOther && handled.headers !== undefined);
-    writer.text(request, reply, status, jsonContentType, body instanceof JsonText ? body.text : JSON.stringify(body), { shared: this.#shared, etag, hasHeaders });
+    writer.text(
+      request,
+      reply,
+      status,
+      jsonContentType,
+      body instanceof JsonText ? body.text : JSON.stringify(body),
+      { shared: this.#shared, etag, hasHeaders },
+    );
     return undefined;
   }
 
@@ -275,7 +328,13 @@ type ErasedContext = RouteContext<unknown, unknown, unknown, unknown, Caller | n
 /** For routes without a query: whatever is given is unknown. */
 const emptyQuery = z.strictObject({});
 
-function checked(schema: z.ZodType | undefined, value: unknown, where: string, errors: FieldError[], errorsMax: number): unknown {
+function checked(
+  schema: z.ZodType | undefined,
+  value: unknown,
+  where: string,
+  errors: FieldError[],
+  errorsMax: number,
+): unknown {
   if (schema === undefined) return undefined;
   const result = check(schema, value);
   if (result.success) return result.data;
@@ -283,8 +342,17 @@ function checked(schema: z.ZodType | undefined, value: unknown, where: string, e
   return undefined;
 }
 
-function checkedBody(route: Route, request: FastifyRequest, rawBody: Buffer, { jsonDepthMax, fieldErrorsMax }: Limits, errors: FieldError[]): unknown {
-  if (rawBody.length === 0) return route.body === undefined ? undefined : checked(route.body, undefined, 'body', errors, fieldErrorsMax);
+function checkedBody(
+  route: Route,
+  request: FastifyRequest,
+  rawBody: Buffer,
+  { jsonDepthMax, fieldErrorsMax }: Limits,
+  errors: FieldError[],
+): unknown {
+  if (rawBody.length === 0)
+    return route.body === undefined
+      ? undefined
+      : checked(route.body, undefined, 'body', errors, fieldErrorsMax);
   requireContentType(request, route.consumes ?? jsonTypes);
   const value = parseJsonBody(rawBody, jsonDepthMax);
   if (route.body !== undefined) return checked(route.body, value, 'body', errors, fieldErrorsMax);
@@ -296,16 +364,26 @@ function checkedBody(route: Route, request: FastifyRequest, rawBody: Buffer, { j
 function requireContentType(request: FastifyRequest, accepted: readonly string[]): void {
   const encoding = request.headers['content-encoding'];
   if (encoding !== undefined && encoding.toLowerCase() !== 'identity') {
-    throw new StoaError('unsupported_media_type', `The Content-Encoding "${encoding.slice(0, 100)}" is not read here.`, { fix: 'Send the body as it is.' });
+    throw new StoaError(
+      'unsupported_media_type',
+      `The Content-Encoding "${encoding.slice(0, 100)}" is not read here.`,
+      { fix: 'Send the body as it is.' },
+    );
   }
   const given = request.headers['content-type'];
   // As nearly everybody sends it.
   if (given !== undefined && accepted.includes(given)) return;
   const mediaType = given?.split(';', 1)[0]?.trim().toLowerCase() ?? '';
   if (accepted.includes(mediaType)) return;
-  throw new StoaError('unsupported_media_type', given === undefined ? 'The body has no Content-Type.' : `The Content-Type "${mediaType.slice(0, 100)}" is not read here.`, {
-    fix: `Send ${accepted.join(' or ')}.`,
-  });
+  throw new StoaError(
+    'unsupported_media_type',
+    given === undefined
+      ? 'The body has no Content-Type.'
+      : `The Content-Type "${mediaType.slice(0, 100)}" is not read here.`,
+    {
+      fix: `Send ${accepted.join(' or ')}.`,
+    },
+  );
 }
 
 function versionOf(body: unknown): number | undefined {

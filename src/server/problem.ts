@@ -11,14 +11,19 @@ export const problemSchema = z
     title: z.string(),
     status: z.int(),
     // errorKinds is not empty, which Object.keys cannot say.
-    code: z.enum(Object.keys(errorKinds) as [ErrorCode, ...ErrorCode[]]).meta({ description: 'Stable, for programs.' }),
+    code: z
+      .enum(Object.keys(errorKinds) as [ErrorCode, ...ErrorCode[]])
+      .meta({ description: 'Stable, for programs.' }),
     detail: z.string(),
     fix: z.string().optional().meta({ description: 'What the reader can do about it.' }),
     errors: z
       .array(z.object({ field: z.string(), message: z.string() }))
       .optional()
       .meta({ description: 'The fields that are wrong, each with its reason.' }),
-    details: z.record(z.string(), z.unknown()).optional().meta({ description: 'Facts for programs: states, limits, positions.' }),
+    details: z
+      .record(z.string(), z.unknown())
+      .optional()
+      .meta({ description: 'Facts for programs: states, limits, positions.' }),
     request_id: z.string(),
   })
   .meta({ id: 'Problem', description: 'RFC 9457 problem details.' });
@@ -42,8 +47,16 @@ export function problemOf(error: StoaError, requestId: string): Problem {
 }
 
 const fastifyCodes: Readonly<Record<string, [code: ErrorCode, detail: string, fix: string]>> = {
-  FST_ERR_CTP_INVALID_MEDIA_TYPE: ['unsupported_media_type', 'The Content-Type is not one that this route reads.', 'Send application/json.'],
-  FST_ERR_CTP_INVALID_CONTENT_LENGTH: ['invalid_request', 'The body does not have the length that Content-Length names.', 'Let the HTTP client count the bytes.'],
+  FST_ERR_CTP_INVALID_MEDIA_TYPE: [
+    'unsupported_media_type',
+    'The Content-Type is not one that this route reads.',
+    'Send application/json.',
+  ],
+  FST_ERR_CTP_INVALID_CONTENT_LENGTH: [
+    'invalid_request',
+    'The body does not have the length that Content-Length names.',
+    'Let the HTTP client count the bytes.',
+  ],
 };
 
 export function isBodyTooLarge(thrown: unknown): boolean {
@@ -62,11 +75,22 @@ export function bodyTooLarge(limit: LimitName, limits: Limits): StoaError {
 export function stoaErrorOf(thrown: unknown): StoaError {
   if (thrown instanceof StoaError) return thrown;
   if (thrown instanceof z.ZodError) return invalidFields(fieldErrors(thrown));
-  const { code, statusCode } = (typeof thrown === 'object' && thrown !== null ? thrown : {}) as { code?: unknown; statusCode?: unknown };
+  const { code, statusCode } = (typeof thrown === 'object' && thrown !== null ? thrown : {}) as {
+    code?: unknown;
+    statusCode?: unknown;
+  };
   const known = typeof code === 'string' ? fastifyCodes[code] : undefined;
   if (known !== undefined) return new StoaError(known[0], known[1], { cause: thrown, fix: known[2] });
   if (typeof statusCode === 'number' && statusCode >= 400 && statusCode < 500) {
-    return new StoaError('invalid_request', `The request could not be read (${STATUS_CODES[statusCode] ?? statusCode}).`, { cause: thrown });
+    return new StoaError(
+      'invalid_request',
+      `The request could not be read (${STATUS_CODES[statusCode] ?? statusCode}).`,
+      { cause: thrown },
+    );
   }
-  return new StoaError('internal', 'Something went wrong inside the server; its log has the details under this request id.', { cause: thrown });
+  return new StoaError(
+    'internal',
+    'Something went wrong inside the server; its log has the details under this request id.',
+    { cause: thrown },
+  );
 }

@@ -29,8 +29,12 @@ export const progressAbout =
  * The stream opens with the first step, so what is refused before has its own status. Whoever hangs
  * up ends the events, not the work.
  */
-export async function withProgress<Result>({ stoa, request, reply, streams }: Asked, work: (onProgress: (step: Step) => void) => Promise<Result>): Promise<Result | typeof streaming> {
-  if (request.headers.accept?.toLowerCase().includes('text/event-stream') !== true) return work(() => undefined);
+export async function withProgress<Result>(
+  { stoa, request, reply, streams }: Asked,
+  work: (onProgress: (step: Step) => void) => Promise<Result>,
+): Promise<Result | typeof streaming> {
+  if (request.headers.accept?.toLowerCase().includes('text/event-stream') !== true)
+    return work(() => undefined);
   let stream: EventStream | undefined;
   let sentAtMs = -Infinity;
   const onProgress = ({ done, total }: Step): void => {

@@ -4,7 +4,10 @@ import { z } from 'zod';
 /** A whole number, written in digits. */
 export function queryInteger(minimum = 0): z.ZodType<number, string> {
   return z
-    .custom<string>((value) => typeof value === 'string' && /^\d{1,15}$/.test(value) && Number(value) >= minimum, { message: `must be a whole number from ${minimum}` })
+    .custom<string>(
+      (value) => typeof value === 'string' && /^\d{1,15}$/.test(value) && Number(value) >= minimum,
+      { message: `must be a whole number from ${minimum}` },
+    )
     .transform(Number)
     .meta({ type: 'integer', minimum });
 }
@@ -19,6 +22,13 @@ export function queryBoolean(): z.ZodType<boolean, string> {
 
 /** What every list takes. A limit above the largest is clamped by the service. */
 export const pageQuery = {
-  limit: queryInteger(1).optional().meta({ description: 'Items on the page; clamped to the largest allowed.' }),
-  cursor: z.string().min(1).max(4_096).optional().meta({ description: 'The `next_cursor` of the page before.' }),
+  limit: queryInteger(1)
+    .optional()
+    .meta({ description: 'Items on the page; clamped to the largest allowed.' }),
+  cursor: z
+    .string()
+    .min(1)
+    .max(4_096)
+    .optional()
+    .meta({ description: 'The `next_cursor` of the page before.' }),
 };

@@ -24,7 +24,12 @@ export class RateLimit {
   /** Takes one request from the caller's bucket; sets the headers in any case. */
   take(request: FastifyRequest, reply: FastifyReply, caller: Caller | null): void {
     const nowMs = Date.now();
-    const bucket = this.#bucketOf(caller === null ? `ip ${countedAddress(plainAddress(request.ip))}` : `${caller.kind} ${caller.identity ?? caller.tokenId ?? caller.user}`, nowMs);
+    const bucket = this.#bucketOf(
+      caller === null
+        ? `ip ${countedAddress(plainAddress(request.ip))}`
+        : `${caller.kind} ${caller.identity ?? caller.tokenId ?? caller.user}`,
+      nowMs,
+    );
     const refused = bucket.left < 1;
     if (!refused) bucket.left -= 1;
     const secondsToNext = Math.ceil(((1 - (bucket.left % 1)) / this.#perMinute) * windowSeconds);
@@ -32,7 +37,10 @@ export class RateLimit {
     void reply.header('ratelimit', `"default";r=${Math.floor(bucket.left)};t=${secondsToNext}`);
     if (!refused) return;
     void reply.header('retry-after', String(secondsToNext));
-    throw new StoaError('rate_limited', `More than ${this.#perMinute} requests a minute.`, { fix: `Try again in ${secondsToNext} s.`, details: { requestsPerMinuteMax: this.#perMinute } });
+    throw new StoaError('rate_limited', `More than ${this.#perMinute} requests a minute.`, {
+      fix: `Try again in ${secondsToNext} s.`,
+      details: { requestsPerMinuteMax: this.#perMinute },
+    });
   }
 
   #bucketOf(name: string, nowMs: number): Bucket {
@@ -53,6 +61,7 @@ export class RateLimit {
   #tidy(nowMs: number): void {
     if (nowMs - this.#tidiedAtMs < windowSeconds * 1_000) return;
     this.#tidiedAtMs = nowMs;
-    for (const [name, { atMs }] of this.#buckets) if (nowMs - atMs > windowSeconds * 1_000) this.#buckets.delete(name);
+    for (const [name, { atMs }] of this.#buckets)
+      if (nowMs - atMs > windowSeconds * 1_000) this.#buckets.delete(name);
   }
 }

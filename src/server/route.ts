@@ -28,8 +28,14 @@ export type AnswerContent = z.ZodType | OtherContent | null;
 export type Answers = Readonly<Record<number, AnswerContent>>;
 
 type Output<Schema> = Schema extends z.ZodType ? z.output<Schema> : undefined;
-type AnswerBody<Content> = Content extends z.ZodType ? z.output<Content> : Content extends OtherContent ? string | Buffer : undefined;
-type AnyAnswerBody<Given extends Answers> = { [Status in keyof Given]: AnswerBody<Given[Status]> }[keyof Given];
+type AnswerBody<Content> = Content extends z.ZodType
+  ? z.output<Content>
+  : Content extends OtherContent
+    ? string | Buffer
+    : undefined;
+type AnyAnswerBody<Given extends Answers> = {
+  [Status in keyof Given]: AnswerBody<Given[Status]>;
+}[keyof Given];
 
 /** An answer with a status or headers of its own. Make it with `answer`. */
 export class Answer<Body> {
@@ -41,7 +47,11 @@ export class Answer<Body> {
 }
 
 /** An answer with another status than the route's first, or with headers. A handler that returns a plain body means the first. */
-export function answer<Body = undefined>(status: number, body?: Body, headers?: Readonly<Record<string, string>>): Answer<Body> {
+export function answer<Body = undefined>(
+  status: number,
+  body?: Body,
+  headers?: Readonly<Record<string, string>>,
+): Answer<Body> {
   // Without a body, Body is undefined by its default.
   return new Answer(status, body as Body, headers);
 }
@@ -122,11 +132,21 @@ export interface RouteDefinition<
   /** By status. The lowest one is what a plain return value means. */
   answers: Given;
   handler: (
-    context: RouteContext<Output<Params>, Output<Query>, Output<Body>, Output<Headers>, 'anyone' extends Who[number] ? Caller | null : Caller>,
+    context: RouteContext<
+      Output<Params>,
+      Output<Query>,
+      Output<Body>,
+      Output<Headers>,
+      'anyone' extends Who[number] ? Caller | null : Caller
+    >,
   ) => Handled<Given> | Promise<Handled<Given>>;
 }
 
-type Handled<Given extends Answers> = AnyAnswerBody<Given> | Answer<AnyAnswerBody<Given> | JsonText> | JsonText | typeof streaming;
+type Handled<Given extends Answers> =
+  | AnyAnswerBody<Given>
+  | Answer<AnyAnswerBody<Given> | JsonText>
+  | JsonText
+  | typeof streaming;
 
 /** A route with its types erased: what lists of routes hold. */
 export interface Route extends RouteFacts {

@@ -11,7 +11,13 @@ export interface SharedGauges<T> {
 export function measureTogether<T>(registry: Registry, { read, onError, gauges }: SharedGauges<T>): void {
   let reading: Promise<T | undefined> | undefined;
   // All gauges of a scrape begin to collect before the first look is over.
-  const look = () => (reading ??= read().catch((error: unknown) => void onError(error)).finally(() => (reading = undefined)));
+  const look = () =>
+    (reading ??= read()
+      .catch((error: unknown) => {
+        onError(error);
+        return undefined;
+      })
+      .finally(() => (reading = undefined)));
   for (const { name, help, of } of gauges) {
     const gauge: Gauge = new Gauge({
       name,

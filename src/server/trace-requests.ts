@@ -9,11 +9,16 @@ export function traceRequests(app: FastifyInstance, tracer: Tracer): void {
   app.addHook('onRequest', (request, reply, done) => {
     const { traceparent, tracestate } = request.headers;
     const route = request.routeOptions.config.route?.path;
-    const span = tracer.begin(route === undefined ? request.method : `${request.method} ${route}`, traceContextOf(traceparent, tracestate));
+    const span = tracer.begin(
+      route === undefined ? request.method : `${request.method} ${route}`,
+      traceContextOf(traceparent, tracestate),
+    );
     if (span === undefined) return done();
     spans.set(request, span);
     // Also for answers that were cut short, and for streams, which end with their connection.
-    reply.raw.once('close', () => tracer.end(span, factsOf(request, reply, route), reply.raw.statusCode >= 500));
+    reply.raw.once('close', () =>
+      tracer.end(span, factsOf(request, reply, route), reply.raw.statusCode >= 500),
+    );
     return tracer.run(span, done);
   });
   // A body arrives outside of what the first hook began.
@@ -24,7 +29,11 @@ export function traceRequests(app: FastifyInstance, tracer: Tracer): void {
   });
 }
 
-function factsOf(request: FastifyRequest, { raw }: FastifyReply, route: string | undefined): Record<string, string | number> {
+function factsOf(
+  request: FastifyRequest,
+  { raw }: FastifyReply,
+  route: string | undefined,
+): Record<string, string | number> {
   return {
     'http.request.method': request.method,
     ...(route !== undefined && { 'http.route': route }),

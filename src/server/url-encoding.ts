@@ -9,15 +9,26 @@ const shownCharactersMax = 100;
 export function encodingErrors(url: string, errorsMax: number): FieldError[] {
   const at = url.indexOf('?');
   if (at < 0 || !url.includes('%', at)) return [];
-  const wrong = url.slice(at + 1).split('&').filter((pair) => !isEncodedText(pair));
-  return wrong.slice(0, errorsMax).map((pair) => ({ field: `query.${shown(pair.split('=', 1)[0] ?? '')}`, message: reason }));
+  const wrong = url
+    .slice(at + 1)
+    .split('&')
+    .filter((pair) => !isEncodedText(pair));
+  return wrong
+    .slice(0, errorsMax)
+    .map((pair) => ({ field: `query.${shown(pair.split('=', 1)[0] ?? '')}`, message: reason }));
 }
 
 /** For a URL that the router gave up on: which of its segments is to blame. */
 export function badPath(url: string, cause: unknown): StoaError {
   const segments = (url.split('?', 1)[0] ?? '').split('/').filter((segment) => !isEncodedText(segment));
-  const { message, details } = invalidFields(segments.map((segment) => ({ field: 'path', message: `the segment "${shown(segment)}" ${reason}` })));
-  return new StoaError('invalid_request', message, { cause, ...(details !== undefined && { details }), fix: 'Write "%" itself as %25.' });
+  const { message, details } = invalidFields(
+    segments.map((segment) => ({ field: 'path', message: `the segment "${shown(segment)}" ${reason}` })),
+  );
+  return new StoaError('invalid_request', message, {
+    cause,
+    ...(details !== undefined && { details }),
+    fix: 'Write "%" itself as %25.',
+  });
 }
 
 function isEncodedText(part: string): boolean {

@@ -26,5 +26,7 @@ function nested(head: string, value: unknown): string[] {
 
 function scalar(value: unknown): string {
   if (typeof value !== 'string') return JSON.stringify(value);
-  return plain.test(value) && !reserved.test(value) && !value.endsWith(' ') && !value.includes(' #') ? value : JSON.stringify(value);
+  return plain.test(value) && !reserved.test(value) && !value.endsWith(' ') && !value.includes(' #')
+    ? value
+    : JSON.stringify(value);
 }

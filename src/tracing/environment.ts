@@ -35,11 +35,28 @@ const samplers: Readonly<Record<string, { followsParent: boolean; ratio: number 
 /** Undefined where the variables switch traces off. What Stoa cannot do is refused. */
 export function tracingConfig(environment: Environment, version: string): TracingConfig | undefined {
   const read = (name: string): string | undefined => environment[name]?.trim() || undefined;
-  const ofTraces = (name: string): string | undefined => read(`OTEL_EXPORTER_OTLP_TRACES_${name}`) ?? read(`OTEL_EXPORTER_OTLP_${name}`);
-  if (read('OTEL_SDK_DISABLED')?.toLowerCase() === 'true' || read('OTEL_TRACES_EXPORTER') === 'none') return undefined;
-  oneOf('OTEL_TRACES_EXPORTER', read('OTEL_TRACES_EXPORTER') ?? 'otlp', ['otlp'], 'Stoa sends traces by OTLP; unset it, or set it to otlp.');
-  oneOf('OTEL_EXPORTER_OTLP_PROTOCOL', ofTraces('PROTOCOL') ?? 'http/json', ['http/json'], 'Stoa sends traces as http/json, to port 4318 of most collectors.');
-  const compression = oneOf('OTEL_EXPORTER_OTLP_COMPRESSION', ofTraces('COMPRESSION') ?? 'none', ['none', 'gzip'], 'Set it to gzip or none.');
+  const ofTraces = (name: string): string | undefined =>
+    read(`OTEL_EXPORTER_OTLP_TRACES_${name}`) ?? read(`OTEL_EXPORTER_OTLP_${name}`);
+  if (read('OTEL_SDK_DISABLED')?.toLowerCase() === 'true' || read('OTEL_TRACES_EXPORTER') === 'none')
+    return undefined;
+  oneOf(
+    'OTEL_TRACES_EXPORTER',
+    read('OTEL_TRACES_EXPORTER') ?? 'otlp',
+    ['otlp'],
+    'Stoa sends traces by OTLP; unset it, or set it to otlp.',
+  );
+  oneOf(
+    'OTEL_EXPORTER_OTLP_PROTOCOL',
+    ofTraces('PROTOCOL') ?? 'http/json',
+    ['http/json'],
+    'Stoa sends traces as http/json, to port 4318 of most collectors.',
+  );
+  const compression = oneOf(
+    'OTEL_EXPORTER_OTLP_COMPRESSION',
+    ofTraces('COMPRESSION') ?? 'none',
+    ['none', 'gzip'],
+    'Set it to gzip or none.',
+  );
   return {
     url: urlOf(read('OTEL_EXPORTER_OTLP_TRACES_ENDPOINT'), read('OTEL_EXPORTER_OTLP_ENDPOINT')),
     headers: pairsOf('OTEL_EXPORTER_OTLP_HEADERS', ofTraces('HEADERS')),
@@ -55,7 +72,10 @@ export function tracingConfig(environment: Environment, version: string): Tracin
       ...pairsOf('OTEL_RESOURCE_ATTRIBUTES', read('OTEL_RESOURCE_ATTRIBUTES')),
       ...(read('OTEL_SERVICE_NAME') !== undefined && { 'service.name': read('OTEL_SERVICE_NAME') as string }),
     },
-    sampler: samplerOf(read('OTEL_TRACES_SAMPLER') ?? 'parentbased_always_on', read('OTEL_TRACES_SAMPLER_ARG')),
+    sampler: samplerOf(
+      read('OTEL_TRACES_SAMPLER') ?? 'parentbased_always_on',
+      read('OTEL_TRACES_SAMPLER_ARG'),
+    ),
     queueMax: numberOf('OTEL_BSP_MAX_QUEUE_SIZE', read('OTEL_BSP_MAX_QUEUE_SIZE'), 2_048),
     batchMax: numberOf('OTEL_BSP_MAX_EXPORT_BATCH_SIZE', read('OTEL_BSP_MAX_EXPORT_BATCH_SIZE'), 512),
     delayMs: numberOf('OTEL_BSP_SCHEDULE_DELAY', read('OTEL_BSP_SCHEDULE_DELAY'), 5_000),
@@ -64,10 +84,12 @@ export function tracingConfig(environment: Environment, version: string): Tracin
 
 function samplerOf(name: string, argument: string | undefined): Sampler {
   const known = samplers[name];
-  if (known === undefined) throw wrong('OTEL_TRACES_SAMPLER', `is "${name}"`, `It is one of ${Object.keys(samplers).join(', ')}.`);
+  if (known === undefined)
+    throw wrong('OTEL_TRACES_SAMPLER', `is "${name}"`, `It is one of ${Object.keys(samplers).join(', ')}.`);
   if (known.ratio !== 'argument') return { followsParent: known.followsParent, ratio: known.ratio };
   const ratio = Number(argument ?? 1);
-  if (!(ratio >= 0 && ratio <= 1)) throw wrong('OTEL_TRACES_SAMPLER_ARG', `is "${argument}"`, 'It is a number from 0 to 1.');
+  if (!(ratio >= 0 && ratio <= 1))
+    throw wrong('OTEL_TRACES_SAMPLER_ARG', `is "${argument}"`, 'It is a number from 0 to 1.');
   return { followsParent: known.followsParent, ratio };
 }
 
@@ -76,17 +98,29 @@ function urlOf(ofTraces: string | undefined, ofAll: string | undefined): string 
   const url = ofTraces ?? `${(ofAll ?? 'http://localhost:4318').replace(/\/+$/, '')}/v1/traces`;
   if (/^https?:\/\//.test(url) && URL.canParse(url)) return url;
   // The address itself may hold a password.
-  throw wrong(ofTraces === undefined ? 'OTEL_EXPORTER_OTLP_ENDPOINT' : 'OTEL_EXPORTER_OTLP_TRACES_ENDPOINT', 'is no URL of http or https', 'It looks like http://localhost:4318.');
+  throw wrong(
+    ofTraces === undefined ? 'OTEL_EXPORTER_OTLP_ENDPOINT' : 'OTEL_EXPORTER_OTLP_TRACES_ENDPOINT',
+    'is no URL of http or https',
+    'It looks like http://localhost:4318.',
+  );
 }
 
 /** `name=value,name=value`, with values percent-encoded. */
 function pairsOf(variable: string, text: string | undefined): Record<string, string> {
-  const pairs = (text ?? '').split(',').map((pair) => pair.trim()).filter((pair) => pair !== '');
+  const pairs = (text ?? '')
+    .split(',')
+    .map((pair) => pair.trim())
+    .filter((pair) => pair !== '');
   return Object.fromEntries(
     pairs.map((pair) => {
       const at = pair.indexOf('=');
       // Headers are secrets: what is wrong is told without its text.
-      if (at < 1) throw wrong(variable, 'is not a list of name=value', 'Separate pairs by commas, and percent-encode commas within values.');
+      if (at < 1)
+        throw wrong(
+          variable,
+          'is not a list of name=value',
+          'Separate pairs by commas, and percent-encode commas within values.',
+        );
       try {
         return [pair.slice(0, at).trim(), decodeURIComponent(pair.slice(at + 1).trim())];
       } catch (error) {
@@ -108,5 +142,8 @@ function oneOf(variable: string, value: string, choices: readonly string[], fix:
 }
 
 function wrong(variable: string, what: string, fix: string, cause?: unknown): StoaError {
-  return new StoaError('invalid_config', `${variable} ${what}.`, { fix, ...(cause !== undefined && { cause }) });
+  return new StoaError('invalid_config', `${variable} ${what}.`, {
+    fix,
+    ...(cause !== undefined && { cause }),
+  });
 }

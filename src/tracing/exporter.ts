@@ -89,12 +89,25 @@ export class Exporter {
     const { config, version } = this.#options;
     const text = otlpBody(batch, { resource: config.resource, version });
     const body = config.gzip ? new Uint8Array(await compress(text)) : text;
-    const headers = { ...config.headers, 'content-type': 'application/json', ...(config.gzip && { 'content-encoding': 'gzip' }) };
+    const headers = {
+      ...config.headers,
+      'content-type': 'application/json',
+      ...(config.gzip && { 'content-encoding': 'gzip' }),
+    };
     for (let attempt = 1; ; attempt += 1) {
       const { answer, failure } = await this.#try(headers, body);
       if (answer?.ok === true) return;
-      const isLast = attempt === attemptsMax || this.#closed.signal.aborted || (answer !== undefined && !retried.has(answer.status));
-      if (isLast) throw failure ?? new StoaError('backend_unavailable', `The collector answered ${answer?.status}.`, { fix: 'Look at OTEL_EXPORTER_OTLP_ENDPOINT and OTEL_EXPORTER_OTLP_HEADERS.' });
+      const isLast =
+        attempt === attemptsMax ||
+        this.#closed.signal.aborted ||
+        (answer !== undefined && !retried.has(answer.status));
+      if (isLast)
+        throw (
+          failure ??
+          new StoaError('backend_unavailable', `The collector answered ${answer?.status}.`, {
+            fix: 'Look at OTEL_EXPORTER_OTLP_ENDPOINT and OTEL_EXPORTER_OTLP_HEADERS.',
+          })
+        );
       const wishedMs = Number(answer?.headers.get('retry-after') ?? 0) * 1_000;
       await this.#pause(Math.min(pauseMsMax, wishedMs > 0 ? wishedMs : pauseMs * 2 ** (attempt - 1)));
     }
@@ -110,15 +123,29 @@ export class Exporter {
     }
   }
 
-  async #try(headers: Record<string, string>, body: string | Uint8Array<ArrayBuffer>): Promise<{ answer?: Response; failure?: StoaError }> {
+  async #try(
+    headers: Record<string, string>,
+    body: string | Uint8Array<ArrayBuffer>,
+  ): Promise<{ answer?: Response; failure?: StoaError }> {
     const { url, timeoutMs } = this.#options.config;
     try {
-      const answer = await fetch(url, { method: 'POST', headers, body, signal: AbortSignal.timeout(timeoutMs) });
+      const answer = await fetch(url, {
+        method: 'POST',
+        headers,
+        body,
+        signal: AbortSignal.timeout(timeoutMs),
+      });
       // Read to its end, so that the connection can be used again.
       await answer.arrayBuffer();
       return { answer };
     } catch (error) {
-      return { failure: new StoaError('backend_unavailable', `No collector answers at ${new URL(url).origin}: ${messageOf(error)}.`, { cause: error, fix: 'Look at OTEL_EXPORTER_OTLP_ENDPOINT.' }) };
+      return {
+        failure: new StoaError(
+          'backend_unavailable',
+          `No collector answers at ${new URL(url).origin}: ${messageOf(error)}.`,
+          { cause: error, fix: 'Look at OTEL_EXPORTER_OTLP_ENDPOINT.' },
+        ),
+      };
     }
   }
 }

@@ -9,7 +9,9 @@ export interface OtlpScope {
 /** The body of one request to a collector. */
 export function otlpBody(spans: readonly Span[], { resource, version }: OtlpScope): string {
   const scopeSpans = [{ scope: { name: 'stoa', version }, spans: spans.map(otlpSpan) }];
-  return JSON.stringify({ resourceSpans: [{ resource: { attributes: attributesOf(resource) }, scopeSpans }] });
+  return JSON.stringify({
+    resourceSpans: [{ resource: { attributes: attributesOf(resource) }, scopeSpans }],
+  });
 }
 
 function otlpSpan(span: Span): object {

@@ -16,5 +16,9 @@ export function startTracing({ environment, onError }: TracingOptions): Tracer |
   const config = tracingConfig(environment, version);
   if (config === undefined) return undefined;
   const exporter = new Exporter({ config, version, onError });
-  return new Tracer({ sampler: config.sampler, onEnd: (span) => exporter.add(span), close: () => exporter.close() });
+  return new Tracer({
+    sampler: config.sampler,
+    onEnd: (span) => exporter.add(span),
+    close: () => exporter.close(),
+  });
 }

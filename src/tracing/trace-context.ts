@@ -16,7 +16,14 @@ export function traceContextOf(traceparent: unknown, tracestate: unknown): Trace
   const parts = typeof traceparent === 'string' ? shape.exec(traceparent) : null;
   if (parts === null) return undefined;
   const [, version, traceId = '', spanId = '', flags = '', more] = parts;
-  if (version === 'ff' || (version === '00' && more !== undefined) || /^0+$/.test(traceId) || /^0+$/.test(spanId)) return undefined;
-  const traceState = typeof tracestate === 'string' && tracestate.length <= traceStateCharactersMax ? tracestate : '';
+  if (
+    version === 'ff' ||
+    (version === '00' && more !== undefined) ||
+    /^0+$/.test(traceId) ||
+    /^0+$/.test(spanId)
+  )
+    return undefined;
+  const traceState =
+    typeof tracestate === 'string' && tracestate.length <= traceStateCharactersMax ? tracestate : '';
   return { traceId, spanId, sampled: (Number.parseInt(flags, 16) & 1) === 1, traceState };
 }

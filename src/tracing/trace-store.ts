@@ -12,12 +12,25 @@ export function traceStore(stoa: Stoa, tracer: Tracer): void {
   });
   /** The group that a transaction was made durable with: the last one, unless it wrote nothing. Of several shards nobody knows which. */
   const groupSince = (startedMs: number): Record<string, number> =>
-    last === undefined || last.atMs < startedMs || stoa.kernel.stores.length > 1 ? {} : { 'stoa.group.transactions': last.group.transactions, 'stoa.group.bytes': last.group.sizeBytes, 'stoa.group.commit_ms': last.group.commitMs };
+    last === undefined || last.atMs < startedMs || stoa.kernel.stores.length > 1
+      ? {}
+      : {
+          'stoa.group.transactions': last.group.transactions,
+          'stoa.group.bytes': last.group.sizeBytes,
+          'stoa.group.commit_ms': last.group.commitMs,
+        };
 
   for (const [shard, store] of stoa.kernel.stores.entries()) {
     const transact = store.transact.bind(store);
-    store.transact = <T>(body: (tx: Transaction) => T, onDurable?: () => void, onUndone?: () => void): Promise<T> => {
-      const span = tracer.beginChild('kernel.transact', { kind: 'internal', facts: { 'stoa.shard': shard, 'stoa.engine': stoa.kernel.manifest.engine } });
+    store.transact = <T>(
+      body: (tx: Transaction) => T,
+      onDurable?: () => void,
+      onUndone?: () => void,
+    ): Promise<T> => {
+      const span = tracer.beginChild('kernel.transact', {
+        kind: 'internal',
+        facts: { 'stoa.shard': shard, 'stoa.engine': stoa.kernel.manifest.engine },
+      });
       const result = transact(body, onDurable, onUndone);
       if (span === undefined) return result;
       return result.then(
@@ -34,7 +47,11 @@ export function traceStore(stoa: Stoa, tracer: Tracer): void {
   }
   stoa.onBackendCall(({ domain, backend, verb, milliseconds, failed }) => {
     const facts = { 'db.system.name': backend, 'db.operation.name': `${domain}.${verb}` };
-    const span = tracer.beginChild(`${backend} ${domain}.${verb}`, { kind: 'client', facts, agoMs: milliseconds });
+    const span = tracer.beginChild(`${backend} ${domain}.${verb}`, {
+      kind: 'client',
+      facts,
+      agoMs: milliseconds,
+    });
     if (span !== undefined) tracer.end(span, {}, failed);
   });
 }

@@ -24,13 +24,27 @@ export class Tracer {
   begin(name: string, caller: TraceContext | undefined): Span | undefined {
     const traceId = caller?.traceId ?? randomBytes(16).toString('hex');
     if (!this.#isSampled(traceId, caller)) return undefined;
-    return new Span({ name, kind: 'server', traceId, parentId: caller?.spanId ?? null, traceState: caller?.traceState ?? '' });
+    return new Span({
+      name,
+      kind: 'server',
+      traceId,
+      parentId: caller?.spanId ?? null,
+      traceState: caller?.traceState ?? '',
+    });
   }
 
   /** A span below the one that is under way; undefined where none is. */
   beginChild(name: string, options: Pick<SpanOptions, 'kind' | 'facts' | 'agoMs'>): Span | undefined {
     const parent = this.#active.getStore();
-    return parent === undefined || parent.endedNs !== undefined ? undefined : new Span({ ...options, name, traceId: parent.traceId, parentId: parent.id, traceState: parent.traceState });
+    return parent === undefined || parent.endedNs !== undefined
+      ? undefined
+      : new Span({
+          ...options,
+          name,
+          traceId: parent.traceId,
+          parentId: parent.id,
+          traceState: parent.traceState,
+        });
   }
 
   /** Everything that `body` starts is below the span. */

@@ -30,7 +30,12 @@ export interface DocumentFileReport {
   oversized_total: number;
 }
 
-export async function importDocumentFile(data: DataService, caller: Caller, path: string, options: DocumentFileOptions = {}): Promise<DocumentFileReport> {
+export async function importDocumentFile(
+  data: DataService,
+  caller: Caller,
+  path: string,
+  options: DocumentFileOptions = {},
+): Promise<DocumentFileReport> {
   data.transfer.checkMayImport(caller);
   return new DocumentFile(data, caller, path, options).run();
 }
@@ -57,7 +62,16 @@ class DocumentFile {
     this.#caller = caller;
     this.#path = path;
     this.#options = options;
-    this.#report = { dry_run: options.dryRun === true, lines: 0, skipped: 0, imported: 0, bad: [], bad_total: 0, oversized: [], oversized_total: 0 };
+    this.#report = {
+      dry_run: options.dryRun === true,
+      lines: 0,
+      skipped: 0,
+      imported: 0,
+      bad: [],
+      bad_total: 0,
+      oversized: [],
+      oversized_total: 0,
+    };
   }
 
   async run(): Promise<DocumentFileReport> {
@@ -106,7 +120,10 @@ class DocumentFile {
     for await (const { number, bytes } of fileLines(this.#path)) {
       const record = this.#bad.has(number) ? undefined : this.#recordOf(number, bytes, judges);
       if (record === undefined) continue;
-      if (batch.length === importStepRecordsMax || (batch.length > 0 && sizeBytes + bytes.length > importStepBytesMax)) {
+      if (
+        batch.length === importStepRecordsMax ||
+        (batch.length > 0 && sizeBytes + bytes.length > importStepBytesMax)
+      ) {
         yield batch;
         [batch, sizeBytes] = [[], 0];
       }
@@ -128,7 +145,8 @@ class DocumentFile {
     this.#report.lines += 1;
     try {
       if (fields instanceof Error) throw fields;
-      if (hasPrototypeKey(bytes.toString(), fields)) throw new StoaError('invalid_request', 'It has a field named "__proto__", which is not taken.');
+      if (hasPrototypeKey(bytes.toString(), fields))
+        throw new StoaError('invalid_request', 'It has a field named "__proto__", which is not taken.');
       const record = this.#data.transfer.recordFor(this.#caller, fields);
       this.#checkRepeat(number, record);
       return record;
@@ -140,26 +158,37 @@ class DocumentFile {
 
   /** Where the id is the key of a database, two owners' documents can repeat it too. */
   #checkRepeat(number: number, { userId, namespace, key }: DocumentRecord): void {
-    const id = this.#data.port.capabilities.sharedIds ? documentId(userId, namespace, key) : `${userId}\n${namespace}\n${key}`;
+    const id = this.#data.port.capabilities.sharedIds
+      ? documentId(userId, namespace, key)
+      : `${userId}\n${namespace}\n${key}`;
     const first = this.#seen.get(id);
-    if (first !== undefined) throw new StoaError('invalid_request', `Its document comes a second time; the first is on line ${first}.`);
+    if (first !== undefined)
+      throw new StoaError(
+        'invalid_request',
+        `Its document comes a second time; the first is on line ${first}.`,
+      );
     this.#seen.set(id, number);
   }
 
   #complain(line: number, reason: string): void {
     this.#bad.add(line);
     this.#report.bad_total += 1;
-    if (this.#report.bad.length < this.#data.limits.importFindingsMax) this.#report.bad.push({ line, reason });
+    if (this.#report.bad.length < this.#data.limits.importFindingsMax)
+      this.#report.bad.push({ line, reason });
   }
 
   #refuseBad(): void {
     const { bad, bad_total, lines } = this.#report;
     if (bad_total === 0 || this.#options.keepGoing === true) return;
     const first = Math.min(...bad.map(({ line }) => line));
-    throw new StoaError('invalid_request', `${bad_total} of ${lines} lines cannot be imported (the first is line ${first}); nothing was written.`, {
-      fix: 'Mend the lines, or leave them out with --keep-going.',
-      details: { bad, bad_total, first },
-    });
+    throw new StoaError(
+      'invalid_request',
+      `${bad_total} of ${lines} lines cannot be imported (the first is line ${first}); nothing was written.`,
+      {
+        fix: 'Mend the lines, or leave them out with --keep-going.',
+        details: { bad, bad_total, first },
+      },
+    );
   }
 }
 

@@ -27,9 +27,17 @@ export class DocumentRecords implements RecordStore<DocumentLine> {
   }
 
   async page({ user }: ExportScope, after: string | null, limit: number): Promise<RecordPage<DocumentLine>> {
-    const { items, next_cursor } = await this.#data.transfer.exportPage(operatorCaller(user ?? undefined), { limit, cursor: after ?? undefined });
+    const { items, next_cursor } = await this.#data.transfer.exportPage(operatorCaller(user ?? undefined), {
+      limit,
+      cursor: after ?? undefined,
+    });
     // The seed's fields hold the four members that the line's schema asks for.
-    return { records: items.map((record) => ({ type: 'data.document', ...toSeedFields(record) }) as unknown as DocumentLine), after: next_cursor };
+    return {
+      records: items.map(
+        (record) => ({ type: 'data.document', ...toSeedFields(record) }) as unknown as DocumentLine,
+      ),
+      after: next_cursor,
+    };
   }
 
   refusalOf(line: DocumentLine): string | null {
@@ -53,11 +61,24 @@ export class DocumentRecords implements RecordStore<DocumentLine> {
     for (const line of lines) {
       const record = this.#recordOf(line);
       const verdict = await this.#compare(record);
-      const isWanted = verdict === 'new' || (onConflict === 'replace' && verdict !== 'same' && verdict.kind === 'exists');
-      const conflict = isWanted ? await overQuota(this.#written, record) : typeof verdict === 'string' ? null : verdict;
+      const isWanted =
+        verdict === 'new' || (onConflict === 'replace' && verdict !== 'same' && verdict.kind === 'exists');
+      const conflict = isWanted
+        ? await overQuota(this.#written, record)
+        : typeof verdict === 'string'
+          ? null
+          : verdict;
       if (conflict !== null && onConflict === 'fail') throw new StoaError('conflict', conflict.detail);
       if (isWanted && conflict === null) taken.push(line);
-      outcomes.push(conflict !== null ? 'skipped' : verdict === 'same' ? 'same' : verdict === 'new' ? 'written' : 'replaced');
+      outcomes.push(
+        conflict !== null
+          ? 'skipped'
+          : verdict === 'same'
+            ? 'same'
+            : verdict === 'new'
+              ? 'written'
+              : 'replaced',
+      );
     }
     if (taken.length > 0) await this.#data.transfer.import(operatorCaller(), taken);
     return outcomes;
@@ -68,13 +89,24 @@ export class DocumentRecords implements RecordStore<DocumentLine> {
   }
 
   async #compare(record: DocumentRecord): Promise<'new' | 'same' | Conflict> {
-    const stored = await this.#data.port.get({ user: record.userId, namespace: record.namespace }, record.key);
+    const stored = await this.#data.port.get(
+      { user: record.userId, namespace: record.namespace },
+      record.key,
+    );
     if (stored === undefined) {
       const [held] = await this.#data.transfer.heldByOthers([record]);
-      return held === undefined ? 'new' : { kind: 'name_taken', detail: `The id of the document "${record.key}" in "${record.namespace}" of "${record.userId}" belongs to another owner's.` };
+      return held === undefined
+        ? 'new'
+        : {
+            kind: 'name_taken',
+            detail: `The id of the document "${record.key}" in "${record.namespace}" of "${record.userId}" belongs to another owner's.`,
+          };
     }
     if (contentHash(stored).equals(contentHash(record))) return 'same';
-    return { kind: 'exists', detail: `There is another document "${record.key}" in "${record.namespace}" of "${record.userId}".` };
+    return {
+      kind: 'exists',
+      detail: `There is another document "${record.key}" in "${record.namespace}" of "${record.userId}".`,
+    };
   }
 }
 

@@ -2,7 +2,15 @@
 import { createHash } from 'node:crypto';
 import { StoaError } from '../errors.js';
 import { recordKinds } from './kinds.js';
-import { type Header, type Trailer, type TransferDomain, type TransferRecord, formatName, formatVersion, transferDomains } from './model.js';
+import {
+  type Header,
+  type Trailer,
+  type TransferDomain,
+  type TransferRecord,
+  formatName,
+  formatVersion,
+  transferDomains,
+} from './model.js';
 import type { RecordStore } from './port.js';
 
 /** The store of each type of record. */
@@ -21,7 +29,10 @@ export interface ExportContext {
   pageItems: number;
 }
 
-export async function* exportLines({ stores, storeId, nowMs, pageItems }: ExportContext, options: ExportOptions): AsyncGenerator<string> {
+export async function* exportLines(
+  { stores, storeId, nowMs, pageItems }: ExportContext,
+  options: ExportOptions,
+): AsyncGenerator<string> {
   const scope = { user: options.user ?? null, withSecrets: options.withSecrets ?? false };
   const domains = domainsOf(options, scope.user);
   const kinds = recordKinds.filter(({ domain }) => domains.includes(domain));
@@ -60,8 +71,12 @@ export async function* exportLines({ stores, storeId, nowMs, pageItems }: Export
 /** Rooms and identities belong to no user: an export of one user is without them. */
 function domainsOf({ domains }: ExportOptions, user: string | null): TransferDomain[] {
   if (user !== null && domains?.includes('messaging') === true) {
-    throw new StoaError('invalid_request', 'Messaging belongs to no single user.', { fix: 'Export it without --user.' });
+    throw new StoaError('invalid_request', 'Messaging belongs to no single user.', {
+      fix: 'Export it without --user.',
+    });
   }
   const wanted = domains ?? transferDomains;
-  return transferDomains.filter((domain) => wanted.includes(domain) && (user === null || domain !== 'messaging'));
+  return transferDomains.filter(
+    (domain) => wanted.includes(domain) && (user === null || domain !== 'messaging'),
+  );
 }

@@ -40,11 +40,15 @@ export function parsedLine(bytes: Buffer): unknown {
 
 /** A file that cannot be read is an error of ours, whether opening it tells or the first read. */
 async function* chunksOf(path: string): AsyncGenerator<Buffer> {
-  const chunks = createReadStream(path, { highWaterMark: 1024 * 1024 })[Symbol.asyncIterator]() as AsyncIterator<Buffer>;
+  const chunks = createReadStream(path, { highWaterMark: 1024 * 1024 })[
+    Symbol.asyncIterator
+  ]() as AsyncIterator<Buffer>;
   try {
     for (;;) {
       const { done, value } = await chunks.next().catch((error: unknown) => {
-        throw new StoaError('invalid_request', `${path} cannot be read: ${messageOf(error)}.`, { cause: error });
+        throw new StoaError('invalid_request', `${path} cannot be read: ${messageOf(error)}.`, {
+          cause: error,
+        });
       });
       if (done === true) return;
       yield value;

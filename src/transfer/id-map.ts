@@ -10,6 +10,9 @@ export function mapIds(seed: string, isDefined: (type: string, id: string) => bo
     const hash = createHash('sha256').update(`${seed} ${type} ${id}`).digest('hex');
     if (/^[0-9a-f]{64}$/.test(id)) return hash;
     // Time comes first in our UUIDs, and lists are in the order of ids: the first half stays.
-    return id.replace(/([0-9a-fA-F]{4})-([0-9a-fA-F]{12})$/, (_, variant: string) => `${variant.slice(0, 1).toLowerCase()}${hash.slice(0, 3)}-${hash.slice(3, 15)}`);
+    return id.replace(
+      /([0-9a-fA-F]{4})-([0-9a-fA-F]{12})$/,
+      (_, variant: string) => `${variant.slice(0, 1).toLowerCase()}${hash.slice(0, 3)}-${hash.slice(3, 15)}`,
+    );
   };
 }

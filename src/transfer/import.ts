@@ -24,7 +24,11 @@ export interface ImportContext {
   limits: Limits;
 }
 
-export async function importFile(context: ImportContext, path: string, options: ImportOptions): Promise<ImportReport> {
+export async function importFile(
+  context: ImportContext,
+  path: string,
+  options: ImportOptions,
+): Promise<ImportReport> {
   return new Import(context, path, options).run();
 }
 
@@ -52,13 +56,25 @@ class Import {
     this.#limits = limits;
     this.#path = path;
     this.#options = options;
-    this.#report = { dry_run: options.dryRun === true, records: 0, written: 0, replaced: 0, same: 0, skipped: 0, conflicts: [], conflicts_total: 0, bad: [], bad_total: 0 };
+    this.#report = {
+      dry_run: options.dryRun === true,
+      records: 0,
+      written: 0,
+      replaced: 0,
+      same: 0,
+      skipped: 0,
+      conflicts: [],
+      conflicts_total: 0,
+      bad: [],
+      bad_total: 0,
+    };
   }
 
   async run(): Promise<ImportReport> {
     const facts = await this.#read((line) => this.#judgeLine(line));
     this.#refuseBad(facts);
-    if (this.#options.ids === 'map') this.#map = mapIds(facts.sha256, (type, id) => this.#defined.has(type, id));
+    if (this.#options.ids === 'map')
+      this.#map = mapIds(facts.sha256, (type, id) => this.#defined.has(type, id));
     await this.#read((line) => this.#judgeConflict(line));
     if (this.#options.dryRun === true) return this.#report;
     if (this.#report.conflicts_total > 0 && this.#onConflict === 'fail') throw this.#refusal();
@@ -89,10 +105,14 @@ class Import {
     const { importRecordsMax } = this.#limits;
     // The first line is the header.
     if (number > importRecordsMax + 1) {
-      throw new StoaError('too_large', `The file holds more than ${importRecordsMax} records; nothing was written.`, {
-        fix: 'Export in parts, a user or a domain at a time, or raise the limit importRecordsMax.',
-        details: { importRecordsMax },
-      });
+      throw new StoaError(
+        'too_large',
+        `The file holds more than ${importRecordsMax} records; nothing was written.`,
+        {
+          fix: 'Export in parts, a user or a domain at a time, or raise the limit importRecordsMax.',
+          details: { importRecordsMax },
+        },
+      );
     }
     if (record === undefined) {
       this.#addBad(number, reason ?? '');
@@ -108,7 +128,8 @@ class Import {
       this.#addBad(number, `${kind.type} ${kind.idOf(value)} comes a second time`);
     } else {
       // The schema has looked at it: a user has a quota or null.
-      if (kind.type === 'registry.user') this.#agentsMax.set(kind.idOf(value), (value as UserLine).agents_max);
+      if (kind.type === 'registry.user')
+        this.#agentsMax.set(kind.idOf(value), (value as UserLine).agents_max);
       this.#report.records += 1;
     }
   }
@@ -122,9 +143,14 @@ class Import {
     const user = userOf(mapped);
     const group = `${kind.type} ${user}`;
     const newBefore = this.#newOnes.get(group) ?? 0;
-    const verdict = await this.#storeOf(kind).judge(mapped, { references, newBefore, agentsMax: user === null ? undefined : this.#agentsMax.get(user) });
+    const verdict = await this.#storeOf(kind).judge(mapped, {
+      references,
+      newBefore,
+      agentsMax: user === null ? undefined : this.#agentsMax.get(user),
+    });
     if (verdict === 'new') this.#newOnes.set(group, newBefore + 1);
-    else if (verdict !== 'same') this.#addConflict({ line: number, type: kind.type, id: kind.idOf(mapped), ...verdict });
+    else if (verdict !== 'same')
+      this.#addConflict({ line: number, type: kind.type, id: kind.idOf(mapped), ...verdict });
   }
 
   async #write(): Promise<void> {
@@ -138,7 +164,10 @@ class Import {
     await this.#read(async ({ number, record, sizeBytes }) => {
       if (record === undefined || this.#left.has(number)) return;
       const { kind, value } = record;
-      const isFull = batch !== undefined && (batch.records.length >= this.#limits.importStepRecordsMax || batch.sizeBytes + sizeBytes > this.#limits.importStepBytesMax);
+      const isFull =
+        batch !== undefined &&
+        (batch.records.length >= this.#limits.importStepRecordsMax ||
+          batch.sizeBytes + sizeBytes > this.#limits.importStepBytesMax);
       if (batch !== undefined && (batch.kind !== kind || isFull)) await flush();
       batch ??= { kind, records: [], sizeBytes: 0 };
       batch.records.push(kind.mapped(value, this.#map));
@@ -155,21 +184,32 @@ class Import {
     const { bad, bad_total } = this.#report;
     const [first] = bad;
     if (first !== undefined) {
-      throw new StoaError('invalid_request', `${bad_total} lines cannot be imported; nothing was written. Line ${first.line}: ${first.reason}`, {
-        fix: 'Mend the lines, or leave them out with --keep-going.',
-        details: { bad, bad_total },
-      });
+      throw new StoaError(
+        'invalid_request',
+        `${bad_total} lines cannot be imported; nothing was written. Line ${first.line}: ${first.reason}`,
+        {
+          fix: 'Mend the lines, or leave them out with --keep-going.',
+          details: { bad, bad_total },
+        },
+      );
     }
-    if (broken !== null) throw new StoaError('invalid_request', `The file is not whole: ${broken}. Nothing was written.`, { fix: 'Export anew, or take what there is with --keep-going.' });
+    if (broken !== null)
+      throw new StoaError('invalid_request', `The file is not whole: ${broken}. Nothing was written.`, {
+        fix: 'Export anew, or take what there is with --keep-going.',
+      });
   }
 
   #refusal(): StoaError {
     const { conflicts, conflicts_total } = this.#report;
     const first = conflicts[0] as LineConflict;
-    return new StoaError('conflict', `${conflicts_total} records cannot be written over what is there; nothing was written. Line ${first.line}: ${first.detail}`, {
-      fix: 'See all with --dry-run; then choose --on-conflict skip or replace, or --ids map.',
-      details: { conflicts, conflicts_total },
-    });
+    return new StoaError(
+      'conflict',
+      `${conflicts_total} records cannot be written over what is there; nothing was written. Line ${first.line}: ${first.detail}`,
+      {
+        fix: 'See all with --dry-run; then choose --on-conflict skip or replace, or --ids map.',
+        details: { conflicts, conflicts_total },
+      },
+    );
   }
 
   #addBad(line: number, reason: string): void {

@@ -8,13 +8,19 @@ import type { RecordStore } from './port.js';
 export type Verdict = 'new' | 'same' | Conflict;
 
 /** Whether two records have the same essence, as JSON has it: members without a value do not count. */
-export function isSame<Kind>(stored: Kind, record: Kind, essence: (one: Kind) => unknown = (one) => one): boolean {
+export function isSame<Kind>(
+  stored: Kind,
+  record: Kind,
+  essence: (one: Kind) => unknown = (one) => one,
+): boolean {
   return isDeepStrictEqual(plain(essence(stored)), plain(essence(record)));
 }
 
 /** When nothing but the record of its own id could be in the way. */
 export function verdictOf(record: TransferRecord, stored: TransferRecord | undefined): Verdict {
-  return stored === undefined ? 'new' : { kind: 'exists', detail: `There is another ${record.type} under the same id.` };
+  return stored === undefined
+    ? 'new'
+    : { kind: 'exists', detail: `There is another ${record.type} under the same id.` };
 }
 
 /** What to do with a record; `written` and `replaced` are for the store to carry out. Throws where a conflict ends the import. */
@@ -31,7 +37,7 @@ export function orphan(what: string): Conflict {
 
 /** A store takes only records of its own type; the import sorts them by type. */
 export function erased<Kind extends { type: string }>(store: RecordStore<Kind>): RecordStore {
-  return store as unknown as RecordStore;
+  return store;
 }
 
 function plain(value: unknown): unknown {

@@ -36,7 +36,7 @@ interface KindDefinition<Schema extends z.ZodType<TransferRecord>> {
 function kind<Schema extends z.ZodType<TransferRecord>>(definition: KindDefinition<Schema>): RecordKind {
   const { idOf, referencesOf = () => [], mapped = (record) => record } = definition;
   // Only records that the same schema let through come here.
-  return { ...definition, idOf, referencesOf, mapped } as RecordKind;
+  return { ...definition, idOf, referencesOf, mapped };
 }
 
 const user = z.string().min(1).max(1_024);
@@ -48,7 +48,14 @@ const uuid = z.string().regex(/^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/, 'mu
 const ulid = z.string().regex(/^[0-7][0-9A-HJKMNP-TV-Z]{25}$/, 'must be a ULID');
 const jsonObject: z.ZodType<JsonObject> = z.record(z.string(), z.json());
 
-export const userSchema = z.strictObject({ type: z.literal('registry.user'), user, email: z.string(), created_at: timeMs, last_seen_at: timeMs, agents_max: count.nullable() });
+export const userSchema = z.strictObject({
+  type: z.literal('registry.user'),
+  user,
+  email: z.string(),
+  created_at: timeMs,
+  last_seen_at: timeMs,
+  agents_max: count.nullable(),
+});
 
 export const agentSchema = z.strictObject({
   type: z.literal('registry.agent'),
@@ -79,10 +86,21 @@ export const agentSessionSchema = z.strictObject({
   closed_at: timeMs.nullable(),
 });
 
-export const linkSchema = z.strictObject({ type: z.literal('registry.link'), user, identity: uuid, agent_id: agentId });
+export const linkSchema = z.strictObject({
+  type: z.literal('registry.link'),
+  user,
+  identity: uuid,
+  agent_id: agentId,
+});
 
 /** The seed's own shape; the data store looks at its members, since the limits on them are settings. */
-export const documentSchema = z.looseObject({ type: z.literal('data.document'), userId: user, namespace: z.string().min(1), key: z.string().min(1), value: z.unknown() });
+export const documentSchema = z.looseObject({
+  type: z.literal('data.document'),
+  userId: user,
+  namespace: z.string().min(1),
+  key: z.string().min(1),
+  value: z.unknown(),
+});
 
 const versioned = { created_at: isoTime, updated_at: isoTime, version: z.int().min(1) };
 const deletable = { ...versioned, deleted_at: isoTime.nullable() };
@@ -138,7 +156,14 @@ export const workSessionSchema = z.strictObject({
   ...versioned,
 });
 
-const leaseSchema = z.strictObject({ holder: z.string().nullable(), fence: count, leaseSeconds: z.number(), renewedAtMs: timeMs, expiresAtMs: timeMs, resultDigest: z.string().nullable() });
+const leaseSchema = z.strictObject({
+  holder: z.string().nullable(),
+  fence: count,
+  leaseSeconds: z.number(),
+  renewedAtMs: timeMs,
+  expiresAtMs: timeMs,
+  resultDigest: z.string().nullable(),
+});
 
 export const taskSchema = z.strictObject({
   type: z.literal('workspaces.task'),
@@ -165,7 +190,14 @@ export const taskSchema = z.strictObject({
 });
 
 const proof = jsonObject.nullable();
-const identityLink = z.strictObject({ user, agentId, agentName: z.string(), write: z.boolean(), namespaces: z.array(z.string()).nullable(), linkedAtMs: timeMs });
+const identityLink = z.strictObject({
+  user,
+  agentId,
+  agentName: z.string(),
+  write: z.boolean(),
+  namespaces: z.array(z.string()).nullable(),
+  linkedAtMs: timeMs,
+});
 
 export const identitySchema = z.strictObject({
   type: z.literal('messaging.identity'),
@@ -198,9 +230,20 @@ export const roomSchema = z.strictObject({
 
 const written = { id: ulid, from: uuid, body: z.string(), tsMs: timeMs, proof, serverSigned: z.boolean() };
 
-export const messageSchema = z.strictObject({ type: z.literal('messaging.message'), roomId: uuid, parentId: ulid.nullable(), rootId: ulid.nullable(), ...written });
+export const messageSchema = z.strictObject({
+  type: z.literal('messaging.message'),
+  roomId: uuid,
+  parentId: ulid.nullable(),
+  rootId: ulid.nullable(),
+  ...written,
+});
 
-export const directSchema = z.strictObject({ type: z.literal('messaging.direct'), to: uuid, acknowledged: z.boolean(), ...written });
+export const directSchema = z.strictObject({
+  type: z.literal('messaging.direct'),
+  to: uuid,
+  acknowledged: z.boolean(),
+  ...written,
+});
 
 export type UserLine = z.output<typeof userSchema>;
 export type AgentLine = z.output<typeof agentSchema>;
@@ -226,16 +269,31 @@ export const recordKinds: readonly RecordKind[] = [
     domain: 'messaging',
     schema: identitySchema,
     idOf: (record) => record.id,
-    mapped: (record, map) => ({ ...record, id: map(record.type, record.id), link: record.link === null ? null : { ...record.link, agentId: map('registry.agent', record.link.agentId) } }),
+    mapped: (record, map) => ({
+      ...record,
+      id: map(record.type, record.id),
+      link:
+        record.link === null ? null : { ...record.link, agentId: map('registry.agent', record.link.agentId) },
+    }),
   }),
-  kind({ type: 'registry.agent', domain: 'registry', schema: agentSchema, idOf: (record) => record.agent_id, mapped: (record, map) => ({ ...record, agent_id: map(record.type, record.agent_id) }) }),
+  kind({
+    type: 'registry.agent',
+    domain: 'registry',
+    schema: agentSchema,
+    idOf: (record) => record.agent_id,
+    mapped: (record, map) => ({ ...record, agent_id: map(record.type, record.agent_id) }),
+  }),
   kind({
     type: 'registry.session',
     domain: 'registry',
     schema: agentSessionSchema,
     idOf: (record) => record.session_id,
     referencesOf: (record) => [{ type: 'registry.agent', id: record.agent_id }],
-    mapped: (record, map) => ({ ...record, session_id: map(record.type, record.session_id), agent_id: map('registry.agent', record.agent_id) }),
+    mapped: (record, map) => ({
+      ...record,
+      session_id: map(record.type, record.session_id),
+      agent_id: map('registry.agent', record.agent_id),
+    }),
   }),
   kind({
     type: 'registry.link',
@@ -243,17 +301,36 @@ export const recordKinds: readonly RecordKind[] = [
     schema: linkSchema,
     idOf: (record) => record.identity,
     referencesOf: (record) => [{ type: 'registry.agent', id: record.agent_id }],
-    mapped: (record, map) => ({ ...record, identity: map('messaging.identity', record.identity), agent_id: map('registry.agent', record.agent_id) }),
+    mapped: (record, map) => ({
+      ...record,
+      identity: map('messaging.identity', record.identity),
+      agent_id: map('registry.agent', record.agent_id),
+    }),
   }),
-  kind({ type: 'data.document', domain: 'data', schema: documentSchema, idOf: (record) => JSON.stringify([record.userId, record.namespace, record.key]) }),
-  kind({ type: 'workspaces.workspace', domain: 'workspaces', schema: workspaceSchema, idOf: (record) => record.id, mapped: (record, map) => ({ ...record, id: map(record.type, record.id) }) }),
+  kind({
+    type: 'data.document',
+    domain: 'data',
+    schema: documentSchema,
+    idOf: (record) => JSON.stringify([record.userId, record.namespace, record.key]),
+  }),
+  kind({
+    type: 'workspaces.workspace',
+    domain: 'workspaces',
+    schema: workspaceSchema,
+    idOf: (record) => record.id,
+    mapped: (record, map) => ({ ...record, id: map(record.type, record.id) }),
+  }),
   kind({
     type: 'workspaces.project',
     domain: 'workspaces',
     schema: projectSchema,
     idOf: (record) => record.id,
     referencesOf: (record) => [{ type: 'workspaces.workspace', id: record.workspace_id }],
-    mapped: (record, map) => ({ ...record, id: map(record.type, record.id), workspace_id: map('workspaces.workspace', record.workspace_id) }),
+    mapped: (record, map) => ({
+      ...record,
+      id: map(record.type, record.id),
+      workspace_id: map('workspaces.workspace', record.workspace_id),
+    }),
   }),
   kind({
     type: 'workspaces.session',
@@ -287,7 +364,11 @@ export const recordKinds: readonly RecordKind[] = [
     domain: 'messaging',
     schema: roomSchema,
     idOf: (record) => record.id,
-    mapped: (record, map) => ({ ...record, id: map(record.type, record.id), createdBy: record.createdBy === null ? null : map('messaging.identity', record.createdBy) }),
+    mapped: (record, map) => ({
+      ...record,
+      id: map(record.type, record.id),
+      createdBy: record.createdBy === null ? null : map('messaging.identity', record.createdBy),
+    }),
   }),
   kind({
     type: 'messaging.message',
@@ -296,7 +377,11 @@ export const recordKinds: readonly RecordKind[] = [
     idOf: (record) => `${record.roomId}/${record.id}`,
     referencesOf: (record) => [{ type: 'messaging.room', id: record.roomId }, author(record.from)],
     // The message's own id holds its time, by which it is found in its room: it stays.
-    mapped: (record, map) => ({ ...record, roomId: map('messaging.room', record.roomId), from: map('messaging.identity', record.from) }),
+    mapped: (record, map) => ({
+      ...record,
+      roomId: map('messaging.room', record.roomId),
+      from: map('messaging.identity', record.from),
+    }),
   }),
   kind({
     type: 'messaging.direct',
@@ -304,6 +389,10 @@ export const recordKinds: readonly RecordKind[] = [
     schema: directSchema,
     idOf: (record) => `${record.to}/${record.id}`,
     referencesOf: (record) => [author(record.to), author(record.from)],
-    mapped: (record, map) => ({ ...record, to: map('messaging.identity', record.to), from: map('messaging.identity', record.from) }),
+    mapped: (record, map) => ({
+      ...record,
+      to: map('messaging.identity', record.to),
+      from: map('messaging.identity', record.from),
+    }),
   }),
 ];

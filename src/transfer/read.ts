@@ -27,7 +27,10 @@ export interface FileFacts {
 }
 
 /** Reads every line and hands each record on; header and last line are checked here. */
-export async function readExport(path: string, onLine: (line: ReadLine) => void | Promise<void>): Promise<FileFacts> {
+export async function readExport(
+  path: string,
+  onLine: (line: ReadLine) => void | Promise<void>,
+): Promise<FileFacts> {
   const hash = createHash('sha256');
   const counts: Record<string, number> = {};
   let header: Header | undefined;
@@ -38,7 +41,10 @@ export async function readExport(path: string, onLine: (line: ReadLine) => void 
     if (header === undefined) {
       header = headerOf(parsed);
     } else if (trailer !== undefined) {
-      throw new StoaError('invalid_request', `Line ${number}: there is more behind the last line of the export.`);
+      throw new StoaError(
+        'invalid_request',
+        `Line ${number}: there is more behind the last line of the export.`,
+      );
     } else if (typeOf(parsed) === 'stoa.end') {
       sha256 = hash.digest('hex');
       // Compared member by member below.
@@ -53,13 +59,22 @@ export async function readExport(path: string, onLine: (line: ReadLine) => void 
     hash.update(bytes);
   }
   if (header === undefined) throw new StoaError('invalid_request', 'The file is empty.');
-  return { header, sha256: sha256 === '' ? hash.digest('hex') : sha256, broken: damageOf(trailer, sha256, counts) };
+  return {
+    header,
+    sha256: sha256 === '' ? hash.digest('hex') : sha256,
+    broken: damageOf(trailer, sha256, counts),
+  };
 }
 
-function damageOf(trailer: Trailer | undefined, sha256: string, counts: Readonly<Record<string, number>>): string | null {
+function damageOf(
+  trailer: Trailer | undefined,
+  sha256: string,
+  counts: Readonly<Record<string, number>>,
+): string | null {
   if (trailer === undefined) return 'its last line is missing: it was cut off';
   for (const [type, count] of Object.entries(trailer.counts ?? {})) {
-    if ((counts[type] ?? 0) !== count) return `it holds ${counts[type] ?? 0} records of ${type}, but ${count} were exported`;
+    if ((counts[type] ?? 0) !== count)
+      return `it holds ${counts[type] ?? 0} records of ${type}, but ${count} were exported`;
   }
   return trailer.sha256 === sha256 ? null : 'its lines are not those that were exported';
 }
@@ -67,10 +82,18 @@ function damageOf(trailer: Trailer | undefined, sha256: string, counts: Readonly
 function headerOf(parsed: unknown): Header {
   const header = parsed as Partial<Header> | null;
   if (parsed instanceof StoaError || typeOf(parsed) !== 'stoa.export' || header?.format !== formatName) {
-    throw new StoaError('invalid_request', 'Line 1: this is not an export of Stoa: its first line is no header.', { fix: 'Documents alone, in the seed\'s shape, are imported with "stoa data import".' });
+    throw new StoaError(
+      'invalid_request',
+      'Line 1: this is not an export of Stoa: its first line is no header.',
+      { fix: 'Documents alone, in the seed\'s shape, are imported with "stoa data import".' },
+    );
   }
   if (typeof header.version !== 'number' || header.version > formatVersion) {
-    throw new StoaError('newer_data', `The export has version ${String(header.version)}; this program knows version ${formatVersion}.`, { fix: 'Import it with the version of Stoa that wrote it, or a newer one.' });
+    throw new StoaError(
+      'newer_data',
+      `The export has version ${String(header.version)}; this program knows version ${formatVersion}.`,
+      { fix: 'Import it with the version of Stoa that wrote it, or a newer one.' },
+    );
   }
   return header as Header;
 }
@@ -85,11 +108,19 @@ function checkedLine(number: number, sizeBytes: number, parsed: unknown): ReadLi
   const result = checkedShape(kind, parsed);
   if (typeof result === 'string') return bad(result);
   if (result.success) return { number, sizeBytes, record: { kind, value: result.data }, reason: null };
-  return bad(fieldErrors(result.error, []).slice(0, 3).map(({ field, message }) => `${field}: ${message}`).join('; '));
+  return bad(
+    fieldErrors(result.error, [])
+      .slice(0, 3)
+      .map(({ field, message }) => `${field}: ${message}`)
+      .join('; '),
+  );
 }
 
 /** A schema follows what it checks to the bottom; where that is too deep for it, its reason. */
-function checkedShape({ schema }: RecordKind, parsed: unknown): z.ZodSafeParseResult<TransferRecord> | string {
+function checkedShape(
+  { schema }: RecordKind,
+  parsed: unknown,
+): z.ZodSafeParseResult<TransferRecord> | string {
   try {
     return schema.safeParse(parsed);
   } catch (error) {

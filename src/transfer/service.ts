@@ -37,5 +37,6 @@ export class TransferService {
 }
 
 function requireOperator(caller: Caller): void {
-  if (caller.kind !== 'operator') throw new StoaError('forbidden', 'Only the operator exports and imports everything.');
+  if (caller.kind !== 'operator')
+    throw new StoaError('forbidden', 'Only the operator exports and imports everything.');
 }

@@ -8,24 +8,42 @@ import type { ProjectLine, TaskLine, WorkSessionLine, WorkspaceLine } from './ki
 /** Without a sealer the secret is left out. */
 export function workspaceLine(workspace: Workspace, sealer: Sealer | null): WorkspaceLine {
   const { owner_id: user, claude_key, active_tasks: _active_tasks, ...fields } = workspace;
-  const secret = sealer === null ? {} : { claude_key: claude_key === null ? null : sealer.open(claude_key, workspace.id) };
+  const secret =
+    sealer === null ? {} : { claude_key: claude_key === null ? null : sealer.open(claude_key, workspace.id) };
   return { type: 'workspaces.workspace', user, ...fields, ...secret };
 }
 
 /** A secret that the line does not have stays as it is stored. */
 export function workspaceOf(line: WorkspaceLine, before: Workspace | undefined, sealer: Sealer): Workspace {
   const { type: _type, user, claude_key, ...fields } = line;
-  const key = claude_key === undefined ? (before?.claude_key ?? null) : claude_key === null ? null : sealer.seal(claude_key, line.id);
+  const key =
+    claude_key === undefined
+      ? (before?.claude_key ?? null)
+      : claude_key === null
+        ? null
+        : sealer.seal(claude_key, line.id);
   return { ...fields, owner_id: user, claude_key: key, active_tasks: before?.active_tasks ?? 0 };
 }
 
 export function projectLine(project: Project, user: string, sealer: Sealer | null): ProjectLine {
-  return { type: 'workspaces.project', user, ...withoutGitPasswords(project), config: sealer === null ? withoutSecrets(project.config) : openConfig(project.config, project.id, sealer) };
+  return {
+    type: 'workspaces.project',
+    user,
+    ...withoutGitPasswords(project),
+    config: sealer === null ? withoutSecrets(project.config) : openConfig(project.config, project.id, sealer),
+  };
 }
 
-export function projectOf({ type: _type, user: _user, ...fields }: ProjectLine, before: Project | undefined, sealer: Sealer): Project {
+export function projectOf(
+  { type: _type, user: _user, ...fields }: ProjectLine,
+  before: Project | undefined,
+  sealer: Sealer,
+): Project {
   const sealed = sealConfig(fields.config, fields.id, sealer);
-  return { ...withoutGitPasswords(fields), config: before === undefined ? sealed : withStoredSecrets(sealed, before.config) };
+  return {
+    ...withoutGitPasswords(fields),
+    config: before === undefined ? sealed : withStoredSecrets(sealed, before.config),
+  };
 }
 
 /** Secrets are sealed anew each time, and left out without --with-secrets: what is around them counts. */
@@ -41,6 +59,13 @@ export function taskLine(task: Task, user: string, stored: TaskLease | undefined
   return { type: 'workspaces.task', user, ...task, lease: stored === undefined ? null : leaseOf(stored) };
 }
 
-function leaseOf({ holder, fence, leaseSeconds, renewedAtMs, expiresAtMs, resultDigest }: TaskLease): TaskLease {
+function leaseOf({
+  holder,
+  fence,
+  leaseSeconds,
+  renewedAtMs,
+  expiresAtMs,
+  resultDigest,
+}: TaskLease): TaskLease {
   return { holder, fence, leaseSeconds, renewedAtMs, expiresAtMs, resultDigest };
 }

@@ -2,7 +2,17 @@
 import { StoaError } from '../errors.js';
 import type { Limits } from '../limits.js';
 import { secretMask } from '../secrets/sealer.js';
-import type { ClaimRequest, CompleteRequest, FailRequest, NewTask, ProjectPatch, SessionPatch, TaskPatch, WorkspaceListRequest, WorkspacePatch } from './schemas.js';
+import type {
+  ClaimRequest,
+  CompleteRequest,
+  FailRequest,
+  NewTask,
+  ProjectPatch,
+  SessionPatch,
+  TaskPatch,
+  WorkspaceListRequest,
+  WorkspacePatch,
+} from './schemas.js';
 
 export function checkWorkspaceBounds(input: WorkspacePatch, limits: Limits): void {
   checkCharacters('name', input.name, limits.workspaceNameCharactersMax);
@@ -14,7 +24,8 @@ export function checkProjectBounds(input: ProjectPatch, limits: Limits): void {
   checkCharacters('name', input.name, limits.workspaceNameCharactersMax);
   checkBytes('path', input.path, limits.projectPathBytesMax);
   checkCharacters('description', input.description, limits.projectDescriptionCharactersMax);
-  for (const field of ['git_url', 'git_branch', 'language'] as const) checkCharacters(field, input[field], limits.projectTextCharactersMax);
+  for (const field of ['git_url', 'git_branch', 'language'] as const)
+    checkCharacters(field, input[field], limits.projectTextCharactersMax);
   checkJson('config', input.config, limits.projectConfigBytesMax);
   checkJson('git_info', input.git_info, limits.projectConfigBytesMax);
 }
@@ -34,7 +45,8 @@ export function checkTaskBounds(input: NewTask | TaskPatch, limits: Limits): voi
   checkCharacters('command', input.command, limits.taskCommandCharactersMax);
   checkNumber('priority', input.priority, -limits.taskPriorityMax, limits.taskPriorityMax);
   checkNumber('max_attempts', input.max_attempts, 1, limits.taskAttemptsMax);
-  if ('depends_on' in input) checkNumber('depends_on', input.depends_on?.length, 0, limits.taskDependenciesMax);
+  if ('depends_on' in input)
+    checkNumber('depends_on', input.depends_on?.length, 0, limits.taskDependenciesMax);
 }
 
 export function checkClaimBounds(input: ClaimRequest, limits: Limits): void {

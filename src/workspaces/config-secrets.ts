@@ -22,12 +22,20 @@ export function sealConfig(config: JsonObject, projectId: string, sealer: Sealer
 
 /** What answers show. */
 export function maskConfig(config: JsonObject): JsonObject {
-  return mapTexts(config, (text) => text, () => secretMask);
+  return mapTexts(
+    config,
+    (text) => text,
+    () => secretMask,
+  );
 }
 
 /** The plain config, for the library only. */
 export function openConfig(config: JsonObject, projectId: string, sealer: Sealer): JsonObject {
-  return mapTexts(config, (text) => text, (sealed) => sealer.open(sealed[sealedName], projectId));
+  return mapTexts(
+    config,
+    (text) => text,
+    (sealed) => sealer.open(sealed[sealedName], projectId),
+  );
 }
 
 /** The config under the current key; the very same object when nothing was stale. */
@@ -53,7 +61,11 @@ export function keepMasked(next: JsonObject, stored: JsonObject): JsonObject {
     if (isSealed(kept)) return kept;
     // Where nothing hides a secret, it is a text like any other.
     if (!isSecret) return text;
-    throw new StoaError('invalid_request', `config.${path.join('.')} is the mask of a secret that is not stored.`, { fix: 'Send the secret itself.', details: { field: `config.${path.join('.')}` } });
+    throw new StoaError(
+      'invalid_request',
+      `config.${path.join('.')} is the mask of a secret that is not stored.`,
+      { fix: 'Send the secret itself.', details: { field: `config.${path.join('.')}` } },
+    );
   });
 }
 
@@ -82,13 +94,21 @@ export function withStoredSecrets(next: JsonObject, stored: JsonObject): JsonObj
 /** Callers cannot hand in something that looks sealed, nor hide under `secrets` what is no text: it would be stored as it is. */
 export function checkConfig(config: JsonObject): void {
   const bare = bareSecret(config, [], false);
-  if (bare !== undefined) throw new StoaError('invalid_request', `config.${bare}: what stands under "secrets" is a text.`, { fix: 'Put it in quotes.', details: { field: `config.${bare}` } });
-  if (holdsSealedName(config)) throw new StoaError('invalid_request', `config: "${sealedName}" is a name that Stoa keeps for itself.`, { details: { field: 'config' } });
+  if (bare !== undefined)
+    throw new StoaError('invalid_request', `config.${bare}: what stands under "secrets" is a text.`, {
+      fix: 'Put it in quotes.',
+      details: { field: `config.${bare}` },
+    });
+  if (holdsSealedName(config))
+    throw new StoaError('invalid_request', `config: "${sealedName}" is a name that Stoa keeps for itself.`, {
+      details: { field: 'config' },
+    });
 }
 
 /** The path of a number or a yes or no under `secrets`. */
 function bareSecret(value: JsonValue, path: readonly string[], isHidden: boolean): string | undefined {
-  if (typeof value !== 'object' || value === null) return isHidden && value !== null && typeof value !== 'string' ? path.join('.') : undefined;
+  if (typeof value !== 'object' || value === null)
+    return isHidden && value !== null && typeof value !== 'string' ? path.join('.') : undefined;
   for (const [name, member] of Object.entries(value)) {
     const found = bareSecret(member, [...path, name], isHidden || name === 'secrets');
     if (found !== undefined) return found;
@@ -108,13 +128,19 @@ type OnSealed = (sealed: Sealed) => JsonValue;
 function mapTexts(config: JsonObject, onText: OnText, onSealed: OnSealed = (sealed) => sealed): JsonObject {
   const walk = (value: JsonValue, path: readonly string[], isSecret: boolean): JsonValue => {
     if (typeof value === 'string') return onText(value, isSecret, path);
-    if (Array.isArray(value)) return value.map((item, index) => walk(item, [...path, String(index)], isSecret));
+    if (Array.isArray(value))
+      return value.map((item, index) => walk(item, [...path, String(index)], isSecret));
     if (!isObject(value)) return value;
     if (isSealed(value)) return onSealed(value);
     return walkObject(value, path, isSecret);
   };
   const walkObject = (object: JsonObject, path: readonly string[], isSecret: boolean): JsonObject =>
-    Object.fromEntries(Object.entries(object).map(([name, value]) => [name, walk(value, [...path, name], isSecret || secretName.test(name))]));
+    Object.fromEntries(
+      Object.entries(object).map(([name, value]) => [
+        name,
+        walk(value, [...path, name], isSecret || secretName.test(name)),
+      ]),
+    );
   return walkObject(config, [], false);
 }
 

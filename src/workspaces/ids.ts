@@ -3,7 +3,12 @@ import { StoaError } from '../errors.js';
 import { uuid7 } from '../kernel/uuid.js';
 import type { Entity } from './model.js';
 
-const prefixes = { workspace: 'ws_', project: 'proj_', session: 'sess_', task: 'task_' } as const satisfies Record<Entity, string>;
+const prefixes = {
+  workspace: 'ws_',
+  project: 'proj_',
+  session: 'sess_',
+  task: 'task_',
+} as const satisfies Record<Entity, string>;
 const uuid = '[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}';
 
 /** What an id of each kind looks like. */
@@ -21,7 +26,9 @@ export function newId(entity: Entity): string {
 /** The id in its one spelling. Throws for one that no thing of the kind can have. */
 export function checkId(entity: Entity, id: string): string {
   if (!idPatterns[entity].test(id)) {
-    throw new StoaError('invalid_request', `A ${entity} id is "${prefixes[entity]}" and a UUID.`, { details: { field: 'id' } });
+    throw new StoaError('invalid_request', `A ${entity} id is "${prefixes[entity]}" and a UUID.`, {
+      details: { field: 'id' },
+    });
   }
   return id.toLowerCase();
 }

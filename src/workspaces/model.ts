@@ -123,7 +123,10 @@ let timeBefore = lastTime;
 
 export function isoTime(timeMs: number): string {
   if (timeMs === lastTime.ms) return lastTime.text;
-  [lastTime, timeBefore] = [timeMs === timeBefore.ms ? timeBefore : { ms: timeMs, text: new Date(timeMs).toISOString() }, lastTime];
+  [lastTime, timeBefore] = [
+    timeMs === timeBefore.ms ? timeBefore : { ms: timeMs, text: new Date(timeMs).toISOString() },
+    lastTime,
+  ];
   return lastTime.text;
 }
 

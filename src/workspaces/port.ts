@@ -1,7 +1,28 @@
 /** What workspaces need of storage: their atomic operations. */
 import type { Idempotency } from '../kernel/once.js';
-import type { Claim, Project, SessionStatus, Task, TaskLease, TaskStatus, WorkSession, Workspace, WorkspaceStatus } from './model.js';
-import type { CompleteRequest, FailRequest, NewProject, NewSession, NewTask, NewWorkspace, ProjectPatch, SessionPatch, TaskPatch, WorkspacePatch } from './schemas.js';
+import type {
+  Claim,
+  Project,
+  SessionStatus,
+  Task,
+  TaskLease,
+  TaskStatus,
+  WorkSession,
+  Workspace,
+  WorkspaceStatus,
+} from './model.js';
+import type {
+  CompleteRequest,
+  FailRequest,
+  NewProject,
+  NewSession,
+  NewTask,
+  NewWorkspace,
+  ProjectPatch,
+  SessionPatch,
+  TaskPatch,
+  WorkspacePatch,
+} from './schemas.js';
 
 /** Whose things are meant; null is the operator, who reaches everybody's. */
 export type Owner = string | null;
@@ -42,30 +63,82 @@ export interface ClaimOptions {
  * missing, another owner's or deleted is `not_found`. Secrets come sealed, and are answered so.
  */
 export interface WorkspacesPort {
-  createWorkspace(owner: string, id: string, input: NewWorkspace, idempotency: Idempotency | null): Promise<Workspace>;
+  createWorkspace(
+    owner: string,
+    id: string,
+    input: NewWorkspace,
+    idempotency: Idempotency | null,
+  ): Promise<Workspace>;
   getWorkspace(owner: Owner, id: string, deleted: boolean): Promise<Workspace>;
   listWorkspaces(owner: Owner, request: NamedListRequest): Promise<Listed<Workspace>>;
-  updateWorkspace(owner: Owner, id: string, patch: WorkspacePatch, ifVersion: number | undefined): Promise<Workspace>;
+  updateWorkspace(
+    owner: Owner,
+    id: string,
+    patch: WorkspacePatch,
+    ifVersion: number | undefined,
+  ): Promise<Workspace>;
   deleteWorkspace(owner: Owner, id: string, ifVersion: number | undefined): Promise<Workspace>;
-  restoreWorkspace(owner: Owner, id: string, name: string | undefined, ifVersion: number | undefined): Promise<Workspace>;
+  restoreWorkspace(
+    owner: Owner,
+    id: string,
+    name: string | undefined,
+    ifVersion: number | undefined,
+  ): Promise<Workspace>;
   purgeWorkspace(owner: Owner, id: string, ifVersion: number | undefined): Promise<void>;
 
-  createProject(owner: Owner, workspaceId: string, id: string, input: NewProject, idempotency: Idempotency | null): Promise<Project>;
+  createProject(
+    owner: Owner,
+    workspaceId: string,
+    id: string,
+    input: NewProject,
+    idempotency: Idempotency | null,
+  ): Promise<Project>;
   getProject(owner: Owner, id: string, deleted: boolean): Promise<Project>;
   listProjects(owner: Owner, workspaceId: string, request: NamedListRequest): Promise<Listed<Project>>;
-  updateProject(owner: Owner, id: string, patch: ProjectPatch, ifVersion: number | undefined): Promise<Project>;
+  updateProject(
+    owner: Owner,
+    id: string,
+    patch: ProjectPatch,
+    ifVersion: number | undefined,
+  ): Promise<Project>;
   deleteProject(owner: Owner, id: string, ifVersion: number | undefined): Promise<Project>;
-  restoreProject(owner: Owner, id: string, name: string | undefined, ifVersion: number | undefined): Promise<Project>;
+  restoreProject(
+    owner: Owner,
+    id: string,
+    name: string | undefined,
+    ifVersion: number | undefined,
+  ): Promise<Project>;
   purgeProject(owner: Owner, id: string, ifVersion: number | undefined): Promise<void>;
 
-  createSession(owner: Owner, projectId: string, id: string, input: NewSession, idempotency: Idempotency | null): Promise<WorkSession>;
+  createSession(
+    owner: Owner,
+    projectId: string,
+    id: string,
+    input: NewSession,
+    idempotency: Idempotency | null,
+  ): Promise<WorkSession>;
   getSession(owner: Owner, id: string): Promise<WorkSession>;
-  listSessions(owner: Owner, projectId: string, request: ListRequest<SessionStatus>): Promise<Listed<WorkSession>>;
+  listSessions(
+    owner: Owner,
+    projectId: string,
+    request: ListRequest<SessionStatus>,
+  ): Promise<Listed<WorkSession>>;
   activeSession(owner: Owner, projectId: string): Promise<WorkSession | null>;
-  updateSession(owner: Owner, id: string, patch: SessionPatch, ifVersion: number | undefined): Promise<WorkSession>;
+  updateSession(
+    owner: Owner,
+    id: string,
+    patch: SessionPatch,
+    ifVersion: number | undefined,
+  ): Promise<WorkSession>;
   deleteSession(owner: Owner, id: string, ifVersion: number | undefined): Promise<void>;
 
-  createTask(owner: Owner, sessionId: string, id: string, input: NewTask, idempotency: Idempotency | null): Promise<Task>;
+  createTask(
+    owner: Owner,
+    sessionId: string,
+    id: string,
+    input: NewTask,
+    idempotency: Idempotency | null,
+  ): Promise<Task>;
   getTask(owner: Owner, id: string): Promise<Task>;
   listTasks(owner: Owner, sessionId: string, request: ListRequest<TaskStatus>): Promise<Listed<Task>>;
   /** The tasks that could be claimed now, in the order in which they would be. */
@@ -90,4 +163,3 @@ export interface WorkspacesPort {
   stopWaiting(): void;
   close(): Promise<void>;
 }
-

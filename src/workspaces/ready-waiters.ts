@@ -28,7 +28,10 @@ export class ReadyWaiters {
    */
   enter(projectId: string): Ticket {
     if (this.#size >= this.#max) {
-      throw new StoaError('overloaded', `${this.#max} claims wait already.`, { fix: 'Try again shortly, or claim without waiting.', details: { claimsWaitingMax: this.#max } });
+      throw new StoaError('overloaded', `${this.#max} claims wait already.`, {
+        fix: 'Try again shortly, or claim without waiting.',
+        details: { claimsWaitingMax: this.#max },
+      });
     }
     // The executor runs at once, so it is assigned before anybody can call it.
     let settle!: (woken: boolean) => void;
@@ -74,7 +77,8 @@ export class ReadyWaiters {
 
   /** Sends everybody away. */
   close(): void {
-    for (const [projectId, line] of this.#lines) for (const settle of line) this.#leave(projectId, settle, false);
+    for (const [projectId, line] of this.#lines)
+      for (const settle of line) this.#leave(projectId, settle, false);
   }
 
   #leave(projectId: string, settle: (woken: boolean) => void, woken: boolean): boolean {

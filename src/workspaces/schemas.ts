@@ -1,19 +1,34 @@
 /** The shapes of workspaces on the wire: what comes in, what goes out. Lengths are settings and checked by the service. */
 import { z } from 'zod';
 import { idPatterns } from './ids.js';
-import { type Entity, type JsonObject, type JsonValue, sessionStatuses, taskStatuses, workspaceStatuses } from './model.js';
+import {
+  type Entity,
+  type JsonObject,
+  type JsonValue,
+  sessionStatuses,
+  taskStatuses,
+  workspaceStatuses,
+} from './model.js';
 
 /** Text that every backend can hold as it is: PostgreSQL has no NUL, UTF-8 no lone surrogate. */
-const text = z.string().refine((value) => !value.includes('\0') && value.isWellFormed(), { error: 'must have no NUL and no lone surrogate' });
+const text = z.string().refine((value) => !value.includes('\0') && value.isWellFormed(), {
+  error: 'must have no NUL and no lone surrogate',
+});
 
 export const name = z
   .string()
   .min(1)
-  .regex(/^[^\p{Cc}\p{Cs}<>&"'/\\|?*:;]+$/u, { error: 'must have no control character and none of < > & " \' / \\ | ? * : ;' })
+  .regex(/^[^\p{Cc}\p{Cs}<>&"'/\\|?*:;]+$/u, {
+    error: 'must have no control character and none of < > & " \' / \\ | ? * : ;',
+  })
   .describe('1 to 100 characters without control characters or < > & " \' / \\ | ? * : ;');
 
 function entityId(entity: Entity, about: string): z.ZodString {
-  return z.string().regex(idPatterns[entity], { error: `must be ${about}` }).toLowerCase().describe(about);
+  return z
+    .string()
+    .regex(idPatterns[entity], { error: `must be ${about}` })
+    .toLowerCase()
+    .describe(about);
 }
 
 export const workspaceId = entityId('workspace', 'ws_ and a UUID');
@@ -24,12 +39,18 @@ export const taskId = entityId('task', 'task_ and a UUID');
 const jsonValue: z.ZodType<JsonValue> = z.json();
 const jsonObject: z.ZodType<JsonObject> = z.record(z.string(), jsonValue);
 const count = z.int().min(0);
-const seconds = z.number().min(0).max(10 * 365 * 24 * 3600);
+const seconds = z
+  .number()
+  .min(0)
+  .max(10 * 365 * 24 * 3600);
 const time = z.iso.datetime();
 export const workspaceStatus = z.enum(workspaceStatuses);
 export const sessionStatus = z.enum(sessionStatuses);
 export const taskStatus = z.enum(taskStatuses);
-const secret = text.min(1).nullable().describe('Stored encrypted; answers only show a mask. Sending the mask back changes nothing.');
+const secret = text
+  .min(1)
+  .nullable()
+  .describe('Stored encrypted; answers only show a mask. Sending the mask back changes nothing.');
 
 // Records as they are answered.
 
@@ -136,13 +157,18 @@ export const projectPatchSchema = newProjectSchema.partial().extend({
   workspace_id: workspaceId.optional().describe('Moves the project to another workspace of the same owner'),
 });
 
-export const restoreSchema = z.strictObject({ name: name.optional().describe('A new name, where the old one was taken meanwhile') });
+export const restoreSchema = z.strictObject({
+  name: name.optional().describe('A new name, where the old one was taken meanwhile'),
+});
 
 export const newSessionSchema = z.strictObject({
   agent_id: text.min(1).nullable().optional(),
   process_id: z.int().min(0).nullable().optional(),
   status: z.enum(['pending', 'active']).optional().describe('"active" starts it at once'),
-  takeover: z.boolean().optional().describe('With status "active": ends the session that holds the active slot'),
+  takeover: z
+    .boolean()
+    .optional()
+    .describe('With status "active": ends the session that holds the active slot'),
   metadata: jsonObject.optional(),
   max_idle_time: seconds.optional(),
   max_lifetime: seconds.optional(),
@@ -150,7 +176,10 @@ export const newSessionSchema = z.strictObject({
 
 export const sessionPatchSchema = z.strictObject({
   status: sessionStatus.optional(),
-  takeover: z.boolean().optional().describe('With status "active": ends the session that holds the active slot'),
+  takeover: z
+    .boolean()
+    .optional()
+    .describe('With status "active": ends the session that holds the active slot'),
   agent_id: text.min(1).nullable().optional(),
   process_id: z.int().min(0).nullable().optional(),
   metadata: jsonObject.optional(),
@@ -204,7 +233,9 @@ export const projectPageSchema = pageOf(projectSchema);
 export const sessionPageSchema = pageOf(sessionSchema);
 export const taskPageSchema = pageOf(taskSchema);
 
-function pageOf<Item extends z.ZodType>(item: Item): z.ZodObject<{ items: z.ZodArray<Item>; next_cursor: z.ZodNullable<z.ZodString> }> {
+function pageOf<Item extends z.ZodType>(
+  item: Item,
+): z.ZodObject<{ items: z.ZodArray<Item>; next_cursor: z.ZodNullable<z.ZodString> }> {
   return z.object({ items: z.array(item), next_cursor: z.string().nullable() });
 }
 

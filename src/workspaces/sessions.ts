@@ -6,7 +6,13 @@ import type { NewSession, SessionPatch } from './schemas.js';
 import { given } from './tasks.js';
 import { checkSessionTransition } from './transitions.js';
 
-export function newSession(id: string, projectId: string, input: NewSession, limits: Limits, nowMs: number): WorkSession {
+export function newSession(
+  id: string,
+  projectId: string,
+  input: NewSession,
+  limits: Limits,
+  nowMs: number,
+): WorkSession {
   const now = isoTime(nowMs);
   return {
     id,
@@ -80,13 +86,18 @@ function sum(count: number, more: number): number {
 }
 
 /** When a session must be ended and why, as things stand; undefined where it has no limit or holds no slot. */
-export function sessionDeadline(session: WorkSession): { atMs: number; reason: 'idle' | 'lifetime' } | undefined {
+export function sessionDeadline(
+  session: WorkSession,
+): { atMs: number; reason: 'idle' | 'lifetime' } | undefined {
   if (!holdsSlot(session.status)) return undefined;
-  const idleAtMs = session.max_idle_time === 0 ? Infinity : Date.parse(session.last_active) + session.max_idle_time * 1_000;
+  const idleAtMs =
+    session.max_idle_time === 0 ? Infinity : Date.parse(session.last_active) + session.max_idle_time * 1_000;
   const startedMs = Date.parse(session.started_at ?? session.created_at);
   const lifetimeAtMs = session.max_lifetime === 0 ? Infinity : startedMs + session.max_lifetime * 1_000;
   if (idleAtMs === Infinity && lifetimeAtMs === Infinity) return undefined;
-  return idleAtMs < lifetimeAtMs ? { atMs: idleAtMs, reason: 'idle' } : { atMs: lifetimeAtMs, reason: 'lifetime' };
+  return idleAtMs < lifetimeAtMs
+    ? { atMs: idleAtMs, reason: 'idle' }
+    : { atMs: lifetimeAtMs, reason: 'lifetime' };
 }
 
 export function slotTaken(holder: WorkSession): StoaError {
@@ -99,5 +110,8 @@ export function slotTaken(holder: WorkSession): StoaError {
 /** New tasks are for sessions that go on. */
 export function checkTakesTasks(session: WorkSession): void {
   if (session.status === 'pending' || holdsSlot(session.status)) return;
-  throw new StoaError('conflict', `The session is ${session.status} and takes no new tasks.`, { fix: 'Create another session.', details: { status: session.status } });
+  throw new StoaError('conflict', `The session is ${session.status} and takes no new tasks.`, {
+    fix: 'Create another session.',
+    details: { status: session.status },
+  });
 }

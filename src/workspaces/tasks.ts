@@ -49,15 +49,29 @@ export function readyOrder(a: Task, b: Task): number {
 
 export function changeTask(task: Task, patch: TaskPatch, nowMs: number): Task {
   if (task.status !== 'pending') {
-    throw new StoaError('conflict', `Only a pending task can be changed; this one is ${task.status}.`, { details: { status: task.status } });
+    throw new StoaError('conflict', `Only a pending task can be changed; this one is ${task.status}.`, {
+      details: { status: task.status },
+    });
   }
   return touched({ ...task, ...given(patch) }, nowMs);
 }
 
-export function claimTask({ task, lease }: HeldTask, holder: string, leaseSeconds: number, nowMs: number): Required<HeldTask> & { lease: TaskLease } {
+export function claimTask(
+  { task, lease }: HeldTask,
+  holder: string,
+  leaseSeconds: number,
+  nowMs: number,
+): Required<HeldTask> & { lease: TaskLease } {
   checkTaskTransition(task.status, 'running');
   return {
-    task: { ...task, status: 'running', claimed_by: holder, started_at: isoTime(nowMs), version: task.version + 1, updated_at: isoTime(nowMs) },
+    task: {
+      ...task,
+      status: 'running',
+      claimed_by: holder,
+      started_at: isoTime(nowMs),
+      version: task.version + 1,
+      updated_at: isoTime(nowMs),
+    },
     lease: {
       holder,
       fence: (lease?.fence ?? 0) + 1,
@@ -70,7 +84,13 @@ export function claimTask({ task, lease }: HeldTask, holder: string, leaseSecond
 }
 
 /** A sign of life: the lease ends later. The task itself does not change. */
-export function renewLease(held: HeldTask, fence: number, nowMs: number, endOf: LeaseEnd, by: Reporter = null): TaskLease {
+export function renewLease(
+  held: HeldTask,
+  fence: number,
+  nowMs: number,
+  endOf: LeaseEnd,
+  by: Reporter = null,
+): TaskLease {
   const lease = checkHolder(held, fence, nowMs, endOf, by);
   return { ...lease, renewedAtMs: nowMs, expiresAtMs: nowMs + lease.leaseSeconds * 1_000 };
 }
@@ -81,13 +101,24 @@ export function returnTask({ task, lease }: HeldTask, reason: string, nowMs: num
   const exhausted = attempts >= task.max_attempts;
   checkTaskTransition(task.status, exhausted ? 'failed' : 'pending');
   const back: Task = exhausted
-    ? { ...ended(task, 'failed', nowMs), attempts, error: task.error ?? reason, reason: `${reason} No attempt is left of ${task.max_attempts}.` }
+    ? {
+        ...ended(task, 'failed', nowMs),
+        attempts,
+        error: task.error ?? reason,
+        reason: `${reason} No attempt is left of ${task.max_attempts}.`,
+      }
     : { ...task, status: 'pending', claimed_by: null, started_at: null, attempts, reason };
   return { task: touched(back, nowMs), lease: lease === undefined ? undefined : releasedLease(lease) };
 }
 
 /** The holder's result. `undefined` means that this very write was done before. */
-export function completeTask(held: HeldTask, input: CompleteRequest, nowMs: number, endOf: LeaseEnd, by: Reporter = null): HeldTask | undefined {
+export function completeTask(
+  held: HeldTask,
+  input: CompleteRequest,
+  nowMs: number,
+  endOf: LeaseEnd,
+  by: Reporter = null,
+): HeldTask | undefined {
   const resultDigest = digestOf('complete', input);
   if (isRepeat(held, input.fence, resultDigest)) return undefined;
   const lease = checkHolder(held, input.fence, nowMs, endOf, by);
@@ -96,14 +127,24 @@ export function completeTask(held: HeldTask, input: CompleteRequest, nowMs: numb
 }
 
 /** The holder's failure: final, unless it asks for another attempt and one is left. `undefined`: done before. */
-export function failTask(held: HeldTask, input: FailRequest, nowMs: number, endOf: LeaseEnd, by: Reporter = null): HeldTask | undefined {
+export function failTask(
+  held: HeldTask,
+  input: FailRequest,
+  nowMs: number,
+  endOf: LeaseEnd,
+  by: Reporter = null,
+): HeldTask | undefined {
   const resultDigest = digestOf('fail', input);
   if (isRepeat(held, input.fence, resultDigest)) return undefined;
   const lease = checkHolder(held, input.fence, nowMs, endOf, by);
   const error = input.error ?? 'The holder reported a failure.';
   const failing = { task: { ...held.task, ...resultOf(held.task, input), error }, lease };
   if (input.retry === true) {
-    const returned = returnTask(failing, error === '' ? `${lease.holder} gave it back.` : `${lease.holder} gave it back: ${error}`, nowMs);
+    const returned = returnTask(
+      failing,
+      error === '' ? `${lease.holder} gave it back.` : `${lease.holder} gave it back: ${error}`,
+      nowMs,
+    );
     return { ...returned, lease: { ...releasedLease(lease), resultDigest } };
   }
   const task = { ...ended(failing.task, 'failed', nowMs), attempts: held.task.attempts + 1, reason: error };
@@ -111,7 +152,11 @@ export function failTask(held: HeldTask, input: FailRequest, nowMs: number, endO
 }
 
 /** Ends a task that is not over, whoever holds it. `undefined`: it is cancelled already. */
-export function cancelTask({ task, lease }: HeldTask, reason: string | undefined, nowMs: number): HeldTask | undefined {
+export function cancelTask(
+  { task, lease }: HeldTask,
+  reason: string | undefined,
+  nowMs: number,
+): HeldTask | undefined {
   if (task.status === 'cancelled') return undefined;
   checkTaskTransition(task.status, 'cancelled');
   const cancelled = { ...ended(task, 'cancelled', nowMs), reason: reason ?? 'Cancelled.' };
@@ -136,25 +181,45 @@ export function claimLease(lease: TaskLease): ClaimLease {
 }
 
 /** The lease, when `fence` is that of its living holder. Throws `fenced` otherwise: the write comes too late. */
-function checkHolder({ task, lease }: HeldTask, fence: number, nowMs: number, endOf: LeaseEnd, by: Reporter): TaskLease {
+function checkHolder(
+  { task, lease }: HeldTask,
+  fence: number,
+  nowMs: number,
+  endOf: LeaseEnd,
+  by: Reporter,
+): TaskLease {
   const details = { status: task.status, fence, current_fence: lease?.fence ?? null };
   if (lease === undefined || lease.fence !== fence) {
-    throw new StoaError('fenced', `Fence ${fence} does not hold this task.`, { fix: 'Drop the work; claim another task.', details });
+    throw new StoaError('fenced', `Fence ${fence} does not hold this task.`, {
+      fix: 'Drop the work; claim another task.',
+      details,
+    });
   }
   if (task.status !== 'running' || lease.holder === null) {
-    throw new StoaError('fenced', `The claim with fence ${fence} is over: the task is ${task.status}.`, { fix: 'Drop the work; claim another task.', details });
+    throw new StoaError('fenced', `The claim with fence ${fence} is over: the task is ${task.status}.`, {
+      fix: 'Drop the work; claim another task.',
+      details,
+    });
   }
   if (endOf(lease) <= nowMs) {
-    throw new StoaError('fenced', `The lease with fence ${fence} has lapsed.`, { fix: 'Drop the work; claim another task, and send heartbeats more often.', details });
+    throw new StoaError('fenced', `The lease with fence ${fence} has lapsed.`, {
+      fix: 'Drop the work; claim another task, and send heartbeats more often.',
+      details,
+    });
   }
   if (by !== null && !by.includes(lease.holder)) {
-    throw new StoaError('forbidden', `The claim is ${lease.holder}'s.`, { fix: 'An agent reports on its own claims only. Claim with agent_id in the name of who does the work.', details: { holder: lease.holder } });
+    throw new StoaError('forbidden', `The claim is ${lease.holder}'s.`, {
+      fix: 'An agent reports on its own claims only. Claim with agent_id in the name of who does the work.',
+      details: { holder: lease.holder },
+    });
   }
   return lease;
 }
 
 function isRepeat({ task, lease }: HeldTask, fence: number, digest: string): boolean {
-  return lease !== undefined && lease.fence === fence && lease.resultDigest === digest && task.status !== 'running';
+  return (
+    lease !== undefined && lease.fence === fence && lease.resultDigest === digest && task.status !== 'running'
+  );
 }
 
 function releasedLease(lease: TaskLease): TaskLease {
@@ -163,10 +228,18 @@ function releasedLease(lease: TaskLease): TaskLease {
 
 function ended(task: Task, status: 'completed' | 'failed' | 'cancelled', nowMs: number): Task {
   const durationMs = task.started_at === null ? null : Math.max(0, nowMs - Date.parse(task.started_at));
-  return { ...task, status, completed_at: isoTime(nowMs), duration: durationMs === null ? null : durationMs / 1_000 };
+  return {
+    ...task,
+    status,
+    completed_at: isoTime(nowMs),
+    duration: durationMs === null ? null : durationMs / 1_000,
+  };
 }
 
-function resultOf(task: Task, input: CompleteRequest | FailRequest): Pick<Task, 'output' | 'bytes_in' | 'bytes_out'> {
+function resultOf(
+  task: Task,
+  input: CompleteRequest | FailRequest,
+): Pick<Task, 'output' | 'bytes_in' | 'bytes_out'> {
   return {
     output: input.output === undefined ? task.output : input.output,
     bytes_in: input.bytes_in ?? task.bytes_in,
@@ -181,14 +254,18 @@ function touched(task: Task, nowMs: number): Task {
 /** The fields that were given: an absent one must not overwrite. */
 export function given<T extends object>(patch: T): { [Name in keyof T]: Exclude<T[Name], undefined> } {
   // Dropping the undefined ones is what the type says.
-  return Object.fromEntries(Object.entries(patch).filter(([, value]) => value !== undefined)) as { [Name in keyof T]: Exclude<T[Name], undefined> };
+  return Object.fromEntries(Object.entries(patch).filter(([, value]) => value !== undefined)) as {
+    [Name in keyof T]: Exclude<T[Name], undefined>;
+  };
 }
 
 function digestOf(verb: string, input: object): string {
   const fields = Object.entries(input)
     .filter(([, value]) => value !== undefined)
     .toSorted(([a], [b]) => compareText(a, b));
-  return createHash('sha256').update(JSON.stringify([verb, fields])).digest('base64url');
+  return createHash('sha256')
+    .update(JSON.stringify([verb, fields]))
+    .digest('base64url');
 }
 
 function compareText(a: string, b: string): number {

@@ -14,13 +14,22 @@ const secretInQuery = /[?&](?:access_token|private_token|token|password|secret)=
 
 /** Whether a text has a URL with a password in it. */
 export function holdsUrlPassword(text: string): boolean {
-  return text.includes('://') && text.split(/\s+/).some((word) => untilPassword.test(beforeLastAt(withoutHostsAndPorts(word))) || hasPasswordBeforeHost(word));
+  return (
+    text.includes('://') &&
+    text
+      .split(/\s+/)
+      .some(
+        (word) => untilPassword.test(beforeLastAt(withoutHostsAndPorts(word))) || hasPasswordBeforeHost(word),
+      )
+  );
 }
 
 /** Hosts have a dot or brackets, where users seldom do. Of other names, a host behind the `@` tells that they are users. */
 function withoutHostsAndPorts(word: string): string {
   const endsWithHost = word.slice(word.lastIndexOf('@')).includes('.');
-  return word.replace(nameAndNumber, (whole, name: string) => (endsWithHost && !/[.[]|^localhost$/.test(name) ? whole : '://'));
+  return word.replace(nameAndNumber, (whole, name: string) =>
+    endsWithHost && !/[.[]|^localhost$/.test(name) ? whole : '://',
+  );
 }
 
 /** Behind the name of a user that has an `@` of its own, as addresses of mail do. */
@@ -36,7 +45,9 @@ function beforeLastAt(word: string): string {
 
 /** The same for an address that a repository is fetched from, which may carry a token in other places too. */
 function holdsCredentials(text: string): boolean {
-  return holdsUrlPassword(text) || (text.includes('://') && (tokenAsUser.test(text) || secretInQuery.test(text)));
+  return (
+    holdsUrlPassword(text) || (text.includes('://') && (tokenAsUser.test(text) || secretInQuery.test(text)))
+  );
 }
 
 interface GitFields {
@@ -48,19 +59,29 @@ interface GitFields {
 export function checkGitFields({ git_url: url = '', git_info: info = {} }: GitFields): void {
   const field = holdsCredentials(url) ? 'git_url' : someText(info, holdsCredentials) ? 'git_info' : undefined;
   if (field === undefined) return;
-  throw new StoaError('invalid_request', `${field}: the address has a password or token in it, which would be stored and shown as it is.`, {
-    fix: 'Leave it away and keep it in config under "secrets", where it is encrypted. An "@" in a path is written %40.',
-    details: { field },
-  });
+  throw new StoaError(
+    'invalid_request',
+    `${field}: the address has a password or token in it, which would be stored and shown as it is.`,
+    {
+      fix: 'Leave it away and keep it in config under "secrets", where it is encrypted. An "@" in a path is written %40.',
+      details: { field },
+    },
+  );
 }
 
 /** A project as it is shown: without the passwords that it was given before they were refused. */
-export function withoutGitPasswords<Shown extends Pick<Project, 'git_url' | 'git_info'>>(project: Shown): Shown {
+export function withoutGitPasswords<Shown extends Pick<Project, 'git_url' | 'git_info'>>(
+  project: Shown,
+): Shown {
   const { git_url, git_info } = project;
   const isBad = holdsCredentials(git_url);
   const isBadInside = someText(git_info, holdsCredentials);
   if (!isBad && !isBadInside) return project;
-  return { ...project, git_url: isBad ? maskedAddress(git_url) : git_url, git_info: isBadInside ? maskedObject(git_info) : git_info };
+  return {
+    ...project,
+    git_url: isBad ? maskedAddress(git_url) : git_url,
+    git_info: isBadInside ? maskedObject(git_info) : git_info,
+  };
 }
 
 /** What is no address from its first letter on has no part that could be left away. */
@@ -71,7 +92,11 @@ function maskedAddress(text: string): string {
 
 function someText(value: JsonValue, test: (text: string) => boolean): boolean {
   if (typeof value === 'string') return test(value);
-  return typeof value === 'object' && value !== null && Object.values(value).some((member) => someText(member, test));
+  return (
+    typeof value === 'object' &&
+    value !== null &&
+    Object.values(value).some((member) => someText(member, test))
+  );
 }
 
 function maskedObject(object: JsonObject): JsonObject {

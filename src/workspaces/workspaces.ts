@@ -58,26 +58,40 @@ export function softDeleted<Record extends Workspace | Project>(record: Record, 
   return touched({ ...record, deleted_at: isoTime(nowMs) }, nowMs);
 }
 
-export function restored<Record extends Workspace | Project>(record: Record, name: string | undefined, nowMs: number): Record {
+export function restored<Record extends Workspace | Project>(
+  record: Record,
+  name: string | undefined,
+  nowMs: number,
+): Record {
   return touched({ ...record, deleted_at: null, name: name ?? record.name }, nowMs);
 }
 
 /** Purging is for what was deleted before, so that one wrong call destroys nothing. */
 export function checkDeleted(entity: 'workspace' | 'project', record: Workspace | Project): void {
   if (record.deleted_at !== null) return;
-  throw new StoaError('conflict', `The ${entity} is not deleted.`, { fix: 'Delete it first; a deleted one can be restored or purged.', details: { id: record.id } });
+  throw new StoaError('conflict', `The ${entity} is not deleted.`, {
+    fix: 'Delete it first; a deleted one can be restored or purged.',
+    details: { id: record.id },
+  });
 }
 
 export function checkVersion(record: { id: string; version: number }, ifVersion: number | undefined): void {
   if (ifVersion === undefined || ifVersion === record.version) return;
-  throw new StoaError('version_conflict', `The version of ${record.id} is ${record.version}, not ${ifVersion}.`, {
-    fix: 'Read it again and repeat the change on what it is now.',
-    details: { id: record.id, version: record.version, expected: ifVersion },
-  });
+  throw new StoaError(
+    'version_conflict',
+    `The version of ${record.id} is ${record.version}, not ${ifVersion}.`,
+    {
+      fix: 'Read it again and repeat the change on what it is now.',
+      details: { id: record.id, version: record.version, expected: ifVersion },
+    },
+  );
 }
 
 export function nameTaken(entity: 'workspace' | 'project', name: string, holderId: string): StoaError {
-  return new StoaError('already_exists', `A ${entity} named "${name}" exists already.`, { fix: 'Choose another name, or use the one that exists.', details: { name, id: holderId } });
+  return new StoaError('already_exists', `A ${entity} named "${name}" exists already.`, {
+    fix: 'Choose another name, or use the one that exists.',
+    details: { name, id: holderId },
+  });
 }
 
 export function notFound(entity: string, id: string): StoaError {

@@ -20,7 +20,9 @@ import type { DirectMessage } from '../../src/messaging/model.js';
 import { documentPath } from '../../src/path-segment.js';
 
 const isLong = process.env['DRILL'] === 'full';
-const size = isLong ? { rounds: 8, operationsPerRound: 2_000, workers: 16 } : { rounds: 3, operationsPerRound: 120, workers: 6 };
+const size = isLong
+  ? { rounds: 8, operationsPerRound: 2_000, workers: 16 }
+  : { rounds: 3, operationsPerRound: 120, workers: 6 };
 const users = ['ada', 'bob', 'eve'];
 const namespace = 'drill';
 
@@ -57,7 +59,8 @@ class Acknowledged {
           continue;
         }
         const name = `${thing} ${id} ${version}`;
-        if (!this.#contents.has(name)) throw new Error(`The feed has ${kind} of ${name}, which nobody was told of.`);
+        if (!this.#contents.has(name))
+          throw new Error(`The feed has ${kind} of ${name}, which nobody was told of.`);
         found.set(`${thing} ${id}`, this.#contents.get(name));
       }
     }
@@ -95,14 +98,25 @@ class Load {
   async prepare(): Promise<void> {
     for (const user of users) {
       const caller = operatorCaller(user);
-      const workspace = await this.#stoa.workspaces.createWorkspace(caller, { name: 'drill', claude_key: 'secret' });
+      const workspace = await this.#stoa.workspaces.createWorkspace(caller, {
+        name: 'drill',
+        claude_key: 'secret',
+      });
       const project = await this.#stoa.workspaces.createProject(caller, workspace.id, { name: 'drill' });
       const session = await this.#stoa.workspaces.createSession(caller, project.id, { status: 'active' });
       this.#sessions.set(user, { project: project.id, session: session.id });
       this.places.inboxes.push(await this.#stoa.messaging.direct.readerOf(caller));
     }
     for (const is_private of [false, true]) {
-      const room = await this.#stoa.messaging.rooms.create(operatorCaller('ada'), { name: is_private ? 'vault' : 'square', is_private, key: is_private ? 'a key of sixteen characters' : '' }, null);
+      const room = await this.#stoa.messaging.rooms.create(
+        operatorCaller('ada'),
+        {
+          name: is_private ? 'vault' : 'square',
+          is_private,
+          key: is_private ? 'a key of sixteen characters' : '',
+        },
+        null,
+      );
       this.places.rooms.push(room.id);
     }
   }
@@ -121,8 +135,24 @@ class Load {
 
   async #one(step: number): Promise<void> {
     const user = users[step % users.length] as string;
-    const verbs = [this.#set, this.#set, this.#remove, this.#createAgent, this.#label, this.#createTask, this.#work, this.#post, this.#unsay, this.#send, this.#acknowledge];
-    await (verbs[(step * 31) % verbs.length] as (user: string, step: number) => Promise<void>).call(this, user, step);
+    const verbs = [
+      this.#set,
+      this.#set,
+      this.#remove,
+      this.#createAgent,
+      this.#label,
+      this.#createTask,
+      this.#work,
+      this.#post,
+      this.#unsay,
+      this.#send,
+      this.#acknowledge,
+    ];
+    await (verbs[(step * 31) % verbs.length] as (user: string, step: number) => Promise<void>).call(
+      this,
+      user,
+      step,
+    );
   }
 
   async #set(user: string, step: number): Promise<void> {
@@ -149,12 +179,18 @@ class Load {
   async #label(_user: string, step: number): Promise<void> {
     const chosen = this.#agents[step % Math.max(1, this.#agents.length)];
     if (chosen === undefined) return;
-    const agent = await this.#stoa.registry.updateAgent(operatorCaller(chosen.user), chosen.id, { labels: { step: String(step) } });
+    const agent = await this.#stoa.registry.updateAgent(operatorCaller(chosen.user), chosen.id, {
+      labels: { step: String(step) },
+    });
     this.#model.add('agent', agent.agent_id, agent.version, agent);
   }
 
   async #createTask(user: string, step: number): Promise<void> {
-    const task = await this.#stoa.workspaces.createTask(operatorCaller(user), this.#sessions.get(user)?.session as string, { command: `run ${step}` });
+    const task = await this.#stoa.workspaces.createTask(
+      operatorCaller(user),
+      this.#sessions.get(user)?.session as string,
+      { command: `run ${step}` },
+    );
     this.#model.add('task', task.id, task.version, task);
   }
 
@@ -163,7 +199,10 @@ class Load {
     const claim = await this.#stoa.workspaces.claimTask(caller, this.#sessions.get(user)?.project as string);
     if (claim === null) return;
     this.#model.add('task', claim.task.id, claim.task.version, claim.task);
-    const done = await this.#stoa.workspaces.completeTask(caller, claim.task.id, { fence: claim.lease.fence, output: `done ${step}` });
+    const done = await this.#stoa.workspaces.completeTask(caller, claim.task.id, {
+      fence: claim.lease.fence,
+      output: `done ${step}`,
+    });
     this.#model.add('task', done.id, done.version, done);
   }
 
@@ -184,19 +223,37 @@ class Load {
 
   async #send(user: string, step: number): Promise<void> {
     const to = this.places.inboxes[(step * 7) % this.places.inboxes.length] as string;
-    const message = await this.#stoa.messaging.direct.send(operatorCaller(user), to, { body: `whispered ${step}` }, null);
+    const message = await this.#stoa.messaging.direct.send(
+      operatorCaller(user),
+      to,
+      { body: `whispered ${step}` },
+      null,
+    );
     this.#model.add('direct', message.id, null, contentOf(message));
   }
 
   async #acknowledge(user: string): Promise<void> {
     const { direct } = this.#stoa.messaging;
-    const { items } = await direct.pending(await direct.readerOf(operatorCaller(user)), 0, 5, 0, AbortSignal.timeout(60_000));
-    if (items.length > 0) await direct.acknowledge(operatorCaller(user), items.map(({ id }) => id));
+    const { items } = await direct.pending(
+      await direct.readerOf(operatorCaller(user)),
+      0,
+      5,
+      0,
+      AbortSignal.timeout(60_000),
+    );
+    if (items.length > 0)
+      await direct.acknowledge(
+        operatorCaller(user),
+        items.map(({ id }) => id),
+      );
   }
 }
 
 /** The feed does not tell of acknowledgements; the comparison of all bytes sees them. */
-function contentOf({ acknowledged: _acknowledged, ...content }: DirectMessage): Omit<DirectMessage, 'acknowledged'> {
+function contentOf({
+  acknowledged: _acknowledged,
+  ...content
+}: DirectMessage): Omit<DirectMessage, 'acknowledged'> {
   return content;
 }
 
@@ -210,29 +267,42 @@ async function answers(stoa: Stoa, places: Places): Promise<Map<string, unknown>
   const found = new Map<string, unknown>();
   for (const user of users) {
     const caller = operatorCaller(user);
-    for await (const { key, value } of stoa.data.getAll(caller, namespace)) found.set(`document ${documentName(user, key)}`, value);
-    for await (const agent of pages((cursor) => stoa.registry.listAgents(caller, { cursor }))) found.set(`agent ${agent.agent_id}`, agent);
+    for await (const { key, value } of stoa.data.getAll(caller, namespace))
+      found.set(`document ${documentName(user, key)}`, value);
+    for await (const agent of pages((cursor) => stoa.registry.listAgents(caller, { cursor })))
+      found.set(`agent ${agent.agent_id}`, agent);
     for await (const workspace of pages((cursor) => stoa.workspaces.listWorkspaces(caller, { cursor }))) {
-      for await (const project of pages((cursor) => stoa.workspaces.listProjects(caller, workspace.id, { cursor }))) {
-        for await (const session of pages((cursor) => stoa.workspaces.listSessions(caller, project.id, { cursor }))) {
-          for await (const task of pages((cursor) => stoa.workspaces.listTasks(caller, session.id, { cursor }))) found.set(`task ${task.id}`, task);
+      for await (const project of pages((cursor) =>
+        stoa.workspaces.listProjects(caller, workspace.id, { cursor }),
+      )) {
+        for await (const session of pages((cursor) =>
+          stoa.workspaces.listSessions(caller, project.id, { cursor }),
+        )) {
+          for await (const task of pages((cursor) =>
+            stoa.workspaces.listTasks(caller, session.id, { cursor }),
+          ))
+            found.set(`task ${task.id}`, task);
         }
       }
     }
   }
   const { port } = stoa.messaging;
   for (const room of places.rooms) {
-    for await (const message of back((beforeMs) => port.messages(room, { beforeMs, limit: 100 }))) found.set(`message ${room}/${message.id}`, message);
+    for await (const message of back((beforeMs) => port.messages(room, { beforeMs, limit: 100 })))
+      found.set(`message ${room}/${message.id}`, message);
   }
   for (const inbox of places.inboxes) {
-    for await (const message of back((beforeMs) => port.inbox(inbox, { beforeMs, limit: 100 }))) found.set(`direct ${message.id}`, contentOf(message));
+    for await (const message of back((beforeMs) => port.inbox(inbox, { beforeMs, limit: 100 })))
+      found.set(`direct ${message.id}`, contentOf(message));
   }
   return found;
 }
 
 /** From the newest message to the oldest. */
-async function* back<Item extends { tsMs: number }>(read: (beforeMs: number | null) => Promise<{ items: Item[]; hasMore: boolean }>): AsyncGenerator<Item> {
-  for (let beforeMs: number | null = null; ; ) {
+async function* back<Item extends { tsMs: number }>(
+  read: (beforeMs: number | null) => Promise<{ items: Item[]; hasMore: boolean }>,
+): AsyncGenerator<Item> {
+  for (let beforeMs: number | null = null; ;) {
     const page: { items: Item[]; hasMore: boolean } = await read(beforeMs);
     yield* page.items;
     const last = page.items.at(-1);
@@ -241,7 +311,9 @@ async function* back<Item extends { tsMs: number }>(read: (beforeMs: number | nu
   }
 }
 
-async function* pages<Item>(read: (cursor: string | undefined) => Promise<{ items: Item[]; next_cursor: string | null }>): AsyncGenerator<Item> {
+async function* pages<Item>(
+  read: (cursor: string | undefined) => Promise<{ items: Item[]; next_cursor: string | null }>,
+): AsyncGenerator<Item> {
   let cursor: string | undefined;
   do {
     const page = await read(cursor);
@@ -254,14 +326,15 @@ async function* pages<Item>(read: (cursor: string | undefined) => Promise<{ item
 function bytes(stoa: Stoa): Map<string, string> {
   const found = new Map<string, string>();
   for (const family of [...embeddedFamilies, kernelFamilies.timers, kernelFamilies.idempotency]) {
-    for (const { key, value } of stoa.kernel.root.range(family, {})) found.set(`${family} ${key.toString('hex')}`, value.toString('hex'));
+    for (const { key, value } of stoa.kernel.root.range(family, {}))
+      found.set(`${family} ${key.toString('hex')}`, value.toString('hex'));
   }
   return found;
 }
 
 function wholeFeed(stoa: Stoa): FeedCommit[] {
   const commits: FeedCommit[] = [];
-  for (let since: string | undefined; ; ) {
+  for (let since: string | undefined; ;) {
     const page = stoa.kernel.feed.read({ since });
     commits.push(...page.commits);
     if (!page.more) return commits;
@@ -279,45 +352,77 @@ interface Mark {
 }
 
 describe.each(['lmdb', 'rocksdb'] as const)('the drill on %s', (engine: EngineName) => {
-  it('restores every domain to any point, as it was acknowledged by then', { timeout: isLong ? 1_800_000 : 120_000 }, async () => {
-    const backups = join(directory, 'backups');
-    const model = new Acknowledged();
-    const marks: Mark[] = [];
-    const stoa = await openStoa({ data: join(directory, 'data'), engine, sweepIntervalMs: 3_600_000, limits: { agentsPerUserMax: 100_000 } });
-    const load = new Load(stoa, model);
-    await load.prepare();
-    for (let round = 0; round <= size.rounds; round += 1) {
-      // The backup runs in the middle of the load: what came before it and what comes during it are both there.
-      const running = load.run(size.operationsPerRound);
-      for (let index = 0; index < 20; index += 1) await turn();
-      marks.push({ to: { position: stoa.changes.position }, acknowledged: model.count, bytes: null });
-      await backup(stoa.kernel, { directory: backups, kind: round === 0 ? 'full' : 'incremental' });
-      marks.push({ to: { timeMs: stoa.kernel.nowMs() }, acknowledged: 0, bytes: null });
-      await running;
-      marks.push({ to: { position: stoa.changes.position }, acknowledged: model.count, bytes: bytes(stoa) });
-    }
-    await backup(stoa.kernel, { directory: backups, kind: 'incremental' });
-    const feed = wholeFeed(stoa);
-    await stoa.close();
+  it(
+    'restores every domain to any point, as it was acknowledged by then',
+    { timeout: isLong ? 1_800_000 : 120_000 },
+    async () => {
+      const backups = join(directory, 'backups');
+      const model = new Acknowledged();
+      const marks: Mark[] = [];
+      const stoa = await openStoa({
+        data: join(directory, 'data'),
+        engine,
+        sweepIntervalMs: 3_600_000,
+        limits: { agentsPerUserMax: 100_000 },
+      });
+      const load = new Load(stoa, model);
+      await load.prepare();
+      for (let round = 0; round <= size.rounds; round += 1) {
+        // The backup runs in the middle of the load: what came before it and what comes during it are both there.
+        const running = load.run(size.operationsPerRound);
+        for (let index = 0; index < 20; index += 1) await turn();
+        marks.push({ to: { position: stoa.changes.position }, acknowledged: model.count, bytes: null });
+        await backup(stoa.kernel, { directory: backups, kind: round === 0 ? 'full' : 'incremental' });
+        marks.push({ to: { timeMs: stoa.kernel.nowMs() }, acknowledged: 0, bytes: null });
+        await running;
+        marks.push({
+          to: { position: stoa.changes.position },
+          acknowledged: model.count,
+          bytes: bytes(stoa),
+        });
+      }
+      await backup(stoa.kernel, { directory: backups, kind: 'incremental' });
+      const feed = wholeFeed(stoa);
+      await stoa.close();
 
-    expect((await verifyBackups(backups)).every(({ ok }) => ok)).toBe(true);
-    // Before the end of the first full backup there is nothing to replay from.
-    for (const [index, mark] of marks.slice(2).entries()) await compare(engine, backups, `restored-${index}`, mark, { feed, model, places: load.places });
-  });
+      expect((await verifyBackups(backups)).every(({ ok }) => ok)).toBe(true);
+      // Before the end of the first full backup there is nothing to replay from.
+      for (const [index, mark] of marks.slice(2).entries())
+        await compare(engine, backups, `restored-${index}`, mark, { feed, model, places: load.places });
+    },
+  );
 });
 
-async function compare(engine: EngineName, backups: string, name: string, mark: Mark, { feed, model, places }: { feed: readonly FeedCommit[]; model: Acknowledged; places: Places }): Promise<void> {
+async function compare(
+  engine: EngineName,
+  backups: string,
+  name: string,
+  mark: Mark,
+  { feed, model, places }: { feed: readonly FeedCommit[]; model: Acknowledged; places: Places },
+): Promise<void> {
   const target = join(directory, name);
   await restore({ directory: backups, target, to: mark.to, families: embeddedFamilies });
-  const stoa = await openStoa({ data: target, engine, sweepIntervalMs: 3_600_000, limits: { agentsPerUserMax: 100_000 } });
+  const stoa = await openStoa({
+    data: target,
+    engine,
+    sweepIntervalMs: 3_600_000,
+    limits: { agentsPerUserMax: 100_000 },
+  });
   try {
     const { to } = mark;
-    const expected = feed.filter(({ seq, atMs }) => ('position' in to ? seq <= Number(to.position) : atMs <= to.timeMs));
+    const expected = feed.filter(({ seq, atMs }) =>
+      'position' in to ? seq <= Number(to.position) : atMs <= to.timeMs,
+    );
     expect(wholeFeed(stoa)).toEqual(expected);
-    expect(expected.flatMap(({ changes }) => changes).filter(({ kind }) => kindOf(kind) !== undefined).length).toBeGreaterThanOrEqual(mark.acknowledged);
+    expect(
+      expected.flatMap(({ changes }) => changes).filter(({ kind }) => kindOf(kind) !== undefined).length,
+    ).toBeGreaterThanOrEqual(mark.acknowledged);
     expect(await answers(stoa, places)).toEqual(model.after(expected));
     if (mark.bytes !== null) expect(bytes(stoa)).toEqual(mark.bytes);
-    for await (const finding of examineAll(stoa.kernel.stores, embeddedChecks(stoa.kernel), { repair: false })) throw new Error(`The doctor found: ${finding.problem}`);
+    for await (const finding of examineAll(stoa.kernel.stores, embeddedChecks(stoa.kernel), {
+      repair: false,
+    }))
+      throw new Error(`The doctor found: ${finding.problem}`);
     await stoa.data.set(operatorCaller('ada'), namespace, 'after', name);
     expect(stoa.kernel.root.sequence).toBe((expected.at(-1)?.seq ?? 0) + 1);
   } finally {

@@ -21,13 +21,16 @@ beforeAll(async () => {
 
 const json = async <Body>(...args: string[]): Promise<Body> => {
   const ended = await stoa([...args, '--json']);
-  if (ended.status !== 0) throw new Error(`stoa ${args.join(' ')} ended with ${ended.status}: ${ended.stderr}`);
+  if (ended.status !== 0)
+    throw new Error(`stoa ${args.join(' ')} ended with ${ended.status}: ${ended.stderr}`);
   return ended.json<Body>();
 };
 const set = (key: string, value: string) => json('data', 'set', key, value, '--user', 'ada', '--data', data);
-const valueIn = async (directory: string, key: string) => (await json<{ value: unknown }>('data', 'get', key, '--user', 'ada', '--data', directory)).value;
+const valueIn = async (directory: string, key: string) =>
+  (await json<{ value: unknown }>('data', 'get', key, '--user', 'ada', '--data', directory)).value;
 /** What is in the one backup of a directory. */
-const filesIn = async (directory: string) => readdir(join(directory, (await readdir(directory))[0] as string));
+const filesIn = async (directory: string) =>
+  readdir(join(directory, (await readdir(directory))[0] as string));
 
 describe('a chain of backups', () => {
   let backups: string;
@@ -48,12 +51,17 @@ describe('a chain of backups', () => {
     const { items } = await json<{ items: Backup[] }>('backup', 'ls', backups);
     expect(items.map(({ kind }) => kind)).toEqual(['full', 'incremental', 'incremental']);
     expect({ ...items[0], not_included: [] }).toEqual(first);
-    expect((await json<{ items: Backup[] }>('backup', 'ls', backups, '--url', server.url, '--token', server.token)).items).toEqual(items);
+    expect(
+      (await json<{ items: Backup[] }>('backup', 'ls', backups, '--url', server.url, '--token', server.token))
+        .items,
+    ).toEqual(items);
     expect((await stoa(['backup', 'ls', backups])).stdout).toMatch(/^NAME +KIND +POSITION/);
   });
 
   test('is verified without being restored', async () => {
-    expect((await json<{ items: { ok: boolean }[] }>('backup', 'verify', backups)).items.map(({ ok }) => ok)).toEqual([true, true, true]);
+    expect(
+      (await json<{ items: { ok: boolean }[] }>('backup', 'verify', backups)).items.map(({ ok }) => ok),
+    ).toEqual([true, true, true]);
     expect((await stoa(['backup', 'verify', path('nowhere')])).status).toBe(4);
   });
 
@@ -62,20 +70,38 @@ describe('a chain of backups', () => {
     expect(await valueIn(path('at-position'), 'k')).toBe(2);
     await json('restore', backups, '--data', path('by-name'), '--name', first.name);
     expect(await valueIn(path('by-name'), 'k')).toBe(1);
-    const description = JSON.parse(await readFile(join(backups, second.name, 'backup.json'), 'utf8')) as { shards: { atMs: number }[] };
-    await json('restore', backups, '--data', path('at-time'), '--to', new Date(description.shards[0]?.atMs as number).toISOString());
+    const description = JSON.parse(await readFile(join(backups, second.name, 'backup.json'), 'utf8')) as {
+      shards: { atMs: number }[];
+    };
+    await json(
+      'restore',
+      backups,
+      '--data',
+      path('at-time'),
+      '--to',
+      new Date(description.shards[0]?.atMs as number).toISOString(),
+    );
     expect(await valueIn(path('at-time'), 'k')).toBe(2);
     expect((await stoa(['restore', backups, '--data', path('no-time'), '--to', 'yesterday'])).status).toBe(2);
   });
 
   test('makes a directory that is whole, in another engine, whose feed goes on', async () => {
     const restored = path('restored');
-    expect(await json('restore', backups, '--data', restored, '--engine', 'rocksdb')).toMatchObject({ engine: 'rocksdb', with_key: false });
+    expect(await json('restore', backups, '--data', restored, '--engine', 'rocksdb')).toMatchObject({
+      engine: 'rocksdb',
+      with_key: false,
+    });
     expect(await json('doctor', '--data', restored)).toMatchObject({ found: 0 });
     const restarted = await up(restored);
     const before = await json<{ position: string }>('status', '--data', restored);
     await json('data', 'set', 'later', '1', '--user', 'ada', '--data', restored);
-    const { items } = await json<{ items: { kind: string }[] }>('changes', '--since', before.position, '--data', restored);
+    const { items } = await json<{ items: { kind: string }[] }>(
+      'changes',
+      '--since',
+      before.position,
+      '--data',
+      restored,
+    );
     expect(items.map(({ kind }) => kind)).toEqual(['document.set']);
     // It is a store of its own: what it is backed up into begins with a full backup.
     expect((await stoa(['backup', '--incremental', backups, '--data', restored])).status).toBe(5);
@@ -87,7 +113,19 @@ describe('a chain of backups', () => {
 test('the key ring is in no backup unless asked for, and then makes secrets readable', async () => {
   const secret = 'sk-plain-as-day';
   await writeFile(path('claude.key'), secret);
-  const workspace = await json<{ id: string }>('workspaces', 'create', 'ws', '--path', '/srv/ws', '--key-file', path('claude.key'), '--user', 'ada', '--data', data);
+  const workspace = await json<{ id: string }>(
+    'workspaces',
+    'create',
+    'ws',
+    '--path',
+    '/srv/ws',
+    '--key-file',
+    path('claude.key'),
+    '--user',
+    'ada',
+    '--data',
+    data,
+  );
   const [without, withKey] = [path('without-key'), path('with-key')];
   await json('backup', without, '--data', data);
   const ended = await stoa(['backup', withKey, '--with-key', '--data', data, '--json']);
@@ -98,14 +136,23 @@ test('the key ring is in no backup unless asked for, and then makes secrets read
   expect((await stat(join(withKey, name as string, 'secret.keys'))).mode & 0o777).toBe(0o600);
 
   expect((await stoa(['restore', without, '--data', path('no-ring'), '--with-key'])).status).toBe(4);
-  expect((await stoa(['restore', withKey, '--data', path('left-there')])).stderr).toContain('With --with-key it is restored too');
+  expect((await stoa(['restore', withKey, '--data', path('left-there')])).stderr).toContain(
+    'With --with-key it is restored too',
+  );
   expect(await readdir(path('left-there'))).not.toContain('secret.keys');
   await json('restore', withKey, '--data', path('ring'), '--with-key');
-  expect(await readFile(join(path('ring'), 'secret.keys'), 'utf8')).toBe(await readFile(join(data, 'secret.keys'), 'utf8'));
+  expect(await readFile(join(path('ring'), 'secret.keys'), 'utf8')).toBe(
+    await readFile(join(data, 'secret.keys'), 'utf8'),
+  );
   expect((await stat(join(path('ring'), 'secret.keys'))).mode & 0o777).toBe(0o600);
   // Re-keying opens every secret: it works only with the right ring.
-  expect(await json('secrets', 'rekey', '--data', path('ring'))).toMatchObject({ resealed: { workspaces: 1 } });
-  expect((await json<{ id: string }>('workspaces', 'get', workspace.id, '--user', 'ada', '--data', path('ring'))).id).toBe(workspace.id);
+  expect(await json('secrets', 'rekey', '--data', path('ring'))).toMatchObject({
+    resealed: { workspaces: 1 },
+  });
+  expect(
+    (await json<{ id: string }>('workspaces', 'get', workspace.id, '--user', 'ada', '--data', path('ring')))
+      .id,
+  ).toBe(workspace.id);
 });
 
 test('old chains are pruned whole; a damaged backup is named', async () => {
@@ -115,7 +162,9 @@ test('old chains are pruned whole; a damaged backup is named', async () => {
     await json('backup', kind, backups, '--data', data);
   }
   expect((await stoa(['backup', 'prune', backups])).status).toBe(2);
-  expect((await json<{ removed: string[] }>('backup', 'prune', backups, '--keep', '1')).removed).toHaveLength(2);
+  expect((await json<{ removed: string[] }>('backup', 'prune', backups, '--keep', '1')).removed).toHaveLength(
+    2,
+  );
   const { items } = await json<{ items: Backup[] }>('backup', 'ls', backups);
   expect(items.map(({ kind }) => kind)).toEqual(['full', 'incremental']);
   await truncate(join(backups, items[1]?.name as string, 'shard-00.redo'), 10);

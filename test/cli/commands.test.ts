@@ -26,7 +26,8 @@ beforeAll(async () => {
 const run = (...args: string[]) => stoa([...args, '--data', data]);
 const json = async <Body>(...args: string[]): Promise<Body> => {
   const ended = await run(...args, '--json');
-  if (ended.status !== 0) throw new Error(`stoa ${args.join(' ')} ended with ${ended.status}: ${ended.stderr}`);
+  if (ended.status !== 0)
+    throw new Error(`stoa ${args.join(' ')} ended with ${ended.status}: ${ended.stderr}`);
   return ended.json<Body>();
 };
 
@@ -41,16 +42,62 @@ interface Agent {
 
 describe('agents', () => {
   test('are created, listed, changed, kept alive, stopped and deleted', async () => {
-    const created = await json<Agent>('agents', 'create', 'scout', '--user', 'ada', '--cpu', '750', '--label', 'team=blue', '--label', 'tier=1');
-    expect(created).toMatchObject({ name: 'scout', status: 'provisioning', labels: { team: 'blue', tier: '1' }, spec: { cpu_millicores: 750 } });
+    const created = await json<Agent>(
+      'agents',
+      'create',
+      'scout',
+      '--user',
+      'ada',
+      '--cpu',
+      '750',
+      '--label',
+      'team=blue',
+      '--label',
+      'tier=1',
+    );
+    expect(created).toMatchObject({
+      name: 'scout',
+      status: 'provisioning',
+      labels: { team: 'blue', tier: '1' },
+      spec: { cpu_millicores: 750 },
+    });
     const id = created.agent_id;
-    expect((await json<{ items: Agent[] }>('agents', 'ls', '--user', 'ada', '--label', 'team=blue')).items.map((agent) => agent.agent_id)).toEqual([id]);
-    expect((await json<Agent>('agents', 'update', id, '--user', 'ada', '--status', 'running', '--if-version', String(created.version))).status).toBe('running');
-    expect(await json('agents', 'heartbeat', id, '--user', 'ada', '--holder', 'host-1')).toMatchObject({ lease: { holder: 'host-1', fence: 1 } });
-    const session = await json<{ session_id: string; status: string }>('agents', 'sessions', 'open', id, '--user', 'ada');
+    expect(
+      (await json<{ items: Agent[] }>('agents', 'ls', '--user', 'ada', '--label', 'team=blue')).items.map(
+        (agent) => agent.agent_id,
+      ),
+    ).toEqual([id]);
+    expect(
+      (
+        await json<Agent>(
+          'agents',
+          'update',
+          id,
+          '--user',
+          'ada',
+          '--status',
+          'running',
+          '--if-version',
+          String(created.version),
+        )
+      ).status,
+    ).toBe('running');
+    expect(await json('agents', 'heartbeat', id, '--user', 'ada', '--holder', 'host-1')).toMatchObject({
+      lease: { holder: 'host-1', fence: 1 },
+    });
+    const session = await json<{ session_id: string; status: string }>(
+      'agents',
+      'sessions',
+      'open',
+      id,
+      '--user',
+      'ada',
+    );
     expect(session.status).toBe('active');
     await json('agents', 'sessions', 'close', id, session.session_id, '--user', 'ada');
-    expect((await json<{ items: { status: string }[] }>('agents', 'sessions', 'ls', id, '--user', 'ada')).items).toMatchObject([{ status: 'closed' }]);
+    expect(
+      (await json<{ items: { status: string }[] }>('agents', 'sessions', 'ls', id, '--user', 'ada')).items,
+    ).toMatchObject([{ status: 'closed' }]);
     await json('agents', 'stop', id, '--user', 'ada');
     await json('agents', 'update', id, '--user', 'ada', '--status', 'stopped');
     expect(await json('agents', 'rm', id, '--user', 'ada')).toEqual({ deleted: id });
@@ -81,7 +128,10 @@ describe('exit statuses follow the error', () => {
     expect((await stoa(['status', '--url', server.url, '--token', 'wrong'])).status).toBe(3);
     expect((await run('agents', 'get', '0'.repeat(64), '--user', 'eve')).status).toBe(4);
     expect((await run('agents', 'wake', id, '--user', 'eve')).status).toBe(5);
-    expect((await run('agents', 'update', id, '--name', 'x', '--if-version', String(version + 7), '--user', 'eve')).status).toBe(5);
+    expect(
+      (await run('agents', 'update', id, '--name', 'x', '--if-version', String(version + 7), '--user', 'eve'))
+        .status,
+    ).toBe(5);
     expect((await stoa(['status', '--url', 'http://127.0.0.1:9', '--json'])).status).toBe(6);
   });
 });
@@ -94,13 +144,27 @@ test('an empty variable counts as not set', async () => {
 
 describe('tokens', () => {
   test('are made for a user, reach only that user, and are revoked', async () => {
-    const created = await json<{ token: string; token_id: string }>('token', 'create', '--user', 'tom', '--name', 'laptop', '--expires-in', '1h');
+    const created = await json<{ token: string; token_id: string }>(
+      'token',
+      'create',
+      '--user',
+      'tom',
+      '--name',
+      'laptop',
+      '--expires-in',
+      '1h',
+    );
     await json('agents', 'create', 'mine', '--user', 'tom');
-    const as = (...args: string[]) => stoa([...args, '--url', server.url, '--json'], { environment: { STOA_TOKEN: created.token } });
-    expect((await as('agents', 'ls')).json<{ items: Agent[] }>().items.map((agent) => agent.name)).toEqual(['mine']);
+    const as = (...args: string[]) =>
+      stoa([...args, '--url', server.url, '--json'], { environment: { STOA_TOKEN: created.token } });
+    expect((await as('agents', 'ls')).json<{ items: Agent[] }>().items.map((agent) => agent.name)).toEqual([
+      'mine',
+    ]);
     expect((await as('users', 'ls')).status).toBe(3);
     expect(JSON.stringify(await json('token', 'ls', '--user', 'tom'))).not.toContain(created.token);
-    expect(await json('token', 'revoke', created.token_id, '--user', 'tom')).toEqual({ revoked: [created.token_id] });
+    expect(await json('token', 'revoke', created.token_id, '--user', 'tom')).toEqual({
+      revoked: [created.token_id],
+    });
     expect((await as('agents', 'ls')).status).toBe(3);
   });
 
@@ -119,13 +183,19 @@ describe('tokens', () => {
 describe('users', () => {
   test('are listed and given a quota, which holds', async () => {
     await json('agents', 'create', 'first', '--user', 'quo');
-    expect(await json('users', 'set', 'quo', '--agents-max', '1', '--email', 'quo@example.org')).toMatchObject({ user: 'quo', agents_max: 1, email: 'quo@example.org' });
+    expect(
+      await json('users', 'set', 'quo', '--agents-max', '1', '--email', 'quo@example.org'),
+    ).toMatchObject({ user: 'quo', agents_max: 1, email: 'quo@example.org' });
     expect((await run('agents', 'create', 'second', '--user', 'quo')).status).toBe(5);
-    expect((await json<{ items: { user: string }[] }>('users', 'ls')).items.map(({ user }) => user)).toContain('quo');
+    expect(
+      (await json<{ items: { user: string }[] }>('users', 'ls')).items.map(({ user }) => user),
+    ).toContain('quo');
   });
 
-  test('are named by any text, also by one that looks like the bytes of another\'s name', async () => {
-    expect(await json('users', 'set', '~Ym9i', '--email', 'tilde@example.org')).toMatchObject({ user: '~Ym9i' });
+  test("are named by any text, also by one that looks like the bytes of another's name", async () => {
+    expect(await json('users', 'set', '~Ym9i', '--email', 'tilde@example.org')).toMatchObject({
+      user: '~Ym9i',
+    });
     expect((await json<{ items: object[] }>('token', 'ls', '--user', '..')).items).toEqual([]);
   });
 });
@@ -135,7 +205,9 @@ describe('the store', () => {
     const { agent_id: id } = await json<Agent>('agents', 'create', 'seen', '--user', 'ins');
     const families = await json<{ items: { family: string; entries: number }[] }>('inspect');
     expect(families.items.find(({ family }) => family === 'registry/agents')?.entries).toBeGreaterThan(0);
-    const entries = await json<{ items: { key: string; value: string; decoded: { agent_id: string; name: string } }[] }>('inspect', 'agents');
+    const entries = await json<{
+      items: { key: string; value: string; decoded: { agent_id: string; name: string } }[];
+    }>('inspect', 'agents');
     const entry = entries.items.find(({ decoded }) => decoded.agent_id === id);
     expect(entry?.decoded.name).toBe('seen');
     expect(entry?.key).toMatch(new RegExp(`^[0-9a-f]{64}${id}$`));
@@ -144,10 +216,28 @@ describe('the store', () => {
 
   test('shows the rows of the data store as documents, large values apart', async () => {
     await json('data', 'set', 'small', '{"a":[1]}', '--user', 'ins', '--namespace', 'looked-at');
-    await json('data', 'set', 'large', JSON.stringify('x'.repeat(10_000)), '--user', 'ins', '--namespace', 'looked-at');
-    const decoded = async (family: string) => (await json<{ items: { decoded: { namespace: string; key: string } }[] }>('inspect', family)).items.map((item) => item.decoded).filter(({ namespace }) => namespace === 'looked-at');
+    await json(
+      'data',
+      'set',
+      'large',
+      JSON.stringify('x'.repeat(10_000)),
+      '--user',
+      'ins',
+      '--namespace',
+      'looked-at',
+    );
+    const decoded = async (family: string) =>
+      (await json<{ items: { decoded: { namespace: string; key: string } }[] }>('inspect', family)).items
+        .map((item) => item.decoded)
+        .filter(({ namespace }) => namespace === 'looked-at');
     const [large, small] = await decoded('agent_data_store');
-    expect(small).toMatchObject({ _id: 'ins:looked-at:c21hbGw=', userId: 'ins', key: 'small', value: { a: [1] }, version: 1 });
+    expect(small).toMatchObject({
+      _id: 'ins:looked-at:c21hbGw=',
+      userId: 'ins',
+      key: 'small',
+      value: { a: [1] },
+      version: 1,
+    });
     expect(large).toMatchObject({ key: 'large', version: 1 });
     expect(large).not.toHaveProperty('value');
     expect(await decoded('data/values')).toMatchObject([{ key: 'large', sizeBytes: 10_002 }]);
@@ -157,8 +247,14 @@ describe('the store', () => {
   test('pages entries without losing or repeating one', async () => {
     const whole = await json<{ items: { key: string }[] }>('inspect', 'agents');
     const paged: string[] = [];
-    for (let cursor: string | null = null; ; ) {
-      const page: { items: { key: string }[]; next_cursor: string | null } = await json('inspect', 'agents', '--limit', '3', ...(cursor === null ? [] : ['--cursor', cursor]));
+    for (let cursor: string | null = null; ;) {
+      const page: { items: { key: string }[]; next_cursor: string | null } = await json(
+        'inspect',
+        'agents',
+        '--limit',
+        '3',
+        ...(cursor === null ? [] : ['--cursor', cursor]),
+      );
       paged.push(...page.items.map(({ key }) => key));
       cursor = page.next_cursor;
       if (cursor === null) break;
@@ -167,7 +263,9 @@ describe('the store', () => {
   });
 
   test('refuses a name that several families have, and one that none has', async () => {
-    expect((await run('inspect', 'agent_metal', '--json')).error().detail).toContain('Did you mean "agent_meta"?');
+    expect((await run('inspect', 'agent_metal', '--json')).error().detail).toContain(
+      'Did you mean "agent_meta"?',
+    );
     expect((await run('inspect', 'nothing-like-it')).status).toBe(4);
   });
 
@@ -178,8 +276,12 @@ describe('the store', () => {
     await json('agents', 'create', 'later', '--user', 'bak');
     expect(await json('backup', '--incremental', backups)).toMatchObject({ kind: 'incremental' });
     const restored = path('restored');
-    expect((await stoa(['restore', backups, '--data', restored, '--json'])).json<{ chain: string[] }>().chain).toHaveLength(2);
-    const names = (await stoa(['agents', 'ls', '--user', 'bak', '--data', restored, '--json'])).json<{ items: Agent[] }>().items.map(({ name }) => name);
+    expect(
+      (await stoa(['restore', backups, '--data', restored, '--json'])).json<{ chain: string[] }>().chain,
+    ).toHaveLength(2);
+    const names = (await stoa(['agents', 'ls', '--user', 'bak', '--data', restored, '--json']))
+      .json<{ items: Agent[] }>()
+      .items.map(({ name }) => name);
     expect(names.toSorted()).toEqual(['kept', 'later']);
     expect((await stoa(['restore', backups, '--data', restored])).status).not.toBe(0);
   });
@@ -189,12 +291,22 @@ describe('changes', () => {
   test('are listed, and go on from a position', async () => {
     const before = await json<{ position: string }>('changes', '--limit', '1000');
     await json('agents', 'create', 'news', '--user', 'chg');
-    const after = await json<{ items: { kind: string; user: string }[] }>('changes', '--since', before.position, '--topics', 'agent');
+    const after = await json<{ items: { kind: string; user: string }[] }>(
+      'changes',
+      '--since',
+      before.position,
+      '--topics',
+      'agent',
+    );
     expect(after.items).toMatchObject([{ kind: 'agent.created', user: 'chg' }]);
   });
 
   test('are followed, one JSON a line, until a signal', async () => {
-    const child = spawn(process.execPath, [await builtProgram(), 'changes', '--follow', '--json', '--data', data], { stdio: ['ignore', 'pipe', 'pipe'] });
+    const child = spawn(
+      process.execPath,
+      [await builtProgram(), 'changes', '--follow', '--json', '--data', data],
+      { stdio: ['ignore', 'pipe', 'pipe'] },
+    );
     const ended = new Promise<number | null>((resolve) => child.once('exit', resolve));
     let talk = '';
     child.stderr.on('data', (chunk: Buffer) => (talk += chunk.toString()));
@@ -219,7 +331,9 @@ describe('changes', () => {
 
 describe('the configuration', () => {
   test('is printed with where each value came from', async () => {
-    const ended = await stoa(['config', '--host', '127.0.0.2', '--json'], { environment: { STOA_PORT: '9000', STOA_LIMIT_LEASE_SECONDS: '5' } });
+    const ended = await stoa(['config', '--host', '127.0.0.2', '--json'], {
+      environment: { STOA_PORT: '9000', STOA_LIMIT_LEASE_SECONDS: '5' },
+    });
     expect(ended.json()).toMatchObject({
       host: { value: '127.0.0.2', origin: '--host' },
       port: { value: 9000, origin: 'STOA_PORT' },
@@ -230,7 +344,21 @@ describe('the configuration', () => {
 });
 
 describe('help', () => {
-  test.each([['up'], ['agents'], ['agents create'], ['agents sessions open'], ['users set'], ['token create'], ['changes'], ['backup'], ['restore'], ['inspect'], ['config'], ['status'], ['']])('of "%s" has examples', async (words) => {
+  test.each([
+    ['up'],
+    ['agents'],
+    ['agents create'],
+    ['agents sessions open'],
+    ['users set'],
+    ['token create'],
+    ['changes'],
+    ['backup'],
+    ['restore'],
+    ['inspect'],
+    ['config'],
+    ['status'],
+    [''],
+  ])('of "%s" has examples', async (words) => {
     const { stdout, status } = await stoa([...words.split(' ').filter((word) => word !== ''), '--help']);
     expect(status).toBe(0);
     expect(stdout).toContain('Examples:');
@@ -259,31 +387,43 @@ describe('without a server', () => {
 
   test('the doctor finds nothing wrong, and mends an index entry that was lost', async () => {
     const own = path('doctored');
-    const created = (await stoa(['agents', 'create', 'patient', '--user', 'doc', '--data', own, '--json'])).json<Agent>();
+    const created = (
+      await stoa(['agents', 'create', 'patient', '--user', 'doc', '--data', own, '--json'])
+    ).json<Agent>();
     const healthy = await stoa(['doctor', '--data', own, '--json']);
     expect(healthy.json()).toMatchObject({ found: 0, remaining: 0, findings: [] });
     expect(healthy.status).toBe(0);
 
     const kernel = await openKernel({ dataDir: own, families: embeddedFamilies, limits: limitsWith() });
-    await kernel.root.transact((tx) => tx.delete('registry/agents_by_id', Buffer.from(created.agent_id, 'hex')));
+    await kernel.root.transact((tx) =>
+      tx.delete('registry/agents_by_id', Buffer.from(created.agent_id, 'hex')),
+    );
     await kernel.close();
 
     const sick = await stoa(['doctor', '--data', own, '--json']);
     expect(sick.status).toBe(1);
-    expect(sick.json<{ findings: object[] }>().findings).toMatchObject([{ family: 'registry/agents_by_id', kind: 'missing', repaired: false }]);
+    expect(sick.json<{ findings: object[] }>().findings).toMatchObject([
+      { family: 'registry/agents_by_id', kind: 'missing', repaired: false },
+    ]);
     const mended = await stoa(['doctor', '--repair', '--data', own, '--json']);
     expect(mended.json()).toMatchObject({ found: 1, repaired: 1, remaining: 0 });
     expect(mended.status).toBe(0);
-    expect((await stoa(['agents', 'get', created.agent_id, '--data', own, '--json'])).json<Agent>().name).toBe('patient');
+    expect(
+      (await stoa(['agents', 'get', created.agent_id, '--data', own, '--json'])).json<Agent>().name,
+    ).toBe('patient');
   });
 
   test('re-sharding says what it needs, and touches nothing that is there', async () => {
     const from = path('one-shard');
     await stoa(['agents', 'create', 'first', '--data', from]);
     expect((await stoa(['reshard', '--from', from, '--to', path('four'), '--shards', '0'])).status).toBe(2);
-    expect((await stoa(['reshard', '--from', from, '--shards', '4', '--json'])).error().fix).toContain('--to');
+    expect((await stoa(['reshard', '--from', from, '--shards', '4', '--json'])).error().fix).toContain(
+      '--to',
+    );
     expect((await stoa(['reshard', '--from', from, '--to', data, '--shards', '4'])).status).toBe(5);
-    expect((await stoa(['reshard', '--from', path('nowhere'), '--to', path('four'), '--shards', '4'])).status).toBe(4);
+    expect(
+      (await stoa(['reshard', '--from', path('nowhere'), '--to', path('four'), '--shards', '4'])).status,
+    ).toBe(4);
   });
 });
 
@@ -323,7 +463,9 @@ describe('a mistyped directory', () => {
 
   test('counts as empty for an import that is only tried out, and makes nothing', async () => {
     for (const command of [['import'], ['data', 'import']]) {
-      const tried = await stoa([...command, '-', '--dry-run', '--json', '--data', path('tried')], { input: await exported(command) });
+      const tried = await stoa([...command, '-', '--dry-run', '--json', '--data', path('tried')], {
+        input: await exported(command),
+      });
       expect(tried, tried.stderr).toMatchObject({ status: 0 });
       await expect(access(path('tried'))).rejects.toThrow('ENOENT');
     }
@@ -343,7 +485,13 @@ describe('a mistyped directory', () => {
       const output = new Output({ json: true, stdout: new PassThrough(), stderr: new PassThrough() });
       const connect = (absent: AbsentStore = 'refused'): Promise<never> => Promise.reject(new Asked(absent));
       try {
-        await (await load())({ output, globals: { user: 'ada' }, connect }, values, { yes: true, fence: '1', email: 'a@b.example' });
+        await (
+          await load()
+        )({ output, globals: { user: 'ada' }, connect }, values, {
+          yes: true,
+          fence: '1',
+          email: 'a@b.example',
+        });
       } catch (error) {
         if (!(error instanceof Asked)) continue;
         asked += 1;
@@ -351,16 +499,41 @@ describe('a mistyped directory', () => {
       }
     }
     expect(asked).toBeGreaterThan(60);
-    expect(creating.toSorted()).toEqual(['agents create', 'data append', 'data import', 'data increment', 'data patch', 'data set', 'import', 'post', 'rooms create', 'token create', 'users set', 'workspaces create']);
+    expect(creating.toSorted()).toEqual([
+      'agents create',
+      'data append',
+      'data import',
+      'data increment',
+      'data patch',
+      'data set',
+      'import',
+      'post',
+      'rooms create',
+      'token create',
+      'users set',
+      'workspaces create',
+    ]);
   });
 });
 
 /** Commands that do something, with a value for each of their arguments. Those that start or replace a server or a directory have ways of their own. */
-function leaves(definitions: readonly CommandDefinition[], before = ''): { words: string; load: NonNullable<CommandDefinition['action']>; values: string[] }[] {
+function leaves(
+  definitions: readonly CommandDefinition[],
+  before = '',
+): { words: string; load: NonNullable<CommandDefinition['action']>; values: string[] }[] {
   return definitions.flatMap(({ usage, action, commands = [] }) => {
     const [word = '', ...parameters] = usage.split(' ');
     const words = `${before}${word}`;
-    const own = action === undefined || ['up', 'mcp', 'connect', 'restore', 'reshard', 'move', 'config'].includes(words) ? [] : [{ words, load: action, values: parameters.map(() => (/(im|ex)port$/.test(words) ? '/dev/null' : '1')) }];
+    const own =
+      action === undefined || ['up', 'mcp', 'connect', 'restore', 'reshard', 'move', 'config'].includes(words)
+        ? []
+        : [
+            {
+              words,
+              load: action,
+              values: parameters.map(() => (/(im|ex)port$/.test(words) ? '/dev/null' : '1')),
+            },
+          ];
     return [...own, ...leaves(commands, `${words} `)];
   });
 }

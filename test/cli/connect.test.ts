@@ -7,7 +7,9 @@ import { useProgram } from './program.js';
 const program = useProgram();
 
 /** A project and a home of its own. */
-async function place(name: string): Promise<{ cwd: string; home: string; options: { cwd: string; environment: Record<string, string> } }> {
+async function place(
+  name: string,
+): Promise<{ cwd: string; home: string; options: { cwd: string; environment: Record<string, string> } }> {
   const cwd = program.path(`${name}/project`);
   const home = program.path(`${name}/home`);
   await mkdir(cwd, { recursive: true });
@@ -17,11 +19,22 @@ async function place(name: string): Promise<{ cwd: string; home: string; options
 
 test('prints what to paste, with whole paths', async () => {
   const { options, cwd } = await place('print');
-  const { stdout, status } = await program.stoa(['connect', 'claude-code', '--data', 'mine', '--agent', 'scout', '--user', 'ada'], options);
+  const { stdout, status } = await program.stoa(
+    ['connect', 'claude-code', '--data', 'mine', '--agent', 'scout', '--user', 'ada'],
+    options,
+  );
   expect(status).toBe(0);
   const { stoa } = JSON.parse(stdout).mcpServers;
   expect(stoa).toMatchObject({ type: 'stdio', command: process.execPath });
-  expect(stoa.args.slice(1)).toEqual(['mcp', '--data', join(cwd, 'mine'), '--user', 'ada', '--agent', 'scout']);
+  expect(stoa.args.slice(1)).toEqual([
+    'mcp',
+    '--data',
+    join(cwd, 'mine'),
+    '--user',
+    'ada',
+    '--agent',
+    'scout',
+  ]);
 });
 
 test('merges into a file and keeps all that is there, with a backup', async () => {
@@ -30,11 +43,18 @@ test('merges into a file and keeps all that is there, with a backup', async () =
   await writeFile(join(cwd, '.mcp.json'), before);
   expect((await program.stoa(['connect', 'claude-code', '--write'], options)).status).toBe(0);
   const after = JSON.parse(await readFile(join(cwd, '.mcp.json'), 'utf8'));
-  expect(after).toMatchObject({ mcpServers: { other: { command: 'x' }, stoa: { type: 'stdio' } }, more: [1, 2] });
+  expect(after).toMatchObject({
+    mcpServers: { other: { command: 'x' }, stoa: { type: 'stdio' } },
+    more: [1, 2],
+  });
   const backups = (await readdir(cwd)).filter((name) => name.endsWith('.bak'));
   expect(backups.length).toBe(1);
   expect(await readFile(join(cwd, backups[0] ?? ''), 'utf8')).toBe(before);
-  expect((await program.stoa(['connect', 'claude-code', '--write', '--json'], options)).json<{ changed: boolean }>().changed).toBe(false);
+  expect(
+    (await program.stoa(['connect', 'claude-code', '--write', '--json'], options)).json<{
+      changed: boolean;
+    }>().changed,
+  ).toBe(false);
   expect((await readdir(cwd)).length).toBe(2);
 });
 
@@ -66,8 +86,14 @@ test.each([
 
 test('names an address and keeps the token out of the file', async () => {
   const { options } = await place('http');
-  const { stdout } = await program.stoa(['connect', 'cursor', '--url', 'https://stoa.example.org', '--token', 'secret'], options);
-  expect(JSON.parse(stdout).mcpServers.stoa).toEqual({ url: 'https://stoa.example.org/mcp', headers: { Authorization: 'Bearer ${env:STOA_TOKEN}' } });
+  const { stdout } = await program.stoa(
+    ['connect', 'cursor', '--url', 'https://stoa.example.org', '--token', 'secret'],
+    options,
+  );
+  expect(JSON.parse(stdout).mcpServers.stoa).toEqual({
+    url: 'https://stoa.example.org/mcp',
+    headers: { Authorization: 'Bearer ${env:STOA_TOKEN}' },
+  });
 });
 
 test('adds the words for agents once, between marks', async () => {
@@ -87,14 +113,19 @@ test('suggests the program that was meant', async () => {
 });
 
 test('a TOML table is replaced alone', () => {
-  const before = 'model = "x"\n\n[mcp_servers.stoa]\ncommand = "old"\nargs = []\n\n[mcp_servers.other]\ncommand = "y" # keep\n';
+  const before =
+    'model = "x"\n\n[mcp_servers.stoa]\ncommand = "old"\nargs = []\n\n[mcp_servers.other]\ncommand = "y" # keep\n';
   const after = mergeToml(before, 'mcp_servers', 'stoa', { command: 'new', args: ['a "b"'] });
-  expect(after).toBe('model = "x"\n\n[mcp_servers.stoa]\ncommand = "new"\nargs = ["a \\"b\\""]\n\n[mcp_servers.other]\ncommand = "y" # keep\n');
+  expect(after).toBe(
+    'model = "x"\n\n[mcp_servers.stoa]\ncommand = "new"\nargs = ["a \\"b\\""]\n\n[mcp_servers.other]\ncommand = "y" # keep\n',
+  );
   expect(mergeToml(after, 'mcp_servers', 'stoa', { command: 'new', args: ['a "b"'] })).toBe(after);
 });
 
 test('an entry that another program added beside ours stays', () => {
-  const once = mergeJson('{"mcpServers":{"stoa":{"command":"old"},"b":{}},"z":null}', 'mcpServers', 'stoa', { command: 'new' });
+  const once = mergeJson('{"mcpServers":{"stoa":{"command":"old"},"b":{}},"z":null}', 'mcpServers', 'stoa', {
+    command: 'new',
+  });
   expect(JSON.parse(once)).toEqual({ mcpServers: { stoa: { command: 'new' }, b: {} }, z: null });
   expect(() => mergeJson('[]', 'mcpServers', 'stoa', {})).toThrow();
   expect(() => mergeJson('{"mcpServers":[]}', 'mcpServers', 'stoa', {})).toThrow();

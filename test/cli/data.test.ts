@@ -27,27 +27,56 @@ describe('stoa data against a running server', () => {
     expect((await data('set', 'greeting', 'hello there')).status).toBe(0);
     expect((await data('get', 'greeting')).stdout).toBe('"hello there"\n');
     expect((await data('get', 'greeting', '--raw')).stdout).toBe('hello there\n');
-    await data('set', 'limits', '{"cpu": 2}', '-n', 'settings', '--ttl', '1h', '--metadata', '{"by": "test"}', '--agent', 'cli');
-    expect((await data('get', 'limits', '-n', 'settings', '--json')).json<Document>()).toMatchObject({ value: { cpu: 2 }, version: 1, metadata: { by: 'test' }, createdByAgent: 'cli' });
+    await data(
+      'set',
+      'limits',
+      '{"cpu": 2}',
+      '-n',
+      'settings',
+      '--ttl',
+      '1h',
+      '--metadata',
+      '{"by": "test"}',
+      '--agent',
+      'cli',
+    );
+    expect((await data('get', 'limits', '-n', 'settings', '--json')).json<Document>()).toMatchObject({
+      value: { cpu: 2 },
+      version: 1,
+      metadata: { by: 'test' },
+      createdByAgent: 'cli',
+    });
     await data('set', 'number', '5', '--text');
     expect((await data('get', 'number')).stdout).toBe('"5"\n');
     await writeFile(path('value.json'), '[1, null, "é"]');
     await data('set', 'from/file', '--file', path('value.json'));
     expect((await data('get', 'from/file', '--json')).json<Document>().value).toEqual([1, null, 'é']);
-    const piped = await stoa(['data', 'set', 'from/stdin', '--file', '-', '--data', path('served')], { input: '{"lines": ["a", "😀"]}' });
+    const piped = await stoa(['data', 'set', 'from/stdin', '--file', '-', '--data', path('served')], {
+      input: '{"lines": ["a", "😀"]}',
+    });
     expect(piped.status).toBe(0);
     expect((await data('get', 'from/stdin')).json()).toEqual({ lines: ['a', '😀'] });
     await stoa(['data', 'set', 'from/stdin', '-', '--data', path('served')], { input: '{"lines": 3}' });
     await stoa(['data', 'patch', 'from/stdin', '-', '--data', path('served')], { input: '{"more": 4}' });
     expect((await data('get', 'from/stdin')).json()).toEqual({ lines: 3, more: 4 });
-    expect((await stoa(['data', 'set', 'from/stdin', '-', '--data', path('served')], { input: '{' })).stderr).toContain('Standard input does not hold JSON');
-    expect((await stoa(['data', 'set', 'from/stdin', '--file', '-', '--text', '--data', path('served')], { input: '{' })).status).toBe(0);
+    expect(
+      (await stoa(['data', 'set', 'from/stdin', '-', '--data', path('served')], { input: '{' })).stderr,
+    ).toContain('Standard input does not hold JSON');
+    expect(
+      (
+        await stoa(['data', 'set', 'from/stdin', '--file', '-', '--text', '--data', path('served')], {
+          input: '{',
+        })
+      ).status,
+    ).toBe(0);
     expect((await data('get', 'from/stdin', '--raw')).stdout).toBe('{\n');
   });
 
   test('versions, missing keys and mistakes have their exit statuses', async () => {
     expect((await data('set', 'once', '1', '--if-version', '0')).status).toBe(0);
-    expect((await data('set', 'once', '2', '--if-version', '0', '--json')).error().code).toBe('version_conflict');
+    expect((await data('set', 'once', '2', '--if-version', '0', '--json')).error().code).toBe(
+      'version_conflict',
+    );
     expect((await data('set', 'once', '2', '--if-version', '9')).status).toBe(5);
     expect((await data('rm', 'once', '--if-version', '1')).status).toBe(0);
     expect((await data('rm', 'once')).status).toBe(4);
@@ -58,17 +87,39 @@ describe('stoa data against a running server', () => {
 
   test('lists, counters, clearing', async () => {
     for (const key of ['b', 'a', 'c/d']) await data('set', key, '1', '-n', 'list');
-    expect((await data('ls', '-n', 'list', '--json')).json<{ items: Document[] }>().items.map(({ key }) => key)).toEqual(['a', 'b', 'c/d']);
-    expect((await data('ls', 'c', '-n', 'list', '--values', '--json')).json<{ items: Document[] }>().items.map(({ value }) => value)).toEqual([1]);
+    expect(
+      (await data('ls', '-n', 'list', '--json')).json<{ items: Document[] }>().items.map(({ key }) => key),
+    ).toEqual(['a', 'b', 'c/d']);
+    expect(
+      (await data('ls', 'c', '-n', 'list', '--values', '--json'))
+        .json<{ items: Document[] }>()
+        .items.map(({ value }) => value),
+    ).toEqual([1]);
     expect((await data('increment', 'a', '4', '-n', 'list')).stdout).toBe('5\n');
     expect((await data('append', 'log', 'one', '2', '-n', 'list')).stdout).toBe('["one",2]\n');
     expect((await data('append', 'log', 'three', '-n', 'list', '--if-version', '7')).status).toBe(5);
-    await data('set', 'box', '{"a": 1, "b": {"c": 2, "d": 3}}', '-n', 'patched', '--expires-at', '2099-01-01T00:00:00Z');
-    expect((await data('patch', 'box', '{"a": null, "b": {"c": 4}}', '-n', 'patched', '--if-version', '1')).stdout).toBe('{"b":{"c":4,"d":3}}\n');
+    await data(
+      'set',
+      'box',
+      '{"a": 1, "b": {"c": 2, "d": 3}}',
+      '-n',
+      'patched',
+      '--expires-at',
+      '2099-01-01T00:00:00Z',
+    );
+    expect(
+      (await data('patch', 'box', '{"a": null, "b": {"c": 4}}', '-n', 'patched', '--if-version', '1')).stdout,
+    ).toBe('{"b":{"c":4,"d":3}}\n');
     expect((await data('patch', 'box', '{"a": 2}', '-n', 'patched', '--if-version', '1')).status).toBe(5);
-    expect((await data('get', 'box', '-n', 'patched', '--json')).json()).toMatchObject({ value: { b: { c: 4, d: 3 } }, version: 2, expiresAt: '2099-01-01T00:00:00.000Z' });
+    expect((await data('get', 'box', '-n', 'patched', '--json')).json()).toMatchObject({
+      value: { b: { c: 4, d: 3 } },
+      version: 2,
+      expiresAt: '2099-01-01T00:00:00.000Z',
+    });
     expect((await data('set', 'box', '1', '-n', 'patched', '--expires-at', 'tomorrow')).status).toBe(2);
-    expect((await data('namespaces', '--json')).json<{ items: { namespace: string; count: number }[] }>().items).toContainEqual(expect.objectContaining({ namespace: 'list', count: 4 }));
+    expect(
+      (await data('namespaces', '--json')).json<{ items: { namespace: string; count: number }[] }>().items,
+    ).toContainEqual(expect.objectContaining({ namespace: 'list', count: 4 }));
     expect((await data('clear', '-n', 'list', '--yes', '--json')).json()).toEqual({ deleted: 4 });
   });
 });
@@ -77,9 +128,15 @@ test('reads are counted to the last one when the server is told to stop', async 
   const server = await up(path('counted'));
   await stoa(['data', 'set', 'k', '1', '--data', path('counted')]);
   const headers = { authorization: `Bearer ${server.token}`, 'stoa-agent': 'reader' };
-  await Promise.all(Array.from({ length: 40 }, async () => (await fetch(`${server.url}/v1/data/default/k`, { headers })).json()));
+  await Promise.all(
+    Array.from({ length: 40 }, async () =>
+      (await fetch(`${server.url}/v1/data/default/k`, { headers })).json(),
+    ),
+  );
   expect(await server.end('SIGTERM')).toBe(0);
-  expect((await stoa(['data', 'get', 'k', '--data', path('counted'), '--json'])).json<Document>()).toMatchObject({ accessCount: 40, lastAccessedByAgent: 'reader', version: 1 });
+  expect(
+    (await stoa(['data', 'get', 'k', '--data', path('counted'), '--json'])).json<Document>(),
+  ).toMatchObject({ accessCount: 40, lastAccessedByAgent: 'reader', version: 1 });
 });
 
 test('an export comes in again exactly, and bad lines keep everything out', async () => {
@@ -90,8 +147,17 @@ test('an export comes in again exactly, and bad lines keep everything out', asyn
   const exported = await stoa(['data', 'export', path('all.ndjson'), '--data', one]);
   expect([exported.status, exported.stderr]).toEqual([0, expect.stringContaining('Exported 2 documents')]);
   const text = await readFile(path('all.ndjson'), 'utf8');
-  const lines = text.trim().split('\n').map((line) => JSON.parse(line) as Record<string, unknown>);
-  expect(lines.find(({ userId }) => userId === 'ada')).toMatchObject({ _id: 'ada:default:aw==', value: { a: null }, createdByAgent: 'x', lastAccessedByAgent: 'y', accessCount: 1 });
+  const lines = text
+    .trim()
+    .split('\n')
+    .map((line) => JSON.parse(line) as Record<string, unknown>);
+  expect(lines.find(({ userId }) => userId === 'ada')).toMatchObject({
+    _id: 'ada:default:aw==',
+    value: { a: null },
+    createdByAgent: 'x',
+    lastAccessedByAgent: 'y',
+    accessCount: 1,
+  });
 
   await writeFile(path('bad.ndjson'), `${text}{"userId": "ada"}\nnot json\n{"_id":"_design/x"}\n\n`);
   const refused = await stoa(['data', 'import', path('bad.ndjson'), '--data', two]);
@@ -101,31 +167,64 @@ test('an export comes in again exactly, and bad lines keep everything out', asyn
   expect((await stoa(['data', 'export', '--data', two])).stdout).toBe('');
   const kept = await stoa(['data', 'import', path('bad.ndjson'), '--keep-going', '--data', two, '--json']);
   expect([kept.status, kept.json()]).toEqual([1, { imported: 2, lines: 4, bad: 2, firstBad: 3, skipped: 2 }]);
-  expect((await stoa(['data', 'export', '--data', two])).stdout.split('\n').toSorted()).toEqual(text.split('\n').toSorted());
+  expect((await stoa(['data', 'export', '--data', two])).stdout.split('\n').toSorted()).toEqual(
+    text.split('\n').toSorted(),
+  );
 
-  const piped = await stoa(['data', 'import', '-', '--data', path('export-three'), '--json'], { input: text });
+  const piped = await stoa(['data', 'import', '-', '--data', path('export-three'), '--json'], {
+    input: text,
+  });
   expect([piped.status, piped.json()]).toMatchObject([0, { imported: 2 }]);
-  expect((await stoa(['data', 'export', '--data', path('export-three')])).stdout.split('\n').toSorted()).toEqual(text.split('\n').toSorted());
+  expect(
+    (await stoa(['data', 'export', '--data', path('export-three')])).stdout.split('\n').toSorted(),
+  ).toEqual(text.split('\n').toSorted());
 });
 
-test('an export is its owner\'s file alone, and a place that cannot be written or read is named', async () => {
+test("an export is its owner's file alone, and a place that cannot be written or read is named", async () => {
   const source = path('owned');
   await stoa(['data', 'set', 'k', '1', '--data', source]);
   expect((await stoa(['data', 'export', path('owned.ndjson'), '--data', source])).status).toBe(0);
   expect((await stat(path('owned.ndjson'))).mode & 0o777).toBe(0o600);
   const nowhere = path('missing/file.ndjson');
   for (const command of [['data', 'export'], ['export']]) {
-    expect(await stoa([...command, nowhere, '--data', source, '--json'])).toMatchObject({ status: 2, stderr: expect.stringContaining(`${nowhere} cannot be written`) as string });
+    expect(await stoa([...command, nowhere, '--data', source, '--json'])).toMatchObject({
+      status: 2,
+      stderr: expect.stringContaining(`${nowhere} cannot be written`) as string,
+    });
   }
-  expect(await stoa(['data', 'import', path('owned'), '--data', source, '--json'])).toMatchObject({ status: 2, stderr: expect.stringContaining('cannot be read') as string });
+  expect(await stoa(['data', 'import', path('owned'), '--data', source, '--json'])).toMatchObject({
+    status: 2,
+    stderr: expect.stringContaining('cannot be read') as string,
+  });
 });
 
 test('a line of an import is what ends with a line feed, and is UTF-8', async () => {
-  const line = '{"userId":"u","namespace":"n","key":"one","value":"a\u2028b","createdAt":"2026-02-05T10:00:00Z"}';
-  await writeFile(path('bytes.ndjson'), Buffer.concat([Buffer.from(`${line}\r\n \r\n${line}`), Buffer.from([0xff, 0x0a]), Buffer.from(line.replace('a\u2028b', '\u00ff'), 'latin1')]));
-  const kept = await stoa(['data', 'import', path('bytes.ndjson'), '--keep-going', '--data', path('bytes'), '--json']);
-  expect([kept.json(), kept.stderr]).toEqual([{ imported: 1, lines: 3, bad: 2, firstBad: 3, skipped: 1 }, expect.stringMatching(/Line 3: it is not UTF-8[\s\S]*Line 4: it is not UTF-8/)]);
-  expect((await stoa(['data', 'get', 'one', '-n', 'n', '--user', 'u', '--data', path('bytes')])).stdout).toBe('"a\u2028b"\n');
+  const line =
+    '{"userId":"u","namespace":"n","key":"one","value":"a\u2028b","createdAt":"2026-02-05T10:00:00Z"}';
+  await writeFile(
+    path('bytes.ndjson'),
+    Buffer.concat([
+      Buffer.from(`${line}\r\n \r\n${line}`),
+      Buffer.from([0xff, 0x0a]),
+      Buffer.from(line.replace('a\u2028b', '\u00ff'), 'latin1'),
+    ]),
+  );
+  const kept = await stoa([
+    'data',
+    'import',
+    path('bytes.ndjson'),
+    '--keep-going',
+    '--data',
+    path('bytes'),
+    '--json',
+  ]);
+  expect([kept.json(), kept.stderr]).toEqual([
+    { imported: 1, lines: 3, bad: 2, firstBad: 3, skipped: 1 },
+    expect.stringMatching(/Line 3: it is not UTF-8[\s\S]*Line 4: it is not UTF-8/),
+  ]);
+  expect((await stoa(['data', 'get', 'one', '-n', 'n', '--user', 'u', '--data', path('bytes')])).stdout).toBe(
+    '"a\u2028b"\n',
+  );
 });
 
 test('a line that only the server refuses keeps the lines before it out too', async () => {
@@ -133,37 +232,96 @@ test('a line that only the server refuses keeps the lines before it out too', as
   // The first 500 go in a request of their own. Bodies with this name are not taken, and ada does not write for bob.
   const lines = Array.from(
     { length: 601 },
-    (_, index) => `{"userId":"${index < 600 ? 'ada' : 'bob'}","namespace":"n","key":"k${index}","createdAt":"2026-02-05T10:00:00Z","value":${index === 550 ? '{"__proto__":1}' : '1'}}`,
+    (_, index) =>
+      `{"userId":"${index < 600 ? 'ada' : 'bob'}","namespace":"n","key":"k${index}","createdAt":"2026-02-05T10:00:00Z","value":${index === 550 ? '{"__proto__":1}' : '1'}}`,
   );
   await writeFile(path('late.ndjson'), lines.join('\n'));
   const refused = await stoa(['data', 'import', path('late.ndjson'), '--data', target, '--user', 'ada']);
-  expect([refused.status, refused.stderr]).toEqual([2, expect.stringMatching(/Line 551: .*__proto__[\s\S]*Line 601: .*"bob"[\s\S]*2 of 601 lines cannot be imported \(the first is line 551\); nothing was written/)]);
+  expect([refused.status, refused.stderr]).toEqual([
+    2,
+    expect.stringMatching(
+      /Line 551: .*__proto__[\s\S]*Line 601: .*"bob"[\s\S]*2 of 601 lines cannot be imported \(the first is line 551\); nothing was written/,
+    ),
+  ]);
   expect((await stoa(['data', 'export', '--data', target])).stdout).toBe('');
-  const checked = await stoa(['data', 'import', path('late.ndjson'), '--dry-run', '--keep-going', '--data', target, '--user', 'ada', '--json']);
+  const checked = await stoa([
+    'data',
+    'import',
+    path('late.ndjson'),
+    '--dry-run',
+    '--keep-going',
+    '--data',
+    target,
+    '--user',
+    'ada',
+    '--json',
+  ]);
   expect(checked.json()).toEqual({ imported: 0, lines: 601, bad: 2, firstBad: 551, skipped: 0 });
-  const kept = await stoa(['data', 'import', path('late.ndjson'), '--keep-going', '--data', target, '--user', 'ada', '--json']);
-  expect([kept.status, kept.json()]).toEqual([1, { imported: 599, lines: 601, bad: 2, firstBad: 551, skipped: 0 }]);
+  const kept = await stoa([
+    'data',
+    'import',
+    path('late.ndjson'),
+    '--keep-going',
+    '--data',
+    target,
+    '--user',
+    'ada',
+    '--json',
+  ]);
+  expect([kept.status, kept.json()]).toEqual([
+    1,
+    { imported: 599, lines: 601, bad: 2, firstBad: 551, skipped: 0 },
+  ]);
 });
 
 test('a move copies everything, says that it verified it, and goes on after a break', async () => {
   const [from, back] = [path('move-from'), path('move-back')];
   const { url } = await sharedPostgres();
   const lines = Array.from({ length: 250 }, (_, index) =>
-    JSON.stringify({ userId: `user-${index % 3}`, namespace: 'n:s', key: `k/${index}`, value: { index, list: [[index]] }, metadata: { z: 1, a: 2 }, accessCount: index, createdAt: '2026-02-05T10:00:00', updatedAt: '2026-02-05T10:00:00.123456Z' }),
+    JSON.stringify({
+      userId: `user-${index % 3}`,
+      namespace: 'n:s',
+      key: `k/${index}`,
+      value: { index, list: [[index]] },
+      metadata: { z: 1, a: 2 },
+      accessCount: index,
+      createdAt: '2026-02-05T10:00:00',
+      updatedAt: '2026-02-05T10:00:00.123456Z',
+    }),
   );
   await writeFile(path('move.ndjson'), lines.join('\n'));
   await stoa(['data', 'import', path('move.ndjson'), '--data', from]);
 
   const dry = await stoa(['move', '--from', from, '--to', url, '--dry-run', '--json']);
-  expect(dry.json()).toEqual({ dry_run: true, documents: 250, oversized: [], refused: [], from: { place: from }, to: { place: withoutPassword(url) } });
+  expect(dry.json()).toEqual({
+    dry_run: true,
+    documents: 250,
+    oversized: [],
+    refused: [],
+    from: { place: from },
+    to: { place: withoutPassword(url) },
+  });
 
   const moved = await stoa(['move', '--from', from, '--to', url, '--json', '--state', path('state.json')]);
   expect(moved.stderr).not.toContain('postgres://stoa:');
-  expect([moved.status, moved.json()]).toMatchObject([0, { documents: 250, copied: 250, verified: true, from: { place: from, documents: 250 }, to: { place: withoutPassword(url), documents: 250 } }]);
+  expect([moved.status, moved.json()]).toMatchObject([
+    0,
+    {
+      documents: 250,
+      copied: 250,
+      verified: true,
+      from: { place: from, documents: 250 },
+      to: { place: withoutPassword(url), documents: 250 },
+    },
+  ]);
 
   const returned = await stoa(['move', '--from', url, '--to', back, '--json']);
   expect(returned.json()).toMatchObject({ verified: true, to: { documents: 250 } });
-  const [first, last] = await Promise.all([from, back].map(async (directory) => (await stoa(['data', 'export', '--data', directory])).stdout.split('\n').toSorted()));
+  const [first, last] = await Promise.all(
+    [from, back].map(async (directory) =>
+      (await stoa(['data', 'export', '--data', directory])).stdout.split('\n').toSorted(),
+    ),
+  );
   expect(last).toEqual(first);
 });
 
@@ -172,12 +330,22 @@ test('a dry run of a move makes nothing, neither at the target nor at a source t
   await stoa(['data', 'set', 'k', '1', '--data', from]);
   await mkdir(empty);
   const nobody = 'postgres://me:hush@127.0.0.1:1/nowhere';
-  for (const target of [to, nobody, 'dynamodb://eu-central-1/table?endpoint=http://127.0.0.1:1', 'firestore://no-project']) {
+  for (const target of [
+    to,
+    nobody,
+    'dynamodb://eu-central-1/table?endpoint=http://127.0.0.1:1',
+    'firestore://no-project',
+  ]) {
     const dry = await stoa(['move', '--from', from, '--to', target, '--dry-run', '--json']);
-    expect([dry.status, dry.json()]).toMatchObject([0, { dry_run: true, documents: 1, to: { place: withoutPassword(target) } }]);
+    expect([dry.status, dry.json()]).toMatchObject([
+      0,
+      { dry_run: true, documents: 1, to: { place: withoutPassword(target) } },
+    ]);
   }
   expect((await stoa(['move', '--from', empty, '--to', to, '--dry-run'])).status).toBe(4);
-  expect((await stoa(['move', '--from', from, '--to', 'couchdb://me:12/hush@db:5984', '--dry-run'])).stderr).toMatch(/"couchdb:\/\/…@db:5984" has an "@" behind/);
+  expect(
+    (await stoa(['move', '--from', from, '--to', 'couchdb://me:12/hush@db:5984', '--dry-run'])).stderr,
+  ).toMatch(/"couchdb:\/\/…@db:5984" has an "@" behind/);
   const { url } = await sharedPostgres();
   const bare = new URL(url);
   bare.searchParams.set('schema', `dry_${process.pid}`);
@@ -195,12 +363,22 @@ test('a dry run of a move makes nothing, neither at the target nor at a source t
 
 test('a move that ended early goes on where it was, and an unknown backend is refused', async () => {
   const [from, to] = [path('resume-from'), path('resume-to')];
-  const lines = Array.from({ length: 230 }, (_, index) => JSON.stringify({ userId: 'u', namespace: 'n', key: `k${String(index).padStart(3, '0')}`, value: index, createdAt: '2026-02-05T10:00:00Z' }));
+  const lines = Array.from({ length: 230 }, (_, index) =>
+    JSON.stringify({
+      userId: 'u',
+      namespace: 'n',
+      key: `k${String(index).padStart(3, '0')}`,
+      value: index,
+      createdAt: '2026-02-05T10:00:00Z',
+    }),
+  );
   await writeFile(path('resume.ndjson'), lines.join('\n'));
   await stoa(['data', 'import', path('resume.ndjson'), '--data', from]);
   await stoa(['move', '--from', from, '--to', to, '--json']);
   // The position of an embedded source is its shard and the last key that is over; here, the hundredth.
-  const inspected = (await stoa(['inspect', 'data/agent_data_store', '--data', from, '--limit', '100', '--json'])).json<{ items: { key: string }[] }>();
+  const inspected = (
+    await stoa(['inspect', 'data/agent_data_store', '--data', from, '--limit', '100', '--json'])
+  ).json<{ items: { key: string }[] }>();
   await writeFile(path('resume.json'), JSON.stringify({ from, to, after: `0.${inspected.items[99]?.key}` }));
   const resumed = await stoa(['move', '--from', from, '--to', to, '--state', path('resume.json'), '--json']);
   expect(resumed.json()).toMatchObject({ documents: 230, copied: 130, verified: true, others: 0 });
@@ -208,7 +386,11 @@ test('a move that ended early goes on where it was, and an unknown backend is re
   const again = await stoa(['move', '--from', from, '--to', to]);
   expect(again.stderr).toMatch(/both hold 230 documents .* holds 1 more/);
   await writeFile(path('broken.json'), '{');
-  expect((await stoa(['move', '--from', from, '--to', to, '--state', path('broken.json')])).stderr).toContain('is not the state of a move');
-  expect((await stoa(['move', '--from', from, '--to', 'mongodb://localhost/x'])).stderr).toContain('names no backend');
+  expect((await stoa(['move', '--from', from, '--to', to, '--state', path('broken.json')])).stderr).toContain(
+    'is not the state of a move',
+  );
+  expect((await stoa(['move', '--from', from, '--to', 'mongodb://localhost/x'])).stderr).toContain(
+    'names no backend',
+  );
   expect((await stoa(['move', '--from', path('nowhere'), '--to', to])).status).toBe(4);
 });

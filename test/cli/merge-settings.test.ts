@@ -8,15 +8,31 @@ const merge = (text: string) => mergeJson(text, 'servers', 'stoa', entry, 'mcp.j
 
 describe('a JSON file', () => {
   it.each([
-    ['nothing', '', '{\n  "servers": {\n    "stoa": {\n      "command": "node",\n      "args": [\n        "main.js",\n        "mcp"\n      ]\n    }\n  }\n}\n'],
-    ['an empty object', '{}', '{\n  "servers": {\n    "stoa": {\n      "command": "node",\n      "args": [\n        "main.js",\n        "mcp"\n      ]\n    }\n  }\n}'],
+    [
+      'nothing',
+      '',
+      '{\n  "servers": {\n    "stoa": {\n      "command": "node",\n      "args": [\n        "main.js",\n        "mcp"\n      ]\n    }\n  }\n}\n',
+    ],
+    [
+      'an empty object',
+      '{}',
+      '{\n  "servers": {\n    "stoa": {\n      "command": "node",\n      "args": [\n        "main.js",\n        "mcp"\n      ]\n    }\n  }\n}',
+    ],
     [
       'comments, commas after the last member, tabs and numbers that no program can hold',
       '{\n\t// mine\n\t"big": 12345678901234567890, "small": 1.0,\n\t/* servers: */ "servers": {\n\t\t"other": { "command": "x" }, // keep\n\t},\n}\n',
       '{\n\t// mine\n\t"big": 12345678901234567890, "small": 1.0,\n\t/* servers: */ "servers": {\n\t\t"other": { "command": "x" },\n\t\t"stoa": {\n\t\t\t"command": "node",\n\t\t\t"args": [\n\t\t\t\t"main.js",\n\t\t\t\t"mcp"\n\t\t\t]\n\t\t}, // keep\n\t},\n}\n',
     ],
-    ['only a comment inside', '{\n  "servers": { /* none yet */ }\n}\n', '{\n  "servers": {\n    /* none yet */\n    "stoa": {\n      "command": "node",\n      "args": [\n        "main.js",\n        "mcp"\n      ]\n    }\n  }\n}\n'],
-    ['all on one line', '{"servers":{"a":{}},"z":[1,{"servers":"no"}]}', '{"servers":{"a":{},\n    "stoa": {\n      "command": "node",\n      "args": [\n        "main.js",\n        "mcp"\n      ]\n    }\n  },"z":[1,{"servers":"no"}]}'],
+    [
+      'only a comment inside',
+      '{\n  "servers": { /* none yet */ }\n}\n',
+      '{\n  "servers": {\n    /* none yet */\n    "stoa": {\n      "command": "node",\n      "args": [\n        "main.js",\n        "mcp"\n      ]\n    }\n  }\n}\n',
+    ],
+    [
+      'all on one line',
+      '{"servers":{"a":{}},"z":[1,{"servers":"no"}]}',
+      '{"servers":{"a":{},\n    "stoa": {\n      "command": "node",\n      "args": [\n        "main.js",\n        "mcp"\n      ]\n    }\n  },"z":[1,{"servers":"no"}]}',
+    ],
   ])('with %s keeps every other character', (_what, before, after) => {
     expect(merge(before)).toBe(after);
     // A second time there is nothing left to do.
@@ -24,14 +40,31 @@ describe('a JSON file', () => {
   });
 
   it('has an old entry replaced, and the braces in texts and comments left alone', () => {
-    const before = '{ "a": "} // \\" {", /* } */ "servers": {"stoa": {"command": "old" /* ours */}, "b": {}} }';
+    const before =
+      '{ "a": "} // \\" {", /* } */ "servers": {"stoa": {"command": "old" /* ours */}, "b": {}} }';
     const after = merge(before);
     expect(after.startsWith('{ "a": "} // \\" {", /* } */ "servers": {"stoa": {\n')).toBe(true);
     expect(after.endsWith(', "b": {}} }')).toBe(true);
-    expect(JSON.parse(after.replace('/* } */', ''))).toEqual({ a: '} // " {', servers: { stoa: entry, b: {} } });
+    expect(JSON.parse(after.replace('/* } */', ''))).toEqual({
+      a: '} // " {',
+      servers: { stoa: entry, b: {} },
+    });
   });
 
-  it.each(['{', '{"a" 1}', '[]', '"text"', '{"servers": []}', '{"servers": 1}', '{} x', "{'a': 1}", '{"a": undefined}', '{"a": 01}', '{,}', '/* never ends'])('that is %j is refused, and left as it is', (text) => {
+  it.each([
+    '{',
+    '{"a" 1}',
+    '[]',
+    '"text"',
+    '{"servers": []}',
+    '{"servers": 1}',
+    '{} x',
+    "{'a': 1}",
+    '{"a": undefined}',
+    '{"a": 01}',
+    '{,}',
+    '/* never ends',
+  ])('that is %j is refused, and left as it is', (text) => {
     expect(() => merge(text)).toThrow(/mcp\.json is not JSON .* left as it is/);
   });
 });
@@ -46,11 +79,18 @@ describe('a TOML file', () => {
     expect(toml(toml(below))).toBe(toml(below));
   });
 
-  it.each(['mcp_servers = { stoa = { command = "x" } }\n', 'mcp_servers.other.command = "x"\n', '[mcp_servers]\nstoa = { command = "x" }\n', '[mcp_servers]\n"stoa".command = "x"\n'])('that says it inside a line, %j, is refused, because a second table would break it', (text) => {
+  it.each([
+    'mcp_servers = { stoa = { command = "x" } }\n',
+    'mcp_servers.other.command = "x"\n',
+    '[mcp_servers]\nstoa = { command = "x" }\n',
+    '[mcp_servers]\n"stoa".command = "x"\n',
+  ])('that says it inside a line, %j, is refused, because a second table would break it', (text) => {
     expect(() => toml(text)).toThrow(/config\.toml is not TOML with tables/);
   });
 
   it('with other servers inside a line of their table is added to', () => {
-    expect(toml('[mcp_servers]\nother = { command = "x" }\n')).toBe(`[mcp_servers]\nother = { command = "x" }\n\n${table}`);
+    expect(toml('[mcp_servers]\nother = { command = "x" }\n')).toBe(
+      `[mcp_servers]\nother = { command = "x" }\n\n${table}`,
+    );
   });
 });

@@ -13,24 +13,40 @@ beforeAll(async () => {
 const run = (...args: string[]) => stoa([...args, '--data', data]);
 const json = async <Body>(...args: string[]): Promise<Body> => {
   const ended = await run(...args, '--json');
-  if (ended.status !== 0) throw new Error(`stoa ${args.join(' ')} ended with ${ended.status}: ${ended.stderr}`);
+  if (ended.status !== 0)
+    throw new Error(`stoa ${args.join(' ')} ended with ${ended.status}: ${ended.stderr}`);
   return ended.json<Body>();
 };
 
 describe('messaging', () => {
   test('a room is made, posted to, read, searched and cleaned', async () => {
     const room = await json<{ id: string }>('rooms', 'create', 'planning');
-    const first = await json<{ id: string }>('post', room.id, 'the harvest begins', '--user', 'ada', '--agent', 'scout');
+    const first = await json<{ id: string }>(
+      'post',
+      room.id,
+      'the harvest begins',
+      '--user',
+      'ada',
+      '--agent',
+      'scout',
+    );
     const answer = await json<{ id: string }>('post', room.id, 'noted', '--reply-to', first.id);
     const { items } = await json<{ items: { id: string; from: string; body: string }[] }>('read', room.id);
     expect(items.map(({ body }) => body)).toEqual(['the harvest begins', 'noted']);
     expect((await json<{ items: unknown[] }>('read', room.id, '--thread', answer.id)).items).toHaveLength(2);
-    expect((await json<{ items: { id: string }[] }>('find', 'harvest')).items.map(({ id }) => id)).toEqual([first.id]);
+    expect((await json<{ items: { id: string }[] }>('find', 'harvest')).items.map(({ id }) => id)).toEqual([
+      first.id,
+    ]);
     expect(await json('who', items[0]?.from ?? '')).toMatchObject({ name: 'scout', server_kept: true });
-    expect((await json<{ items: { name: string }[] }>('rooms', 'ls')).items.map(({ name }) => name)).toContain('planning');
+    expect(
+      (await json<{ items: { name: string }[] }>('rooms', 'ls')).items.map(({ name }) => name),
+    ).toContain('planning');
     expect(await json('rooms', 'delete-message', room.id, first.id)).toEqual({ deleted: first.id });
     expect((await run('read', '11111111-2222-4333-8444-555555555555')).status).toBe(4);
-    expect((await run('read', 'nonsense', '--json')).error()).toMatchObject({ code: 'invalid_request', detail: 'invalid room ID format' });
+    expect((await run('read', 'nonsense', '--json')).error()).toMatchObject({
+      code: 'invalid_request',
+      detail: 'invalid room ID format',
+    });
   });
 
   test('direct messages are sent, read and acknowledged', async () => {
@@ -38,7 +54,11 @@ describe('messaging', () => {
     const { items } = await json<{ items: { from: string; body: string }[] }>('read', 'global');
     const bea = items.find(({ body }) => body === 'I am here')?.from ?? '';
     const { id } = await json<{ id: string }>('dm', 'send', bea, 'hello', '--user', 'ada');
-    expect((await json<{ items: { id: string }[] }>('dm', 'read', '--pending', '--user', 'bea')).items.map((message) => message.id)).toEqual([id]);
+    expect(
+      (await json<{ items: { id: string }[] }>('dm', 'read', '--pending', '--user', 'bea')).items.map(
+        (message) => message.id,
+      ),
+    ).toEqual([id]);
     expect(await json('dm', 'ack', id, '--user', 'bea')).toEqual({ acknowledged: 1 });
     expect((await json<{ items: unknown[] }>('dm', 'read', '--pending', '--user', 'bea')).items).toEqual([]);
   });
@@ -49,6 +69,7 @@ describe('messaging', () => {
   });
 
   test('the page and its files are served by the program as it ships', async () => {
-    for (const file of ['/', '/page/page.js', '/page/page.css', '/docs']) expect((await fetch(url + file)).status, file).toBe(200);
+    for (const file of ['/', '/page/page.js', '/page/page.css', '/docs'])
+      expect((await fetch(url + file)).status, file).toBe(200);
   });
 });

@@ -44,7 +44,13 @@ export interface RunOptions {
 }
 
 /** A directory for a suite, and the ways to run the program in it. */
-export function useProgram(): { directory(): string; path(name: string): string; stoa(args: readonly string[], options?: RunOptions): Promise<Ended>; follow(args: readonly string[], options?: RunOptions): Following; up(data: string, args?: readonly string[], environment?: Record<string, string>): Promise<RunningServer> } {
+export function useProgram(): {
+  directory(): string;
+  path(name: string): string;
+  stoa(args: readonly string[], options?: RunOptions): Promise<Ended>;
+  follow(args: readonly string[], options?: RunOptions): Following;
+  up(data: string, args?: readonly string[], environment?: Record<string, string>): Promise<RunningServer>;
+} {
   let program: string;
   let directory: string;
   const running = new Set<ChildProcess>();
@@ -58,9 +64,16 @@ export function useProgram(): { directory(): string; path(name: string): string;
     await rm(directory, { recursive: true, force: true });
   });
 
-  const start = (args: readonly string[], { environment = {}, cwd = directory, input }: RunOptions = {}): ChildProcess => {
+  const start = (
+    args: readonly string[],
+    { environment = {}, cwd = directory, input }: RunOptions = {},
+  ): ChildProcess => {
     const inherited = Object.entries(process.env).filter(([name]) => !name.startsWith('STOA_'));
-    const child = spawn(process.execPath, [program, ...args], { cwd, env: { ...Object.fromEntries(inherited), ...environment }, stdio: [input === undefined ? 'ignore' : 'pipe', 'pipe', 'pipe'] });
+    const child = spawn(process.execPath, [program, ...args], {
+      cwd,
+      env: { ...Object.fromEntries(inherited), ...environment },
+      stdio: [input === undefined ? 'ignore' : 'pipe', 'pipe', 'pipe'],
+    });
     child.stdin?.end(input);
     running.add(child);
     child.once('exit', () => running.delete(child));
@@ -72,16 +85,26 @@ export function useProgram(): { directory(): string; path(name: string): string;
     path: (name) => join(directory, name),
     stoa: async (args, options) => {
       const child = start(args, options);
-      const [stdout, stderr, status] = await Promise.all([textOf(child.stdout), textOf(child.stderr), statusOf(child)]);
+      const [stdout, stderr, status] = await Promise.all([
+        textOf(child.stdout),
+        textOf(child.stderr),
+        statusOf(child),
+      ]);
       return {
         status,
         stdout,
         stderr,
         json: <Body>() => {
-          if (stdout === '') throw new Error(`stoa ${args.join(' ')} ended with ${status} and no data:\n${stderr}`);
+          if (stdout === '')
+            throw new Error(`stoa ${args.join(' ')} ended with ${status} and no data:\n${stderr}`);
           return JSON.parse(stdout) as Body;
         },
-        error: () => JSON.parse(stderr.trim().split('\n').at(-1) ?? '') as { code: string; detail: string; fix?: string },
+        error: () =>
+          JSON.parse(stderr.trim().split('\n').at(-1) ?? '') as {
+            code: string;
+            detail: string;
+            fix?: string;
+          },
       };
     },
     follow: (args, options) => {
@@ -90,7 +113,11 @@ export function useProgram(): { directory(): string; path(name: string): string;
       child.stdout?.on('data', (chunk: Buffer) => (stdout += chunk.toString()));
       child.stderr?.on('data', (chunk: Buffer) => (stderr += chunk.toString()));
       return {
-        lines: <Line>() => stdout.split('\n').slice(0, -1).map((line) => JSON.parse(line) as Line),
+        lines: <Line>() =>
+          stdout
+            .split('\n')
+            .slice(0, -1)
+            .map((line) => JSON.parse(line) as Line),
         stderr: () => stderr,
         ended: () => statusOf(child),
         end: async () => {
@@ -105,7 +132,11 @@ export function useProgram(): { directory(): string; path(name: string): string;
       let stderr = '';
       child.stderr?.on('data', (chunk: Buffer) => (stderr += chunk.toString()));
       const line = await firstLine(child, () => stderr);
-      const { url, pid, operator_token_file } = JSON.parse(line) as { url: string; pid: number; operator_token_file: string };
+      const { url, pid, operator_token_file } = JSON.parse(line) as {
+        url: string;
+        pid: number;
+        operator_token_file: string;
+      };
       return {
         url,
         pid,
@@ -140,6 +171,8 @@ function firstLine(child: ChildProcess, stderr: () => string): Promise<string> {
       const end = text.indexOf('\n');
       if (end !== -1) resolve(text.slice(0, end));
     });
-    child.once('exit', (status) => reject(new Error(`stoa up ended with ${status} before it was up:\n${stderr()}`)));
+    child.once('exit', (status) =>
+      reject(new Error(`stoa up ended with ${status} before it was up:\n${stderr()}`)),
+    );
   });
 }

@@ -24,7 +24,9 @@ function drawn({ json, isTTY }: { json: boolean; isTTY: boolean }): string {
 }
 
 test('a bar is drawn on a terminal, and wiped at the end', () => {
-  expect(drawn({ json: false, isTTY: true })).toBe(`\r\u001B[KBacking up [${'#'.repeat(8)}${'.'.repeat(22)}] 25% 0 s left\r\u001B[K`);
+  expect(drawn({ json: false, isTTY: true })).toBe(
+    `\r\u001B[KBacking up [${'#'.repeat(8)}${'.'.repeat(22)}] 25% 0 s left\r\u001B[K`,
+  );
 });
 
 test('programs and files get none', () => {

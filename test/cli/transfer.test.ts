@@ -20,28 +20,49 @@ test('everything goes out through the server and into a closed directory, and ag
   expect((await stoa(['export', file, '--data', data])).status).toBe(0);
   expect((await stat(file)).mode & 0o777).toBe(0o600);
   const target = ['--data', path('closed')];
-  expect((await stoa(['import', file, '--dry-run', '--json', ...target])).json()).toMatchObject({ dry_run: true, conflicts_total: 0, written: 0 });
+  expect((await stoa(['import', file, '--dry-run', '--json', ...target])).json()).toMatchObject({
+    dry_run: true,
+    conflicts_total: 0,
+    written: 0,
+  });
   const imported = (await stoa(['import', file, '--json', ...target])).json<{ written: number }>();
   expect(imported.written).toBeGreaterThan(3);
-  expect((await stoa(['data', 'get', 'k', '--user', 'ada', '--json', ...target])).json()).toMatchObject({ value: { a: 1 }, version: 1 });
+  expect((await stoa(['data', 'get', 'k', '--user', 'ada', '--json', ...target])).json()).toMatchObject({
+    value: { a: 1 },
+    version: 1,
+  });
   expect((await stoa(['doctor', '--json', ...target])).json()).toMatchObject({ found: 0 });
 
   const other = await up(path('other'));
   const remote = ['--url', other.url, '--token', other.token];
-  expect((await stoa(['import', file, '--json', ...remote])).json()).toMatchObject({ written: imported.written });
+  expect((await stoa(['import', file, '--json', ...remote])).json()).toMatchObject({
+    written: imported.written,
+  });
   await stoa(['data', 'set', 'k', '2', '--user', 'ada', ...remote]);
   const refused = await stoa(['import', file, '--json', ...remote]);
   expect(refused.status).toBe(5);
   expect(refused.error()).toMatchObject({ code: 'conflict' });
   expect((await stoa(['import', file, '--dry-run', ...remote])).stderr).toContain('exists: data.document');
-  expect((await stoa(['import', file, '--on-conflict', 'replace', '--json', ...remote])).json()).toMatchObject({ replaced: 1 });
+  expect(
+    (await stoa(['import', file, '--on-conflict', 'replace', '--json', ...remote])).json(),
+  ).toMatchObject({ replaced: 1 });
 });
 
 test('secrets are in it only when asked for, with a warning', async () => {
   const plain = await stoa(['export', '--data', data]);
   expect(plain.stdout).not.toContain('sk-plain');
   expect(plain.stdout.trimEnd().split('\n').at(-1)).toContain('"stoa.end"');
-  const withSecrets = await stoa(['export', '-', '--with-secrets', '--user', 'ada', '--domains', 'workspaces', '--data', data]);
+  const withSecrets = await stoa([
+    'export',
+    '-',
+    '--with-secrets',
+    '--user',
+    'ada',
+    '--domains',
+    'workspaces',
+    '--data',
+    data,
+  ]);
   expect(withSecrets.stdout).toContain('sk-plain');
   expect(withSecrets.stderr).toContain('secrets as plain text');
 });
@@ -52,7 +73,9 @@ test('a bad line is named and ends the command before anything is written', asyn
   const ended = await stoa(['import', path('bad.ndjson'), '--data', path('bad')]);
   expect(ended.status).toBe(2);
   expect(ended.stderr).toMatch(/Line \d+: the type "registry.robot" is not known/);
-  expect((await stoa(['export', '--domains', 'data', '--data', path('bad')])).stdout).not.toContain('"type":"data.document"');
+  expect((await stoa(['export', '--domains', 'data', '--data', path('bad')])).stdout).not.toContain(
+    '"type":"data.document"',
+  );
   expect((await stoa(['export', '--domains', 'nothing', '--data', data])).status).toBe(2);
 });
 

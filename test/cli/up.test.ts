@@ -12,7 +12,9 @@ const { stoa, up, follow, path } = useProgram();
 describe('a server', () => {
   test('prints its address, its data, its token and a curl that works, and outlives its reader', async () => {
     const data = path('greeting');
-    const child = spawn(process.execPath, [await builtProgram(), 'up', '--data', data, '--port', '0'], { stdio: ['ignore', 'pipe', 'pipe'] });
+    const child = spawn(process.execPath, [await builtProgram(), 'up', '--data', data, '--port', '0'], {
+      stdio: ['ignore', 'pipe', 'pipe'],
+    });
     let stderr = '';
     for await (const chunk of child.stderr) {
       stderr += String(chunk);
@@ -34,17 +36,23 @@ describe('a server', () => {
     const server = follow(['up', '--engine', 'memory', '--port', '0', '--json']);
     await expect.poll(() => server.lines().length, { timeout: 30_000 }).toBe(1);
     const [{ url, operator_token: token } = {}] = server.lines<{ url?: string; operator_token?: string }>();
-    expect((await fetch(`${url}/v1/status`, { headers: { authorization: `Bearer ${token}` } })).status).toBe(200);
+    expect((await fetch(`${url}/v1/status`, { headers: { authorization: `Bearer ${token}` } })).status).toBe(
+      200,
+    );
     expect(await server.end()).toBe(0);
   });
 
   test('killed at once loses nothing that was acknowledged, and starts again', async () => {
     const data = path('killed');
     const first = await up(data);
-    const created = (await stoa(['agents', 'create', 'scout', '--user', 'ada', '--data', data, '--json'])).json<{ agent_id: string }>();
+    const created = (
+      await stoa(['agents', 'create', 'scout', '--user', 'ada', '--data', data, '--json'])
+    ).json<{ agent_id: string }>();
     expect(await first.end('SIGKILL')).toBeNull();
     const second = await up(data);
-    const found = (await stoa(['agents', 'get', created.agent_id, '--data', data, '--json'])).json<{ name: string }>();
+    const found = (await stoa(['agents', 'get', created.agent_id, '--data', data, '--json'])).json<{
+      name: string;
+    }>();
     expect(found.name).toBe('scout');
     expect(await second.end('SIGTERM')).toBe(0);
   });
@@ -67,10 +75,15 @@ describe('a server', () => {
     const { hostname, port } = new URL(server.url);
     const socket = createConnection({ host: hostname, port: Number(port) });
     await once(socket, 'connect');
-    socket.write(`PUT /v1/data/notes/one HTTP/1.1\r\nHost: ${hostname}:${port}\r\nAuthorization: Bearer ${server.token}\r\nContent-Type: application/json\r\nContent-Length: 100\r\n\r\n{`);
+    socket.write(
+      `PUT /v1/data/notes/one HTTP/1.1\r\nHost: ${hostname}:${port}\r\nAuthorization: Bearer ${server.token}\r\nContent-Type: application/json\r\nContent-Length: 100\r\n\r\n{`,
+    );
     // Answered after the request above has been read, so that the stop finds it under way.
     await fetch(`${server.url}/livez`);
-    const cut = once(socket.on('error', () => undefined), 'close');
+    const cut = once(
+      socket.on('error', () => undefined),
+      'close',
+    );
     const startedMs = Date.now();
     expect(await server.end('SIGTERM')).toBe(0);
     await cut;
@@ -82,8 +95,20 @@ describe('a server', () => {
 
   test('serves its pages from the built program, each with what it loads, and refuses as the sources do', async () => {
     const server = await up(path('pages'));
-    const pages = ['/', '/page/page.js', '/page/page.css', '/docs', '/docs/openapi.yaml', '/reference', '/reference/reference.js', '/reference/reference.css', '/openapi.json'];
-    const statuses = await Promise.all(pages.map(async (page) => [page, (await fetch(server.url + page)).status]));
+    const pages = [
+      '/',
+      '/page/page.js',
+      '/page/page.css',
+      '/docs',
+      '/docs/openapi.yaml',
+      '/reference',
+      '/reference/reference.js',
+      '/reference/reference.css',
+      '/openapi.json',
+    ];
+    const statuses = await Promise.all(
+      pages.map(async (page) => [page, (await fetch(server.url + page)).status]),
+    );
     expect(statuses).toEqual(pages.map((page) => [page, 200]));
     // A bundler may leave out a call that is made for its refusal alone.
     const refusal = (await (await fetch(`${server.url}/who/%ff`)).json()) as { error: string };
@@ -94,12 +119,32 @@ describe('a server', () => {
   test('keeps each domain on the database server that its settings name', async () => {
     const { url } = await sharedPostgres();
     const server = await up(path('postgres'), ['--backend', url]);
-    const headers = { authorization: `Bearer ${server.token}`, 'content-type': 'application/json', 'stoa-user': 'ada' };
-    expect((await fetch(`${server.url}/v1/data/notes/plan`, { method: 'PUT', headers, body: '{"value":"kept in PostgreSQL"}' })).status).toBe(201);
-    expect((await fetch(`${server.url}/v1/workspaces`, { method: 'POST', headers, body: '{"name":"home"}' })).status).toBe(201);
+    const headers = {
+      authorization: `Bearer ${server.token}`,
+      'content-type': 'application/json',
+      'stoa-user': 'ada',
+    };
+    expect(
+      (
+        await fetch(`${server.url}/v1/data/notes/plan`, {
+          method: 'PUT',
+          headers,
+          body: '{"value":"kept in PostgreSQL"}',
+        })
+      ).status,
+    ).toBe(201);
+    expect(
+      (await fetch(`${server.url}/v1/workspaces`, { method: 'POST', headers, body: '{"name":"home"}' }))
+        .status,
+    ).toBe(201);
     await server.end('SIGTERM');
     const again = await up(path('another directory'), ['--backend', url]);
-    const read = async (what: string) => (await fetch(again.url + what, { headers: { authorization: `Bearer ${again.token}`, 'stoa-user': 'ada' } })).json();
+    const read = async (what: string) =>
+      (
+        await fetch(again.url + what, {
+          headers: { authorization: `Bearer ${again.token}`, 'stoa-user': 'ada' },
+        })
+      ).json();
     expect(await read('/v1/data/notes/plan')).toMatchObject({ value: 'kept in PostgreSQL' });
     expect(await read('/v1/workspaces')).toMatchObject({ items: [{ name: 'home' }] });
     await again.end('SIGTERM');
@@ -152,21 +197,47 @@ describe('what cannot start says why and what to do', () => {
 
   test('TLS files that are none', async () => {
     await writeFile(path('no.pem'), 'not a certificate');
-    const refused = await stoa(['up', '--data', path('tls'), '--tls-cert', path('no.pem'), '--tls-key', path('no.pem'), '--json']);
+    const refused = await stoa([
+      'up',
+      '--data',
+      path('tls'),
+      '--tls-cert',
+      path('no.pem'),
+      '--tls-key',
+      path('no.pem'),
+      '--json',
+    ]);
     expect(refused.status).toBe(2);
-    expect(refused.error()).toMatchObject({ code: 'invalid_config', detail: expect.stringContaining(path('no.pem')), fix: expect.stringContaining('PEM') });
+    expect(refused.error()).toMatchObject({
+      code: 'invalid_config',
+      detail: expect.stringContaining(path('no.pem')),
+      fix: expect.stringContaining('PEM'),
+    });
   });
 
   test('a database server that does not answer', async () => {
-    const refused = await stoa(['up', '--data', path('away'), '--datastore', 'postgres://nobody@127.0.0.1:1/none', '--json']);
+    const refused = await stoa([
+      'up',
+      '--data',
+      path('away'),
+      '--datastore',
+      'postgres://nobody@127.0.0.1:1/none',
+      '--json',
+    ]);
     expect(refused.status).toBe(6);
     expect(refused.error().code).toBe('backend_unavailable');
   });
 
   test('a database server that takes connections and never answers, whatever its driver still tries', async () => {
     const silent = await startSilentServer();
-    const environment = { FIRESTORE_EMULATOR_HOST: silent.address, STOA_LIMIT_BACKEND_REQUEST_SECONDS_MAX: '1' };
-    const refused = await stoa(['up', '--data', path('silent'), '--datastore', 'firestore://nowhere', '--json'], { environment, cwd: import.meta.dirname });
+    const environment = {
+      FIRESTORE_EMULATOR_HOST: silent.address,
+      STOA_LIMIT_BACKEND_REQUEST_SECONDS_MAX: '1',
+    };
+    const refused = await stoa(
+      ['up', '--data', path('silent'), '--datastore', 'firestore://nowhere', '--json'],
+      { environment, cwd: import.meta.dirname },
+    );
     expect(refused.status).toBe(6);
     expect(refused.error().code).toBe('backend_unavailable');
     await silent.stop();

@@ -6,17 +6,32 @@ const program = useProgram();
 
 interface Line {
   kind: string;
-  items?: { key?: string; version?: number; id?: string; kind?: string; agent_id?: string; body?: string; message?: { body: string } }[];
+  items?: {
+    key?: string;
+    version?: number;
+    id?: string;
+    kind?: string;
+    agent_id?: string;
+    body?: string;
+    message?: { body: string };
+  }[];
   position?: string;
 }
 
-const itemsOf = (lines: Line[], kind: string) => lines.filter((line) => line.kind === kind).flatMap(({ items = [] }) => items);
+const itemsOf = (lines: Line[], kind: string) =>
+  lines.filter((line) => line.kind === kind).flatMap(({ items = [] }) => items);
 
 test('watches go on where they were when the server is killed and comes back', async () => {
   const data = program.path('killed');
   let server = await program.up(data);
   const { port } = new URL(server.url);
-  const stoa = new Stoa({ url: server.url, token: server.token, user: 'ada', retryDelayMs: 20, attemptsMax: 50 });
+  const stoa = new Stoa({
+    url: server.url,
+    token: server.token,
+    user: 'ada',
+    retryDelayMs: 20,
+    attemptsMax: 50,
+  });
   const workspace = await stoa.workspaces.create({ name: 'w', project_path: '/w' });
   const project = await stoa.projects.create(workspace.id, { name: 'p' });
   const session = await stoa.sessions.create(project.id, { status: 'active' });
@@ -31,10 +46,20 @@ test('watches go on where they were when the server is killed and comes back', a
     room: program.follow(['watch', 'room', '00000000-0000-0000-0000-000000000001', ...globals]),
     plain: program.follow(['data', 'watch', 'key-1', '-n', 'n', ...globals]),
   };
-  for (const watch of Object.values(watches).slice(0, 5)) await vi.waitFor(() => expect(watch.lines<Line>().some(({ kind }) => kind === 'live'), watch.stderr()).toBe(true), { timeout: 30_000 });
+  for (const watch of Object.values(watches).slice(0, 5))
+    await vi.waitFor(
+      () =>
+        expect(
+          watch.lines<Line>().some(({ kind }) => kind === 'live'),
+          watch.stderr(),
+        ).toBe(true),
+      { timeout: 30_000 },
+    );
   await vi.waitFor(() => expect(watches.plain.stderr()).toContain('Watching n'), { timeout: 30_000 });
   expect(itemsOf(watches.data.lines(), 'snapshot').map(({ key }) => key)).toEqual(['a', 'b']);
-  expect(itemsOf(watches.agents.lines(), 'snapshot').map(({ agent_id }) => agent_id)).toEqual([agent.agent_id]);
+  expect(itemsOf(watches.agents.lines(), 'snapshot').map(({ agent_id }) => agent_id)).toEqual([
+    agent.agent_id,
+  ]);
 
   const tasks: string[] = [];
   for (let turn = 0; turn < 30; turn += 1) {
@@ -49,19 +74,57 @@ test('watches go on where they were when the server is killed and comes back', a
     if (turn % 3 === 0) await stoa.room('00000000-0000-0000-0000-000000000001').post(`turn ${turn}`);
   }
   const turns = Array.from({ length: 30 }, (_, turn) => turn);
-  const plain = () => watches.plain.lines<{ kind: string; key: string; namespace: string; version: number; position: string }>();
-  await vi.waitFor(() => {
-    expect(itemsOf(watches.data.lines(), 'changes').map(({ key }) => key)).toEqual(turns.map((turn) => `key-${turn}`));
-    expect(itemsOf(watches.key.lines(), 'changes').map(({ key }) => key)).toEqual(['key-7']);
-    expect(itemsOf(watches.tasks.lines(), 'changes').filter(({ kind }) => kind === 'task.created').map(({ id }) => id)).toEqual(tasks);
-    expect(itemsOf(watches.agents.lines(), 'changes').map(({ version }) => version)).toEqual(turns.map((turn) => turn + 2));
-    expect(itemsOf(watches.room.lines(), 'changes').map(({ message }) => message?.body)).toEqual(turns.filter((turn) => turn % 3 === 0).map((turn) => `turn ${turn}`));
-    expect(plain().map(({ kind, key, namespace, version }) => [kind, key, namespace, version])).toEqual(turns.filter((turn) => String(turn).startsWith('1')).map((turn) => ['document.set', `key-${turn}`, 'n', 1]));
-  }, { timeout: 30_000 });
+  const plain = () =>
+    watches.plain.lines<{
+      kind: string;
+      key: string;
+      namespace: string;
+      version: number;
+      position: string;
+    }>();
+  await vi.waitFor(
+    () => {
+      expect(itemsOf(watches.data.lines(), 'changes').map(({ key }) => key)).toEqual(
+        turns.map((turn) => `key-${turn}`),
+      );
+      expect(itemsOf(watches.key.lines(), 'changes').map(({ key }) => key)).toEqual(['key-7']);
+      expect(
+        itemsOf(watches.tasks.lines(), 'changes')
+          .filter(({ kind }) => kind === 'task.created')
+          .map(({ id }) => id),
+      ).toEqual(tasks);
+      expect(itemsOf(watches.agents.lines(), 'changes').map(({ version }) => version)).toEqual(
+        turns.map((turn) => turn + 2),
+      );
+      expect(itemsOf(watches.room.lines(), 'changes').map(({ message }) => message?.body)).toEqual(
+        turns.filter((turn) => turn % 3 === 0).map((turn) => `turn ${turn}`),
+      );
+      expect(plain().map(({ kind, key, namespace, version }) => [kind, key, namespace, version])).toEqual(
+        turns
+          .filter((turn) => String(turn).startsWith('1'))
+          .map((turn) => ['document.set', `key-${turn}`, 'n', 1]),
+      );
+    },
+    { timeout: 30_000 },
+  );
   for (const watch of Object.values(watches)) expect(await watch.end()).toBe(0);
 
-  const resumed = program.follow(['watch', 'data', '-n', 'n', '--since', plain()[0]?.position ?? '', ...globals]);
-  await vi.waitFor(() => expect(itemsOf(resumed.lines(), 'changes').map(({ key }) => key)).toEqual(turns.slice(2).map((turn) => `key-${turn}`)), { timeout: 30_000 });
+  const resumed = program.follow([
+    'watch',
+    'data',
+    '-n',
+    'n',
+    '--since',
+    plain()[0]?.position ?? '',
+    ...globals,
+  ]);
+  await vi.waitFor(
+    () =>
+      expect(itemsOf(resumed.lines(), 'changes').map(({ key }) => key)).toEqual(
+        turns.slice(2).map((turn) => `key-${turn}`),
+      ),
+    { timeout: 30_000 },
+  );
   expect(resumed.lines<Line>().some(({ kind }) => kind === 'snapshot')).toBe(false);
   await resumed.end();
   await server.end('SIGTERM');
@@ -81,24 +144,34 @@ test('the followed feed and a followed room go on when the server comes back on 
   const told = () => feed.lines<{ facts: { key: string } }>().map(({ facts }) => facts.key);
   const said = () => room.lines<{ body: string }>().map(({ body }) => body);
   // The stream opens a moment after the program says so.
-  await vi.waitFor(async () => {
-    await write('before');
-    expect([told().at(-1), said().at(-1), ending.lines().length > 0]).toEqual(['before', 'before', true]);
-  }, { timeout: 30_000, interval: 500 });
+  await vi.waitFor(
+    async () => {
+      await write('before');
+      expect([told().at(-1), said().at(-1), ending.lines().length > 0]).toEqual(['before', 'before', true]);
+    },
+    { timeout: 30_000, interval: 500 },
+  );
   const seen = told().length;
   await server.end('SIGKILL');
-  await vi.waitFor(() => expect(feed.stderr()).toMatch(/The server is away; going on after \d+ when it is back\./), { timeout: 30_000 });
+  await vi.waitFor(
+    () => expect(feed.stderr()).toMatch(/The server is away; going on after \d+ when it is back\./),
+    { timeout: 30_000 },
+  );
   expect(await ending.ended()).toBe(6);
   expect(ending.stderr()).toMatch(/--since \d+/);
   server = await program.up(data);
   await write('after');
-  await vi.waitFor(() => expect([told().slice(seen), said().at(-1)]).toEqual([['after'], 'after']), { timeout: 30_000 });
+  await vi.waitFor(() => expect([told().slice(seen), said().at(-1)]).toEqual([['after'], 'after']), {
+    timeout: 30_000,
+  });
   expect(feed.stderr()).toContain('The server is back.');
   for (const command of [feed, room]) expect(await command.end()).toBe(0);
   const { status } = await program.stoa(['changes', '--follow', '--url', server.url, '--token', 'wrong']);
   expect(status).toBe(3);
   await server.end('SIGTERM');
-  expect((await program.stoa(['changes', '--follow', '--url', server.url, '--token', server.token])).status).toBe(6);
+  expect(
+    (await program.stoa(['changes', '--follow', '--url', server.url, '--token', server.token])).status,
+  ).toBe(6);
 }, 120_000);
 
 test('people get lines, and a directory without a server is watched too', async () => {
@@ -107,5 +180,8 @@ test('people get lines, and a directory without a server is watched too', async 
   const watch = program.follow(['watch', 'data', '--data', data]);
   await vi.waitFor(() => expect(watch.stderr()).toMatch(/Live at \d+; --since/), { timeout: 30_000 });
   expect(await watch.end()).toBe(0);
-  expect((await program.stoa(['watch', 'tasks', 'proj_01a1e14b-12a6-7000-92db-c354f8aae8b9', '--data', data])).status).toBe(4);
+  expect(
+    (await program.stoa(['watch', 'tasks', 'proj_01a1e14b-12a6-7000-92db-c354f8aae8b9', '--data', data]))
+      .status,
+  ).toBe(4);
 }, 60_000);

@@ -78,17 +78,24 @@ describe('an agent', () => {
       if ((lost += 1) > 1) return answer;
       throw new TypeError('the connection broke');
     };
-    const agent = new Stoa({ url: desk.url, fetch: lossy, retryDelayMs: 5 }).agent(await AgentKeys.generate());
+    const agent = new Stoa({ url: desk.url, fetch: lossy, retryDelayMs: 5 }).agent(
+      await AgentKeys.generate(),
+    );
     const id = await agent.register({ name: 'Ann' });
     expect([lost, (await agent.who(id)).id]).toEqual([2, id]);
   });
 
-  it('is told why in the server\'s own words', async () => {
+  it("is told why in the server's own words", async () => {
     const ann = await newAgent('Ann');
     const { id } = await ann.createRoom('den', { key: 'a key of sixteen or more' });
-    await expect(ann.room(id).read()).rejects.toMatchObject({ code: 'forbidden', message: 'room key required for private rooms' });
+    await expect(ann.room(id).read()).rejects.toMatchObject({
+      code: 'forbidden',
+      message: 'room key required for private rooms',
+    });
     await ann.room(id, 'a key of sixteen or more').post('inside');
-    await expect(stoa.agent(await AgentKeys.generate()).direct.read()).rejects.toMatchObject({ code: 'unauthenticated' });
+    await expect(stoa.agent(await AgentKeys.generate()).direct.read()).rejects.toMatchObject({
+      code: 'unauthenticated',
+    });
   });
 
   it('writes direct messages that the server cannot read', async () => {
@@ -123,15 +130,21 @@ describe('an agent', () => {
     expect(await ann.who(id)).toMatchObject({ id, name: 'Anna' });
   });
 
-  it('reaches its user\'s data once the user has linked it, within its scopes', async () => {
+  it("reaches its user's data once the user has linked it, within its scopes", async () => {
     const ann = await newAgent('Ann');
     await expect(ann.data('notes').get('key')).rejects.toMatchObject({ code: 'forbidden' });
     const ada = operatorCaller('ada');
     const { agent_id } = await desk.stoa.registry.createAgent(ada, { name: 'scout' });
     const { token } = await desk.stoa.identity.createToken(operatorCaller(), 'ada', {}, null);
     const { agents } = new Stoa({ url: desk.url, token });
-    expect(await agents.link(agent_id.toUpperCase(), await ann.consent(agent_id.toUpperCase()), { namespaces: ['notes'] })).toMatchObject({ agent_id, user: 'ada' });
-    expect((await agents.listIdentities(agent_id)).items).toMatchObject([{ identity: ann.id, namespaces: ['notes'] }]);
+    expect(
+      await agents.link(agent_id.toUpperCase(), await ann.consent(agent_id.toUpperCase()), {
+        namespaces: ['notes'],
+      }),
+    ).toMatchObject({ agent_id, user: 'ada' });
+    expect((await agents.listIdentities(agent_id)).items).toMatchObject([
+      { identity: ann.id, namespaces: ['notes'] },
+    ]);
     await ann.data('notes').set('key', { said: 'hello' });
     expect(await ann.data('notes').get('key')).toEqual({ said: 'hello' });
     expect(await desk.stoa.data.getEntry(ada, 'notes', 'key')).toMatchObject({ createdByAgent: 'scout' });

@@ -12,7 +12,12 @@ let url: string;
 let stop: () => Promise<void>;
 
 beforeAll(async () => {
-  opened = await openStoa({ data: 'unused', engine: 'memory', limits: { leaseSeconds: 2, leaseGraceSeconds: 1 }, sweepIntervalMs: 50 });
+  opened = await openStoa({
+    data: 'unused',
+    engine: 'memory',
+    limits: { leaseSeconds: 2, leaseGraceSeconds: 1 },
+    sweepIntervalMs: 50,
+  });
   const app = createApp(opened);
   await app.listen({ host: '127.0.0.1', port: 0 });
   url = `http://127.0.0.1:${(app.server.address() as AddressInfo).port}`; // A TCP server that listens has an AddressInfo.
@@ -29,12 +34,23 @@ afterAll(() => stop());
 
 describe('agents through the client', () => {
   it('are made once under one key, moved, listed and removed', async () => {
-    const agent = await stoa.agents.create({ name: 'scout', labels: { team: 'red' } }, { idempotencyKey: 'once' });
-    expect(await stoa.agents.create({ name: 'scout', labels: { team: 'red' } }, { idempotencyKey: 'once' })).toEqual(agent);
+    const agent = await stoa.agents.create(
+      { name: 'scout', labels: { team: 'red' } },
+      { idempotencyKey: 'once' },
+    );
+    expect(
+      await stoa.agents.create({ name: 'scout', labels: { team: 'red' } }, { idempotencyKey: 'once' }),
+    ).toEqual(agent);
     expect((await stoa.agents.start(agent.agent_id)).status).toBe('running');
-    expect((await stoa.agents.update(agent.agent_id, { labels: { team: 'blue' } }, { ifVersion: 2 })).version).toBe(3);
-    await expect(stoa.agents.update(agent.agent_id, { name: 'late' }, { ifVersion: 2 })).rejects.toMatchObject({ code: 'version_conflict' });
-    expect((await stoa.agents.list({ label: 'team=blue' })).items.map(({ agent_id }) => agent_id)).toEqual([agent.agent_id]);
+    expect(
+      (await stoa.agents.update(agent.agent_id, { labels: { team: 'blue' } }, { ifVersion: 2 })).version,
+    ).toBe(3);
+    await expect(
+      stoa.agents.update(agent.agent_id, { name: 'late' }, { ifVersion: 2 }),
+    ).rejects.toMatchObject({ code: 'version_conflict' });
+    expect((await stoa.agents.list({ label: 'team=blue' })).items.map(({ agent_id }) => agent_id)).toEqual([
+      agent.agent_id,
+    ]);
     const session = await stoa.agents.openSession(agent.agent_id);
     expect((await stoa.agents.listSessions(agent.agent_id, { status: 'active' })).items).toHaveLength(1);
     expect(await stoa.agents.getSession(agent.agent_id, session.session_id)).toEqual(session);
@@ -48,7 +64,10 @@ describe('agents through the client', () => {
   it('a lease keeps itself alive, and its loss is told once', async () => {
     const { agent_id } = await stoa.agents.create({ name: 'keeper' });
     const lost: StoaError[] = [];
-    const lease = await stoa.agents.keepAlive(agent_id, { holder: 'first', onLost: (reason) => lost.push(reason) });
+    const lease = await stoa.agents.keepAlive(agent_id, {
+      holder: 'first',
+      onLost: (reason) => lost.push(reason),
+    });
     const takenAt = lease.lease.expires_at;
     await expect.poll(() => lease.lease.expires_at, { timeout: 10_000 }).toBeGreaterThan(takenAt);
     expect(lost).toEqual([]);
@@ -72,7 +91,11 @@ describe('the feed and commits through the client', () => {
     });
     expect(outcome.ok).toBe(true);
     const stopped = new AbortController();
-    for await (const { items } of stoa.changes.follow({ topics: ['data'], since: position, signal: stopped.signal })) {
+    for await (const { items } of stoa.changes.follow({
+      topics: ['data'],
+      since: position,
+      signal: stopped.signal,
+    })) {
       expect(items.map(({ facts }) => facts?.['key'])).toEqual(['a', 'b']);
       expect(new Set(items.map(({ seq }) => seq)).size).toBe(1);
       stopped.abort();
@@ -80,11 +103,14 @@ describe('the feed and commits through the client', () => {
   });
 
   it('a conflict is an answer', async () => {
-    const outcome = await stoa.commit({ checks: [{ check: 'data', key: 'a', version: 9 }], operations: [{ op: 'data.set', key: 'a', value: 3 }] });
+    const outcome = await stoa.commit({
+      checks: [{ check: 'data', key: 'a', version: 9 }],
+      operations: [{ op: 'data.set', key: 'a', value: 3 }],
+    });
     expect(outcome).toMatchObject({ ok: false, failed: { check: 0, code: 'version_conflict' } });
   });
 
-  it('sessions are opened once under one key and under an id of the caller\'s own, and not by a former holder', async () => {
+  it("sessions are opened once under one key and under an id of the caller's own, and not by a former holder", async () => {
     const { agent_id: id } = await stoa.agents.create({ name: 'talker' });
     await stoa.agents.start(id);
     const { fence } = await stoa.agents.heartbeat(id);
@@ -93,19 +119,24 @@ describe('the feed and commits through the client', () => {
     expect(await stoa.agents.openSession(id, settings)).toEqual(session);
     expect(session.session_id).toBe(settings.sessionId);
     await expect(stoa.agents.openSession(id, { fence: fence - 1 })).rejects.toMatchObject({ code: 'fenced' });
-    await expect(stoa.agents.closeSession(id, session.session_id, { fence: fence - 1 })).rejects.toMatchObject({ code: 'fenced' });
+    await expect(
+      stoa.agents.closeSession(id, session.session_id, { fence: fence - 1 }),
+    ).rejects.toMatchObject({ code: 'fenced' });
     expect((await stoa.agents.closeSession(id, session.session_id, { fence })).status).toBe('closed');
   });
 
   // "~Ym9i" would be the bytes of "bob".
-  it.each(['~Ym9i', '..', '.', '~', 'a/b', '%2e'])('the operator reaches the user "%s" and no other', async (user) => {
-    expect((await operator.admin.putUser(user, { email: 'someone@example.com' })).user).toBe(user);
-    const { token, token_id } = await operator.admin.createToken(user);
-    const theirs = new Stoa({ url, token });
-    expect((await theirs.agents.create({ name: 'own' })).user).toBe(user);
-    await operator.admin.revokeToken(user, token_id);
-    await expect(theirs.agents.list()).rejects.toMatchObject({ code: 'unauthenticated' });
-  });
+  it.each(['~Ym9i', '..', '.', '~', 'a/b', '%2e'])(
+    'the operator reaches the user "%s" and no other',
+    async (user) => {
+      expect((await operator.admin.putUser(user, { email: 'someone@example.com' })).user).toBe(user);
+      const { token, token_id } = await operator.admin.createToken(user);
+      const theirs = new Stoa({ url, token });
+      expect((await theirs.agents.create({ name: 'own' })).user).toBe(user);
+      await operator.admin.revokeToken(user, token_id);
+      await expect(theirs.agents.list()).rejects.toMatchObject({ code: 'unauthenticated' });
+    },
+  );
 
   it('the operator hears that no user has a lone surrogate in its name', async () => {
     await expect(operator.admin.createToken('\ud800')).rejects.toMatchObject({ code: 'invalid_request' });

@@ -12,7 +12,13 @@ async function run({ url, token }: Setting): Promise<Record<string, unknown>> {
     data: await useData(stoa),
     agents: await useAgents(stoa),
     tasks: await useTasks(stoa),
-    commit: await stoa.commit({ checks: [{ check: 'data', key: 'leader', version: null }], operations: [{ op: 'data.set', key: 'leader', value: 'page' }, { op: 'room.post', room: 'global', body: 'page leads' }] }),
+    commit: await stoa.commit({
+      checks: [{ check: 'data', key: 'leader', version: null }],
+      operations: [
+        { op: 'data.set', key: 'leader', value: 'page' },
+        { op: 'room.post', room: 'global', body: 'page leads' },
+      ],
+    }),
     rooms: await useRooms(url),
   };
 }
@@ -22,13 +28,19 @@ async function useData(stoa: Stoa): Promise<unknown> {
   await notes.set('a/b', 'one');
   const stop = new AbortController();
   const seen: unknown[] = [];
-  for await (const event of stoa.watch<string>({ data: { namespace: 'notes of a page' }, signal: stop.signal })) {
+  for await (const event of stoa.watch<string>({
+    data: { namespace: 'notes of a page' },
+    signal: stop.signal,
+  })) {
     if (event.kind === 'snapshot') seen.push(event.items.map(({ key, value }) => [key, value]));
     if (event.kind === 'live' && seen.length === 1) await notes.set('ü', 'two', { ifVersion: 0 });
-    if (event.kind === 'changes') seen.push(event.items.map(({ kind, key, version }) => [kind, key, version]));
+    if (event.kind === 'changes')
+      seen.push(event.items.map(({ kind, key, version }) => [kind, key, version]));
     if (seen.length === 2) stop.abort();
   }
-  const conflict = await notes.set('ü', 'three', { ifVersion: 7 }).catch(({ code }: { code: string }) => code);
+  const conflict = await notes
+    .set('ü', 'three', { ifVersion: 7 })
+    .catch(({ code }: { code: string }) => code);
   return { seen, value: await notes.get('ü'), conflict };
 }
 
@@ -60,7 +72,11 @@ async function useRooms(url: string): Promise<unknown> {
   const { messages } = await bob.room(id).read({ verify: true });
   await ann.direct.send(bob.id, 'for your eyes only');
   const inbox = await bob.direct.read({ pending: true });
-  return { bodies: messages.map(({ body }) => body), authentic: await Promise.all(messages.map(isAuthentic)), direct: inbox.messages.map(({ text, body }) => [text, body.includes('eyes')]) };
+  return {
+    bodies: messages.map(({ body }) => body),
+    authentic: await Promise.all(messages.map(isAuthentic)),
+    direct: inbox.messages.map(({ text, body }) => [text, body.includes('eyes')]),
+  };
 }
 
 Object.assign(globalThis, { run });

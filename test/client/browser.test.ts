@@ -23,7 +23,9 @@ beforeAll(async () => {
   const { code } = await bundled(fileURLToPath(new URL('browser-app.ts', import.meta.url)));
   site = createServer((request, response) => {
     const isCode = request.url === '/app.js';
-    response.writeHead(200, { 'content-type': isCode ? 'text/javascript' : 'text/html' }).end(isCode ? code : '<!doctype html><title>App</title><script type="module" src="/app.js"></script>');
+    response
+      .writeHead(200, { 'content-type': isCode ? 'text/javascript' : 'text/html' })
+      .end(isCode ? code : '<!doctype html><title>App</title><script type="module" src="/app.js"></script>');
   });
   await new Promise<void>((resolve) => site.listen(0, '127.0.0.1', resolve));
   sitePort = (site.address() as AddressInfo).port; // A TCP server that listens has an AddressInfo.
@@ -43,7 +45,16 @@ async function bundled(input: string, virtual?: string): Promise<OutputChunk> {
     platform: 'browser',
     logLevel: 'silent',
     resolve: { extensionAlias: { '.js': ['.ts', '.js'] } },
-    plugins: virtual === undefined ? [] : [{ name: 'virtual', resolveId: (id) => (id === input ? id : null), load: (id) => (id === input ? virtual : null) }],
+    plugins:
+      virtual === undefined
+        ? []
+        : [
+            {
+              name: 'virtual',
+              resolveId: (id) => (id === input ? id : null),
+              load: (id) => (id === input ? virtual : null),
+            },
+          ],
   });
   const { output } = await build.generate({ format: 'esm', minify: true });
   await build.close();
@@ -74,7 +85,10 @@ test('a page of an allowed origin uses every domain, signs and encrypts', async 
 
 test('a page of another origin gets nothing of /v1, and messaging as anyone does', async () => {
   const page = await pageAt(`http://localhost:${sitePort}/`);
-  const ask = (path: string) => page.evaluate(`fetch(${JSON.stringify(running.url + path)}, { headers: { authorization: 'Bearer ${running.alice}' } }).then(({ status }) => status, (error) => error.name)`);
+  const ask = (path: string) =>
+    page.evaluate(
+      `fetch(${JSON.stringify(running.url + path)}, { headers: { authorization: 'Bearer ${running.alice}' } }).then(({ status }) => status, (error) => error.name)`,
+    );
   expect(await ask('/v1/data')).toBe('TypeError');
   expect(await ask('/v1/nothing')).toBe('TypeError');
   expect(await ask('/channels')).toBe(200);
@@ -82,14 +96,26 @@ test('a page of another origin gets nothing of /v1, and messaging as anyone does
 });
 
 test('preflights are answered for allowed origins alone, and answers say that they differ by origin', async () => {
-  const asked = (origin: string) => running.ask('OPTIONS', '/v1/data/n/k', { headers: { origin, 'access-control-request-method': 'PUT' } });
+  const asked = (origin: string) =>
+    running.ask('OPTIONS', '/v1/data/n/k', { headers: { origin, 'access-control-request-method': 'PUT' } });
   const allowed = await asked(`http://127.0.0.1:${sitePort}`);
-  expect([allowed.status, allowed.headers.get('access-control-allow-origin'), allowed.headers.get('vary')]).toEqual([204, `http://127.0.0.1:${sitePort}`, 'Origin']);
+  expect([
+    allowed.status,
+    allowed.headers.get('access-control-allow-origin'),
+    allowed.headers.get('vary'),
+  ]).toEqual([204, `http://127.0.0.1:${sitePort}`, 'Origin']);
   expect(allowed.headers.get('access-control-allow-credentials')).toBeNull();
   const other = await asked('http://evil.example');
-  expect([other.status, other.headers.get('access-control-allow-origin'), other.headers.get('vary')]).toEqual([405, null, 'Origin']);
-  const refused = await running.ask('GET', '/v1/data', { headers: { origin: `http://127.0.0.1:${sitePort}` } });
-  expect([refused.status, refused.headers.get('access-control-allow-origin')]).toEqual([401, `http://127.0.0.1:${sitePort}`]);
+  expect([other.status, other.headers.get('access-control-allow-origin'), other.headers.get('vary')]).toEqual(
+    [405, null, 'Origin'],
+  );
+  const refused = await running.ask('GET', '/v1/data', {
+    headers: { origin: `http://127.0.0.1:${sitePort}` },
+  });
+  expect([refused.status, refused.headers.get('access-control-allow-origin')]).toEqual([
+    401,
+    `http://127.0.0.1:${sitePort}`,
+  ]);
 });
 
 test('the bundle needs nothing of Node and nothing from elsewhere', async () => {
@@ -105,23 +131,50 @@ async function sizeOf(app: string): Promise<number> {
 /** The modules of ours of which something is left in an app. */
 async function modulesIn(app: string): Promise<string[]> {
   const { modules } = await bundled('virtual-app', app);
-  return Object.entries(modules).flatMap(([path, { renderedLength }]) => (renderedLength > 0 && path.includes('/client/') ? [path.slice(path.lastIndexOf('/') + 1, -3)] : []));
+  return Object.entries(modules).flatMap(([path, { renderedLength }]) =>
+    renderedLength > 0 && path.includes('/client/') ? [path.slice(path.lastIndexOf('/') + 1, -3)] : [],
+  );
 }
 
 test('an app without keys carries no cipher, and one of data alone nothing of the other domains', async () => {
   const ciphers = ['chacha20-poly1305', 'curve25519', 'keys'];
-  const stoa = await modulesIn(`import { Stoa } from '${clientPath}'; console.log(new Stoa({ url: 'http://localhost' }).room('global'))`);
+  const stoa = await modulesIn(
+    `import { Stoa } from '${clientPath}'; console.log(new Stoa({ url: 'http://localhost' }).room('global'))`,
+  );
   expect(stoa.filter((name) => ciphers.includes(name))).toEqual([]);
-  const signing = await modulesIn(`import { AgentKeys, Stoa } from '${clientPath}'; console.log(new Stoa({ url: 'http://localhost' }).agent(await AgentKeys.generate()))`);
+  const signing = await modulesIn(
+    `import { AgentKeys, Stoa } from '${clientPath}'; console.log(new Stoa({ url: 'http://localhost' }).agent(await AgentKeys.generate()))`,
+  );
   expect(signing).toEqual(expect.arrayContaining(ciphers));
-  const data = await modulesIn(`import { DataClient, Transport } from '${clientPath}'; console.log(new DataClient(new Transport({ url: 'http://localhost' }), 'notes'))`);
+  const data = await modulesIn(
+    `import { DataClient, Transport } from '${clientPath}'; console.log(new DataClient(new Transport({ url: 'http://localhost' }), 'notes'))`,
+  );
   expect(data).toEqual(expect.arrayContaining(['data', 'transport']));
-  expect(data.filter((name) => ['agent', 'agents', 'direct', 'rooms', 'tasks', 'workspaces', 'watch-room', 'signed-fetch', 'base64', 'renewal', 'index', ...ciphers].includes(name))).toEqual([]);
+  expect(
+    data.filter((name) =>
+      [
+        'agent',
+        'agents',
+        'direct',
+        'rooms',
+        'tasks',
+        'workspaces',
+        'watch-room',
+        'signed-fetch',
+        'base64',
+        'renewal',
+        'index',
+        ...ciphers,
+      ].includes(name),
+    ),
+  ).toEqual([]);
 });
 
 test('an app carries only what it uses', async () => {
   const whole = await sizeOf(`import * as all from '${clientPath}'; console.log(all)`);
-  const stoa = await sizeOf(`import { Stoa } from '${clientPath}'; console.log(new Stoa({ url: 'http://localhost' }))`);
+  const stoa = await sizeOf(
+    `import { Stoa } from '${clientPath}'; console.log(new Stoa({ url: 'http://localhost' }))`,
+  );
   const errors = await sizeOf(`import { StoaError } from '${clientPath}'; console.log(StoaError)`);
   expect({ whole, stoa, errors }).toSatisfy(() => errors < stoa / 3 && stoa <= whole && stoa <= stoaBytesMax);
 });
@@ -131,14 +184,20 @@ test('the reference shows every route and code, finds them, and fits a narrow wi
   await page.goto(`${running.url}/reference`);
   await page.locator('#quota_exceeded').waitFor();
   // OpenAPI has the methods of each path there.
-  const { paths } = JSON.parse((await running.ask('GET', '/openapi.json')).text) as { paths: Record<string, object> };
+  const { paths } = JSON.parse((await running.ask('GET', '/openapi.json')).text) as {
+    paths: Record<string, object>;
+  };
   const operations = Object.values(paths).reduce((sum, methods) => sum + Object.keys(methods).length, 0);
   expect(await page.locator('article').count()).toBe(operations + Object.keys(errorKinds).length);
   expect(await page.evaluate('document.documentElement.scrollWidth <= window.innerWidth')).toBe(true);
-  expect((await page.locator('article p, td').allTextContents()).filter((text) => text.includes('`'))).toEqual([]);
+  expect(
+    (await page.locator('article p, td').allTextContents()).filter((text) => text.includes('`')),
+  ).toEqual([]);
   const found = async (words: string) => {
     await page.locator('#filter').fill(words);
-    return page.evaluate('[...document.querySelectorAll("article")].filter((card) => !card.hidden).map(({ id }) => id)');
+    return page.evaluate(
+      '[...document.querySelectorAll("article")].filter((card) => !card.hidden).map(({ id }) => id)',
+    );
   };
   expect(await found('quota_exceeded')).toEqual(['quota_exceeded']);
   expect(await found('heartbeat agents')).toEqual(['postAgentsByIdHeartbeat']);

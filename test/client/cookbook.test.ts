@@ -14,7 +14,12 @@ beforeAll(async () => {
   const app = createApp(opened);
   await app.listen({ host: '127.0.0.1', port: 0 });
   const { port } = app.server.address() as AddressInfo; // A TCP server that listens has an AddressInfo.
-  stoa = new Stoa({ url: `http://127.0.0.1:${port}`, token: opened.operatorToken, user: 'ada', agent: 'cook' });
+  stoa = new Stoa({
+    url: `http://127.0.0.1:${port}`,
+    token: opened.operatorToken,
+    user: 'ada',
+    agent: 'cook',
+  });
   stop = async () => {
     await stopApp(app, 5);
     await opened.close();
@@ -22,20 +27,31 @@ beforeAll(async () => {
 });
 afterAll(() => stop());
 
-const recipes = (await readFile(new URL('../../docs/cookbook.md', import.meta.url), 'utf8')).split(/^## /m).slice(1);
+const recipes = (await readFile(new URL('../../docs/cookbook.md', import.meta.url), 'utf8'))
+  .split(/^## /m)
+  .slice(1);
 
 test('the cookbook has its recipes', () => {
   expect(recipes.length).toBeGreaterThan(4);
 });
 
-test.each(recipes.map((recipe) => [recipe.split('\n', 1)[0] ?? '', recipe]))('%s runs, and answers what its comments say', async (_title, recipe) => {
-  const code = /```js\n([\s\S]*?)```/.exec(recipe)?.[1] ?? '';
-  expect(code).not.toBe('');
-  // `await x;   // result` becomes a check of the result.
-  const checked = code.replaceAll(/^(await .+?|\(await .+);\s*\/\/ (.+)$/gm, (line, call: string, comment: string) => (isValue(comment) ? `check(${call}, ${comment});` : line));
-  const run = new Function('stoa', 'check', `return (async () => {\n${checked}\n})();`) as (stoa: Stoa, check: (seen: unknown, said: unknown) => void) => Promise<void>;
-  await run(stoa, (seen, said) => expect(seen).toEqual(said));
-});
+test.each(recipes.map((recipe) => [recipe.split('\n', 1)[0] ?? '', recipe]))(
+  '%s runs, and answers what its comments say',
+  async (_title, recipe) => {
+    const code = /```js\n([\s\S]*?)```/.exec(recipe)?.[1] ?? '';
+    expect(code).not.toBe('');
+    // `await x;   // result` becomes a check of the result.
+    const checked = code.replaceAll(
+      /^(await .+?|\(await .+);\s*\/\/ (.+)$/gm,
+      (line, call: string, comment: string) => (isValue(comment) ? `check(${call}, ${comment});` : line),
+    );
+    const run = new Function('stoa', 'check', `return (async () => {\n${checked}\n})();`) as (
+      stoa: Stoa,
+      check: (seen: unknown, said: unknown) => void,
+    ) => Promise<void>;
+    await run(stoa, (seen, said) => expect(seen).toEqual(said));
+  },
+);
 
 /** A comment that is a JavaScript literal. */
 function isValue(comment: string): boolean {

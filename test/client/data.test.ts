@@ -28,19 +28,38 @@ beforeAll(async () => {
 afterAll(() => stop());
 
 function client(options: Partial<ConstructorParameters<typeof Stoa>[0]> = {}): Stoa {
-  return new Stoa({ url, token: opened.operatorToken, user: 'ada', agent: 'tester', retryDelayMs: 5, ...options });
+  return new Stoa({
+    url,
+    token: opened.operatorToken,
+    user: 'ada',
+    agent: 'tester',
+    retryDelayMs: 5,
+    ...options,
+  });
 }
 
 test('every verb does through the server what it does in the library', async () => {
   const data = client().data<{ n: number } | null>('verbs');
-  expect(await data.set('a/b', { n: 1 }, { metadata: { m: 1 }, ttl: 60 })).toMatchObject({ key: 'a/b', version: 1, sizeBytes: 7 });
+  expect(await data.set('a/b', { n: 1 }, { metadata: { m: 1 }, ttl: 60 })).toMatchObject({
+    key: 'a/b',
+    version: 1,
+    sizeBytes: 7,
+  });
   expect(await data.get('a/b')).toEqual({ n: 1 });
   await data.set('null', null);
   expect(await data.get('null', 'fallback')).toBeNull();
   expect(await data.get('missing')).toBeUndefined();
   expect(await data.get('missing', 'fallback')).toBe('fallback');
-  expect(await data.getEntry('a/b')).toMatchObject({ createdByAgent: 'tester', userId: 'ada', accessCount: 1, metadata: { m: 1 } });
-  expect(await data.setMany({ x: { n: 2 }, '..': { n: 3 } })).toEqual({ x: { version: 1 }, '..': { version: 1 } });
+  expect(await data.getEntry('a/b')).toMatchObject({
+    createdByAgent: 'tester',
+    userId: 'ada',
+    accessCount: 1,
+    metadata: { m: 1 },
+  });
+  expect(await data.setMany({ x: { n: 2 }, '..': { n: 3 } })).toEqual({
+    x: { version: 1 },
+    '..': { version: 1 },
+  });
   expect(await data.getMany(['x', '..', 'missing'])).toEqual({ x: { n: 2 }, '..': { n: 3 } });
   expect(Object.keys(await data.getAll())).toEqual(['..', 'a/b', 'null', 'x']);
   expect((await data.listKeys({ prefix: 'a', limit: 1 })).items.map(({ key }) => key)).toEqual(['a/b']);
@@ -78,8 +97,14 @@ describe('what the server could not tell from JSON is refused before it is sent:
     await expect(data.update('k', () => value)).rejects.toMatchObject(refusal);
     await expect(data.append('k', [value])).rejects.toMatchObject(refusal);
     await expect(data.mergePatch('k', value)).rejects.toMatchObject(refusal);
-    await expect(client().commit({ operations: [{ op: 'data.set', namespace: 'refused', key: 'k', value }] })).rejects.toMatchObject(refusal);
-    await expect(client().commit({ operations: [{ op: 'data.append', namespace: 'refused', key: 'k', items: [value] }] })).rejects.toMatchObject(refusal);
+    await expect(
+      client().commit({ operations: [{ op: 'data.set', namespace: 'refused', key: 'k', value }] }),
+    ).rejects.toMatchObject(refusal);
+    await expect(
+      client().commit({
+        operations: [{ op: 'data.append', namespace: 'refused', key: 'k', items: [value] }],
+      }),
+    ).rejects.toMatchObject(refusal);
     expect((await data.listKeys()).items).toEqual([]);
   });
 
@@ -100,13 +125,17 @@ test('documents expire at a moment, alone and many at once, as in the library', 
   await data.set('one', 1, { expiresAt });
   await data.setMany({ two: 2 }, { expiresAt });
   await opened.data.open(operatorCaller('ada'), 'moments').setMany({ three: 3 }, { expiresAt });
-  for (const key of ['one', 'two', 'three']) expect((await data.getEntry(key))?.expiresAt).toBe('2999-01-01T00:00:00.000Z');
+  for (const key of ['one', 'two', 'three'])
+    expect((await data.getEntry(key))?.expiresAt).toBe('2999-01-01T00:00:00.000Z');
 });
 
 test('refusals carry the code and the fix of the server', async () => {
   const data = client().data<unknown>('refusals');
   await data.set('k', 1);
-  await expect(data.set('k', 2, { ifVersion: 0 })).rejects.toMatchObject({ code: 'version_conflict', fix: expect.stringContaining('again') });
+  await expect(data.set('k', 2, { ifVersion: 0 })).rejects.toMatchObject({
+    code: 'version_conflict',
+    fix: expect.stringContaining('again'),
+  });
   await expect(data.set('k', 'x'.repeat(1024 * 1024))).rejects.toMatchObject({ code: 'too_large' });
   await expect(client({ token: 'wrong' }).data().get('k')).rejects.toMatchObject({ code: 'unauthenticated' });
   expect(() => new Stoa({ url: 'not a url' })).toThrow(/URL/);
@@ -119,7 +148,10 @@ test('many updates at once are all counted', async () => {
 });
 
 /** Fails so many times before the real thing. */
-function flaky(failures: number, failure: () => Response | Error): { fetch: typeof fetch; calls: () => number } {
+function flaky(
+  failures: number,
+  failure: () => Response | Error,
+): { fetch: typeof fetch; calls: () => number } {
   let calls = 0;
   return {
     calls: () => calls,
@@ -134,7 +166,8 @@ function flaky(failures: number, failure: () => Response | Error): { fetch: type
 }
 const broken = () => new TypeError('fetch failed');
 const unavailable = () => new Response(JSON.stringify({ code: 'backend_unavailable' }), { status: 503 });
-const overloaded = () => new Response(JSON.stringify({ code: 'overloaded' }), { status: 503, headers: { 'retry-after': '0' } });
+const overloaded = () =>
+  new Response(JSON.stringify({ code: 'overloaded' }), { status: 503, headers: { 'retry-after': '0' } });
 
 describe('retries', () => {
   test.each([
@@ -162,7 +195,9 @@ describe('retries', () => {
       (data: ReturnType<Stoa['data']>) => data.delete('k'),
     ]) {
       const { fetch: fake, calls } = flaky(1, broken);
-      await expect(call(client({ fetch: fake }).data('retries'))).rejects.toMatchObject({ code: 'unreachable' });
+      await expect(call(client({ fetch: fake }).data('retries'))).rejects.toMatchObject({
+        code: 'unreachable',
+      });
       expect(calls()).toBe(1);
     }
     const { fetch: fake, calls } = flaky(1, overloaded);
@@ -172,10 +207,18 @@ describe('retries', () => {
 
   test('it gives up in the end, and refusals are not tried again', async () => {
     const away = flaky(100, broken);
-    await expect(client({ fetch: away.fetch, attemptsMax: 3 }).data().get('k')).rejects.toMatchObject({ code: 'unreachable' });
+    await expect(client({ fetch: away.fetch, attemptsMax: 3 }).data().get('k')).rejects.toMatchObject({
+      code: 'unreachable',
+    });
     expect(away.calls()).toBe(3);
-    const refusing = flaky(100, () => new Response(JSON.stringify({ code: 'forbidden', detail: 'no' }), { status: 403 }));
-    await expect(client({ fetch: refusing.fetch }).data().get('k')).rejects.toMatchObject({ code: 'forbidden', message: 'no' });
+    const refusing = flaky(
+      100,
+      () => new Response(JSON.stringify({ code: 'forbidden', detail: 'no' }), { status: 403 }),
+    );
+    await expect(client({ fetch: refusing.fetch }).data().get('k')).rejects.toMatchObject({
+      code: 'forbidden',
+      message: 'no',
+    });
     expect(refusing.calls()).toBe(1);
   });
 
@@ -183,15 +226,31 @@ describe('retries', () => {
     const reason = new Error('enough');
     const waiting = new AbortController();
     const { fetch: fake, calls } = flaky(100, broken);
-    const call = client({ fetch: fake, retryDelayMs: 60_000, attemptsMax: 9 }).data().listKeys({ signal: waiting.signal });
+    const call = client({ fetch: fake, retryDelayMs: 60_000, attemptsMax: 9 })
+      .data()
+      .listKeys({ signal: waiting.signal });
     const ended = expect(call).rejects.toBe(reason);
     // The first attempt has failed; the pause before the second is a minute.
     await vi.waitUntil(() => calls() === 1);
     waiting.abort(reason);
     await ended;
-    await expect(client().data().set('k', 1, { signal: AbortSignal.abort(reason) })).rejects.toBe(reason);
-    const hanging = client({ fetch: (_input, init) => new Promise((_resolve, reject) => init?.signal?.addEventListener('abort', () => reject(init.signal?.reason as Error))), timeoutMs: 20, attemptsMax: 1 });
-    await expect(hanging.data().get('k')).rejects.toMatchObject({ code: 'unreachable', message: expect.stringContaining('20 ms') });
+    await expect(
+      client()
+        .data()
+        .set('k', 1, { signal: AbortSignal.abort(reason) }),
+    ).rejects.toBe(reason);
+    const hanging = client({
+      fetch: (_input, init) =>
+        new Promise((_resolve, reject) =>
+          init?.signal?.addEventListener('abort', () => reject(init.signal?.reason as Error)),
+        ),
+      timeoutMs: 20,
+      attemptsMax: 1,
+    });
+    await expect(hanging.data().get('k')).rejects.toMatchObject({
+      code: 'unreachable',
+      message: expect.stringContaining('20 ms'),
+    });
   });
 });
 
@@ -231,7 +290,10 @@ test('the client needs nothing that browsers do not have', async () => {
     if (seen.has(file)) continue;
     seen.add(file);
     const code = (await readFile(file, 'utf8')).replaceAll(/\/\*[\s\S]*?\*\/|\/\/.*/g, '');
-    expect([file, /\b(Buffer|process|require|setImmediate|__dirname)[.(]/.exec(code)?.[0]]).toEqual([file, undefined]);
+    expect([file, /\b(Buffer|process|require|setImmediate|__dirname)[.(]/.exec(code)?.[0]]).toEqual([
+      file,
+      undefined,
+    ]);
     for (const [, type, path = ''] of code.matchAll(/(?:import|export)( type)? [^;]*?from '([^']+)'/g)) {
       if (type !== undefined) continue;
       expect(path.startsWith('.')).toBe(true);

@@ -14,7 +14,11 @@ let stop: () => Promise<void>;
 let port = 0;
 
 async function start(): Promise<string> {
-  opened = await openStoa({ data: directory, sweepIntervalMs: 50, limits: { leaseSeconds: 3, leaseGraceSeconds: 1 } });
+  opened = await openStoa({
+    data: directory,
+    sweepIntervalMs: 50,
+    limits: { leaseSeconds: 3, leaseGraceSeconds: 1 },
+  });
   const app = createApp(opened);
   const url = await app.listen({ host: '127.0.0.1', port });
   port = Number(new URL(url).port);
@@ -45,7 +49,14 @@ async function withTask(stoa: Stoa): Promise<string> {
 
 test('leases and claims hold through a restart of the server, with the same fencing numbers', async () => {
   const url = await start();
-  const stoa = new Stoa({ url, token: opened.operatorToken, user: 'ada', agent: 'worker', retryDelayMs: 20, attemptsMax: 20 });
+  const stoa = new Stoa({
+    url,
+    token: opened.operatorToken,
+    user: 'ada',
+    agent: 'worker',
+    retryDelayMs: 20,
+    attemptsMax: 20,
+  });
   const { agent_id: id } = await stoa.agents.create({ name: 'scout' });
   const lost: unknown[] = [];
   const lease = await stoa.agents.keepAlive(id, { onLost: (reason) => lost.push(reason) });
@@ -65,16 +76,25 @@ test('leases and claims hold through a restart of the server, with the same fenc
 test('a server that no longer answers loses the lease in time, also while a request hangs', async () => {
   const url = await start();
   let hangs = false;
-  const hanging: typeof fetch = (input, init) => (hangs ? new Promise((_resolve, reject) => init?.signal?.addEventListener('abort', () => reject(new Error('aborted')))) : fetch(input, init));
+  const hanging: typeof fetch = (input, init) =>
+    hangs
+      ? new Promise((_resolve, reject) =>
+          init?.signal?.addEventListener('abort', () => reject(new Error('aborted'))),
+        )
+      : fetch(input, init);
   const stoa = new Stoa({ url, token: opened.operatorToken, user: 'ada', agent: 'worker', fetch: hanging });
   const { agent_id: id } = await stoa.agents.create({ name: 'scout' });
   const lease = await stoa.agents.keepAlive(id);
   const claim = await stoa.tasks.claim(await withTask(stoa), { leaseSeconds: 1 });
   const events: LostEvent[] = [];
-  for (const held of [lease, claim]) held?.addEventListener('lost', (event) => events.push(event as LostEvent));
+  for (const held of [lease, claim])
+    held?.addEventListener('lost', (event) => events.push(event as LostEvent));
   hangs = true;
   await vi.waitFor(() => expect(events).toHaveLength(2), { timeout: 20_000 });
-  expect(events.map(({ type, error }) => [type, error.code])).toEqual([['lost', 'fenced'], ['lost', 'fenced']]);
+  expect(events.map(({ type, error }) => [type, error.code])).toEqual([
+    ['lost', 'fenced'],
+    ['lost', 'fenced'],
+  ]);
   expect([lease.signal.aborted, claim?.signal.aborted]).toEqual([true, true]);
 }, 60_000);
 
@@ -92,9 +112,18 @@ test('a clock of this machine that is wrong by an hour does not matter', async (
       if (body.last_heartbeat_at !== undefined) body.last_heartbeat_at += skewMs;
       return Response.json(body, { status: answer.status });
     };
-    const skewed = new Stoa({ url, token: opened.operatorToken, user: 'ada', agent: 'worker', fetch: answers });
+    const skewed = new Stoa({
+      url,
+      token: opened.operatorToken,
+      user: 'ada',
+      agent: 'worker',
+      fetch: answers,
+    });
     const lost: unknown[] = [];
-    const lease = await skewed.agents.keepAlive(id, { holder: 'skewed', onLost: (reason) => lost.push(reason) });
+    const lease = await skewed.agents.keepAlive(id, {
+      holder: 'skewed',
+      onLost: (reason) => lost.push(reason),
+    });
     const first = lease.lease.expires_at;
     await vi.waitFor(() => expect(lease.lease.expires_at).toBeGreaterThan(first), { timeout: 20_000 });
     expect([lost, real() - Date.now() < 1_000]).toEqual([[], true]);
@@ -109,14 +138,28 @@ test('a lease that is taken away, and an agent that is deleted, are told at the 
   const { agent_id: deleted } = await stoa.agents.create({ name: 'deleted' });
   const { agent_id: stopped } = await stoa.agents.create({ name: 'stopped' });
   const lost: [string, string][] = [];
-  for (const [name, id] of [['taken', taken], ['deleted', deleted]] as const) await stoa.agents.keepAlive(id, { onLost: ({ code }) => lost.push([name, code]) });
+  for (const [name, id] of [
+    ['taken', taken],
+    ['deleted', deleted],
+  ] as const)
+    await stoa.agents.keepAlive(id, { onLost: ({ code }) => lost.push([name, code]) });
   const end = new AbortController();
-  const quiet = await stoa.agents.keepAlive(stopped, { onLost: () => lost.push(['stopped', '']), signal: end.signal });
+  const quiet = await stoa.agents.keepAlive(stopped, {
+    onLost: () => lost.push(['stopped', '']),
+    signal: end.signal,
+  });
   await opened.registry.releaseLease(operatorCaller('ada'), taken);
   await stoa.agents.heartbeat(taken, { holder: 'second' });
   await stoa.agents.update(deleted, { status: 'error' });
   await stoa.agents.delete(deleted);
   end.abort();
-  await vi.waitFor(() => expect(lost.toSorted()).toEqual([['deleted', 'not_found'], ['taken', 'fenced']]), { timeout: 20_000 });
+  await vi.waitFor(
+    () =>
+      expect(lost.toSorted()).toEqual([
+        ['deleted', 'not_found'],
+        ['taken', 'fenced'],
+      ]),
+    { timeout: 20_000 },
+  );
   expect(quiet.signal.aborted).toBe(false);
 }, 60_000);

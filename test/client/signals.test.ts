@@ -11,7 +11,11 @@ beforeAll(async () => {
 afterAll(() => running.stop());
 
 /** Each with valid arguments; the server is never reached. */
-function callsOf(stoa: Stoa, keys: AgentKeys, settings: CallSettings & { signal: AbortSignal }): Record<string, () => Promise<unknown>> {
+function callsOf(
+  stoa: Stoa,
+  keys: AgentKeys,
+  settings: CallSettings & { signal: AbortSignal },
+): Record<string, () => Promise<unknown>> {
   const agent = stoa.agent(keys, id);
   const data = stoa.data('n');
   const room = stoa.room(id);
@@ -43,7 +47,7 @@ function callsOf(stoa: Stoa, keys: AgentKeys, settings: CallSettings & { signal:
     'agents.unlink': () => stoa.agents.unlink(id, settings),
     'agents.listIdentities': () => stoa.agents.listIdentities('a', settings),
     'changes.read': () => stoa.changes.read(settings),
-    'commit': () => stoa.commit({ operations: [{ op: 'data.delete', key: 'k' }] }, settings),
+    commit: () => stoa.commit({ operations: [{ op: 'data.delete', key: 'k' }] }, settings),
     'data.get': () => data.get('k', null, settings),
     'data.getEntry': () => data.getEntry('k', settings),
     'data.set': () => data.set('k', 1, settings),
@@ -105,10 +109,23 @@ function callsOf(stoa: Stoa, keys: AgentKeys, settings: CallSettings & { signal:
 }
 
 /** Never answers. */
-const hanging: typeof fetch = (_input, init) => new Promise((_resolve, reject) => init?.signal?.addEventListener('abort', () => reject(new Error('aborted'))));
+const hanging: typeof fetch = (_input, init) =>
+  new Promise((_resolve, reject) =>
+    init?.signal?.addEventListener('abort', () => reject(new Error('aborted'))),
+  );
 
 /** Those that talk to nobody, or end without an error because they are streams. */
-const others = new Set(['agent.consent', 'agent.room', 'agent.data', 'data.useNamespace', 'data.watch', 'changes.follow', 'room.stream', 'room.watch', 'direct.stream']);
+const others = new Set([
+  'agent.consent',
+  'agent.room',
+  'agent.data',
+  'data.useNamespace',
+  'data.watch',
+  'changes.follow',
+  'room.stream',
+  'room.watch',
+  'direct.stream',
+]);
 
 test('every call ends with the reason of a signal that is aborted, and sends nothing', async () => {
   const keys = await AgentKeys.generate();
@@ -123,18 +140,39 @@ test('every call ends with the reason of a signal that is aborted, and sends not
   for (const [name, call] of Object.entries(calls)) await expect(call(), name).rejects.toBe(reason);
   expect(sent).toBe(0);
   const agent = stoa.agent(keys, id);
-  const clients = { admin: stoa.admin, agents: stoa.agents, changes: stoa.changes, data: stoa.data(), workspaces: stoa.workspaces, projects: stoa.projects, sessions: stoa.sessions, tasks: stoa.tasks, room: stoa.room(id), agent, direct: agent.direct };
-  const names = Object.entries(clients).flatMap(([name, client]) => [...Object.getOwnPropertyNames(Object.getPrototypeOf(client)), ...Object.keys(client)].flatMap((member) => {
-    // Getters may have nothing to give yet.
-    const { value } = Object.getOwnPropertyDescriptor(Object.getPrototypeOf(client), member) ?? Object.getOwnPropertyDescriptor(client, member) ?? {};
-    return member === 'constructor' || typeof value !== 'function' ? [] : [`${name}.${member}`];
-  }));
+  const clients = {
+    admin: stoa.admin,
+    agents: stoa.agents,
+    changes: stoa.changes,
+    data: stoa.data(),
+    workspaces: stoa.workspaces,
+    projects: stoa.projects,
+    sessions: stoa.sessions,
+    tasks: stoa.tasks,
+    room: stoa.room(id),
+    agent,
+    direct: agent.direct,
+  };
+  const names = Object.entries(clients).flatMap(([name, client]) =>
+    [...Object.getOwnPropertyNames(Object.getPrototypeOf(client)), ...Object.keys(client)].flatMap(
+      (member) => {
+        // Getters may have nothing to give yet.
+        const { value } =
+          Object.getOwnPropertyDescriptor(Object.getPrototypeOf(client), member) ??
+          Object.getOwnPropertyDescriptor(client, member) ??
+          {};
+        return member === 'constructor' || typeof value !== 'function' ? [] : [`${name}.${member}`];
+      },
+    ),
+  );
   expect(names.filter((name) => !others.has(name) && calls[name] === undefined)).toEqual([]);
 });
 
 test('a call that waits for its answer ends at once', async () => {
   const stop = new AbortController();
-  const reading = new Stoa({ url: running.url, fetch: hanging }).data('n').get('k', null, { signal: stop.signal });
+  const reading = new Stoa({ url: running.url, fetch: hanging })
+    .data('n')
+    .get('k', null, { signal: stop.signal });
   const reason = new Error('changed my mind');
   stop.abort(reason);
   await expect(reading).rejects.toBe(reason);

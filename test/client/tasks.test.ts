@@ -21,7 +21,11 @@ beforeAll(async () => {
     await stopApp(app, 5);
     await opened.close();
   };
-  const workspace = await stoa.workspaces.create({ name: 'site', project_path: '/srv/site', claude_key: 'sk-1' });
+  const workspace = await stoa.workspaces.create({
+    name: 'site',
+    project_path: '/srv/site',
+    claude_key: 'sk-1',
+  });
   projectId = (await stoa.projects.create(workspace.id, { name: 'api' })).id;
   sessionId = (await stoa.sessions.create(projectId, { status: 'active' })).id;
 });
@@ -37,9 +41,15 @@ async function claimNew(settings: { leaseSeconds?: number } = {}): Promise<Claim
 test('workspaces, projects and sessions are made, changed, listed, deleted and restored', async () => {
   const workspace = await stoa.workspaces.create({ name: 'second' }, { idempotencyKey: 'once' });
   expect(await stoa.workspaces.create({ name: 'second' }, { idempotencyKey: 'once' })).toEqual(workspace);
-  expect(await stoa.workspaces.update(workspace.id, { status: 'inactive' }, { ifVersion: 1 })).toMatchObject({ version: 2 });
-  await expect(stoa.workspaces.update(workspace.id, { status: 'active' }, { ifVersion: 1 })).rejects.toMatchObject({ code: 'version_conflict' });
-  expect((await stoa.workspaces.list({ status: 'inactive' })).items.map(({ name }) => name)).toEqual(['second']);
+  expect(await stoa.workspaces.update(workspace.id, { status: 'inactive' }, { ifVersion: 1 })).toMatchObject({
+    version: 2,
+  });
+  await expect(
+    stoa.workspaces.update(workspace.id, { status: 'active' }, { ifVersion: 1 }),
+  ).rejects.toMatchObject({ code: 'version_conflict' });
+  expect((await stoa.workspaces.list({ status: 'inactive' })).items.map(({ name }) => name)).toEqual([
+    'second',
+  ]);
   const project = await stoa.projects.create(workspace.id, { name: 'p' });
   await stoa.projects.delete(project.id);
   expect((await stoa.projects.list(workspace.id, { deleted: true })).items).toHaveLength(1);
@@ -51,7 +61,9 @@ test('workspaces, projects and sessions are made, changed, listed, deleted and r
   await expect(stoa.sessions.active(project.id)).rejects.toMatchObject({ code: 'not_found' });
   await stoa.workspaces.delete(workspace.id);
   await stoa.workspaces.purge(workspace.id);
-  await expect(stoa.workspaces.get(workspace.id, { deleted: true })).rejects.toMatchObject({ code: 'not_found' });
+  await expect(stoa.workspaces.get(workspace.id, { deleted: true })).rejects.toMatchObject({
+    code: 'not_found',
+  });
 });
 
 test('a claimed task is completed, and completing it again is no error', async () => {
@@ -84,7 +96,9 @@ test('heartbeats keep a claim for longer than its lease', async () => {
 
 test('a claim that is lost says so, and its signal is aborted', async () => {
   const claim = await claimNew({ leaseSeconds: 0.6 });
-  const lost = new Promise<LostEvent>((resolve) => claim.addEventListener('lost', (event) => resolve(event as LostEvent)));
+  const lost = new Promise<LostEvent>((resolve) =>
+    claim.addEventListener('lost', (event) => resolve(event as LostEvent)),
+  );
   await stoa.tasks.cancel(claim.task.id, { reason: 'not needed' });
   expect((await lost).error.code).toBe('fenced');
   expect(claim.signal.aborted).toBe(true);

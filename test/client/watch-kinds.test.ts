@@ -3,7 +3,13 @@ import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test, vi } from 'vitest';
-import { AgentKeys, type ChangeItem, type DocumentChange, type RoomChange, Stoa } from '../../src/client/index.js';
+import {
+  AgentKeys,
+  type ChangeItem,
+  type DocumentChange,
+  type RoomChange,
+  Stoa,
+} from '../../src/client/index.js';
 import { documentSet } from '../../src/datastore/changes.js';
 import { operatorCaller } from '../../src/identity/caller.js';
 import { Running } from '../server/running.js';
@@ -17,7 +23,10 @@ let directory: string;
 let alice: Stoa;
 
 beforeAll(async () => {
-  running = await Running.start({ limits: { streamHeartbeatSeconds: 0.05, leaseSeconds: 0.3, leaseGraceSeconds: 0.1 }, sweepIntervalMs: 20 });
+  running = await Running.start({
+    limits: { streamHeartbeatSeconds: 0.05, leaseSeconds: 0.3, leaseGraceSeconds: 0.1 },
+    sweepIntervalMs: 20,
+  });
   directory = await mkdtemp(join(tmpdir(), 'stoa-kinds-'));
   alice = new Stoa({ url: running.url, token: running.alice, agent: 'tester', retryDelayMs: 5 });
 });
@@ -49,20 +58,41 @@ function wordsOf(change: RoomChange): string {
 
 /** As backends do whose feed follows their writes. */
 function tellLate(key: string, version: number): Promise<void> {
-  return running.stoa.kernel.root.transact((tx) => tx.change(documentSet({ user, namespace: 'late' }, key, version)));
+  return running.stoa.kernel.root.transact((tx) =>
+    tx.change(documentSet({ user, namespace: 'late' }, key, version)),
+  );
 }
 
-async function expectTold(watched: Watched<unknown, ChangeItem>, since: string, isMeant: (change: ChangeItem) => boolean, kinds: readonly string[]): Promise<void> {
-  const expected = feedSince(since).filter(isMeant).map(({ kind, id, seq }) => [kind, id, seq]);
+async function expectTold(
+  watched: Watched<unknown, ChangeItem>,
+  since: string,
+  isMeant: (change: ChangeItem) => boolean,
+  kinds: readonly string[],
+): Promise<void> {
+  const expected = feedSince(since)
+    .filter(isMeant)
+    .map(({ kind, id, seq }) => [kind, id, seq]);
   expect([...new Set(expected.map(([kind]) => kind))].toSorted()).toEqual(kinds.toSorted());
-  await vi.waitFor(() => expect(watched.changes.map(({ kind, id, seq }) => [kind, id, seq])).toEqual(expected), { timeout: 10_000 });
+  await vi.waitFor(
+    () => expect(watched.changes.map(({ kind, id, seq }) => [kind, id, seq])).toEqual(expected),
+    { timeout: 10_000 },
+  );
 }
 
 test('the watch of a project hands on every kind of change of its tasks', async () => {
   const workspace = await alice.workspaces.create({ name: 'kinds', project_path: '/w' });
-  const [project, other] = [await alice.projects.create(workspace.id, { name: 'p' }), await alice.projects.create(workspace.id, { name: 'q' })];
-  const [session, emptied, elsewhere] = [await alice.sessions.create(project.id, { status: 'active' }), await alice.sessions.create(project.id), await alice.sessions.create(other.id, { status: 'active' })];
-  const watched = await new Watched((signal) => alice.watch({ tasks: { project: project.id }, signal })).live();
+  const [project, other] = [
+    await alice.projects.create(workspace.id, { name: 'p' }),
+    await alice.projects.create(workspace.id, { name: 'q' }),
+  ];
+  const [session, emptied, elsewhere] = [
+    await alice.sessions.create(project.id, { status: 'active' }),
+    await alice.sessions.create(project.id),
+    await alice.sessions.create(other.id, { status: 'active' }),
+  ];
+  const watched = await new Watched((signal) =>
+    alice.watch({ tasks: { project: project.id }, signal }),
+  ).live();
   const since = running.stoa.changes.position;
   const first = await alice.tasks.create(session.id, { command: 'first', priority: 9 });
   await alice.tasks.create(session.id, { command: 'depends', depends_on: [first.id], max_attempts: 2 });
@@ -76,9 +106,21 @@ test('the watch of a project hands on every kind of change of its tasks', async 
   await alice.tasks.create(elsewhere.id, { command: 'not of this project' });
   await alice.sessions.delete(emptied.id);
   await alice.workspaces.update(workspace.id, { status: 'inactive' });
-  const isMeant = ({ kind, facts }: ChangeItem) => facts?.['project'] === project.id && (kind.startsWith('task.') || kind === 'session.deleted');
+  const isMeant = ({ kind, facts }: ChangeItem) =>
+    facts?.['project'] === project.id && (kind.startsWith('task.') || kind === 'session.deleted');
   await expectTold(watched, since, isMeant, [
-    ...['created', 'updated', 'claimed', 'returned', 'ready', 'completed', 'failed', 'cancelled', 'imported', 'deleted'].map((event) => `task.${event}`),
+    ...[
+      'created',
+      'updated',
+      'claimed',
+      'returned',
+      'ready',
+      'completed',
+      'failed',
+      'cancelled',
+      'imported',
+      'deleted',
+    ].map((event) => `task.${event}`),
     'session.deleted',
   ]);
   await alice.projects.delete(project.id);
@@ -87,12 +129,17 @@ test('the watch of a project hands on every kind of change of its tasks', async 
 });
 
 test('a project that an import moves is watched to the end of its new workspace', async () => {
-  const [here, there] = [await alice.workspaces.create({ name: 'here' }), await alice.workspaces.create({ name: 'there' })];
+  const [here, there] = [
+    await alice.workspaces.create({ name: 'here' }),
+    await alice.workspaces.create({ name: 'there' }),
+  ];
   const project = await alice.projects.create(there.id, { name: 'moved' });
   const path = join(directory, 'moved.ndjson');
   await writeFile(path, (await linesOf(running.stoa, { withSecrets: true, user })).join(''));
   await alice.projects.update(project.id, { workspace_id: here.id });
-  const watched = await new Watched((signal) => alice.watch({ tasks: { project: project.id }, signal })).live();
+  const watched = await new Watched((signal) =>
+    alice.watch({ tasks: { project: project.id }, signal }),
+  ).live();
   await running.stoa.transfer.import(operatorCaller(), path, { onConflict: 'replace' });
   await alice.workspaces.delete(there.id);
   await watched.done;
@@ -100,7 +147,14 @@ test('a project that an import moves is watched to the end of its new workspace'
 });
 
 test('the watch of agents hands on every kind of change of an agent', async () => {
-  const identity = (await running.stoa.messaging.port.register({ publicKey: Buffer.alloc(32, 7).toString('base64'), name: 'signer', email: null, proven: true })).identity;
+  const identity = (
+    await running.stoa.messaging.port.register({
+      publicKey: Buffer.alloc(32, 7).toString('base64'),
+      name: 'signer',
+      email: null,
+      proven: true,
+    })
+  ).identity;
   const watched = await new Watched((signal) => alice.watch({ agents: {}, signal })).live();
   const since = running.stoa.changes.position;
   const { agent_id: id } = await alice.agents.create({ name: 'all-kinds' });
@@ -111,28 +165,61 @@ test('the watch of agents hands on every kind of change of an agent', async () =
   await alice.agents.heartbeat(id, { holder: 'first' });
   await running.stoa.registry.releaseLease(caller, id);
   await alice.agents.heartbeat(id, { holder: 'second' });
-  await vi.waitFor(() => expect(feedSince(since).some(({ kind }) => kind === 'agent.lost')).toBe(true), { timeout: 20_000 });
+  await vi.waitFor(() => expect(feedSince(since).some(({ kind }) => kind === 'agent.lost')).toBe(true), {
+    timeout: 20_000,
+  });
   await alice.agents.hibernate(id);
   await alice.agents.openSession(id);
   await alice.agents.update(id, { status: 'error' });
   await alice.agents.delete(id);
-  const kinds = ['created', 'updated', 'transitioned', 'imported', 'linked', 'unlinked', 'present', 'released', 'lost', 'wake_requested', 'deleted'];
-  await expectTold(watched, since, ({ kind }) => kind.startsWith('agent.'), kinds.map((event) => `agent.${event}`));
+  const kinds = [
+    'created',
+    'updated',
+    'transitioned',
+    'imported',
+    'linked',
+    'unlinked',
+    'present',
+    'released',
+    'lost',
+    'wake_requested',
+    'deleted',
+  ];
+  await expectTold(
+    watched,
+    since,
+    ({ kind }) => kind.startsWith('agent.'),
+    kinds.map((event) => `agent.${event}`),
+  );
   await watched.stop();
 });
 
 test('the watch of a namespace hands on sets, deletions, expiries, imports and clears', async () => {
   const data = alice.data<number>('kinds');
-  const watched = await new Watched((signal) => alice.watch<number>({ data: { namespace: 'kinds' }, signal })).live();
+  const watched = await new Watched((signal) =>
+    alice.watch<number>({ data: { namespace: 'kinds' }, signal }),
+  ).live();
   await data.set('a', 1);
   await data.delete('a');
   await data.set('soon', 1, { ttl: 0.05 });
-  await vi.waitFor(() => expect(watched.changes.at(-1)).toMatchObject({ kind: 'deleted', key: 'soon' }), { timeout: 20_000 });
+  await vi.waitFor(() => expect(watched.changes.at(-1)).toMatchObject({ kind: 'deleted', key: 'soon' }), {
+    timeout: 20_000,
+  });
   await data.set('kept', 1);
   await data.set('kept', 2);
   await overwritten(() => data.set('kept', 3));
   await data.clear();
-  const expected = [['set', 'a', 1], ['deleted', 'a', null], ['set', 'soon', 1], ['deleted', 'soon', null], ['set', 'kept', 1], ['set', 'kept', 2], ['set', 'kept', 3], ['set', 'kept', 2], ['cleared', null, null]];
+  const expected = [
+    ['set', 'a', 1],
+    ['deleted', 'a', null],
+    ['set', 'soon', 1],
+    ['deleted', 'soon', null],
+    ['set', 'kept', 1],
+    ['set', 'kept', 2],
+    ['set', 'kept', 3],
+    ['set', 'kept', 2],
+    ['cleared', null, null],
+  ];
   await vi.waitFor(() => expect(watched.changes.map(factsOf)).toEqual(expected), { timeout: 10_000 });
   await watched.stop();
 });
@@ -145,10 +232,22 @@ test('the watch of a room tells of messages and deletions, and begins anew when 
   const watched = await new Watched((signal) => room.watch({ signal })).live();
   await room.post('second');
   await overwritten(() => room.delete(id));
-  await vi.waitFor(() => expect(watched.events.some(({ kind }) => kind === 'resync')).toBe(true), { timeout: 10_000 });
-  await vi.waitFor(() => expect(watched.snapshot.map(({ body }) => body)).toEqual(['taken back and restored', 'taken back and restored', 'second']), { timeout: 10_000 });
+  await vi.waitFor(() => expect(watched.events.some(({ kind }) => kind === 'resync')).toBe(true), {
+    timeout: 10_000,
+  });
+  await vi.waitFor(
+    () =>
+      expect(watched.snapshot.map(({ body }) => body)).toEqual([
+        'taken back and restored',
+        'taken back and restored',
+        'second',
+      ]),
+    { timeout: 10_000 },
+  );
   await room.post('third');
-  await vi.waitFor(() => expect(watched.changes.map(wordsOf)).toEqual(['second', 'deleted', 'third']), { timeout: 10_000 });
+  await vi.waitFor(() => expect(watched.changes.map(wordsOf)).toEqual(['second', 'deleted', 'third']), {
+    timeout: 10_000,
+  });
   await watched.stop();
 });
 
@@ -160,7 +259,10 @@ test('a change that is told after its write was listed is not told again, and on
   let told = 0;
   for await (const event of alice.watch<number>({ data: { namespace: 'late' }, signal: stop.signal })) {
     if (event.kind === 'snapshot') {
-      expect(event.items.map(({ key, version }) => [key, version])).toEqual([['a', 3], ['b', 3]]);
+      expect(event.items.map(({ key, version }) => [key, version])).toEqual([
+        ['a', 3],
+        ['b', 3],
+      ]);
       // Between the pages and the first look into the feed; then after it.
       await tellLate('a', 2);
       await tellLate('a', 3);
@@ -175,5 +277,9 @@ test('a change that is told after its write was listed is not told again, and on
     if (event.kind === 'changes') changes.push(...event.items);
     if (changes.length >= 3) stop.abort();
   }
-  expect(changes.map(factsOf)).toEqual([['set', 'b', 4], ['deleted', 'a', null], ['set', 'a', 1]]);
+  expect(changes.map(factsOf)).toEqual([
+    ['set', 'b', 4],
+    ['deleted', 'a', null],
+    ['set', 'a', 1],
+  ]);
 });

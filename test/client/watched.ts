@@ -26,7 +26,9 @@ export class Watched<Item, Change> {
   }
 
   async live(): Promise<this> {
-    await vi.waitFor(() => expect(this.events.some(({ kind }) => kind === 'live')).toBe(true), { timeout: 10_000 });
+    await vi.waitFor(() => expect(this.events.some(({ kind }) => kind === 'live')).toBe(true), {
+      timeout: 10_000,
+    });
     return this;
   }
 

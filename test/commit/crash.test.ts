@@ -16,7 +16,11 @@ it('a killed server leaves every acknowledged commit whole, and no part of any',
   for (let round = 0; round < rounds; round += 1) {
     const server = await program.up(data, [], { STOA_LIMIT_MESSAGE_BYTES_PER_MINUTE_MAX: '1000000000' });
     const enough = acknowledged.more(100);
-    const writing = Promise.all(Array.from({ length: writers }, () => commitUntilGone(server, { next: () => (last += 1), acknowledged, operationsOf: resultOf })));
+    const writing = Promise.all(
+      Array.from({ length: writers }, () =>
+        commitUntilGone(server, { next: () => (last += 1), acknowledged, operationsOf: resultOf }),
+      ),
+    );
     await enough;
     await server.end('SIGKILL');
     await writing;
@@ -26,7 +30,7 @@ it('a killed server leaves every acknowledged commit whole, and no part of any',
     for await (const { value } of stoa.data.getAll(ada, 'results')) documents.add(Number(value));
     const said = new Set<number>();
     const { id } = await stoa.messaging.rooms.find('global');
-    for (let afterMs = 0; ; ) {
+    for (let afterMs = 0; ;) {
       const { items } = await stoa.messaging.port.messages(id, { afterMs, limit: 200 });
       for (const { body } of items) said.add(Number(body.replace('result ', '')));
       if (items.length === 0) break;

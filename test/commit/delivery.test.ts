@@ -22,27 +22,61 @@ describe.each(backends)('a delivery to $name', ({ redis }) => {
   beforeAll(async () => {
     server = await redis?.();
     if (server !== undefined) await noteServer(server.describe);
-    const places: Partial<StoaOptions> = server === undefined ? {} : { messaging: (await sharedPostgres()).url, redis: server.url };
+    const places: Partial<StoaOptions> =
+      server === undefined ? {} : { messaging: (await sharedPostgres()).url, redis: server.url };
     stoa = await openStoa({ data: '', engine: 'memory', onError: () => undefined, ...places });
-    author = (await stoa.messaging.port.register({ publicKey: Buffer.alloc(32, 9).toString('base64'), name: 'author', email: null, proven: true })).identity.id;
+    author = (
+      await stoa.messaging.port.register({
+        publicKey: Buffer.alloc(32, 9).toString('base64'),
+        name: 'author',
+        email: null,
+        proven: true,
+      })
+    ).identity.id;
   }, 60_000);
   afterAll(async () => {
     await stoa.close();
     await server?.stop();
   });
 
-  const post = (body: string, more: Partial<NewMessage> = {}): NewMessage => ({ roomId: globalRoomId, from: author, body, parentId: null, proof: null, serverSigned: false, ...more });
-  const send = (body: string): NewDirectMessage => ({ to: author, from: author, body, proof: null, serverSigned: false });
-  const bodies = async (): Promise<string[]> => (await stoa.messaging.port.messages(globalRoomId, { beforeMs: null, limit: 200 })).items.map(({ body }) => body);
+  const post = (body: string, more: Partial<NewMessage> = {}): NewMessage => ({
+    roomId: globalRoomId,
+    from: author,
+    body,
+    parentId: null,
+    proof: null,
+    serverSigned: false,
+    ...more,
+  });
+  const send = (body: string): NewDirectMessage => ({
+    to: author,
+    from: author,
+    body,
+    proof: null,
+    serverSigned: false,
+  });
+  const bodies = async (): Promise<string[]> =>
+    (await stoa.messaging.port.messages(globalRoomId, { beforeMs: null, limit: 200 })).items.map(
+      ({ body }) => body,
+    );
 
   it('stands in its room once, however often it comes', async () => {
     const { port } = stoa.messaging;
     const delivery = { id: randomUUID(), message: post('said once') };
-    const [first, ...again] = [await port.deliver(delivery), ...(await Promise.all([port.deliver(delivery), port.deliver(delivery)]))];
+    const [first, ...again] = [
+      await port.deliver(delivery),
+      ...(await Promise.all([port.deliver(delivery), port.deliver(delivery)])),
+    ];
     expect(again).toEqual([first, first]);
     expect((await bodies()).filter((body) => body === 'said once')).toHaveLength(1);
-    expect(await port.message(globalRoomId, first?.id ?? '')).toMatchObject({ body: 'said once', tsMs: first?.tsMs });
-    expect((await port.search({ words: ['said', 'once'], roomId: null, afterMs: 0, beforeMs: null, limit: 10 })).messages).toHaveLength(1);
+    expect(await port.message(globalRoomId, first?.id ?? '')).toMatchObject({
+      body: 'said once',
+      tsMs: first?.tsMs,
+    });
+    expect(
+      (await port.search({ words: ['said', 'once'], roomId: null, afterMs: 0, beforeMs: null, limit: 10 }))
+        .messages,
+    ).toHaveLength(1);
   });
 
   it('stands in its inbox once', async () => {
@@ -50,7 +84,9 @@ describe.each(backends)('a delivery to $name', ({ redis }) => {
     const delivery = { id: randomUUID(), message: send('between us') };
     const first = await port.deliver(delivery);
     expect(await port.deliver(delivery)).toEqual(first);
-    expect((await port.inbox(author, { beforeMs: null, limit: 10 })).items).toMatchObject([{ id: first.id, body: 'between us' }]);
+    expect((await port.inbox(author, { beforeMs: null, limit: 10 })).items).toMatchObject([
+      { id: first.id, body: 'between us' },
+    ]);
   });
 
   it('that was made is answered also when what it needed is gone', async () => {
@@ -65,15 +101,20 @@ describe.each(backends)('a delivery to $name', ({ redis }) => {
 
   it('to nobody is refused', async () => {
     const { port } = stoa.messaging;
-    await expect(port.deliver({ id: randomUUID(), message: post('hello', { roomId: randomUUID() }) })).rejects.toThrow('room not found');
-    await expect(port.deliver({ id: randomUUID(), message: { ...send('hello'), to: randomUUID() } })).rejects.toThrow('recipient not found');
+    await expect(
+      port.deliver({ id: randomUUID(), message: post('hello', { roomId: randomUUID() }) }),
+    ).rejects.toThrow('room not found');
+    await expect(
+      port.deliver({ id: randomUUID(), message: { ...send('hello'), to: randomUUID() } }),
+    ).rejects.toThrow('recipient not found');
   });
 
   it('counts for its author and is not refused for its bytes', async () => {
     const { port } = stoa.messaging;
     const left = await port.bytesLeft(author);
     expect(left).toBeLessThan(stoa.limits.messageBytesPerMinuteMax);
-    for (let spent = 0; spent <= left; spent += 4_000) await port.deliver({ id: randomUUID(), message: post('x'.repeat(4_000)) });
+    for (let spent = 0; spent <= left; spent += 4_000)
+      await port.deliver({ id: randomUUID(), message: post('x'.repeat(4_000)) });
     expect(await port.bytesLeft(author)).toBe(0);
     await expect(port.post(post('one more'))).rejects.toThrow('message byte rate limit exceeded');
   });

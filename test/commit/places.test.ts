@@ -33,11 +33,22 @@ const mixtures: Mixture[] = [
   { data: 'memory', workspaces: 'postgres', messaging: 'postgres' },
 ];
 
-const sets: Domain[][] = Array.from({ length: 15 }, (_, index) => domains.filter((_domain, bit) => ((index + 1) >> bit) % 2 === 1));
-const nouns: Record<Domain, string> = { data: 'data store', registry: 'registry', workspaces: 'workspaces', messaging: 'messaging' };
+const sets: Domain[][] = Array.from({ length: 15 }, (_, index) =>
+  domains.filter((_domain, bit) => ((index + 1) >> bit) % 2 === 1),
+);
+const nouns: Record<Domain, string> = {
+  data: 'data store',
+  registry: 'registry',
+  workspaces: 'workspaces',
+  messaging: 'messaging',
+};
 
 function titleOf(mixture: Mixture): string {
-  return Object.entries(mixture).map(([domain, place]) => `${domain} in ${place}`).join(', ') || 'all in the data directory';
+  return (
+    Object.entries(mixture)
+      .map(([domain, place]) => `${domain} in ${place}`)
+      .join(', ') || 'all in the data directory'
+  );
 }
 
 function placeOf(mixture: Mixture, domain: Domain): Place {
@@ -52,7 +63,10 @@ function refusalOf(mixture: Mixture, touched: readonly Domain[]): Domain[] | und
   if (first === undefined) return undefined;
   const other = others.find((domain) => placeOf(mixture, domain) !== placeOf(mixture, first));
   if (other !== undefined) return [first, other];
-  const isWithout = touched.includes('messaging') && placeOf(mixture, first) === 'embedded' && placeOf(mixture, 'messaging') !== 'embedded';
+  const isWithout =
+    touched.includes('messaging') &&
+    placeOf(mixture, first) === 'embedded' &&
+    placeOf(mixture, 'messaging') !== 'embedded';
   return isWithout ? [first, 'messaging'] : undefined;
 }
 
@@ -61,15 +75,34 @@ describe.each(mixtures.map((mixture) => ({ title: titleOf(mixture), mixture })))
   let sessionId: string;
   let agentId: string;
   beforeAll(async () => {
-    const urls = new Map<Place, string>([['embedded', 'embedded'], ['memory', 'memory://']]);
+    const urls = new Map<Place, string>([
+      ['embedded', 'embedded'],
+      ['memory', 'memory://'],
+    ]);
     for (const place of Object.values(mixture)) {
       if (place.startsWith('postgres') && !urls.has(place)) urls.set(place, (await sharedPostgres()).url);
-      if (place === 'couchdb') urls.set(place, new URL(`/places_${process.pid}`, (await sharedServer('couchdb')).url).href.replace(/^http/, 'couchdb'));
-      if (place === 'dynamodb') urls.set(place, dynamodb((await sharedServer('dynamodb')).url, `places_${process.pid}`));
+      if (place === 'couchdb')
+        urls.set(
+          place,
+          new URL(`/places_${process.pid}`, (await sharedServer('couchdb')).url).href.replace(
+            /^http/,
+            'couchdb',
+          ),
+        );
+      if (place === 'dynamodb')
+        urls.set(place, dynamodb((await sharedServer('dynamodb')).url, `places_${process.pid}`));
     }
     const urlOf = (domain: Domain): string => urls.get(placeOf(mixture, domain)) ?? '';
-    const redis = placeOf(mixture, 'messaging') === 'embedded' ? {} : { redis: (await sharedServer('redis')).url };
-    stoa = await openStoa({ data: 'unused', engine: 'memory', datastore: urlOf('data'), workspaces: urlOf('workspaces'), messaging: urlOf('messaging'), ...redis });
+    const redis =
+      placeOf(mixture, 'messaging') === 'embedded' ? {} : { redis: (await sharedServer('redis')).url };
+    stoa = await openStoa({
+      data: 'unused',
+      engine: 'memory',
+      datastore: urlOf('data'),
+      workspaces: urlOf('workspaces'),
+      messaging: urlOf('messaging'),
+      ...redis,
+    });
     const workspace = await stoa.workspaces.createWorkspace(ada, { name: 'w' });
     const project = await stoa.workspaces.createProject(ada, workspace.id, { name: 'p' });
     sessionId = (await stoa.workspaces.createSession(ada, project.id, { status: 'active' })).id;
@@ -101,7 +134,9 @@ describe.each(mixtures.map((mixture) => ({ title: titleOf(mixture), mixture })))
     const refused = refusalOf(mixture, touched);
     if (refused === undefined) {
       expect(await commit()).toMatchObject({ ok: true, results: touched.map(() => expect.any(Object)) });
-      expect(await state(word)).toEqual(Object.fromEntries(domains.map((domain) => [domain, touched.includes(domain)])));
+      expect(await state(word)).toEqual(
+        Object.fromEntries(domains.map((domain) => [domain, touched.includes(domain)])),
+      );
       return;
     }
     const error: unknown = await commit().catch((thrown: unknown) => thrown);
@@ -112,7 +147,11 @@ describe.each(mixtures.map((mixture) => ({ title: titleOf(mixture), mixture })))
       expect(error.message).toContain(placeOf(mixture, domain).replace(/-2$/, ''));
     }
     expect(error.fix).toMatch(/apart/);
-    expect(error.details).toEqual(refused.length === 1 ? { domain: refused[0], backend: placeOf(mixture, refused[0] as Domain) } : Object.fromEntries(refused.map((domain) => [domain, placeOf(mixture, domain).replace(/-2$/, '')])));
+    expect(error.details).toEqual(
+      refused.length === 1
+        ? { domain: refused[0], backend: placeOf(mixture, refused[0] as Domain) }
+        : Object.fromEntries(refused.map((domain) => [domain, placeOf(mixture, domain).replace(/-2$/, '')])),
+    );
     expect(await state(word)).toEqual({ data: false, registry: false, workspaces: false, messaging: false });
   });
 });

@@ -26,7 +26,7 @@ afterAll(() => redis.stop());
 
 async function bodiesIn(stoa: Stoa): Promise<number[]> {
   const bodies: number[] = [];
-  for (let afterMs = 0; ; ) {
+  for (let afterMs = 0; ;) {
     const { items } = await stoa.messaging.port.messages(globalRoomId, { afterMs, limit: 200 });
     bodies.push(...items.map(({ body }) => Number(body.replace('result ', ''))));
     if (items.length === 0) return bodies;
@@ -35,12 +35,20 @@ async function bodiesIn(stoa: Stoa): Promise<number[]> {
 }
 
 /** A project with tasks for everybody. */
-async function makeProject(stoa: Stoa): Promise<{ workspaceId: string; projectId: string; sessionId: string }> {
+async function makeProject(
+  stoa: Stoa,
+): Promise<{ workspaceId: string; projectId: string; sessionId: string }> {
   const { id: workspaceId } = await stoa.workspaces.createWorkspace(ada, { name: 'w' });
   const { id: projectId } = await stoa.workspaces.createProject(ada, workspaceId, { name: 'p' });
   const { id: sessionId } = await stoa.workspaces.createSession(ada, projectId, { status: 'active' });
   for (let made = 0; made < tasksMax; made += 500) {
-    await stoa.commit.commit(ada, { operations: Array.from({ length: 500 }, (_, index) => ({ op: 'task.create' as const, session_id: sessionId, command: `task ${made + index}` })) });
+    await stoa.commit.commit(ada, {
+      operations: Array.from({ length: 500 }, (_, index) => ({
+        op: 'task.create' as const,
+        session_id: sessionId,
+        command: `task ${made + index}`,
+      })),
+    });
   }
   return { workspaceId, projectId, sessionId };
 }
@@ -48,14 +56,20 @@ async function makeProject(stoa: Stoa): Promise<{ workspaceId: string; projectId
 /** Lets the servers work until enough was acknowledged, and kills them in the middle of it. */
 async function workAndKill(servers: readonly RunningServer[], story: Writing): Promise<void> {
   const acknowledged = story.acknowledged.more(enough);
-  const writing = servers.flatMap((server) => Array.from({ length: writersPerServer }, () => commitUntilGone(server, story)));
+  const writing = servers.flatMap((server) =>
+    Array.from({ length: writersPerServer }, () => commitUntilGone(server, story)),
+  );
   await acknowledged;
   await Promise.all(servers.map((server) => server.end('SIGKILL')));
   await Promise.all(writing);
 }
 
 /** Documents, count, claims and messages all tell of the same commits, and of every acknowledged one. */
-async function expectWhole(stoa: Stoa, { workspaceId, sessionId }: { workspaceId: string; sessionId: string }, acknowledged: ReadonlySet<number>): Promise<void> {
+async function expectWhole(
+  stoa: Stoa,
+  { workspaceId, sessionId }: { workspaceId: string; sessionId: string },
+  acknowledged: ReadonlySet<number>,
+): Promise<void> {
   await vi.waitUntil(async () => (await stoa.commit.outbox()).waiting === 0, { timeout: 120_000 });
   const documents: number[] = [];
   for await (const { value } of stoa.data.getAll(ada, 'results')) documents.push(Number(value));
@@ -65,8 +79,12 @@ async function expectWhole(stoa: Stoa, { workspaceId, sessionId }: { workspaceId
   expect(await stoa.data.get(ada, 'default', 'count')).toBe(documents.length);
   expect((await stoa.workspaces.getWorkspace(ada, workspaceId)).active_tasks).toBe(tasksMax);
   const holders: string[] = [];
-  for (let cursor: string | undefined; ; ) {
-    const page = await stoa.workspaces.listTasks(ada, sessionId, { status: 'running', limit: 100, ...(cursor !== undefined && { cursor }) });
+  for (let cursor: string | undefined; ;) {
+    const page = await stoa.workspaces.listTasks(ada, sessionId, {
+      status: 'running',
+      limit: 100,
+      ...(cursor !== undefined && { cursor }),
+    });
     holders.push(...page.items.map(({ claimed_by }) => claimed_by ?? ''));
     if (page.next_cursor === null) break;
     cursor = page.next_cursor;
@@ -78,8 +96,17 @@ async function expectWhole(stoa: Stoa, { workspaceId, sessionId }: { workspaceId
 /** Every commit also claims a task. */
 function newStory(projectId: string): Writing {
   let last = 0;
-  const claimOf = (number: number): object => ({ op: 'task.claim', project_id: projectId, agent_id: `worker ${number}`, lease_seconds: 3_600 });
-  return { next: () => (last += 1), acknowledged: new Acknowledged(), operationsOf: (number) => [claimOf(number), ...resultOf(number)] };
+  const claimOf = (number: number): object => ({
+    op: 'task.claim',
+    project_id: projectId,
+    agent_id: `worker ${number}`,
+    lease_seconds: 3_600,
+  });
+  return {
+    next: () => (last += 1),
+    acknowledged: new Acknowledged(),
+    operationsOf: (number) => [claimOf(number), ...resultOf(number)],
+  };
 }
 
 it('two servers that are killed leave every acknowledged commit whole, no part of any, and every message once', async () => {
@@ -88,11 +115,22 @@ it('two servers that are killed leave every acknowledged commit whole, no part o
   const places = ['--datastore', url, '--workspaces', url, '--messaging', url, '--redis', redis.url];
   const environment = { STOA_SECRET_KEYS: secretKeys, STOA_LIMIT_MESSAGE_BYTES_PER_MINUTE_MAX: roomy };
   /** A third server, which commits nothing: it keeps the promises of the others. */
-  const stoa = await openStoa({ data: '', engine: 'memory', datastore: url, workspaces: url, messaging: url, redis: redis.url, secretKeys, onError: () => undefined });
+  const stoa = await openStoa({
+    data: '',
+    engine: 'memory',
+    datastore: url,
+    workspaces: url,
+    messaging: url,
+    redis: redis.url,
+    secretKeys,
+    onError: () => undefined,
+  });
   const made = await makeProject(stoa);
   const story = newStory(made.projectId);
   for (let round = 0; round < rounds; round += 1) {
-    const servers = await Promise.all(['one', 'two'].map((name) => program.up(program.path(`${name}-${round}`), places, environment)));
+    const servers = await Promise.all(
+      ['one', 'two'].map((name) => program.up(program.path(`${name}-${round}`), places, environment)),
+    );
     await workAndKill(servers, story);
     await expectWhole(stoa, made, story.acknowledged.numbers);
   }
@@ -102,13 +140,21 @@ it('two servers that are killed leave every acknowledged commit whole, no part o
 it('a killed server with messages in its own directory finds there, started again, every one once', async () => {
   const { url } = await sharedPostgres();
   const data = program.path('own');
-  const open = (): Promise<Stoa> => openStoa({ data, datastore: url, workspaces: url, onError: () => undefined });
+  const open = (): Promise<Stoa> =>
+    openStoa({ data, datastore: url, workspaces: url, onError: () => undefined });
   const first = await open();
   const made = await makeProject(first);
   await first.close();
   const story = newStory(made.projectId);
   for (let round = 0; round < rounds; round += 1) {
-    await workAndKill([await program.up(data, ['--datastore', url, '--workspaces', url], { STOA_LIMIT_MESSAGE_BYTES_PER_MINUTE_MAX: roomy })], story);
+    await workAndKill(
+      [
+        await program.up(data, ['--datastore', url, '--workspaces', url], {
+          STOA_LIMIT_MESSAGE_BYTES_PER_MINUTE_MAX: roomy,
+        }),
+      ],
+      story,
+    );
     const stoa = await open();
     await expectWhole(stoa, made, story.acknowledged.numbers);
     await stoa.close();

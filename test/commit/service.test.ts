@@ -34,19 +34,39 @@ describe('a commit', () => {
         { op: 'agent.update', agent_id: agent.agent_id, status: 'running', if_version: 1 },
       ],
     });
-    expect(outcome).toMatchObject({ ok: true, results: [{ version: 1 }, { value: 2 }, { value: 3, version: 2 }, { value: ['started'] }, { status: 'running', version: 2 }] });
+    expect(outcome).toMatchObject({
+      ok: true,
+      results: [
+        { version: 1 },
+        { value: 2 },
+        { value: 3, version: 2 },
+        { value: ['started'] },
+        { status: 'running', version: 2 },
+      ],
+    });
     expect(stoa.kernel.root.sequence).toBe(before + 1);
     expect(await stoa.data.get(ada, 'default', 'plans')).toBe(3);
   });
 
   it('works on a bounded amount of data, so that a short request makes no answer without end', async () => {
-    const small = await openStoa({ data: 'unused', engine: 'memory', limits: { commitModifiedBytesMax: 5_000 } });
+    const small = await openStoa({
+      data: 'unused',
+      engine: 'memory',
+      limits: { commitModifiedBytesMax: 5_000 },
+    });
     try {
       await small.data.set(ada, 'default', 'list', ['x'.repeat(1_000)]);
       const append = { op: 'data.append' as const, key: 'list', items: [1] };
-      await expect(small.commit.commit(ada, { operations: Array.from({ length: 5 }, () => append) })).rejects.toMatchObject({ code: 'too_large', details: { operation: 4, commitModifiedBytesMax: 5_000 } });
+      await expect(
+        small.commit.commit(ada, { operations: Array.from({ length: 5 }, () => append) }),
+      ).rejects.toMatchObject({
+        code: 'too_large',
+        details: { operation: 4, commitModifiedBytesMax: 5_000 },
+      });
       expect(await small.data.getEntry(ada, 'default', 'list')).toMatchObject({ version: 1 });
-      expect(await small.commit.commit(ada, { operations: Array.from({ length: 4 }, () => append) })).toMatchObject({ ok: true });
+      expect(
+        await small.commit.commit(ada, { operations: Array.from({ length: 4 }, () => append) }),
+      ).toMatchObject({ ok: true });
     } finally {
       await small.close();
     }
@@ -62,8 +82,16 @@ describe('a commit', () => {
         { op: 'data.set', key: 'k', value: 'again', if_version: 0 },
       ],
     });
-    expect(outcome).toMatchObject({ ok: true, results: [{ version: 1 }, { version: 2 }, { version: 3, value: 5 }, { deleted: true }, { version: 1 }] });
-    const late = await stoa.commit.commit(ada, { operations: [{ op: 'data.set', key: 'k', value: 2 }, { op: 'data.set', key: 'k', value: 3, if_version: 1 }] });
+    expect(outcome).toMatchObject({
+      ok: true,
+      results: [{ version: 1 }, { version: 2 }, { version: 3, value: 5 }, { deleted: true }, { version: 1 }],
+    });
+    const late = await stoa.commit.commit(ada, {
+      operations: [
+        { op: 'data.set', key: 'k', value: 2 },
+        { op: 'data.set', key: 'k', value: 3, if_version: 1 },
+      ],
+    });
     expect(late).toMatchObject({ ok: false, failed: { operation: 1, code: 'version_conflict' } });
     expect(await stoa.data.getEntry(ada, 'default', 'k')).toMatchObject({ value: 'again', version: 1 });
   });
@@ -106,17 +134,29 @@ describe('a commit', () => {
 
   it("another user's agent is not found", async () => {
     const agent = await stoa.registry.createAgent(ada, { name: 'scout' });
-    const commit = stoa.commit.commit(bob, { operations: [{ op: 'agent.update', agent_id: agent.agent_id, status: 'running' }] });
+    const commit = stoa.commit.commit(bob, {
+      operations: [{ op: 'agent.update', agent_id: agent.agent_id, status: 'running' }],
+    });
     await expect(commit).rejects.toMatchObject({ code: 'not_found' });
-    const check = await stoa.commit.commit(bob, { checks: [{ check: 'agent', agent_id: agent.agent_id, version: 1 }], operations: [{ op: 'data.increment', key: 'n' }] });
+    const check = await stoa.commit.commit(bob, {
+      checks: [{ check: 'agent', agent_id: agent.agent_id, version: 1 }],
+      operations: [{ op: 'data.increment', key: 'n' }],
+    });
     expect(check).toMatchObject({ ok: false, failed: { check: 0 } });
   });
 
-  it('a signed agent learns nothing of its user\'s other agents by checking them', async () => {
+  it("a signed agent learns nothing of its user's other agents by checking them", async () => {
     const own = await stoa.registry.createAgent(ada, { name: 'scout' });
     const other = await stoa.registry.createAgent(ada, { name: 'other' });
     const scout: Caller = { ...ada, kind: 'agent', everyUser: false, agentId: own.agent_id };
-    const commit = (agent_id: string) => stoa.commit.commit(scout, { checks: [{ check: 'lease', agent_id, fence: 0 }, { check: 'agent', agent_id, version: 1 }], operations: [{ op: 'data.increment', key: 'n' }] });
+    const commit = (agent_id: string) =>
+      stoa.commit.commit(scout, {
+        checks: [
+          { check: 'lease', agent_id, fence: 0 },
+          { check: 'agent', agent_id, version: 1 },
+        ],
+        operations: [{ op: 'data.increment', key: 'n' }],
+      });
     expect(await commit(own.agent_id)).toMatchObject({ ok: true });
     await expect(commit(other.agent_id)).rejects.toMatchObject({ code: 'not_found' });
   });
@@ -124,22 +164,37 @@ describe('a commit', () => {
   it('a late holder is refused by its fencing number', async () => {
     const { agent_id } = await stoa.registry.createAgent(ada, { name: 'scout' });
     const { lease } = await stoa.registry.heartbeat(ada, agent_id, { holder: 'first' });
-    const holds = await stoa.commit.commit(ada, { checks: [{ check: 'lease', agent_id, fence: lease.fence }], operations: [{ op: 'data.increment', key: 'n' }] });
-    const late = await stoa.commit.commit(ada, { checks: [{ check: 'lease', agent_id, fence: lease.fence - 1 }], operations: [{ op: 'data.increment', key: 'n' }] });
+    const holds = await stoa.commit.commit(ada, {
+      checks: [{ check: 'lease', agent_id, fence: lease.fence }],
+      operations: [{ op: 'data.increment', key: 'n' }],
+    });
+    const late = await stoa.commit.commit(ada, {
+      checks: [{ check: 'lease', agent_id, fence: lease.fence - 1 }],
+      operations: [{ op: 'data.increment', key: 'n' }],
+    });
     expect([holds.ok, late.ok]).toEqual([true, false]);
     expect(await stoa.data.get(ada, 'default', 'n')).toBe(1);
   });
 
   it('a claim whose lease has lapsed does not hold, swept or not', async () => {
     let nowMs = Date.now();
-    const slow = await openStoa({ data: 'unused', engine: 'memory', clock: () => nowMs, sweepIntervalMs: 3_600_000 });
+    const slow = await openStoa({
+      data: 'unused',
+      engine: 'memory',
+      clock: () => nowMs,
+      sweepIntervalMs: 3_600_000,
+    });
     try {
       const workspace = await slow.workspaces.createWorkspace(ada, { name: 'w' });
       const project = await slow.workspaces.createProject(ada, workspace.id, { name: 'p' });
       const session = await slow.workspaces.createSession(ada, project.id, { status: 'active' });
       const task = await slow.workspaces.createTask(ada, session.id, { command: 'c' });
       await slow.workspaces.claimTask(ada, project.id, { lease_seconds: 10 });
-      const attempt = () => slow.commit.commit(ada, { checks: [{ check: 'claim', task_id: task.id, fence: 1 }], operations: [{ op: 'data.increment', key: 'n' }] });
+      const attempt = () =>
+        slow.commit.commit(ada, {
+          checks: [{ check: 'claim', task_id: task.id, fence: 1 }],
+          operations: [{ op: 'data.increment', key: 'n' }],
+        });
       expect((await attempt()).ok).toBe(true);
       nowMs += 11_000;
       expect(await attempt()).toMatchObject({ ok: false, failed: { check: 0, code: 'fenced' } });
@@ -183,7 +238,12 @@ describe('a commit', () => {
     const { messages } = await roomOf('global');
     expect(outcome).toMatchObject({ ok: true, results: [{ version: 1 }, { id: messages[0]?.id }] });
     expect(messages).toMatchObject([{ body: 'the result is in', serverSigned: true }]);
-    expect(stoa.kernel.feed.read().commits.at(-1)?.changes.map(({ kind }) => kind)).toEqual(expect.arrayContaining(['document.set', 'message.posted']));
+    expect(
+      stoa.kernel.feed
+        .read()
+        .commits.at(-1)
+        ?.changes.map(({ kind }) => kind),
+    ).toEqual(expect.arrayContaining(['document.set', 'message.posted']));
   });
 
   it('posts nothing when something else meets a conflict', async () => {
@@ -200,29 +260,54 @@ describe('a commit', () => {
 
   it('a private room stays shut without its key', async () => {
     const token: Caller = { ...ada, kind: 'user' };
-    const room = await stoa.messaging.rooms.create(token, { name: 'secret', is_private: true, key: 'a key of sixteen characters' }, null);
-    const post = (key?: string) => stoa.commit.commit(token, { operations: [{ op: 'room.post', room: room.id, body: 'psst', ...(key !== undefined && { key }) }] });
+    const room = await stoa.messaging.rooms.create(
+      token,
+      { name: 'secret', is_private: true, key: 'a key of sixteen characters' },
+      null,
+    );
+    const post = (key?: string) =>
+      stoa.commit.commit(token, {
+        operations: [{ op: 'room.post', room: room.id, body: 'psst', ...(key !== undefined && { key }) }],
+      });
     await expect(post()).rejects.toMatchObject({ code: 'forbidden' });
     expect((await post('a key of sixteen characters')).ok).toBe(true);
   });
 
   it('an operation may carry the signature of an agent of its own, once', async () => {
     const { secretKey, publicKey } = signingKeysOf(Buffer.alloc(32, 7));
-    const { identity } = await stoa.messaging.port.register({ publicKey: publicKey.toString('base64'), name: 'signer', email: null, proven: true });
+    const { identity } = await stoa.messaging.port.register({
+      publicKey: publicKey.toString('base64'),
+      name: 'signer',
+      email: null,
+      proven: true,
+    });
     const request = JSON.stringify({ body: 'signed by me' });
     const nonce = 'n'.repeat(24);
     const timestamp = String(Date.now());
-    const signature = sign(secretKey, aicqSignedText(Buffer.from(request), nonce, timestamp)).toString('base64');
-    const operation = { op: 'room.post' as const, room: 'global', body: 'signed by me', signed: { agent: identity.id, nonce, timestamp, signature, request } };
+    const signature = sign(secretKey, aicqSignedText(Buffer.from(request), nonce, timestamp)).toString(
+      'base64',
+    );
+    const operation = {
+      op: 'room.post' as const,
+      room: 'global',
+      body: 'signed by me',
+      signed: { agent: identity.id, nonce, timestamp, signature, request },
+    };
     expect((await stoa.commit.commit(ada, { operations: [operation] })).ok).toBe(true);
     expect((await roomOf('global')).messages).toMatchObject([{ from: identity.id, serverSigned: false }]);
     await expect(stoa.commit.commit(ada, { operations: [operation] })).rejects.toThrow('nonce already used');
     // Unless it is the repeat of a request whose answer was lost.
     const [idempotency, fresh] = [{ scope: 'ada', key: 'k', fingerprint: 'f', seconds: 60 }, 'm'.repeat(24)];
-    const resigned = sign(secretKey, aicqSignedText(Buffer.from(request), fresh, timestamp)).toString('base64');
-    const again = { operations: [{ ...operation, signed: { ...operation.signed, nonce: fresh, signature: resigned } }] };
+    const resigned = sign(secretKey, aicqSignedText(Buffer.from(request), fresh, timestamp)).toString(
+      'base64',
+    );
+    const again = {
+      operations: [{ ...operation, signed: { ...operation.signed, nonce: fresh, signature: resigned } }],
+    };
     const first = await stoa.commit.commit(ada, again, idempotency);
     expect(await stoa.commit.commit(ada, again, idempotency)).toEqual(first);
-    await expect(stoa.commit.commit(ada, { operations: [{ ...operation, body: 'something else' }] })).rejects.toMatchObject({ code: 'invalid_request' });
+    await expect(
+      stoa.commit.commit(ada, { operations: [{ ...operation, body: 'something else' }] }),
+    ).rejects.toMatchObject({ code: 'invalid_request' });
   });
 });

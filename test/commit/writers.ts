@@ -25,7 +25,10 @@ export interface Writing {
 }
 
 /** One writer, for ada. */
-export async function commitUntilGone({ url, token }: { url: string; token: string }, { next, acknowledged, operationsOf }: Writing): Promise<void> {
+export async function commitUntilGone(
+  { url, token }: { url: string; token: string },
+  { next, acknowledged, operationsOf }: Writing,
+): Promise<void> {
   for (;;) {
     const number = next();
     const answer = await commit(url, token, operationsOf(number));
@@ -34,7 +37,11 @@ export async function commitUntilGone({ url, token }: { url: string; token: stri
   }
 }
 
-async function commit(url: string, token: string, operations: readonly object[]): Promise<{ ok?: boolean } | 'gone'> {
+async function commit(
+  url: string,
+  token: string,
+  operations: readonly object[],
+): Promise<{ ok?: boolean } | 'gone'> {
   try {
     const response = await fetch(`${url}/v1/commit`, {
       method: 'POST',

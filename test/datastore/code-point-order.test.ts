@@ -13,12 +13,17 @@ test('the order is that of the UTF-8 bytes', () => {
 
 test('what comes after a prefix is after every text that begins with it, and before every other later one', () => {
   fc.assert(
-    fc.property(fc.string({ unit: 'grapheme', minLength: 1 }), fc.string({ unit: 'grapheme' }), (prefix, text) => {
-      const end = afterPrefix(prefix);
-      const isInside = compareCodePoints(text, prefix) >= 0 && (end === null || compareCodePoints(text, end) < 0);
-      expect(isInside).toBe(text.startsWith(prefix));
-      if (end !== null) expect(compareCodePoints(prefix + text, end)).toBeLessThan(0);
-    }),
+    fc.property(
+      fc.string({ unit: 'grapheme', minLength: 1 }),
+      fc.string({ unit: 'grapheme' }),
+      (prefix, text) => {
+        const end = afterPrefix(prefix);
+        const isInside =
+          compareCodePoints(text, prefix) >= 0 && (end === null || compareCodePoints(text, end) < 0);
+        expect(isInside).toBe(text.startsWith(prefix));
+        if (end !== null) expect(compareCodePoints(prefix + text, end)).toBeLessThan(0);
+      },
+    ),
   );
   expect(afterPrefix('a/')).toBe('a0');
   expect(afterPrefix('a\u{10ffff}\u{10ffff}')).toBe('b');

@@ -40,23 +40,28 @@ function operationOf(target: string): string {
   return target.split('.').at(-1) ?? target;
 }
 
-test.each(['ProvisionedThroughputExceededException', 'ThrottlingException'])('%s is waited out (emulator)', async (type) => {
-  const data = await open();
-  const refused = new Map<string, number>();
-  // Of every operation the first three requests are refused.
-  proxy.intercept = ({ target }) => {
-    const times = (refused.get(target) ?? 0) + 1;
-    refused.set(target, times);
-    return times <= 3 ? refusal(type) : undefined;
-  };
-  await data.set(caller, type, 'k', 1);
-  expect(await data.get(caller, type, 'k')).toBe(1);
-  expect(await data.getMany(caller, type, ['k', 'missing'])).toEqual({ k: 1 });
-  expect((await data.listKeys(caller, type)).items).toHaveLength(1);
-  await data.tracker.flush();
-  expect(await data.delete(caller, type, 'k')).toBe(true);
-  expect([...refused.keys()].map(operationOf)).toEqual(expect.arrayContaining(['GetItem', 'UpdateItem', 'BatchGetItem', 'Query', 'DeleteItem']));
-});
+test.each(['ProvisionedThroughputExceededException', 'ThrottlingException'])(
+  '%s is waited out (emulator)',
+  async (type) => {
+    const data = await open();
+    const refused = new Map<string, number>();
+    // Of every operation the first three requests are refused.
+    proxy.intercept = ({ target }) => {
+      const times = (refused.get(target) ?? 0) + 1;
+      refused.set(target, times);
+      return times <= 3 ? refusal(type) : undefined;
+    };
+    await data.set(caller, type, 'k', 1);
+    expect(await data.get(caller, type, 'k')).toBe(1);
+    expect(await data.getMany(caller, type, ['k', 'missing'])).toEqual({ k: 1 });
+    expect((await data.listKeys(caller, type)).items).toHaveLength(1);
+    await data.tracker.flush();
+    expect(await data.delete(caller, type, 'k')).toBe(true);
+    expect([...refused.keys()].map(operationOf)).toEqual(
+      expect.arrayContaining(['GetItem', 'UpdateItem', 'BatchGetItem', 'Query', 'DeleteItem']),
+    );
+  },
+);
 
 test('a list of namespaces whose caller goes away is not read to its end (emulator)', async () => {
   const data = await open();
@@ -70,7 +75,9 @@ test('a list of namespaces whose caller goes away is not read to its end (emulat
     if (asked.length === 2) gone.abort();
     return undefined;
   };
-  await expect(data.listNamespaces(user, { signal: gone.signal })).rejects.toMatchObject({ code: 'cancelled' });
+  await expect(data.listNamespaces(user, { signal: gone.signal })).rejects.toMatchObject({
+    code: 'cancelled',
+  });
   expect(asked.filter((operation) => operation === 'Query').length).toBeLessThan(5);
 });
 
@@ -96,7 +103,11 @@ test('throttling that does not end is a clear error, and nothing was written (em
     requests += 1;
     return refusal('ProvisionedThroughputExceededException');
   };
-  await expect(data.set(caller, 'throttled', 'k', 1)).rejects.toMatchObject({ code: 'backend_unavailable', message: expect.stringMatching(/slow down/), fix: expect.stringMatching(/capacity/) });
+  await expect(data.set(caller, 'throttled', 'k', 1)).rejects.toMatchObject({
+    code: 'backend_unavailable',
+    message: expect.stringMatching(/slow down/),
+    fix: expect.stringMatching(/capacity/),
+  });
   expect(requests).toBe(3);
   proxy.intercept = () => undefined;
   expect(await data.get(caller, 'throttled', 'k')).toBeUndefined();
@@ -111,7 +122,13 @@ test('what a batch leaves unprocessed is asked for again (emulator)', async () =
     if (leftOver >= 4 || !operationOf(target).startsWith('Batch')) return undefined;
     leftOver += 1;
     const { RequestItems } = JSON.parse(body) as { RequestItems: unknown };
-    return { status: 200, body: operationOf(target) === 'BatchGetItem' ? { Responses: {}, UnprocessedKeys: RequestItems } : { UnprocessedItems: RequestItems } };
+    return {
+      status: 200,
+      body:
+        operationOf(target) === 'BatchGetItem'
+          ? { Responses: {}, UnprocessedKeys: RequestItems }
+          : { UnprocessedItems: RequestItems },
+    };
   };
   expect(await data.getMany(caller, 'unprocessed', Object.keys(values))).toEqual(values);
   expect(leftOver).toBe(4);
@@ -120,7 +137,9 @@ test('what a batch leaves unprocessed is asked for again (emulator)', async () =
   await data.port.restore(documents);
   expect(leftOver).toBe(4);
   leftOver = -1_000;
-  await expect((await open({ backendAttemptsMax: 2 })).getMany(caller, 'unprocessed', ['k1'])).rejects.toMatchObject({ code: 'backend_unavailable' });
+  await expect(
+    (await open({ backendAttemptsMax: 2 })).getMany(caller, 'unprocessed', ['k1']),
+  ).rejects.toMatchObject({ code: 'backend_unavailable' });
 });
 
 test('a write whose answer was lost happens once (emulator)', async () => {
@@ -142,7 +161,8 @@ test('a write whose answer was lost happens once, also when others have written 
   const [data, other] = [await open(), await open()];
   await data.increment(caller, 'overtaken', 'count');
   let lost = 0;
-  proxy.losesAnswer = ({ target, body }) => operationOf(target) === 'UpdateItem' && body.includes(':seen_writeId') && (lost += 1) === 1;
+  proxy.losesAnswer = ({ target, body }) =>
+    operationOf(target) === 'UpdateItem' && body.includes(':seen_writeId') && (lost += 1) === 1;
   proxy.before = async () => {
     if (lost === 0) return;
     proxy.before = async () => undefined;
@@ -155,23 +175,35 @@ test('a write whose answer was lost happens once, also when others have written 
 test('reads are counted once, also when only some of them could be written (emulator)', async () => {
   const errors: unknown[] = [];
   const first = await open({ backendAttemptsMax: 2, backendInFlightMax: 2 });
-  const data = new DataService({ port: first.port, limits: first.limits, onError: (error) => errors.push(error) });
+  const data = new DataService({
+    port: first.port,
+    limits: first.limits,
+    onError: (error) => errors.push(error),
+  });
   const keys = Array.from({ length: 8 }, (_, index) => `k${index}`);
   await data.setMany(caller, 'partly', Object.fromEntries(keys.map((key) => [key, 1])));
   await data.getMany(caller, 'partly', keys);
   const failing = documentId('user-1', 'partly', 'k4');
-  proxy.intercept = ({ target, body }) => (operationOf(target) === 'UpdateItem' && body.includes(failing) ? refusal('ThrottlingException') : undefined);
+  proxy.intercept = ({ target, body }) =>
+    operationOf(target) === 'UpdateItem' && body.includes(failing)
+      ? refusal('ThrottlingException')
+      : undefined;
   await data.tracker.flush();
   expect(errors).toMatchObject([{ code: 'backend_unavailable' }]);
   proxy.intercept = () => undefined;
   await data.tracker.flush();
-  const counts = (await first.port.getMany({ user: 'user-1', namespace: 'partly' }, keys)).map((record) => record?.accessCount);
+  const counts = (await first.port.getMany({ user: 'user-1', namespace: 'partly' }, keys)).map(
+    (record) => record?.accessCount,
+  );
   expect(counts).toEqual(keys.map(() => 1));
 });
 
 test('an agent that could not be noted beside its write is noted with the next one (emulator)', async () => {
   const data = await open({ backendAttemptsMax: 1 });
-  proxy.intercept = ({ target, body }) => (operationOf(target) === 'UpdateItem' && body.includes('_namespaces') ? refusal('ThrottlingException') : undefined);
+  proxy.intercept = ({ target, body }) =>
+    operationOf(target) === 'UpdateItem' && body.includes('_namespaces')
+      ? refusal('ThrottlingException')
+      : undefined;
   await data.set(caller, 'noted', 'k', 1);
   expect(await data.get(operatorCaller('user-1'), 'noted', 'k')).toBe(1);
   proxy.intercept = () => undefined;
@@ -200,11 +232,22 @@ test('two processes that start at once on an empty server make one table and wai
   const server = await startDynamodb({ createTableMs: 700 });
   await noteServer(server.describe);
   const limits = limitsWith();
-  const stores = await Promise.all([1, 2, 3].map(() => openDynamodbDataStore(new URL(dynamodb(server.url, `start_${process.pid}`)), { limits, nowMs: Date.now })));
+  const stores = await Promise.all(
+    [1, 2, 3].map(() =>
+      openDynamodbDataStore(new URL(dynamodb(server.url, `start_${process.pid}`)), {
+        limits,
+        nowMs: Date.now,
+      }),
+    ),
+  );
   try {
-    await Promise.all(stores.map((port, index) => new DataService({ port, limits }).set(caller, 'n', `k${index}`, index)));
+    await Promise.all(
+      stores.map((port, index) => new DataService({ port, limits }).set(caller, 'n', `k${index}`, index)),
+    );
     const [first] = stores;
-    expect(await first?.listKeys({ user: 'user-1', namespace: 'n' }, { prefix: '', after: null, limit: 10 })).toHaveLength(3);
+    expect(
+      await first?.listKeys({ user: 'user-1', namespace: 'n' }, { prefix: '', after: null, limit: 10 }),
+    ).toHaveLength(3);
   } finally {
     for (const store of stores) await store.close();
     await server.stop();
@@ -212,29 +255,69 @@ test('two processes that start at once on an empty server make one table and wai
 });
 
 test('a table that never becomes usable is an error that says so (emulator)', async () => {
-  proxy.intercept = ({ target }) => (operationOf(target) === 'DescribeTable' ? { status: 200, body: { Table: { TableStatus: 'CREATING' } } } : undefined);
-  await expect(open({ backendReadySecondsMax: 0.001 })).rejects.toMatchObject({ code: 'backend_unavailable', message: expect.stringMatching(/not usable yet \(CREATING\)/) });
+  proxy.intercept = ({ target }) =>
+    operationOf(target) === 'DescribeTable'
+      ? { status: 200, body: { Table: { TableStatus: 'CREATING' } } }
+      : undefined;
+  await expect(open({ backendReadySecondsMax: 0.001 })).rejects.toMatchObject({
+    code: 'backend_unavailable',
+    message: expect.stringMatching(/not usable yet \(CREATING\)/),
+  });
 });
 
 test('an index that another program did not make is added and waited for (emulator)', async () => {
   const asked: string[] = [];
-  const seedIndex = { IndexName: 'their-name', IndexStatus: 'ACTIVE', KeySchema: [{ AttributeName: 'userId', KeyType: 'HASH' }, { AttributeName: 'namespace', KeyType: 'RANGE' }] };
+  const seedIndex = {
+    IndexName: 'their-name',
+    IndexStatus: 'ACTIVE',
+    KeySchema: [
+      { AttributeName: 'userId', KeyType: 'HASH' },
+      { AttributeName: 'namespace', KeyType: 'RANGE' },
+    ],
+  };
   let looks = 0;
   // The emulator cannot add an index to a table, so the proxy plays that part of the service.
   proxy.intercept = ({ target, body }) => {
     const operation = operationOf(target);
     if (operation === 'UpdateTable') asked.push(body);
-    if (operation === 'UpdateTable') return asked.length === 1 ? refusal('LimitExceededException') : { status: 200, body: {} };
+    if (operation === 'UpdateTable')
+      return asked.length === 1 ? refusal('LimitExceededException') : { status: 200, body: {} };
     if (operation !== 'DescribeTable' || body.includes('_namespaces')) return undefined;
     if (asked.length > 1) looks += 1;
-    const ours = { IndexName: 'stoa-scope-key-index', IndexStatus: looks < 3 ? 'CREATING' : 'ACTIVE', KeySchema: [{ AttributeName: 'scopeKey', KeyType: 'HASH' }, { AttributeName: 'key', KeyType: 'RANGE' }] };
+    const ours = {
+      IndexName: 'stoa-scope-key-index',
+      IndexStatus: looks < 3 ? 'CREATING' : 'ACTIVE',
+      KeySchema: [
+        { AttributeName: 'scopeKey', KeyType: 'HASH' },
+        { AttributeName: 'key', KeyType: 'RANGE' },
+      ],
+    };
     const indexes = looks === 0 ? [seedIndex] : [seedIndex, ours];
-    return { status: 200, body: { Table: { TableStatus: looks > 0 && looks < 3 ? 'UPDATING' : 'ACTIVE', KeySchema: [{ AttributeName: '_id', KeyType: 'HASH' }], GlobalSecondaryIndexes: indexes, ProvisionedThroughput: { ReadCapacityUnits: 5, WriteCapacityUnits: 6 } } } };
+    return {
+      status: 200,
+      body: {
+        Table: {
+          TableStatus: looks > 0 && looks < 3 ? 'UPDATING' : 'ACTIVE',
+          KeySchema: [{ AttributeName: '_id', KeyType: 'HASH' }],
+          GlobalSecondaryIndexes: indexes,
+          ProvisionedThroughput: { ReadCapacityUnits: 5, WriteCapacityUnits: 6 },
+        },
+      },
+    };
   };
   const data = await open();
   expect(looks).toBeGreaterThanOrEqual(3);
   expect(asked).toHaveLength(2);
-  expect(JSON.parse(asked[1] ?? '')).toMatchObject({ GlobalSecondaryIndexUpdates: [{ Create: { IndexName: 'stoa-scope-key-index', ProvisionedThroughput: { ReadCapacityUnits: 5, WriteCapacityUnits: 6 } } }] });
+  expect(JSON.parse(asked[1] ?? '')).toMatchObject({
+    GlobalSecondaryIndexUpdates: [
+      {
+        Create: {
+          IndexName: 'stoa-scope-key-index',
+          ProvisionedThroughput: { ReadCapacityUnits: 5, WriteCapacityUnits: 6 },
+        },
+      },
+    ],
+  });
   const queried: string[] = [];
   proxy.intercept = ({ target, body }) => {
     if (operationOf(target) === 'Query') queried.push(body);
@@ -252,17 +335,26 @@ test('DynamoDB is asked to delete what has expired by itself (emulator)', async 
     return { status: 200, body: {} };
   };
   await open();
-  expect(asked).toEqual([{ TableName: table, TimeToLiveSpecification: { Enabled: true, AttributeName: 'expiresAtSeconds' } }]);
+  expect(asked).toEqual([
+    { TableName: table, TimeToLiveSpecification: { Enabled: true, AttributeName: 'expiresAtSeconds' } },
+  ]);
 });
 
 test('a table with other keys is refused (emulator)', async () => {
   await open();
-  await expect(open({}, `${table}_namespaces`)).rejects.toMatchObject({ code: 'invalid_config', message: expect.stringMatching(/other keys/) });
+  await expect(open({}, `${table}_namespaces`)).rejects.toMatchObject({
+    code: 'invalid_config',
+    message: expect.stringMatching(/other keys/),
+  });
 });
 
 test('wrong credentials are an error of the configuration (emulator)', async () => {
-  proxy.intercept = () => refusal('UnrecognizedClientException', 'The security token included in the request is invalid.');
-  await expect(open()).rejects.toMatchObject({ code: 'invalid_config', message: expect.stringMatching(/security token/) });
+  proxy.intercept = () =>
+    refusal('UnrecognizedClientException', 'The security token included in the request is invalid.');
+  await expect(open()).rejects.toMatchObject({
+    code: 'invalid_config',
+    message: expect.stringMatching(/security token/),
+  });
 });
 
 test('a deletion, a clear and counted reads happen once and say so when their answers are lost (emulator)', async () => {
@@ -284,7 +376,8 @@ test('a deletion, a clear and counted reads happen once and say so when their an
   proxy.losesAnswer = () => false;
   expect((await data.port.get({ user: 'user-1', namespace: 'lost once' }, 'b'))?.accessCount).toBe(2);
   expect(await data.delete(caller, 'lost once', 'a')).toBe(false);
-  proxy.losesAnswer = ({ target, body }) => operationOf(target) === 'DeleteItem' && lost.size < lost.add(body).size;
+  proxy.losesAnswer = ({ target, body }) =>
+    operationOf(target) === 'DeleteItem' && lost.size < lost.add(body).size;
   expect(await data.clear(caller, 'lost once')).toBe(2);
   expect(lost.size).toBeGreaterThan(4);
 });

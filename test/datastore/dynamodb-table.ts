@@ -7,17 +7,34 @@ export function dynamodb(endpoint: string, table: string): string {
 }
 
 /** Every value in DynamoDB's own types, as a program of the seed writes it. */
-export async function putNative(endpoint: string, table: string, document: Readonly<Record<string, unknown>>): Promise<void> {
+export async function putNative(
+  endpoint: string,
+  table: string,
+  document: Readonly<Record<string, unknown>>,
+): Promise<void> {
   await withClient(endpoint, (client) => client.send(new PutCommand({ TableName: table, Item: document })));
 }
 
-export async function getNative(endpoint: string, table: string, id: string): Promise<Record<string, unknown> | undefined> {
-  const { Item } = await withClient(endpoint, (client) => client.send(new GetCommand({ TableName: table, Key: { _id: id }, ConsistentRead: true })));
+export async function getNative(
+  endpoint: string,
+  table: string,
+  id: string,
+): Promise<Record<string, unknown> | undefined> {
+  const { Item } = await withClient(endpoint, (client) =>
+    client.send(new GetCommand({ TableName: table, Key: { _id: id }, ConsistentRead: true })),
+  );
   return Item;
 }
 
-async function withClient<T>(endpoint: string, work: (client: DynamoDBDocumentClient) => Promise<T>): Promise<T> {
-  const client = new DynamoDBClient({ endpoint, region: 'local', credentials: { accessKeyId: 'test', secretAccessKey: 'test' } });
+async function withClient<T>(
+  endpoint: string,
+  work: (client: DynamoDBDocumentClient) => Promise<T>,
+): Promise<T> {
+  const client = new DynamoDBClient({
+    endpoint,
+    region: 'local',
+    credentials: { accessKeyId: 'test', secretAccessKey: 'test' },
+  });
   try {
     return await work(DynamoDBDocumentClient.from(client));
   } finally {

@@ -15,7 +15,8 @@ beforeAll(async () => {
 afterAll(() => gate.close());
 
 const table = `conformance_${process.pid}`;
-const open = (options: Parameters<typeof openDynamodbDataStore>[1]): Promise<DynamodbDataStore> => openDynamodbDataStore(new URL(dynamodb(gate.url, table)), options);
+const open = (options: Parameters<typeof openDynamodbDataStore>[1]): Promise<DynamodbDataStore> =>
+  openDynamodbDataStore(new URL(dynamodb(gate.url, table)), options);
 
 // The emulator writes a few hundred items a second.
 const patiently = (name: string, body: () => Promise<void>): void => test(name, body, 300_000);

@@ -13,7 +13,10 @@ import { type Limits, limitsWith } from '../../src/limits.js';
 const directories: string[] = [];
 const kernels: Kernel[] = [];
 
-async function open(engine: EngineName, options: { shards?: number; clock?: () => number; limits?: Partial<Limits>; dataDir?: string } = {}): Promise<Kernel> {
+async function open(
+  engine: EngineName,
+  options: { shards?: number; clock?: () => number; limits?: Partial<Limits>; dataDir?: string } = {},
+): Promise<Kernel> {
   const dataDir = options.dataDir ?? (await mkdtemp(join(tmpdir(), 'stoa-data-')));
   directories.push(dataDir);
   const kernel = await openKernel({
@@ -41,14 +44,19 @@ describe.each([
   let shared: Promise<EmbeddedDataStore> | undefined;
   dataStoreConformance(test, {
     // One process owns a directory, so that a second service stands on the same store.
-    open: ({ nowMs }) => (shared ??= open(engine, { shards, clock: nowMs }).then((kernel) => new EmbeddedDataStore({ kernel }))),
+    open: ({ nowMs }) =>
+      (shared ??= open(engine, { shards, clock: nowMs }).then((kernel) => new EmbeddedDataStore({ kernel }))),
   });
 });
 
 const caller = operatorCaller('user', 'agent');
 
 async function service(kernel: Kernel): Promise<DataService> {
-  return new DataService({ port: new EmbeddedDataStore({ kernel }), limits: kernel.limits, nowMs: () => kernel.nowMs() });
+  return new DataService({
+    port: new EmbeddedDataStore({ kernel }),
+    limits: kernel.limits,
+    nowMs: () => kernel.nowMs(),
+  });
 }
 
 test('every write announces itself in the feed with its address and version, and nothing of its value', async () => {
@@ -60,13 +68,54 @@ test('every write announces itself in the feed with its address and version, and
   await data.clear(caller, 'n');
   const { commits } = kernel.feed.read();
   expect(commits.map(({ changes }) => changes)).toEqual([
-    [{ domain: 'data', kind: 'document.set', id: 'files%3Arepo/~c3JjL21haW4ucHk', user: 'user', version: 1, facts: { namespace: 'files:repo', key: 'src/main.py' } }],
-    [{ domain: 'data', kind: 'document.set', id: 'n/count', user: 'user', version: 1, facts: { namespace: 'n', key: 'count' } }],
     [
-      { domain: 'data', kind: 'document.set', id: 'n/a', user: 'user', version: 1, facts: { namespace: 'n', key: 'a' } },
-      { domain: 'data', kind: 'document.deleted', id: 'n/count', user: 'user', version: null, facts: { namespace: 'n', key: 'count' } },
+      {
+        domain: 'data',
+        kind: 'document.set',
+        id: 'files%3Arepo/~c3JjL21haW4ucHk',
+        user: 'user',
+        version: 1,
+        facts: { namespace: 'files:repo', key: 'src/main.py' },
+      },
     ],
-    [{ domain: 'data', kind: 'namespace.cleared', id: 'n', user: 'user', version: null, facts: { namespace: 'n', deleted: 1 } }],
+    [
+      {
+        domain: 'data',
+        kind: 'document.set',
+        id: 'n/count',
+        user: 'user',
+        version: 1,
+        facts: { namespace: 'n', key: 'count' },
+      },
+    ],
+    [
+      {
+        domain: 'data',
+        kind: 'document.set',
+        id: 'n/a',
+        user: 'user',
+        version: 1,
+        facts: { namespace: 'n', key: 'a' },
+      },
+      {
+        domain: 'data',
+        kind: 'document.deleted',
+        id: 'n/count',
+        user: 'user',
+        version: null,
+        facts: { namespace: 'n', key: 'count' },
+      },
+    ],
+    [
+      {
+        domain: 'data',
+        kind: 'namespace.cleared',
+        id: 'n',
+        user: 'user',
+        version: null,
+        facts: { namespace: 'n', deleted: 1 },
+      },
+    ],
   ]);
   expect(JSON.stringify(commits)).not.toContain('secret');
 });
@@ -85,14 +134,21 @@ test('a batch with one refusal writes nothing', async () => {
   const kernel = await open('memory', { limits: { dataDocumentsPerUserMax: 3 } });
   const data = await service(kernel);
   await data.setMany(caller, 'n', { a: 1, b: 2 });
-  await expect(data.setMany(caller, 'n', { a: 3, c: 4, d: 5 })).rejects.toMatchObject({ code: 'quota_exceeded' });
+  await expect(data.setMany(caller, 'n', { a: 3, c: 4, d: 5 })).rejects.toMatchObject({
+    code: 'quota_exceeded',
+  });
   expect(await data.getMany(caller, 'n', ['a', 'b', 'c', 'd'])).toEqual({ a: 1, b: 2 });
   await data.set(caller, 'n', 'c', 4);
   await data.set(caller, 'n', 'c', 5);
 });
 
 test('a document read right after a commit shows each read once, also those that were written in it', async () => {
-  const kernel = await openKernel({ dataDir: 'unused', engine: 'memory', families: Object.values(dataFamilies), limits: limitsWith() });
+  const kernel = await openKernel({
+    dataDir: 'unused',
+    engine: 'memory',
+    families: Object.values(dataFamilies),
+    limits: limitsWith(),
+  });
   const data = new DataService({ port: new EmbeddedDataStore({ kernel }), limits: limitsWith() });
   const reader = operatorCaller('u', 'reader');
   await data.set(reader, 'n', 'k', 1);
@@ -109,10 +165,16 @@ test('quotas of bytes and namespaces are kept exactly, and shrinking is always a
   const kernel = await open('memory', { limits: { dataBytesPerUserMax: 10, dataNamespacesPerUserMax: 2 } });
   const data = await service(kernel);
   await data.set(caller, 'a', 'k', '12345678');
-  await expect(data.set(caller, 'a', 'other', 1)).rejects.toMatchObject({ code: 'quota_exceeded', details: { limit: 'dataBytesPerUserMax' } });
+  await expect(data.set(caller, 'a', 'other', 1)).rejects.toMatchObject({
+    code: 'quota_exceeded',
+    details: { limit: 'dataBytesPerUserMax' },
+  });
   await data.set(caller, 'a', 'k', '1');
   await data.set(caller, 'b', 'k', 1);
-  await expect(data.set(caller, 'c', 'k', 1)).rejects.toMatchObject({ code: 'quota_exceeded', details: { limit: 'dataNamespacesPerUserMax' } });
+  await expect(data.set(caller, 'c', 'k', 1)).rejects.toMatchObject({
+    code: 'quota_exceeded',
+    details: { limit: 'dataNamespacesPerUserMax' },
+  });
   await data.clear(caller, 'b');
   await data.set(caller, 'c', 'k', 1);
   await data.set(operatorCaller('somebody else'), 'x', 'k', '1234');
@@ -131,7 +193,14 @@ test('an expired document is swept by its timer, and one that was written anew i
   await kernel.sweep();
   expect((await data.listNamespaces(caller)).items[0]?.count).toBe(2);
   expect(kernel.feed.read().commits.at(-1)?.changes).toEqual([
-    { domain: 'data', kind: 'document.deleted', id: 'n/gone', user: 'user', version: null, facts: { namespace: 'n', key: 'gone', expired: true } },
+    {
+      domain: 'data',
+      kind: 'document.deleted',
+      id: 'n/gone',
+      user: 'user',
+      version: null,
+      facts: { namespace: 'n', key: 'gone', expired: true },
+    },
   ]);
 });
 
@@ -151,7 +220,10 @@ test('a large value stands apart, and leaves with its document', async () => {
   await data.delete(caller, 'n', 'k');
   for (const family of Object.values(dataFamilies)) {
     const left = [...kernel.root.range(family, {})].length;
-    expect([family, left]).toEqual([family, family === dataFamilies.agents || family === dataFamilies.usage ? 1 : 0]);
+    expect([family, left]).toEqual([
+      family,
+      family === dataFamilies.agents || family === dataFamilies.usage ? 1 : 0,
+    ]);
   }
 });
 
@@ -163,8 +235,15 @@ test('everything is there after the directory is opened again, counts included',
   for (let reads = 0; reads < 10; reads += 1) await data.get(caller, 'n', 'k');
   await data.close();
   await kernels.pop()?.close();
-  const entry = await (await service(await open('lmdb', { dataDir }))).getEntry(operatorCaller('user'), 'n', 'k');
-  expect(entry).toMatchObject({ value: { kept: true }, accessCount: 10, lastAccessedByAgent: 'agent', version: 1 });
+  const entry = await (
+    await service(await open('lmdb', { dataDir }))
+  ).getEntry(operatorCaller('user'), 'n', 'k');
+  expect(entry).toMatchObject({
+    value: { kept: true },
+    accessCount: 10,
+    lastAccessedByAgent: 'agent',
+    version: 1,
+  });
 });
 
 test('limits that would make keys too long for the engines are refused at start', async () => {

@@ -43,7 +43,9 @@ export class FaultyFirestore {
         const value: unknown = Reflect.get(target, name, target);
         if (typeof value !== 'function') return value;
         return (...args: unknown[]) => {
-          const originals = args.map((arg) => (typeof arg === 'object' && arg !== null ? (this.#originals.get(arg) ?? arg) : arg));
+          const originals = args.map((arg) =>
+            typeof arg === 'object' && arg !== null ? (this.#originals.get(arg) ?? arg) : arg,
+          );
           const call = (): unknown => value.apply(target, originals);
           const asks = requests.has(String(name)) && (!isBatch(target) || name === 'commit');
           return asks ? this.#ask(name === 'commit' || name === 'update', call) : this.#again(call());
@@ -56,7 +58,10 @@ export class FaultyFirestore {
 
   /** References and queries come from the driver and go back to it as they are. */
   #again(result: unknown): unknown {
-    const isClient = typeof result === 'object' && result !== null && ['get', 'commit', 'doc'].some((name) => name in result && !('exists' in result));
+    const isClient =
+      typeof result === 'object' &&
+      result !== null &&
+      ['get', 'commit', 'doc'].some((name) => name in result && !('exists' in result));
     return isClient ? this.#wrapped(result as object) : result;
   }
 

@@ -25,7 +25,13 @@ beforeAll(async () => {
   server = await start();
   await noteServer(server.describe);
   faulty = new FaultyFirestore(server.firestore);
-  data = new DataService({ port: new FirestoreDataStore({ firestore: faulty.client(), values: FieldValue, collection: collectionName }, { limits, nowMs: Date.now }), limits });
+  data = new DataService({
+    port: new FirestoreDataStore(
+      { firestore: faulty.client(), values: FieldValue, collection: collectionName },
+      { limits, nowMs: Date.now },
+    ),
+    limits,
+  });
 });
 afterAll(async () => {
   await data.close();
@@ -34,7 +40,10 @@ afterAll(async () => {
 
 async function put(namespace: string, key: string, fields: Record<string, unknown>): Promise<void> {
   const times = { createdAt: '2026-02-05T10:00:00', updatedAt: '2026-02-05T10:00:00' };
-  await server.firestore.collection(collectionName).doc(documentId('user_123', namespace, key)).set({ userId: 'user_123', namespace, key, ...times, ...fields });
+  await server.firestore
+    .collection(collectionName)
+    .doc(documentId('user_123', namespace, key))
+    .set({ userId: 'user_123', namespace, key, ...times, ...fields });
 }
 
 async function stored(name: string): Promise<Record<string, unknown> | undefined> {
@@ -42,8 +51,14 @@ async function stored(name: string): Promise<Record<string, unknown> | undefined
 }
 
 describe('documents in Firestore (emulator)', () => {
-  test('another program finds the seed\'s fields under the seed\'s id, the value as JSON text, metadata as a map', async () => {
-    await data.set(caller, 'files:my-repo', 'src/main.py', { lines: [1, [2]] }, { metadata: { language: 'python', tags: ['a'] } });
+  test("another program finds the seed's fields under the seed's id, the value as JSON text, metadata as a map", async () => {
+    await data.set(
+      caller,
+      'files:my-repo',
+      'src/main.py',
+      { lines: [1, [2]] },
+      { metadata: { language: 'python', tags: ['a'] } },
+    );
     expect(await stored('user_123:files:my-repo:c3JjL21haW4ucHk=')).toMatchObject({
       _id: 'user_123:files:my-repo:c3JjL21haW4ucHk=',
       userId: 'user_123',
@@ -61,9 +76,17 @@ describe('documents in Firestore (emulator)', () => {
     ['a legal id stays as it is', 'user_123:n:aw==', 'user_123:n:aw=='],
     ['a slash is escaped, and the colons with it', 'team/a:n:aw==', 'team%2Fa%3An%3Aaw=='],
     ['a percent sign alone is legal', '100%:n:aw==', '100%:n:aw=='],
-    ['a percent sign beside a slash is escaped, so that nothing can be mistaken for it', 'a%2Fb/c:n:aw==', 'a%252Fb%2Fc%3An%3Aaw=='],
+    [
+      'a percent sign beside a slash is escaped, so that nothing can be mistaken for it',
+      'a%2Fb/c:n:aw==',
+      'a%252Fb%2Fc%3An%3Aaw==',
+    ],
     ['underscores on both ends are what Firestore keeps for itself', '__u:n:__', '%5F_u%3An%3A__'],
-    ['an id over 1,500 bytes is hashed', `u:n:${'A'.repeat(1_600)}`, expect.stringMatching(/^sha256\.[\w-]{43}$/)],
+    [
+      'an id over 1,500 bytes is hashed',
+      `u:n:${'A'.repeat(1_600)}`,
+      expect.stringMatching(/^sha256\.[\w-]{43}$/),
+    ],
   ])('%s', (_, id, name) => {
     expect(toName(id)).toEqual(name);
   });
@@ -72,7 +95,11 @@ describe('documents in Firestore (emulator)', () => {
     const owner = operatorCaller('__team/a:b%', 'agent');
     const keys = ['k', 'x'.repeat(1_024), '\u{10ffff}'.repeat(200)];
     await data.setMany(owner, 'n/1', Object.fromEntries(keys.map((key) => [key, key.length])));
-    for (const key of keys) expect(await data.getEntry(owner, 'n/1', key)).toMatchObject({ _id: documentId('__team/a:b%', 'n/1', key), value: key.length });
+    for (const key of keys)
+      expect(await data.getEntry(owner, 'n/1', key)).toMatchObject({
+        _id: documentId('__team/a:b%', 'n/1', key),
+        value: key.length,
+      });
     expect((await data.listKeys(owner, 'n/1')).items).toHaveLength(3);
     expect(await data.clear(owner, 'n/1')).toBe(3);
   });
@@ -85,40 +112,80 @@ describe('documents in Firestore (emulator)', () => {
     expect((await data.getEntry(caller, 'odd', 'k'))?.metadata).toEqual({ ...metadata, nested: 1 });
   });
 
-  test('values of Firestore\'s own types are read as JSON', async () => {
+  test("values of Firestore's own types are read as JSON", async () => {
     await put('types', 'k', {
-      value: { number: 95, decimal: 3.14, when: new Timestamp(1_770_000_000, 0), place: new GeoPoint(1, 2), binary: Buffer.from([1, 2]), list: [null, true], reference: server.firestore.doc('a/b') },
+      value: {
+        number: 95,
+        decimal: 3.14,
+        when: new Timestamp(1_770_000_000, 0),
+        place: new GeoPoint(1, 2),
+        binary: Buffer.from([1, 2]),
+        list: [null, true],
+        reference: server.firestore.doc('a/b'),
+      },
       createdAt: new Timestamp(1_770_000_000, 0),
       accessCount: 4,
     });
     const entry = await data.getEntry(operatorCaller('user_123'), 'types', 'k');
     expect(entry).toMatchObject({ createdAt: '2026-02-02T02:40:00Z', accessCount: 4, version: 1 });
-    expect(entry?.value).toEqual({ number: 95, decimal: 3.14, when: '2026-02-02T02:40:00.000Z', place: { latitude: 1, longitude: 2 }, binary: 'AQI=', list: [null, true], reference: 'a/b' });
-    expect((await data.listKeys(caller, 'types')).items).toMatchObject([{ key: 'k', sizeBytes: JSON.stringify(entry?.value).length, updatedAt: '2026-02-05T10:00:00Z' }]);
+    expect(entry?.value).toEqual({
+      number: 95,
+      decimal: 3.14,
+      when: '2026-02-02T02:40:00.000Z',
+      place: { latitude: 1, longitude: 2 },
+      binary: 'AQI=',
+      list: [null, true],
+      reference: 'a/b',
+    });
+    expect((await data.listKeys(caller, 'types')).items).toMatchObject([
+      { key: 'k', sizeBytes: JSON.stringify(entry?.value).length, updatedAt: '2026-02-05T10:00:00Z' },
+    ]);
   });
 
   test('a program that writes a document of ours without knowing our fields is believed', async () => {
     await data.set(caller, 'shared', 'k', { ours: true }, { metadata: { a: 1 } });
     const name = documentId('user_123', 'shared', 'k');
-    await server.firestore.collection(collectionName).doc(name).set({ ...(await stored(name)), value: '{"looks":"like JSON"}', metadata: { b: 2 }, updatedAt: '2030-01-01T00:00:00' });
-    expect(await data.getEntry(caller, 'shared', 'k')).toMatchObject({ value: '{"looks":"like JSON"}', metadata: { b: 2 } });
+    await server.firestore
+      .collection(collectionName)
+      .doc(name)
+      .set({
+        ...(await stored(name)),
+        value: '{"looks":"like JSON"}',
+        metadata: { b: 2 },
+        updatedAt: '2030-01-01T00:00:00',
+      });
+    expect(await data.getEntry(caller, 'shared', 'k')).toMatchObject({
+      value: '{"looks":"like JSON"}',
+      metadata: { b: 2 },
+    });
     await data.set(caller, 'shared', 'k', [1]);
-    expect(await data.getEntry(caller, 'shared', 'k')).toMatchObject({ value: [1], metadata: { b: 2 }, version: 2 });
+    expect(await data.getEntry(caller, 'shared', 'k')).toMatchObject({
+      value: [1],
+      metadata: { b: 2 },
+      version: 2,
+    });
   });
 
   test('a document over 1 MiB is refused with its size, also when the metadata is what makes it so', async () => {
     const value = 'x'.repeat((data.port.capabilities.valueBytesMax ?? 0) - 2);
     await data.set(caller, 'large', 'k', value);
-    await expect(data.set(caller, 'large', 'k', value, { metadata: { note: 'y'.repeat(20_000) } })).rejects.toMatchObject({ code: 'too_large', details: { documentBytesMax: 1_048_576 } });
+    await expect(
+      data.set(caller, 'large', 'k', value, { metadata: { note: 'y'.repeat(20_000) } }),
+    ).rejects.toMatchObject({ code: 'too_large', details: { documentBytesMax: 1_048_576 } });
     expect(await data.get(caller, 'large', 'k')).toBe(value);
   });
 
   test('a batch is whole or not at all, and one over 10 MiB is refused whole', async () => {
     const large = 'x'.repeat(900_000);
     const batch = Object.fromEntries(Array.from({ length: 12 }, (_, index) => [`k${index}`, large]));
-    await expect(data.setMany(caller, 'batch', batch)).rejects.toMatchObject({ code: 'too_large', message: expect.stringMatching(/in one commit/) });
+    await expect(data.setMany(caller, 'batch', batch)).rejects.toMatchObject({
+      code: 'too_large',
+      message: expect.stringMatching(/in one commit/),
+    });
     await data.set(operatorCaller('a:b'), 'c', 'taken', 'theirs');
-    await expect(data.setMany(operatorCaller('a'), 'b:c', { free: 1, taken: 2 })).rejects.toMatchObject({ code: 'id_collision' });
+    await expect(data.setMany(operatorCaller('a'), 'b:c', { free: 1, taken: 2 })).rejects.toMatchObject({
+      code: 'id_collision',
+    });
     expect((await data.listKeys(caller, 'batch')).items).toEqual([]);
     expect((await data.listKeys(operatorCaller('a'), 'b:c')).items).toEqual([]);
   });
@@ -145,7 +212,10 @@ describe('what goes wrong on the way to Firestore (emulator)', () => {
     await data.get(caller, 'lost', 'b');
     faulty.answersLost = 1;
     await data.tracker.flush();
-    expect([faulty.answersLost, (await data.port.get({ user: caller.user, namespace: 'lost' }, 'b'))?.accessCount]).toEqual([0, 1]);
+    expect([
+      faulty.answersLost,
+      (await data.port.get({ user: caller.user, namespace: 'lost' }, 'b'))?.accessCount,
+    ]).toEqual([0, 1]);
     faulty.answersLost = 1;
     expect(await data.clear(caller, 'lost')).toBe(2);
     expect(faulty.answersLost).toBe(0);
@@ -153,14 +223,23 @@ describe('what goes wrong on the way to Firestore (emulator)', () => {
 
   test('a quota that stays used up is a clear error', async () => {
     faulty.fail(8, 'Quota exceeded.');
-    await expect(data.set(caller, 'quota', 'k', 1)).rejects.toMatchObject({ code: 'backend_unavailable', message: expect.stringMatching(/slow down: 8 Quota exceeded/) });
+    await expect(data.set(caller, 'quota', 'k', 1)).rejects.toMatchObject({
+      code: 'backend_unavailable',
+      message: expect.stringMatching(/slow down: 8 Quota exceeded/),
+    });
     faulty.recover();
     expect(await data.get(caller, 'quota', 'k')).toBeUndefined();
   });
 
   test('a missing index is an error of the configuration that says how to make it', async () => {
-    faulty.fail(9, 'FAILED_PRECONDITION: The query requires an index. You can create it here: https://console…');
-    await expect(data.listKeys(caller, 'n')).rejects.toMatchObject({ code: 'invalid_config', fix: expect.stringMatching(/firestore:indexes/) });
+    faulty.fail(
+      9,
+      'FAILED_PRECONDITION: The query requires an index. You can create it here: https://console…',
+    );
+    await expect(data.listKeys(caller, 'n')).rejects.toMatchObject({
+      code: 'invalid_config',
+      fix: expect.stringMatching(/firestore:indexes/),
+    });
     faulty.recover();
   });
 
@@ -168,7 +247,10 @@ describe('what goes wrong on the way to Firestore (emulator)', () => {
     const given = process.env['FIRESTORE_EMULATOR_HOST'];
     process.env['FIRESTORE_EMULATOR_HOST'] = `127.0.0.1:${await freePort()}`;
     try {
-      const opening = openFirestoreDataStore(new URL('firestore://nowhere?database=stoa'), { limits: limitsWith({ backendRequestSecondsMax: 1, backendAttemptsMax: 2 }), nowMs: Date.now });
+      const opening = openFirestoreDataStore(new URL('firestore://nowhere?database=stoa'), {
+        limits: limitsWith({ backendRequestSecondsMax: 1, backendAttemptsMax: 2 }),
+        nowMs: Date.now,
+      });
       await expect(opening).rejects.toMatchObject({ code: 'backend_unavailable' });
     } finally {
       if (given === undefined) delete process.env['FIRESTORE_EMULATOR_HOST'];
@@ -196,12 +278,21 @@ describe('what goes wrong on the way to Firestore (emulator)', () => {
     process.env['FIRESTORE_EMULATOR_HOST'] = silent.address;
     try {
       const patient = limitsWith({ backendRequestSecondsMax: 3_600 });
-      const hanging = new DataService({ port: await openFirestoreDataStore(new URL('firestore://nowhere'), { limits: patient, nowMs: Date.now, prepare: false }), limits: patient });
+      const hanging = new DataService({
+        port: await openFirestoreDataStore(new URL('firestore://nowhere'), {
+          limits: patient,
+          nowMs: Date.now,
+          prepare: false,
+        }),
+        limits: patient,
+      });
       const reads = [hanging.get(caller, 'n', 'k'), hanging.listKeys(caller, 'n')];
       const waiting = Promise.allSettled(reads);
       await silent.connected;
       await hanging.close();
-      expect((await waiting).map((outcome) => outcome.status === 'rejected' && (outcome.reason as StoaError).code)).toEqual(['closed', 'closed']);
+      expect(
+        (await waiting).map((outcome) => outcome.status === 'rejected' && (outcome.reason as StoaError).code),
+      ).toEqual(['closed', 'closed']);
       await expect(hanging.set(caller, 'n', 'k', 1)).rejects.toMatchObject({ code: 'closed' });
     } finally {
       await silent.stop();
@@ -211,7 +302,9 @@ describe('what goes wrong on the way to Firestore (emulator)', () => {
   });
 
   test('a URL without a project is refused', async () => {
-    await expect(openFirestoreDataStore(new URL('firestore:///x'), { limits, nowMs: Date.now })).rejects.toMatchObject({ code: 'invalid_config' });
+    await expect(
+      openFirestoreDataStore(new URL('firestore:///x'), { limits, nowMs: Date.now }),
+    ).rejects.toMatchObject({ code: 'invalid_config' });
   });
 
   test('a commit whose answer was lost happens once', async () => {
@@ -228,9 +321,12 @@ describe('what goes wrong on the way to Firestore (emulator)', () => {
     await data.increment(caller, 'overtaken', 'count');
     faulty.answersLost = 1;
     faulty.afterLost = async () => {
-      for (let round = 0; round < 3; round += 1) await data.increment(operatorCaller('user_123', 'other'), 'overtaken', 'count', 10);
+      for (let round = 0; round < 3; round += 1)
+        await data.increment(operatorCaller('user_123', 'other'), 'overtaken', 'count', 10);
     };
-    expect(await new DataService({ port: data.port, limits: data.limits }).increment(caller, 'overtaken', 'count')).toMatchObject({ value: 2, version: 2 });
+    expect(
+      await new DataService({ port: data.port, limits: data.limits }).increment(caller, 'overtaken', 'count'),
+    ).toMatchObject({ value: 2, version: 2 });
     expect(await data.getEntry(caller, 'overtaken', 'count')).toMatchObject({ value: 32, version: 5 });
   });
 });

@@ -18,7 +18,10 @@ beforeAll(async () => {
 afterAll(() => server.stop());
 
 async function open(options: FirestoreOptions): Promise<FirestoreDataStore> {
-  const store = new FirestoreDataStore({ firestore: faulty.client(), values: FieldValue, collection: collectionName }, { ...options, limits: limitsWith({ ...options.limits, backendDelayMsMax: 50 }) });
+  const store = new FirestoreDataStore(
+    { firestore: faulty.client(), values: FieldValue, collection: collectionName },
+    { ...options, limits: limitsWith({ ...options.limits, backendDelayMsMax: 50 }) },
+  );
   await store.checkIndexes();
   return store;
 }

@@ -30,23 +30,37 @@ beforeAll(async () => {
 afterAll(() => stop());
 
 /** A request whose path goes out exactly as it is written: `fetch` would rewrite it. */
-function call(method: string, path: string, body?: unknown, headers: Record<string, string> = {}): Promise<Reply> {
+function call(
+  method: string,
+  path: string,
+  body?: unknown,
+  headers: Record<string, string> = {},
+): Promise<Reply> {
   return new Promise((resolve, reject) => {
-    const payload = body === undefined ? undefined : Buffer.from(typeof body === 'string' ? body : JSON.stringify(body));
+    const payload =
+      body === undefined ? undefined : Buffer.from(typeof body === 'string' ? body : JSON.stringify(body));
     const request = httpRequest(
       {
         host: '127.0.0.1',
         port,
         method,
         path,
-        headers: { authorization: `Bearer ${stoa.operatorToken}`, ...(payload && { 'content-type': 'application/json', 'content-length': payload.length }), ...headers },
+        headers: {
+          authorization: `Bearer ${stoa.operatorToken}`,
+          ...(payload && { 'content-type': 'application/json', 'content-length': payload.length }),
+          ...headers,
+        },
       },
       (response) => {
         const chunks: Buffer[] = [];
         response.on('data', (chunk: Buffer) => chunks.push(chunk));
         response.on('end', () => {
           const text = Buffer.concat(chunks).toString();
-          resolve({ status: response.statusCode ?? 0, headers: response.headers, body: text === '' ? {} : (JSON.parse(text) as Record<string, unknown>) });
+          resolve({
+            status: response.statusCode ?? 0,
+            headers: response.headers,
+            body: text === '' ? {} : (JSON.parse(text) as Record<string, unknown>),
+          });
         });
       },
     );
@@ -56,36 +70,84 @@ function call(method: string, path: string, body?: unknown, headers: Record<stri
 }
 
 test('a document is written, read, changed and deleted, with its version as ETag', async () => {
-  const written = await call('PUT', '/v1/data/notes/today', { value: { mood: 'good' }, metadata: { source: 'test' } }, { 'stoa-agent': 'writer' });
-  expect(written).toMatchObject({ status: 201, headers: { etag: '"1"' }, body: { key: 'today', version: 1, sizeBytes: 15 } });
+  const written = await call(
+    'PUT',
+    '/v1/data/notes/today',
+    { value: { mood: 'good' }, metadata: { source: 'test' } },
+    { 'stoa-agent': 'writer' },
+  );
+  expect(written).toMatchObject({
+    status: 201,
+    headers: { etag: '"1"' },
+    body: { key: 'today', version: 1, sizeBytes: 15 },
+  });
   const read = await call('GET', '/v1/data/notes/today', undefined, { 'stoa-agent': 'reader' });
   expect(read).toMatchObject({
     status: 200,
     headers: { etag: '"1"' },
-    body: { _id: 'default:notes:dG9kYXk=', userId: 'default', value: { mood: 'good' }, metadata: { source: 'test' }, createdByAgent: 'writer', accessCount: 0 },
+    body: {
+      _id: 'default:notes:dG9kYXk=',
+      userId: 'default',
+      value: { mood: 'good' },
+      metadata: { source: 'test' },
+      createdByAgent: 'writer',
+      accessCount: 0,
+    },
   });
-  expect((await call('GET', '/v1/data/notes/today')).body).toMatchObject({ accessCount: 1, lastAccessedByAgent: 'reader', version: 1 });
+  expect((await call('GET', '/v1/data/notes/today')).body).toMatchObject({
+    accessCount: 1,
+    lastAccessedByAgent: 'reader',
+    version: 1,
+  });
   expect((await call('GET', '/v1/data/notes/today', undefined, { 'if-none-match': '"1"' })).status).toBe(304);
   expect((await call('PUT', '/v1/data/notes/today', { value: 2 }, { 'if-match': '"7"' })).status).toBe(412);
-  expect((await call('PUT', '/v1/data/notes/today', { value: 2 }, { 'if-none-match': '*' })).status).toBe(412);
-  expect(await call('PUT', '/v1/data/notes/today', { value: 2 }, { 'if-match': '"1"' })).toMatchObject({ status: 200, headers: { etag: '"2"' } });
+  expect((await call('PUT', '/v1/data/notes/today', { value: 2 }, { 'if-none-match': '*' })).status).toBe(
+    412,
+  );
+  expect(await call('PUT', '/v1/data/notes/today', { value: 2 }, { 'if-match': '"1"' })).toMatchObject({
+    status: 200,
+    headers: { etag: '"2"' },
+  });
   expect((await call('DELETE', '/v1/data/notes/today', undefined, { 'if-match': '"1"' })).status).toBe(412);
   expect((await call('DELETE', '/v1/data/notes/today', undefined, { 'if-match': '*' })).status).toBe(204);
-  expect(await call('DELETE', '/v1/data/notes/today')).toMatchObject({ status: 404, body: { code: 'not_found' } });
+  expect(await call('DELETE', '/v1/data/notes/today')).toMatchObject({
+    status: 404,
+    body: { code: 'not_found' },
+  });
   expect((await call('PUT', '/v1/data/notes/today', { value: 2 }, { 'if-match': '*' })).status).toBe(412);
 });
 
 test('numbers are incremented, lists appended to, and objects merged only by their own content type', async () => {
-  expect(await call('PATCH', '/v1/data/patch/n', { increment: 5 })).toMatchObject({ status: 201, body: { value: 5, version: 1 } });
-  expect(await call('PATCH', '/v1/data/patch/n', { increment: -1.5 })).toMatchObject({ status: 200, headers: { etag: '"2"' }, body: { value: 3.5 } });
-  expect(await call('PATCH', '/v1/data/patch/l', { append: [1, [2]] })).toMatchObject({ status: 201, body: { value: [1, [2]] } });
+  expect(await call('PATCH', '/v1/data/patch/n', { increment: 5 })).toMatchObject({
+    status: 201,
+    body: { value: 5, version: 1 },
+  });
+  expect(await call('PATCH', '/v1/data/patch/n', { increment: -1.5 })).toMatchObject({
+    status: 200,
+    headers: { etag: '"2"' },
+    body: { value: 3.5 },
+  });
+  expect(await call('PATCH', '/v1/data/patch/l', { append: [1, [2]] })).toMatchObject({
+    status: 201,
+    body: { value: [1, [2]] },
+  });
   await call('PUT', '/v1/data/patch/o', { value: { a: 1, increment: 1 } });
-  const merged = await call('PATCH', '/v1/data/patch/o', { a: null, increment: 2 }, { 'content-type': 'application/merge-patch+json' });
+  const merged = await call(
+    'PATCH',
+    '/v1/data/patch/o',
+    { a: null, increment: 2 },
+    { 'content-type': 'application/merge-patch+json' },
+  );
   expect(merged).toMatchObject({ status: 200, body: { value: { increment: 2 } } });
   expect((await call('PATCH', '/v1/data/patch/o', { a: 1 })).status).toBe(400);
   expect((await call('PATCH', '/v1/data/patch/o', { increment: 1, append: [] })).status).toBe(400);
-  expect(await call('PATCH', '/v1/data/patch/o', { increment: 1 })).toMatchObject({ status: 409, body: { code: 'conflict' } });
-  expect((await call('PATCH', '/v1/data/patch/o', { increment: 1 }, { 'content-type': 'text/plain' })).status).toBe(415);
+  expect(await call('PATCH', '/v1/data/patch/o', { increment: 1 })).toMatchObject({
+    status: 409,
+    body: { code: 'conflict' },
+  });
+  expect(
+    (await call('PATCH', '/v1/data/patch/o', { increment: 1 }, { 'content-type': 'text/plain' })).status,
+  ).toBe(415);
 });
 
 test.each([
@@ -95,18 +157,42 @@ test.each([
   ['{"increment":1,"append":[1]}', /increment or append, one of them/],
   ['{}', /increment or append, one of them/],
 ])('the refusal of the change %s names what is wrong', async (body, detail) => {
-  expect(await call('PATCH', '/v1/data/patch/wrong', body)).toMatchObject({ status: 400, body: { code: 'invalid_request', detail: expect.stringMatching(detail) as string } });
+  expect(await call('PATCH', '/v1/data/patch/wrong', body)).toMatchObject({
+    status: 400,
+    body: { code: 'invalid_request', detail: expect.stringMatching(detail) as string },
+  });
 });
 
 test('a batch answers what became of each key, and a repeat with the same Idempotency-Key answers the same', async () => {
-  const body = { set: { a: 1, b: { c: null } }, delete: ['missing'], get: ['b', 'missing'], metadata: { m: 1 } };
+  const body = {
+    set: { a: 1, b: { c: null } },
+    delete: ['missing'],
+    get: ['b', 'missing'],
+    metadata: { m: 1 },
+  };
   const first = await call('POST', '/v1/data/batch', body, { 'idempotency-key': 'once' });
-  expect(first).toMatchObject({ status: 200, body: { set: { a: { version: 1 }, b: { version: 1 } }, values: { b: { c: null } }, deleted: 0 } });
-  expect((await call('POST', '/v1/data/batch', body, { 'idempotency-key': 'once' })).body).toEqual(first.body);
+  expect(first).toMatchObject({
+    status: 200,
+    body: { set: { a: { version: 1 }, b: { version: 1 } }, values: { b: { c: null } }, deleted: 0 },
+  });
+  expect((await call('POST', '/v1/data/batch', body, { 'idempotency-key': 'once' })).body).toEqual(
+    first.body,
+  );
   expect((await call('GET', '/v1/data/batch/a')).body).toMatchObject({ version: 1, metadata: { m: 1 } });
-  expect((await call('POST', '/v1/data/batch', { set: { a: 2 } }, { 'idempotency-key': 'once' })).status).toBe(422);
-  expect((await call('POST', '/v1/data/batch', { set: Object.fromEntries(Array.from({ length: 1001 }, (_, index) => [`k${index}`, 1])) })).status).toBe(413);
-  expect((await call('POST', '/v1/data/batch', { sets: {} })).body).toMatchObject({ status: 400, code: 'invalid_request' });
+  expect(
+    (await call('POST', '/v1/data/batch', { set: { a: 2 } }, { 'idempotency-key': 'once' })).status,
+  ).toBe(422);
+  expect(
+    (
+      await call('POST', '/v1/data/batch', {
+        set: Object.fromEntries(Array.from({ length: 1001 }, (_, index) => [`k${index}`, 1])),
+      })
+    ).status,
+  ).toBe(413);
+  expect((await call('POST', '/v1/data/batch', { sets: {} })).body).toMatchObject({
+    status: 400,
+    code: 'invalid_request',
+  });
 });
 
 test('namespaces and keys are listed in pages, with values on request', async () => {
@@ -115,19 +201,42 @@ test('namespaces and keys are listed in pages, with values on request', async ()
   expect((first.body['items'] as { key: string }[]).map(({ key }) => key)).toEqual(['a', 'a/b']);
   const second = await call('GET', `/v1/data/list?limit=5&cursor=${String(first.body['next_cursor'])}`);
   expect(second.body).toMatchObject({ items: [{ key: '～' }, { key: '😀' }], next_cursor: null });
-  expect(Object.keys((second.body['items'] as object[])[0] ?? {})).toEqual(['key', 'version', 'sizeBytes', 'updatedAt']);
+  expect(Object.keys((second.body['items'] as object[])[0] ?? {})).toEqual([
+    'key',
+    'version',
+    'sizeBytes',
+    'updatedAt',
+  ]);
   const values = await call('GET', '/v1/data/list?values=1&prefix=a%2F');
-  expect(values.body).toMatchObject({ items: [{ key: 'a/b', value: 4, _id: 'default:list:YS9i' }], next_cursor: null });
+  expect(values.body).toMatchObject({
+    items: [{ key: 'a/b', value: 4, _id: 'default:list:YS9i' }],
+    next_cursor: null,
+  });
   const namespaces = await call('GET', '/v1/data');
-  expect((namespaces.body['items'] as { namespace: string }[]).find(({ namespace }) => namespace === 'list')).toMatchObject({ count: 4, sizeBytes: 4, agents: [] });
+  expect(
+    (namespaces.body['items'] as { namespace: string }[]).find(({ namespace }) => namespace === 'list'),
+  ).toMatchObject({ count: 4, sizeBytes: 4, agents: [] });
   expect((await call('GET', '/v1/data/list?limit=0')).status).toBe(400);
-  expect((await call('GET', '/v1/data/list?cursor=zzzz')).body).toMatchObject({ status: 400, code: 'invalid_cursor' });
+  expect((await call('GET', '/v1/data/list?cursor=zzzz')).body).toMatchObject({
+    status: 400,
+    code: 'invalid_cursor',
+  });
   expect((await call('GET', '/v1/data/list?unknown=1')).status).toBe(400);
   expect((await call('DELETE', '/v1/data/list')).body).toEqual({ deleted: 4 });
 });
 
 test('bad values, names, times and sizes are 400 or 413, and nothing is stored', async () => {
-  for (const body of ['{"value":1e999}', '{"value":"\\ud800"}', '{"metadata":{}}', '{"value":1,"extra":2}', '{"value":1,"ttl":-1}', '{"value":1,"metadata":[]}', '[]', '{', '']) {
+  for (const body of [
+    '{"value":1e999}',
+    '{"value":"\\ud800"}',
+    '{"metadata":{}}',
+    '{"value":1,"extra":2}',
+    '{"value":1,"ttl":-1}',
+    '{"value":1,"metadata":[]}',
+    '[]',
+    '{',
+    '',
+  ]) {
     const reply = await call('PUT', '/v1/data/bad/k', body);
     expect([body, reply.status]).toEqual([body, 400]);
   }
@@ -140,16 +249,52 @@ test('bad values, names, times and sizes are 400 or 413, and nothing is stored',
 });
 
 describe('a hostile name reaches its own document and no other route', () => {
-  const names = ['..', '.', '/', '//', '../..', 'a/../b', '%2F', '%2e%2e', '~', '~~', '~Li4', '😀', '?', '#', '&', ' ', '+', '\\', 'status', 'v1', '*', ';', ':', '{key}', '%', '"', '<script>', 'é'.repeat(100), 'constructor'];
+  const names = [
+    '..',
+    '.',
+    '/',
+    '//',
+    '../..',
+    'a/../b',
+    '%2F',
+    '%2e%2e',
+    '~',
+    '~~',
+    '~Li4',
+    '😀',
+    '?',
+    '#',
+    '&',
+    ' ',
+    '+',
+    '\\',
+    'status',
+    'v1',
+    '*',
+    ';',
+    ':',
+    '{key}',
+    '%',
+    '"',
+    '<script>',
+    'é'.repeat(100),
+    'constructor',
+  ];
 
   test.each(names)('%s', async (name) => {
     const inKey = `/v1/data/hostile/${encodeSegment(name)}`;
     const inNamespace = `/v1/data/${encodeSegment(name)}/k`;
     for (const path of [inKey, inNamespace]) {
       expect((await call('PUT', path, { value: name })).status).toBe(201);
-      expect((await call('GET', path)).body).toMatchObject({ value: name, namespace: path === inKey ? 'hostile' : name, key: path === inKey ? name : 'k' });
+      expect((await call('GET', path)).body).toMatchObject({
+        value: name,
+        namespace: path === inKey ? 'hostile' : name,
+        key: path === inKey ? name : 'k',
+      });
       // The same through a client that rewrites what it takes for dots and escapes.
-      const rewritten = await fetch(`http://127.0.0.1:${port}${path}`, { headers: { authorization: `Bearer ${stoa.operatorToken}` } });
+      const rewritten = await fetch(`http://127.0.0.1:${port}${path}`, {
+        headers: { authorization: `Bearer ${stoa.operatorToken}` },
+      });
       expect(((await rewritten.json()) as { value: unknown }).value).toBe(name);
       expect((await call('DELETE', path)).status).toBe(204);
     }
@@ -157,7 +302,13 @@ describe('a hostile name reaches its own document and no other route', () => {
 
   test('an empty key or namespace is refused, also as base64url', async () => {
     await call('PUT', '/v1/data/hostile/k', { value: 1 });
-    for (const path of ['/v1/data/hostile/', '/v1/data//k', '/v1/data/hostile/~', '/v1/data/~/k', '/v1/data/']) {
+    for (const path of [
+      '/v1/data/hostile/',
+      '/v1/data//k',
+      '/v1/data/hostile/~',
+      '/v1/data/~/k',
+      '/v1/data/',
+    ]) {
       for (const method of ['GET', 'DELETE', 'PUT']) {
         const { status } = await call(method, path, method === 'PUT' ? { value: 1 } : undefined);
         expect([path, method, [400, 404, 405].includes(status)]).toEqual([path, method, true]);
@@ -168,7 +319,13 @@ describe('a hostile name reaches its own document and no other route', () => {
 
   test('dots in a raw path do not climb out of a namespace', async () => {
     await call('PUT', '/v1/data/victim/k', { value: 'kept' });
-    for (const path of ['/v1/data/hostile/../victim', '/v1/data/hostile/%2e%2e/victim', '/v1/data/hostile/..%2Fvictim', '/v1/data/hostile/x/../../victim']) await call('DELETE', path);
+    for (const path of [
+      '/v1/data/hostile/../victim',
+      '/v1/data/hostile/%2e%2e/victim',
+      '/v1/data/hostile/..%2Fvictim',
+      '/v1/data/hostile/x/../../victim',
+    ])
+      await call('DELETE', path);
     expect((await call('GET', '/v1/data/victim/k')).body).toMatchObject({ value: 'kept' });
   });
 });
@@ -176,12 +333,22 @@ describe('a hostile name reaches its own document and no other route', () => {
 test('users do not see each other, and a read-only token does not write', async () => {
   await call('PUT', '/v1/data/own/k', { value: 'alice' }, { 'stoa-user': 'alice' });
   expect((await call('GET', '/v1/data/own/k', undefined, { 'stoa-user': 'bob' })).status).toBe(404);
-  expect((await call('GET', '/v1/data', undefined, { 'stoa-user': 'bob' })).body).toEqual({ items: [], next_cursor: null });
-  expect((await call('GET', '/v1/data/own/k', undefined, { authorization: 'Bearer wrong' })).status).toBe(401);
+  expect((await call('GET', '/v1/data', undefined, { 'stoa-user': 'bob' })).body).toEqual({
+    items: [],
+    next_cursor: null,
+  });
+  expect((await call('GET', '/v1/data/own/k', undefined, { authorization: 'Bearer wrong' })).status).toBe(
+    401,
+  );
 });
 
 test('a token for some namespaces is refused in others, also with nothing to do there', async () => {
-  const { token } = (await call('POST', '/v1/users/alice/tokens', { name: 'narrow', scopes: { write: true, namespaces: ['mine'] } })).body;
+  const { token } = (
+    await call('POST', '/v1/users/alice/tokens', {
+      name: 'narrow',
+      scopes: { write: true, namespaces: ['mine'] },
+    })
+  ).body;
   const narrow = { authorization: `Bearer ${String(token)}` };
   expect((await call('POST', '/v1/data/mine', {}, narrow)).status).toBe(200);
   expect((await call('POST', '/v1/data/own', {}, narrow)).status).toBe(403);
@@ -189,7 +356,13 @@ test('a token for some namespaces is refused in others, also with nothing to do 
 });
 
 describe('an import', () => {
-  const stock = { userId: 'importer', namespace: 'imported', key: 'k', value: 1, createdAt: '2026-02-05T10:00:00Z' };
+  const stock = {
+    userId: 'importer',
+    namespace: 'imported',
+    key: 'k',
+    value: 1,
+    createdAt: '2026-02-05T10:00:00Z',
+  };
   const asUser = { 'stoa-user': 'importer', 'stoa-agent': 'reader' };
 
   test.each([
@@ -202,29 +375,53 @@ describe('an import', () => {
     ["an agent's name that is too long", { createdByAgent: 'a'.repeat(257) }],
   ])('refuses %s, and nothing is stored', async (_about, fields) => {
     const good = { ...stock, key: 'good' };
-    expect(await call('POST', '/v1/documents', { documents: [good, { ...stock, ...fields }] }, asUser)).toMatchObject({ status: 400, body: { code: 'invalid_request', details: { index: 1 } } });
+    expect(
+      await call('POST', '/v1/documents', { documents: [good, { ...stock, ...fields }] }, asUser),
+    ).toMatchObject({ status: 400, body: { code: 'invalid_request', details: { index: 1 } } });
     expect((await call('GET', '/v1/data', undefined, asUser)).body).toEqual({ items: [], next_cursor: null });
     expect((await call('GET', '/v1/documents')).status).toBe(200);
   });
 
   test('takes a document that expired long ago, which nobody reads', async () => {
-    expect((await call('POST', '/v1/documents', { documents: [{ ...stock, expiresAt: '1970-01-01T00:00:00Z' }] }, asUser)).status).toBe(200);
+    expect(
+      (
+        await call(
+          'POST',
+          '/v1/documents',
+          { documents: [{ ...stock, expiresAt: '1970-01-01T00:00:00Z' }] },
+          asUser,
+        )
+      ).status,
+    ).toBe(200);
     expect((await call('GET', '/v1/data/imported/k', undefined, asUser)).status).toBe(404);
   });
 });
 
-test.each(['{', '{"a":1}', '[1,2]', 'null', '["n",7]'])('an export with the forged cursor %s is refused as such', async (place) => {
-  const tag = createHash('sha256').update(JSON.stringify(['data', 'export', 'forger'])).digest().subarray(0, 4);
-  const cursor = Buffer.concat([tag, Buffer.from(place)]).toString('base64url');
-  expect(await call('GET', `/v1/documents?cursor=${cursor}`, undefined, { 'stoa-user': 'forger' })).toMatchObject({ status: 400, body: { code: 'invalid_cursor' } });
-});
+test.each(['{', '{"a":1}', '[1,2]', 'null', '["n",7]'])(
+  'an export with the forged cursor %s is refused as such',
+  async (place) => {
+    const tag = createHash('sha256')
+      .update(JSON.stringify(['data', 'export', 'forger']))
+      .digest()
+      .subarray(0, 4);
+    const cursor = Buffer.concat([tag, Buffer.from(place)]).toString('base64url');
+    expect(
+      await call('GET', `/v1/documents?cursor=${cursor}`, undefined, { 'stoa-user': 'forger' }),
+    ).toMatchObject({ status: 400, body: { code: 'invalid_cursor' } });
+  },
+);
 
 test('a document that is kept in memory is read as the last write left it, and nobody can change what others read', async () => {
   const path = '/v1/data/kept/plan';
   const operator = operatorCaller('default', 'scout');
   for (const round of [1, 2, 3]) {
     await call('PUT', path, { value: { round }, metadata: { round, by: ['scout'] } });
-    for (const again of [1, 2]) expect((await call('GET', path)).body, `read ${again}`).toMatchObject({ value: { round }, version: round, metadata: { round } });
+    for (const again of [1, 2])
+      expect((await call('GET', path)).body, `read ${again}`).toMatchObject({
+        value: { round },
+        version: round,
+        metadata: { round },
+      });
     const entry = await stoa.data.getEntry(operator, 'kept', 'plan');
     Object.assign(entry?.metadata ?? {}, { round: 'spoilt' });
     expect((await call('GET', path)).body).toMatchObject({ metadata: { round }, accessCount: round });

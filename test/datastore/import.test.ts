@@ -23,8 +23,10 @@ beforeAll(async () => {
 });
 afterAll(() => rm(directory, { recursive: true }));
 
-const lineOf = (key: string, value = '1', namespace = 'n'): string => `{"userId":"ada","namespace":"${namespace}","key":"${key}","createdAt":"${at}","value":${value}}`;
-const linesOf = (count: number): string[] => Array.from({ length: count }, (_, index) => lineOf(`k${String(index).padStart(4, '0')}`));
+const lineOf = (key: string, value = '1', namespace = 'n'): string =>
+  `{"userId":"ada","namespace":"${namespace}","key":"${key}","createdAt":"${at}","value":${value}}`;
+const linesOf = (count: number): string[] =>
+  Array.from({ length: count }, (_, index) => lineOf(`k${String(index).padStart(4, '0')}`));
 const nested = (levels: number): string => `${'['.repeat(levels)}${']'.repeat(levels)}`;
 
 async function file(name: string, lines: readonly string[]): Promise<string> {
@@ -54,39 +56,74 @@ describe.each(['embedded', 'PostgreSQL'])('on %s', (backend) => {
     const stoa = await open('quota', { dataDocumentsPerUserMax: 650, importStepRecordsMax: 100 });
     await stoa.data.set(ada, 'n', 'k0000', 'there already');
     const path = await file('quota.ndjson', linesOf(651));
-    for (const options of [{}, { dryRun: true }]) await expect(importDocumentFile(stoa.data, operatorCaller(), path, options)).rejects.toMatchObject({ code: 'quota_exceeded' });
-    await expect(stoa.data.transfer.import(ada, linesOf(651).map((line) => JSON.parse(line) as unknown))).rejects.toMatchObject({ code: 'quota_exceeded' });
+    for (const options of [{}, { dryRun: true }])
+      await expect(importDocumentFile(stoa.data, operatorCaller(), path, options)).rejects.toMatchObject({
+        code: 'quota_exceeded',
+      });
+    await expect(
+      stoa.data.transfer.import(
+        ada,
+        linesOf(651).map((line) => JSON.parse(line) as unknown),
+      ),
+    ).rejects.toMatchObject({ code: 'quota_exceeded' });
     expect(await countIn(stoa)).toBe(1);
     // One of them takes the place of what is there.
-    expect(await importDocumentFile(stoa.data, operatorCaller(), await file('fits.ndjson', linesOf(650)))).toMatchObject({ imported: 650 });
+    expect(
+      await importDocumentFile(stoa.data, operatorCaller(), await file('fits.ndjson', linesOf(650))),
+    ).toMatchObject({ imported: 650 });
     expect(await countIn(stoa)).toBe(650);
     await stoa.close();
   });
 
   test('quotas of bytes and namespaces are counted over the whole file too', async () => {
-    const stoa = await open('bytes', { dataBytesPerUserMax: 100, dataNamespacesPerUserMax: 2, importStepRecordsMax: 1 });
+    const stoa = await open('bytes', {
+      dataBytesPerUserMax: 100,
+      dataNamespacesPerUserMax: 2,
+      importStepRecordsMax: 1,
+    });
     await stoa.data.set(ada, 'n', 'a', 'x'.repeat(48));
     for (const lines of [
       [lineOf('b', `"${'x'.repeat(23)}"`), lineOf('c', `"${'x'.repeat(24)}"`)],
       [lineOf('a', '1', 'second'), lineOf('a', '1', 'third')],
-    ]) await expect(importDocumentFile(stoa.data, ada, await file('over.ndjson', lines))).rejects.toMatchObject({ code: 'quota_exceeded' });
+    ])
+      await expect(
+        importDocumentFile(stoa.data, ada, await file('over.ndjson', lines)),
+      ).rejects.toMatchObject({ code: 'quota_exceeded' });
     expect(await countIn(stoa)).toBe(1);
     // What it replaces gives its bytes back.
-    expect(await importDocumentFile(stoa.data, ada, await file('within.ndjson', [lineOf('a', `"${'x'.repeat(70)}"`), lineOf('a', '1', 'second')]))).toMatchObject({ imported: 2 });
+    expect(
+      await importDocumentFile(
+        stoa.data,
+        ada,
+        await file('within.ndjson', [lineOf('a', `"${'x'.repeat(70)}"`), lineOf('a', '1', 'second')]),
+      ),
+    ).toMatchObject({ imported: 2 });
     await stoa.close();
   });
 
   test('an import that has begun is finished, whatever others write meanwhile', async () => {
     const stoa = await open('others', { dataDocumentsPerUserMax: 500, importStepRecordsMax: 50 });
     const writing: Promise<unknown>[] = [];
-    const report = await importDocumentFile(stoa.data, operatorCaller(), await file('begun.ndjson', linesOf(400)), {
-      onProgress: ({ done }) => {
-        if (done > 400) writing.push(Promise.allSettled(Array.from({ length: 50 }, (_, index) => stoa.data.set(ada, 'other', `k${done}-${index}`, 1))));
+    const report = await importDocumentFile(
+      stoa.data,
+      operatorCaller(),
+      await file('begun.ndjson', linesOf(400)),
+      {
+        onProgress: ({ done }) => {
+          if (done > 400)
+            writing.push(
+              Promise.allSettled(
+                Array.from({ length: 50 }, (_, index) => stoa.data.set(ada, 'other', `k${done}-${index}`, 1)),
+              ),
+            );
+        },
       },
-    });
+    );
     await Promise.all(writing);
     expect([report.imported, await countIn(stoa)]).toEqual([400, 400]);
-    await expect(stoa.data.set(ada, 'other', 'one more', 1)).rejects.toMatchObject({ code: 'quota_exceeded' });
+    await expect(stoa.data.set(ada, 'other', 'one more', 1)).rejects.toMatchObject({
+      code: 'quota_exceeded',
+    });
     await stoa.close();
   });
 });
@@ -96,29 +133,54 @@ test('an agent that signs for itself cannot bring in documents that name others'
   const signed = { ...ada, kind: 'agent' as const, agent: 'scout' };
   const forged = JSON.parse(lineOf('k').replace('{', '{"createdByAgent":"planner",')) as object;
   await expect(stoa.data.transfer.import(signed, [forged])).rejects.toMatchObject({ code: 'forbidden' });
-  await expect(importDocumentFile(stoa.data, signed, await file('forged', [JSON.stringify(forged)]), {})).rejects.toMatchObject({ code: 'forbidden' });
+  await expect(
+    importDocumentFile(stoa.data, signed, await file('forged', [JSON.stringify(forged)]), {}),
+  ).rejects.toMatchObject({ code: 'forbidden' });
   expect(await countIn(stoa)).toBe(0);
   await stoa.close();
 });
 
 test('documents of several shards come in together or not at all', async () => {
-  const stoa = await openStoa({ data: 'unused', engine: 'memory', shards: 4, limits: { dataDocumentsPerUserMax: 1 } });
-  const documents = Array.from({ length: 12 }, (_, index) => ({ userId: `user-${index}`, namespace: 'n', key: 'k', value: index, createdAt: at }));
-  await expect(stoa.data.transfer.import(operatorCaller(), [...documents, { ...documents[3], key: 'second' }])).rejects.toMatchObject({ code: 'quota_exceeded' });
+  const stoa = await openStoa({
+    data: 'unused',
+    engine: 'memory',
+    shards: 4,
+    limits: { dataDocumentsPerUserMax: 1 },
+  });
+  const documents = Array.from({ length: 12 }, (_, index) => ({
+    userId: `user-${index}`,
+    namespace: 'n',
+    key: 'k',
+    value: index,
+    createdAt: at,
+  }));
+  await expect(
+    stoa.data.transfer.import(operatorCaller(), [...documents, { ...documents[3], key: 'second' }]),
+  ).rejects.toMatchObject({ code: 'quota_exceeded' });
   expect((await stoa.data.transfer.exportPage(operatorCaller())).items).toEqual([]);
   expect(await stoa.data.transfer.import(operatorCaller(), documents)).toMatchObject({ imported: 12 });
   await stoa.close();
 });
 
-test('an id that is another owner\'s keeps the lines before it out (emulator)', async () => {
+test("an id that is another owner's keeps the lines before it out (emulator)", async () => {
   const options = { limits: limitsWith({ importStepRecordsMax: 1 }), nowMs: Date.now };
   const { url } = await sharedServer('dynamodb');
-  const data = new DataService({ ...options, port: await openDynamodbDataStore(new URL(dynamodb(url, `import_${process.pid}`)), options) });
+  const data = new DataService({
+    ...options,
+    port: await openDynamodbDataStore(new URL(dynamodb(url, `import_${process.pid}`)), options),
+  });
   await data.set(operatorCaller('a:b'), 'c', 'k', 'theirs');
   const lines = [lineOf('good'), `{"userId":"a","namespace":"b:c","key":"k","createdAt":"${at}","value":1}`];
-  await expect(importDocumentFile(data, operatorCaller(), await file('collides.ndjson', lines))).rejects.toMatchObject({ code: 'invalid_request', details: { first: 2 } });
-  const twins = [`{"userId":"a","namespace":"b:d","key":"k","createdAt":"${at}","value":1}`, `{"userId":"a:b","namespace":"d","key":"k","createdAt":"${at}","value":1}`];
-  await expect(importDocumentFile(data, operatorCaller(), await file('twins.ndjson', twins))).rejects.toMatchObject({ code: 'invalid_request', details: { first: 2 } });
+  await expect(
+    importDocumentFile(data, operatorCaller(), await file('collides.ndjson', lines)),
+  ).rejects.toMatchObject({ code: 'invalid_request', details: { first: 2 } });
+  const twins = [
+    `{"userId":"a","namespace":"b:d","key":"k","createdAt":"${at}","value":1}`,
+    `{"userId":"a:b","namespace":"d","key":"k","createdAt":"${at}","value":1}`,
+  ];
+  await expect(
+    importDocumentFile(data, operatorCaller(), await file('twins.ndjson', twins)),
+  ).rejects.toMatchObject({ code: 'invalid_request', details: { first: 2 } });
   expect(await data.get(ada, 'n', 'good')).toBeUndefined();
   expect(await data.get(operatorCaller('a:b'), 'c', 'k')).toBe('theirs');
   await data.close();
@@ -131,47 +193,105 @@ describe('over HTTP', () => {
   });
   afterAll(() => running.stop());
 
-  const send = async (lines: readonly string[], query = '', token = running.operator): Promise<{ status: number; body: Record<string, unknown> }> => {
-    const response = await fetch(`${running.url}/v1/documents/lines${query}`, { method: 'POST', headers: { authorization: `Bearer ${token}`, 'content-type': 'application/x-ndjson' }, body: lines.join('\n') });
+  const send = async (
+    lines: readonly string[],
+    query = '',
+    token = running.operator,
+  ): Promise<{ status: number; body: Record<string, unknown> }> => {
+    const response = await fetch(`${running.url}/v1/documents/lines${query}`, {
+      method: 'POST',
+      headers: { authorization: `Bearer ${token}`, 'content-type': 'application/x-ndjson' },
+      body: lines.join('\n'),
+    });
     return { status: response.status, body: (await response.json()) as Record<string, unknown> };
   };
 
   test('a file is as long as it likes', async () => {
-    const lines = Array.from({ length: 25 }, (_, index) => lineOf(`large-${index}`, `"${'x'.repeat(900_000)}"`));
-    expect(await send(lines)).toMatchObject({ status: 200, body: { imported: 25, bad_total: 0, oversized: [] } });
+    const lines = Array.from({ length: 25 }, (_, index) =>
+      lineOf(`large-${index}`, `"${'x'.repeat(900_000)}"`),
+    );
+    expect(await send(lines)).toMatchObject({
+      status: 200,
+      body: { imported: 25, bad_total: 0, oversized: [] },
+    });
     lines.push(lineOf('larger', `"${'x'.repeat(1_100_000)}"`));
-    expect(await send(lines, '?dry_run=true')).toMatchObject({ status: 200, body: { imported: 0, lines: 26, oversized: [26] } });
+    expect(await send(lines, '?dry_run=true')).toMatchObject({
+      status: 200,
+      body: { imported: 0, lines: 26, oversized: [26] },
+    });
   });
 
   test('values are nested as deep as a PUT takes them, and names that a PUT refuses are refused', async () => {
-    const headers = { authorization: `Bearer ${running.operator}`, 'stoa-user': 'ada', 'content-type': 'application/json' };
-    const put = async (value: string): Promise<number> => (await fetch(`${running.url}/v1/data/deep/k`, { method: 'PUT', headers, body: `{"value":${value}}` })).status;
-    expect([await put(nested(199)), await put(nested(201)), await put('{"__proto\\u005f_":1}')]).toEqual([201, 400, 400]);
-    expect(await send([lineOf('a', nested(199), 'deep'), lineOf('b', '{"_proto_":1}', 'deep')])).toMatchObject({ status: 200, body: { imported: 2 } });
-    const bad = [nested(201), nested(1_000_000), '{"__proto__":1}', '[{"a":{"__proto\\u005f_":1}}]'].map((value, index) => lineOf(`bad-${index}`, value, 'deep'));
+    const headers = {
+      authorization: `Bearer ${running.operator}`,
+      'stoa-user': 'ada',
+      'content-type': 'application/json',
+    };
+    const put = async (value: string): Promise<number> =>
+      (await fetch(`${running.url}/v1/data/deep/k`, { method: 'PUT', headers, body: `{"value":${value}}` }))
+        .status;
+    expect([await put(nested(199)), await put(nested(201)), await put('{"__proto\\u005f_":1}')]).toEqual([
+      201, 400, 400,
+    ]);
+    expect(
+      await send([lineOf('a', nested(199), 'deep'), lineOf('b', '{"_proto_":1}', 'deep')]),
+    ).toMatchObject({ status: 200, body: { imported: 2 } });
+    const bad = [nested(201), nested(1_000_000), '{"__proto__":1}', '[{"a":{"__proto\\u005f_":1}}]'].map(
+      (value, index) => lineOf(`bad-${index}`, value, 'deep'),
+    );
     const refused = await send([lineOf('good', '1', 'deep'), ...bad]);
-    expect(refused).toMatchObject({ status: 400, body: { code: 'invalid_request', details: { bad_total: 4, first: 2 } } });
-    expect((refused.body['details'] as { bad: { line: number }[] }).bad.map(({ line }) => line)).toEqual([2, 3, 4, 5]);
+    expect(refused).toMatchObject({
+      status: 400,
+      body: { code: 'invalid_request', details: { bad_total: 4, first: 2 } },
+    });
+    expect((refused.body['details'] as { bad: { line: number }[] }).bad.map(({ line }) => line)).toEqual([
+      2, 3, 4, 5,
+    ]);
     expect(await running.stoa.data.get(ada, 'deep', 'good')).toBeUndefined();
-    expect(await send([lineOf('good', '1', 'deep'), ...bad], '?keep_going=true')).toMatchObject({ status: 200, body: { imported: 1, bad_total: 4 } });
+    expect(await send([lineOf('good', '1', 'deep'), ...bad], '?keep_going=true')).toMatchObject({
+      status: 200,
+      body: { imported: 1, bad_total: 4 },
+    });
   });
 
   test('a document comes once in a file, and users bring in their own', async () => {
-    expect(await send([lineOf('twice'), lineOf('other'), lineOf('twice', '2')])).toMatchObject({ status: 400, body: { details: { bad: [{ line: 3, reason: expect.stringContaining('line 1') as string }] } } });
+    expect(await send([lineOf('twice'), lineOf('other'), lineOf('twice', '2')])).toMatchObject({
+      status: 400,
+      body: { details: { bad: [{ line: 3, reason: expect.stringContaining('line 1') as string }] } },
+    });
     const own = lineOf('own').replace('"ada"', '"alice"');
     expect(await send([own], '', running.alice)).toMatchObject({ status: 200, body: { imported: 1 } });
-    expect(await send([own, lineOf('foreign')], '', running.alice)).toMatchObject({ status: 400, body: { details: { first: 2 } } });
+    expect(await send([own, lineOf('foreign')], '', running.alice)).toMatchObject({
+      status: 400,
+      body: { details: { first: 2 } },
+    });
     expect((await send([own], '', running.reader)).status).toBe(403);
   });
 
   test('the command sends a file in one request, and says what is wrong with it', async () => {
-    const path = await file('command.ndjson', [...Array.from({ length: 20 }, (_, index) => lineOf(`c-${index}`, `"${'x'.repeat(1_000_000)}"`, 'command')), 'not json']);
+    const path = await file('command.ndjson', [
+      ...Array.from({ length: 20 }, (_, index) =>
+        lineOf(`c-${index}`, `"${'x'.repeat(1_000_000)}"`, 'command'),
+      ),
+      'not json',
+    ]);
     const at_ = ['--url', running.url, '--token', running.operator];
     const refused = await program.stoa(['data', 'import', path, ...at_]);
-    expect([refused.status, refused.stderr]).toEqual([2, expect.stringMatching(/Line 21: it is not JSON[\s\S]*1 of 21 lines cannot be imported \(the first is line 21\); nothing was written/)]);
+    expect([refused.status, refused.stderr]).toEqual([
+      2,
+      expect.stringMatching(
+        /Line 21: it is not JSON[\s\S]*1 of 21 lines cannot be imported \(the first is line 21\); nothing was written/,
+      ),
+    ]);
     expect(await running.stoa.data.get(ada, 'command', 'c-0')).toBeUndefined();
     const kept = await program.stoa(['data', 'import', path, '--keep-going', '--json', ...at_]);
-    expect([kept.status, kept.json()]).toEqual([1, { lines: 21, bad: 1, firstBad: 21, skipped: 0, imported: 20 }]);
-    expect(await program.stoa(['data', 'import', directory, ...at_])).toMatchObject({ status: 2, stderr: expect.stringContaining('cannot be read') as string });
+    expect([kept.status, kept.json()]).toEqual([
+      1,
+      { lines: 21, bad: 1, firstBad: 21, skipped: 0, imported: 20 },
+    ]);
+    expect(await program.stoa(['data', 'import', directory, ...at_])).toMatchObject({
+      status: 2,
+      stderr: expect.stringContaining('cannot be read') as string,
+    });
   });
 });

@@ -19,16 +19,40 @@ import { FaultyFirestore } from './faulty-firestore.js';
 test('a dry run names the documents that the target cannot hold, and the move and an import refuse the same ones (emulator)', async () => {
   const options = { limits: limitsWith(), nowMs: Date.now };
   const { url } = await sharedServer('dynamodb');
-  const [from, to] = [new MemoryDataStore(options), await openDynamodbDataStore(new URL(dynamodb(url, `small_${process.pid}`)), options)];
+  const [from, to] = [
+    new MemoryDataStore(options),
+    await openDynamodbDataStore(new URL(dynamodb(url, `small_${process.pid}`)), options),
+  ];
   try {
     const source = new DataService({ port: from, limits: options.limits });
     await source.setMany(operatorCaller('u'), 'n', { large: 'x'.repeat(500_000), small: 1 });
-    const refused = [{ id: documentId('u', 'n', 'large'), reason: expect.stringContaining('dynamodb') as string }];
-    expect(await surveyDocuments({ from, limits: options.limits }, await capacityOf(dynamodb(url, 'unmade')))).toEqual({ documents: 2, oversized: [], refused });
-    expect(await moveDocuments({ from, to, limits: options.limits })).toMatchObject({ copied: 1, verified: false, refused: [{ id: refused[0]?.id }] });
+    const refused = [
+      { id: documentId('u', 'n', 'large'), reason: expect.stringContaining('dynamodb') as string },
+    ];
+    expect(
+      await surveyDocuments({ from, limits: options.limits }, await capacityOf(dynamodb(url, 'unmade'))),
+    ).toEqual({ documents: 2, oversized: [], refused });
+    expect(await moveDocuments({ from, to, limits: options.limits })).toMatchObject({
+      copied: 1,
+      verified: false,
+      refused: [{ id: refused[0]?.id }],
+    });
     const target = new DataService({ port: to, limits: options.limits });
-    const documents = [{ userId: 'u', namespace: 'n', key: 'large', value: 'x'.repeat(500_000), createdAt: '2026-02-05T10:00:00Z' }];
-    await expect(target.transfer.import(operatorCaller('u'), documents, { dryRun: true })).rejects.toMatchObject({ code: 'invalid_request', message: expect.stringContaining('500002 bytes; dynamodb') as string });
+    const documents = [
+      {
+        userId: 'u',
+        namespace: 'n',
+        key: 'large',
+        value: 'x'.repeat(500_000),
+        createdAt: '2026-02-05T10:00:00Z',
+      },
+    ];
+    await expect(
+      target.transfer.import(operatorCaller('u'), documents, { dryRun: true }),
+    ).rejects.toMatchObject({
+      code: 'invalid_request',
+      message: expect.stringContaining('500002 bytes; dynamodb') as string,
+    });
   } finally {
     for (const store of [from, to]) await store.close();
   }
@@ -40,8 +64,18 @@ test('documents of ours and of other programs move from DynamoDB to Firestore an
   const server = await startFirestore();
   await noteServer(server.describe);
   const tables = [`move_${process.pid}`, `moved_${process.pid}`] as const;
-  const [source, target] = [await openDynamodbDataStore(new URL(dynamodb(url, tables[0])), options), await openDynamodbDataStore(new URL(dynamodb(url, tables[1])), options)];
-  const between = new FirestoreDataStore({ firestore: new FaultyFirestore(server.firestore).client(), values: FieldValue, collection: collectionName }, options);
+  const [source, target] = [
+    await openDynamodbDataStore(new URL(dynamodb(url, tables[0])), options),
+    await openDynamodbDataStore(new URL(dynamodb(url, tables[1])), options),
+  ];
+  const between = new FirestoreDataStore(
+    {
+      firestore: new FaultyFirestore(server.firestore).client(),
+      values: FieldValue,
+      collection: collectionName,
+    },
+    options,
+  );
   try {
     const data = new DataService({ port: source, limits: options.limits });
     for (const user of ['u1', 'team/a', '__x']) {
@@ -51,15 +85,44 @@ test('documents of ours and of other programs move from DynamoDB to Firestore an
       await data.get(caller, 'n', 'a');
     }
     await data.tracker.flush();
-    await putNative(url, tables[0], { _id: documentId('u1', 'stock', 'k'), userId: 'u1', namespace: 'stock', key: 'k', value: { score: 95, items: ['a', ['b']] }, createdAt: '2026-02-01T10:30:00', updatedAt: '2026-02-05T14:22:00.123456' });
-    for (const [from, to] of [[source, between], [between, target]] as const) {
+    await putNative(url, tables[0], {
+      _id: documentId('u1', 'stock', 'k'),
+      userId: 'u1',
+      namespace: 'stock',
+      key: 'k',
+      value: { score: 95, items: ['a', ['b']] },
+      createdAt: '2026-02-01T10:30:00',
+      updatedAt: '2026-02-05T14:22:00.123456',
+    });
+    for (const [from, to] of [
+      [source, between],
+      [between, target],
+    ] as const) {
       const result = await moveDocuments({ from, to, limits: options.limits });
       expect(result).toMatchObject({ documents: 16, copied: 16, refused: [], different: [], verified: true });
     }
     const [there] = await target.getMany({ user: 'u1', namespace: 'stock' }, ['k']);
-    expect(there).toMatchObject({ valueJson: '{"score":95,"items":["a",["b"]]}', createdAt: '2026-02-01T10:30:00Z', updatedAt: '2026-02-05T14:22:00.123456Z', version: 1, accessCount: 0 });
-    expect(await target.get({ user: 'team/a', namespace: 'n' }, 'a')).toMatchObject({ accessCount: 1, valueJson: '[[1],{"z":1,"a":2}]' });
-    expect((await target.listNamespaces('__x', null, 10)).map(({ namespace, count, agents }) => [namespace, count, agents])).toEqual([['n', 4, ['agent']], ['ns:2', 1, ['agent']]]);
+    expect(there).toMatchObject({
+      valueJson: '{"score":95,"items":["a",["b"]]}',
+      createdAt: '2026-02-01T10:30:00Z',
+      updatedAt: '2026-02-05T14:22:00.123456Z',
+      version: 1,
+      accessCount: 0,
+    });
+    expect(await target.get({ user: 'team/a', namespace: 'n' }, 'a')).toMatchObject({
+      accessCount: 1,
+      valueJson: '[[1],{"z":1,"a":2}]',
+    });
+    expect(
+      (await target.listNamespaces('__x', null, 10)).map(({ namespace, count, agents }) => [
+        namespace,
+        count,
+        agents,
+      ]),
+    ).toEqual([
+      ['n', 4, ['agent']],
+      ['ns:2', 1, ['agent']],
+    ]);
   } finally {
     for (const store of [source, target, between]) await store.close();
     await server.stop();

@@ -32,7 +32,15 @@ describe('the data store in PostgreSQL', () => {
     putForeign: async ({ _id, userId, namespace, key, value, createdAt, updatedAt }) => {
       await sql.unsafe(
         `INSERT INTO agent_data_store (_id, "userId", namespace, key, value, "createdAt", "updatedAt") VALUES ($1, $2, $3, $4, $5::text::json, ($6 || 'Z')::timestamptz, ($7 || 'Z')::timestamptz)`,
-        [String(_id), String(userId), String(namespace), String(key), JSON.stringify(value), String(createdAt), String(updatedAt)],
+        [
+          String(_id),
+          String(userId),
+          String(namespace),
+          String(key),
+          JSON.stringify(value),
+          String(createdAt),
+          String(updatedAt),
+        ],
       );
     },
     outage: { stop: () => gate.close(), start: () => gate.open() },
@@ -43,7 +51,10 @@ const caller = operatorCaller('user', 'agent');
 
 async function open(limits: Partial<Limits> = {}): Promise<DataService> {
   const options = { limits: limitsWith(limits), nowMs: Date.now };
-  const service = new DataService({ ...options, port: await openPostgresDataStore(new URL(gate.url), options) });
+  const service = new DataService({
+    ...options,
+    port: await openPostgresDataStore(new URL(gate.url), options),
+  });
   services.push(service);
   return service;
 }
@@ -51,20 +62,35 @@ async function open(limits: Partial<Limits> = {}): Promise<DataService> {
 test('a row reads with SQL as the document does, and its JSON keeps its text', async () => {
   const data = await open();
   await data.set(caller, 'sql', 'k', { z: 'nul \u0000', a: [1] });
-  const [row] = await sql`SELECT _id, "userId", namespace, key, value::text, "createdByAgent", "sizeBytes", version FROM agent_data_store WHERE namespace = 'sql'`;
-  expect(row).toEqual({ _id: 'user:sql:aw==', userId: 'user', namespace: 'sql', key: 'k', value: '{"z":"nul \\u0000","a":[1]}', createdByAgent: 'agent', sizeBytes: 26, version: '1' });
+  const [row] =
+    await sql`SELECT _id, "userId", namespace, key, value::text, "createdByAgent", "sizeBytes", version FROM agent_data_store WHERE namespace = 'sql'`;
+  expect(row).toEqual({
+    _id: 'user:sql:aw==',
+    userId: 'user',
+    namespace: 'sql',
+    key: 'k',
+    value: '{"z":"nul \\u0000","a":[1]}',
+    createdByAgent: 'agent',
+    sizeBytes: 26,
+    version: '1',
+  });
 });
 
 test('many processes may open it at once, and the tables are made once', async () => {
   const { url } = await sharedPostgres();
   const options = { limits: limitsWith(), nowMs: Date.now };
-  const ports = await Promise.all(Array.from({ length: 6 }, () => openPostgresDataStore(new URL(url), options)));
+  const ports = await Promise.all(
+    Array.from({ length: 6 }, () => openPostgresDataStore(new URL(url), options)),
+  );
   await Promise.all(ports.map((port) => port.close()));
 });
 
 test('a schema of its own is chosen in the URL', async () => {
   await sql`CREATE SCHEMA own`;
-  const port = await openPostgresDataStore(new URL(`${gate.url}?schema=own`), { limits: limitsWith(), nowMs: Date.now });
+  const port = await openPostgresDataStore(new URL(`${gate.url}?schema=own`), {
+    limits: limitsWith(),
+    nowMs: Date.now,
+  });
   const data = new DataService({ port, limits: limitsWith() });
   await data.set(caller, 'n', 'k', 1);
   expect(await sql`SELECT key FROM own.agent_data_store`).toHaveLength(1);
@@ -84,7 +110,9 @@ test('tables of a newer program are refused', async () => {
 test('quotas hold against writers in parallel', async () => {
   const [one, two] = [await open({ dataDocumentsPerUserMax: 5 }), await open({ dataDocumentsPerUserMax: 5 })];
   const user = operatorCaller('quota');
-  const attempts = Array.from({ length: 12 }, (_, index) => (index % 2 === 0 ? one : two).set(user, 'n', `k${index}`, index));
+  const attempts = Array.from({ length: 12 }, (_, index) =>
+    (index % 2 === 0 ? one : two).set(user, 'n', `k${index}`, index),
+  );
   const outcomes = await Promise.allSettled(attempts);
   expect(outcomes.filter(({ status }) => status === 'fulfilled')).toHaveLength(5);
   expect((await one.listKeys(user, 'n')).items).toHaveLength(5);
@@ -98,7 +126,13 @@ test('what is kept about namespaces is exact while many write, delete and list, 
       const data = writer % 2 === 0 ? one : two;
       for (let round = 0; round < 25; round += 1) {
         const key = `k${(writer * 7 + round * 3) % 20}`;
-        await data.set(user, `n${round % 3}`, key, 'x'.repeat(round), round % 5 === 0 ? { metadata: { round } } : {});
+        await data.set(
+          user,
+          `n${round % 3}`,
+          key,
+          'x'.repeat(round),
+          round % 5 === 0 ? { metadata: { round } } : {},
+        );
         if (round % 4 === 3) await data.delete(user, `n${(round + 1) % 3}`, key);
         if (round % 6 === 5) await Promise.all([data.listNamespaces(user), data.port.sweepExpired?.(10)]);
         await data.get(user, `n${round % 3}`, key);
@@ -109,8 +143,14 @@ test('what is kept about namespaces is exact while many write, delete and list, 
   await sql`UPDATE agent_data_store SET value = '[1, 2, 3]' WHERE "userId" = 'counted' AND namespace = 'n1'`;
   await sql`DELETE FROM agent_data_store WHERE "userId" = 'counted' AND key < 'k13'`;
   await sql`UPDATE agent_data_store SET namespace = 'moved' WHERE "userId" = 'counted' AND namespace = 'n2'`;
-  const truth = await sql`SELECT namespace, count(*)::int AS count, sum("sizeBytes")::int AS "sizeBytes" FROM agent_data_store WHERE "userId" = 'counted' GROUP BY namespace ORDER BY namespace`;
-  const shown = async () => (await one.listNamespaces(user)).items.map(({ namespace, count, sizeBytes }) => ({ namespace, count, sizeBytes }));
+  const truth =
+    await sql`SELECT namespace, count(*)::int AS count, sum("sizeBytes")::int AS "sizeBytes" FROM agent_data_store WHERE "userId" = 'counted' GROUP BY namespace ORDER BY namespace`;
+  const shown = async () =>
+    (await one.listNamespaces(user)).items.map(({ namespace, count, sizeBytes }) => ({
+      namespace,
+      count,
+      sizeBytes,
+    }));
   expect(truth.length).toBe(3);
   expect(await shown()).toEqual([...truth]);
   await one.port.sweepExpired?.(1);
@@ -142,21 +182,48 @@ test('a table from before the counts were kept is counted once, at the first sta
   await sql`CREATE SCHEMA before_counts`;
   const old = await openPostgres(new URL(`${gate.url}?schema=before_counts`));
   await migrate(old, 'datastore', dataMigrations.slice(0, 1));
-  await old.unsafe(`INSERT INTO agent_data_store (_id, "userId", namespace, key, value) SELECT 'u:n:' || i, 'u', 'n' || i % 2, i::text, '"x"' FROM generate_series(1, 5) i`);
+  await old.unsafe(
+    `INSERT INTO agent_data_store (_id, "userId", namespace, key, value) SELECT 'u:n:' || i, 'u', 'n' || i % 2, i::text, '"x"' FROM generate_series(1, 5) i`,
+  );
   await old.end();
-  const data = new DataService({ port: await openPostgresDataStore(new URL(`${gate.url}?schema=before_counts`), { limits: limitsWith(), nowMs: Date.now }), limits: limitsWith() });
+  const data = new DataService({
+    port: await openPostgresDataStore(new URL(`${gate.url}?schema=before_counts`), {
+      limits: limitsWith(),
+      nowMs: Date.now,
+    }),
+    limits: limitsWith(),
+  });
   services.push(data);
-  expect((await data.listNamespaces(operatorCaller('u'))).items).toMatchObject([{ namespace: 'n0', count: 2, sizeBytes: 6 }, { namespace: 'n1', count: 3, sizeBytes: 9 }]);
+  expect((await data.listNamespaces(operatorCaller('u'))).items).toMatchObject([
+    { namespace: 'n0', count: 2, sizeBytes: 6 },
+    { namespace: 'n1', count: 3, sizeBytes: 9 },
+  ]);
 });
 
 test('a database that falls silent is a clear error in time for every verb, and serves again when it speaks', async () => {
   const quiet = await startGate((await sharedPostgres()).url);
-  const options = { limits: limitsWith({ statementSecondsMax: 0.4, backendRequestSecondsMax: 0.4 }), nowMs: Date.now };
-  const data = new DataService({ ...options, port: await openPostgresDataStore(new URL(quiet.url), options), onError: () => undefined });
+  const options = {
+    limits: limitsWith({ statementSecondsMax: 0.4, backendRequestSecondsMax: 0.4 }),
+    nowMs: Date.now,
+  };
+  const data = new DataService({
+    ...options,
+    port: await openPostgresDataStore(new URL(quiet.url), options),
+    onError: () => undefined,
+  });
   await data.set(caller, 'n', 'k', 1);
   quiet.silence();
-  const calls = [data.get(caller, 'n', 'k'), data.set(caller, 'n', 'k', 2), data.set(caller, 'n', 'k', 2, { metadata: { a: 1 } }), data.increment(caller, 'n', 'k'), data.listKeys(caller, 'n'), data.listNamespaces(caller), data.clear(caller, 'n')];
-  for (const outcome of await Promise.allSettled(calls)) expect(outcome).toMatchObject({ status: 'rejected', reason: { code: 'backend_unavailable' } });
+  const calls = [
+    data.get(caller, 'n', 'k'),
+    data.set(caller, 'n', 'k', 2),
+    data.set(caller, 'n', 'k', 2, { metadata: { a: 1 } }),
+    data.increment(caller, 'n', 'k'),
+    data.listKeys(caller, 'n'),
+    data.listNamespaces(caller),
+    data.clear(caller, 'n'),
+  ];
+  for (const outcome of await Promise.allSettled(calls))
+    expect(outcome).toMatchObject({ status: 'rejected', reason: { code: 'backend_unavailable' } });
   quiet.speak();
   await vi.waitFor(async () => expect(await data.get(caller, 'n', 'other')).toBeUndefined(), 20_000);
   await data.set(caller, 'n', 'k', 3);
@@ -169,6 +236,8 @@ test('a database that falls silent is a clear error in time for every verb, and 
 test('a batch with a refusal writes nothing', async () => {
   const data = await open();
   await data.setMany(caller, 'atomic', { a: 1 }, { metadata: { note: 'x'.repeat(60_000) } });
-  await expect(data.setMany(caller, 'atomic', { new: 1, a: 2 }, { metadata: { more: 'x'.repeat(10_000) } })).rejects.toMatchObject({ code: 'too_large' });
+  await expect(
+    data.setMany(caller, 'atomic', { new: 1, a: 2 }, { metadata: { more: 'x'.repeat(10_000) } }),
+  ).rejects.toMatchObject({ code: 'too_large' });
   expect(await data.getMany(caller, 'atomic', ['a', 'new'])).toEqual({ a: 1 });
 });

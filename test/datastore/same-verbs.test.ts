@@ -12,13 +12,18 @@ beforeAll(async () => {
 });
 afterAll(() => running.stop());
 
-const verbs = (handle: { prototype: object }): string[] => Object.getOwnPropertyNames(handle.prototype).toSorted();
+const verbs = (handle: { prototype: object }): string[] =>
+  Object.getOwnPropertyNames(handle.prototype).toSorted();
 
 test('no verb is missing on either side', () => {
   expect(verbs(DataNamespace)).toEqual(verbs(DataClient));
 });
 
-const refused = (call: Promise<unknown>): Promise<unknown> => call.then(() => 'taken', ({ code }: { code: string }) => code);
+const refused = (call: Promise<unknown>): Promise<unknown> =>
+  call.then(
+    () => 'taken',
+    ({ code }: { code: string }) => code,
+  );
 
 /** Everything that a handle answers, without what depends on the time. */
 async function story(notes: DataClient): Promise<unknown[]> {
@@ -42,12 +47,15 @@ async function story(notes: DataClient): Promise<unknown[]> {
     await notes.batch({ set: { z: 3 }, delete: ['x', 'missing'], get: ['y', 'z'], expiresAt }),
     await notes.getAll({ prefix: 'z' }),
     (await notes.listKeys()).items.map(({ key, version, sizeBytes }) => [key, version, sizeBytes]),
-    (await notes.listNamespaces()).items.filter(({ namespace }) => namespace === notes.namespace).map(({ count, agents }) => [count, agents]),
+    (await notes.listNamespaces()).items
+      .filter(({ namespace }) => namespace === notes.namespace)
+      .map(({ count, agents }) => [count, agents]),
     await refused(notes.set('a', 1, { ifVersion: 0 })),
     await notes.delete('y', { ifVersion: 1 }),
     await notes.delete('y'),
   ];
-  for await (const { key, value, metadata, version, expiresAt: ends } of notes.entries()) told.push([key, value, metadata, version, ends]);
+  for await (const { key, value, metadata, version, expiresAt: ends } of notes.entries())
+    told.push([key, value, metadata, version, ends]);
   told.push(notes.useNamespace('other').namespace, await notes.clear(), await notes.getEntry('a'));
   return told;
 }
@@ -58,5 +66,19 @@ test('a story told through either is the same', async () => {
   // That it can stand for the client's is what is proven here.
   const [byLibrary, byClient] = [await story(library as unknown as DataClient), await story(client)];
   expect(byClient).toEqual(byLibrary);
-  expect(byLibrary.slice(0, 13)).toEqual([1, { n: 1, old: true }, 'fallback', { n: 2 }, 'version_conflict', [1, { two: 2 }], [1, { two: 2 }, [3]], 'version_conflict', 1, 5, 'version_conflict', 10, 'updated']);
+  expect(byLibrary.slice(0, 13)).toEqual([
+    1,
+    { n: 1, old: true },
+    'fallback',
+    { n: 2 },
+    'version_conflict',
+    [1, { two: 2 }],
+    [1, { two: 2 }, [3]],
+    'version_conflict',
+    1,
+    5,
+    'version_conflict',
+    10,
+    'updated',
+  ]);
 });

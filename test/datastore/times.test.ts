@@ -16,7 +16,16 @@ test.each([
   expect(normaliseTime(normal)).toBe(normal);
 });
 
-test.each(['', 'yesterday', '2026-13-01T00:00:00Z', '2026-02-05', '10:00', '9999-12-31T23:59:59-05:00', '9999-12-31T24:00:00Z', '0000-01-01T00:00:00+05:00'])('"%s" is not a time', (text) => {
+test.each([
+  '',
+  'yesterday',
+  '2026-13-01T00:00:00Z',
+  '2026-02-05',
+  '10:00',
+  '9999-12-31T23:59:59-05:00',
+  '9999-12-31T24:00:00Z',
+  '0000-01-01T00:00:00+05:00',
+])('"%s" is not a time', (text) => {
   expect(() => normaliseTime(text)).toThrow(/not an ISO 8601 time/);
 });
 

@@ -11,7 +11,8 @@ import { type Limits, limitsWith } from '../../src/limits.js';
 import { sharedPostgres } from '../servers/shared.js';
 
 const reader = operatorCaller('ada', 'reader');
-const keysOf = (count: number): string[] => Array.from({ length: count }, (_, index) => `k${String(index).padStart(3, '0')}`);
+const keysOf = (count: number): string[] =>
+  Array.from({ length: count }, (_, index) => `k${String(index).padStart(3, '0')}`);
 
 /** A database that takes counts, clears and deletions when the test lets it. */
 class Moody extends MemoryDataStore {
@@ -32,7 +33,8 @@ class Moody extends MemoryDataStore {
   }
 
   override async write(scope: Scope, batch: WriteBatch): Promise<BatchResult> {
-    if (this.refusesDeletes && batch.deletes.length > 0) return { sets: [], deletes: batch.deletes.map(() => new Error('Not now.')) };
+    if (this.refusesDeletes && batch.deletes.length > 0)
+      return { sets: [], deletes: batch.deletes.map(() => new Error('Not now.')) };
     return super.write(scope, batch);
   }
 
@@ -45,11 +47,21 @@ class Moody extends MemoryDataStore {
 function open(limits: Partial<Limits> = {}): { port: Moody; data: DataService; faults: string[] } {
   const options = { limits: limitsWith(limits), nowMs: Date.now };
   const [port, faults] = [new Moody(options), [] as string[]];
-  return { port, faults, data: new DataService({ port, ...options, onError: (error) => void faults.push((error as Error).message) }) };
+  return {
+    port,
+    faults,
+    data: new DataService({
+      port,
+      ...options,
+      onError: (error) => void faults.push((error as Error).message),
+    }),
+  };
 }
 
 async function countsOf(port: Moody, keys: readonly string[]): Promise<number[]> {
-  return (await port.getMany({ user: 'ada', namespace: 'n' }, keys)).map((record) => record?.accessCount ?? -1);
+  return (await port.getMany({ user: 'ada', namespace: 'n' }, keys)).map(
+    (record) => record?.accessCount ?? -1,
+  );
 }
 
 test('reads of any number of documents are counted while earlier counts are still on their way', async () => {
@@ -147,7 +159,12 @@ test('a deletion that fails leaves the reads of its document', async () => {
 });
 
 /** Connections through which the answer to a commit never comes: the server has done it, or never got to it. */
-async function losingCommits(url: string): Promise<{ url: string; loses: (what: 'nothing' | 'answers' | 'changes') => void; lost: () => number; close: () => Promise<void> }> {
+async function losingCommits(url: string): Promise<{
+  url: string;
+  loses: (what: 'nothing' | 'answers' | 'changes') => void;
+  lost: () => number;
+  close: () => Promise<void>;
+}> {
   let what: 'nothing' | 'answers' | 'changes' = 'nothing';
   let lost = 0;
   const sockets = new Set<Socket>();
@@ -155,15 +172,21 @@ async function losingCommits(url: string): Promise<{ url: string; loses: (what: 
     const target = createConnection({ host: new URL(url).hostname, port: Number(new URL(url).port) });
     for (const socket of [client, target]) {
       sockets.add(socket);
-      socket.on('error', () => undefined).on('close', () => [client, target].forEach((either) => either.destroy()));
+      socket
+        .on('error', () => undefined)
+        .on('close', () => [client, target].forEach((either) => either.destroy()));
     }
     const lose = (): void => {
       lost += 1;
       client.destroy();
     };
     // The parameters of the change itself, and the server's word for a transaction that is over.
-    client.on('data', (chunk) => (what === 'changes' && chunk.includes('reader') ? lose() : target.write(chunk)));
-    target.on('data', (chunk) => (what === 'answers' && chunk.includes('COMMIT\0') ? lose() : client.write(chunk)));
+    client.on('data', (chunk) =>
+      what === 'changes' && chunk.includes('reader') ? lose() : target.write(chunk),
+    );
+    target.on('data', (chunk) =>
+      what === 'answers' && chunk.includes('COMMIT\0') ? lose() : client.write(chunk),
+    );
   });
   await new Promise<void>((resolve) => void server.listen(0, '127.0.0.1', resolve));
   const own = new URL(url);
@@ -172,30 +195,34 @@ async function losingCommits(url: string): Promise<{ url: string; loses: (what: 
     url: own.href,
     loses: (next) => void (what = next),
     lost: () => lost,
-    close: () => new Promise<void>((resolve) => {
-      for (const socket of sockets) socket.destroy();
-      server.close(() => resolve());
-    }),
+    close: () =>
+      new Promise<void>((resolve) => {
+        for (const socket of sockets) socket.destroy();
+        server.close(() => resolve());
+      }),
   };
 }
 
-test.each(['answers', 'changes'] as const)('PostgreSQL counts each read once when %s are lost on the way', async (what) => {
-  const proxy = await losingCommits((await sharedPostgres()).url);
-  const options = { limits: limitsWith(), nowMs: Date.now };
-  const port = await openPostgresDataStore(new URL(proxy.url), options);
-  const data = new DataService({ port, ...options, onError: () => undefined });
-  const namespace = `lost ${what} ${process.pid}`;
-  await data.set(reader, namespace, 'k', 1);
-  for (let round = 1; round <= 3; round += 1) {
-    await data.get(reader, namespace, 'k');
-    proxy.loses(what);
-    await data.tracker.flush();
-    expect(proxy.lost()).toBe(round);
-    proxy.loses('nothing');
-    await data.get(reader, namespace, 'k');
-    await data.tracker.flush();
-    expect((await port.get({ user: 'ada', namespace }, 'k'))?.accessCount).toBe(round * 2);
-  }
-  await data.close();
-  await proxy.close();
-});
+test.each(['answers', 'changes'] as const)(
+  'PostgreSQL counts each read once when %s are lost on the way',
+  async (what) => {
+    const proxy = await losingCommits((await sharedPostgres()).url);
+    const options = { limits: limitsWith(), nowMs: Date.now };
+    const port = await openPostgresDataStore(new URL(proxy.url), options);
+    const data = new DataService({ port, ...options, onError: () => undefined });
+    const namespace = `lost ${what} ${process.pid}`;
+    await data.set(reader, namespace, 'k', 1);
+    for (let round = 1; round <= 3; round += 1) {
+      await data.get(reader, namespace, 'k');
+      proxy.loses(what);
+      await data.tracker.flush();
+      expect(proxy.lost()).toBe(round);
+      proxy.loses('nothing');
+      await data.get(reader, namespace, 'k');
+      await data.tracker.flush();
+      expect((await port.get({ user: 'ada', namespace }, 'k'))?.accessCount).toBe(round * 2);
+    }
+    await data.close();
+    await proxy.close();
+  },
+);

@@ -8,16 +8,28 @@ const deep = (levels: number): unknown => (levels === 0 ? 1 : [deep(levels - 1)]
 
 describe('a value', () => {
   it('is written as JSON writes it', () => {
-    const value = { text: 'a"\\ud800 is only text', list: [1, 'x', null, true, { '\\udfff': 2 }], pair: '😀' };
+    const value = {
+      text: 'a"\\ud800 is only text',
+      list: [1, 'x', null, true, { '\\udfff': 2 }],
+      pair: '😀',
+    };
     expect(valueJson(value, limits)).toBe(JSON.stringify(value));
     expect(JSON.parse(valueJson(value, limits))).toEqual(value);
   });
 
   it.each([
     ['a lone surrogate', { a: ['x', '\ud800'] }, 'value.a[1] has a lone surrogate'],
-    ['a lone surrogate beside text that looks like one', ['\\ud800', '\udc00'], 'value[1] has a lone surrogate'],
+    [
+      'a lone surrogate beside text that looks like one',
+      ['\\ud800', '\udc00'],
+      'value[1] has a lone surrogate',
+    ],
     ['a lone surrogate in a name', { '\ud800': 1 }, 'has a lone surrogate in its name'],
-    ['a name that no door takes', JSON.parse('{"a":[{"__proto__":1}]}'), 'value.a[0].__proto__ has a name that is not taken'],
+    [
+      'a name that no door takes',
+      JSON.parse('{"a":[{"__proto__":1}]}'),
+      'value.a[0].__proto__ has a name that is not taken',
+    ],
     ['a number that is none', { a: { b: NaN } }, 'value.a.b is NaN'],
     ['undefined in a list', [1, undefined], 'value[1] is undefined'],
     ['a hole in a list', [1, , 2], 'value[1] is undefined'], // oxlint-disable-line no-sparse-arrays

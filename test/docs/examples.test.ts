@@ -15,8 +15,18 @@ import { Running } from '../server/running.js';
 const here = dirname(fileURLToPath(import.meta.url));
 const root = resolve(here, '../..');
 const generated = join(here, 'generated');
-const entries: Record<string, string> = { stoa: 'index', 'stoa/client': 'client/index', 'stoa/conformance': 'datastore/conformance/index', 'stoa/langgraph': 'langgraph/index' };
-const pages = ['README.md', ...(await readdir(join(root, 'docs'), { recursive: true })).filter((name) => name.endsWith('.md')).map((name) => join('docs', name))];
+const entries: Record<string, string> = {
+  stoa: 'index',
+  'stoa/client': 'client/index',
+  'stoa/conformance': 'datastore/conformance/index',
+  'stoa/langgraph': 'langgraph/index',
+};
+const pages = [
+  'README.md',
+  ...(await readdir(join(root, 'docs'), { recursive: true }))
+    .filter((name) => name.endsWith('.md'))
+    .map((name) => join('docs', name)),
+];
 const programs = (await Promise.all(pages.map(programsOf))).flat();
 
 interface Program {
@@ -43,10 +53,24 @@ afterAll(async () => {
 
 test('every example compiles against the types', async () => {
   // Readers keep what an example names, and may index lists as they like.
-  const compilerOptions = { noUnusedLocals: false, noUnusedParameters: false, noUncheckedIndexedAccess: false };
-  await writeFile(join(generated, 'tsconfig.json'), JSON.stringify({ extends: '../../tsconfig.json', compilerOptions, include: ['*.ts'], exclude: [] }));
-  const compiled = promisify(execFile)(process.execPath, [join(root, 'node_modules/typescript/bin/tsc'), '--noEmit', '-p', generated]);
-  expect(await compiled.catch(({ stdout }: { stdout: string }) => ({ stdout }))).toMatchObject({ stdout: '' });
+  const compilerOptions = {
+    noUnusedLocals: false,
+    noUnusedParameters: false,
+    noUncheckedIndexedAccess: false,
+  };
+  await writeFile(
+    join(generated, 'tsconfig.json'),
+    JSON.stringify({ extends: '../../tsconfig.json', compilerOptions, include: ['*.ts'], exclude: [] }),
+  );
+  const compiled = promisify(execFile)(process.execPath, [
+    join(root, 'node_modules/typescript/bin/tsc'),
+    '--noEmit',
+    '-p',
+    generated,
+  ]);
+  expect(await compiled.catch(({ stdout }: { stdout: string }) => ({ stdout }))).toMatchObject({
+    stdout: '',
+  });
   expect(programs.length).toBeGreaterThan(5);
 });
 
@@ -70,7 +94,12 @@ async function programsOf(page: string): Promise<Program[]> {
       continue;
     }
     const last = found.at(-1);
-    if (/^import /m.test(code) || last === undefined) found.push({ name: `${page} ${found.length + 1}`, file: `${page}-${found.length + 1}`.replaceAll(/\W+/g, '-'), code });
+    if (/^import /m.test(code) || last === undefined)
+      found.push({
+        name: `${page} ${found.length + 1}`,
+        file: `${page}-${found.length + 1}`.replaceAll(/\W+/g, '-'),
+        code,
+      });
     else last.code += code;
   }
   return found;
@@ -79,7 +108,10 @@ async function programsOf(page: string): Promise<Program[]> {
 /** The program as it is, but for where things are. */
 function placed(code: string, file: string): string {
   return code
-    .replaceAll(/from '(stoa[^']*)'/g, (_, entry: string) => `from '../../../src/${entries[entry] ?? entry}.js'`)
+    .replaceAll(
+      /from '(stoa[^']*)'/g,
+      (_, entry: string) => `from '../../../src/${entries[entry] ?? entry}.js'`,
+    )
     .replaceAll(/http:\/\/127\.0\.0\.1:\d+/g, running.url)
     .replaceAll("'./data'", `'${join(directory, file)}'`);
 }

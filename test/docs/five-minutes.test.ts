@@ -10,16 +10,32 @@ import { blocksOf, putOnPath, root, shapeOf, valuesIn } from './pages.js';
 const program = useProgram();
 
 test('every command of the five minutes works, and answers what the page shows', async () => {
-  const blocks = (await blocksOf('docs/five-minutes.md')).filter(({ kind }) => kind === 'sh' || kind === 'json');
-  const [home, project, bin] = ['home', 'project', 'bin'].map((name) => program.path(name)) as [string, string, string]; // map forgets how many there are.
+  const blocks = (await blocksOf('docs/five-minutes.md')).filter(
+    ({ kind }) => kind === 'sh' || kind === 'json',
+  );
+  const [home, project, bin] = ['home', 'project', 'bin'].map((name) => program.path(name)) as [
+    string,
+    string,
+    string,
+  ]; // map forgets how many there are.
   for (const directory of [home, project, bin]) await mkdir(directory, { recursive: true });
   await putOnPath(bin);
   const server = await program.up(join(home, 'stoa'));
-  const inherited = Object.fromEntries(Object.entries(process.env).filter(([name]) => !name.startsWith('STOA_')));
-  const run = async (script: string) => promisify(execFile)('bash', ['-euo', 'pipefail', '-c', script], { cwd: project, env: { ...inherited, HOME: home, PATH: `${bin}:${process.env['PATH'] ?? ''}` } });
+  const inherited = Object.fromEntries(
+    Object.entries(process.env).filter(([name]) => !name.startsWith('STOA_')),
+  );
+  const run = async (script: string) =>
+    promisify(execFile)('bash', ['-euo', 'pipefail', '-c', script], {
+      cwd: project,
+      env: { ...inherited, HOME: home, PATH: `${bin}:${process.env['PATH'] ?? ''}` },
+    });
 
   // Installing is what the test of `npm start` does; the server is up already, on a port of its own.
-  const commands = blocks.flatMap(({ kind, text }, index) => (kind === 'sh' && !text.includes('npm link') ? [{ index, text: text.replace(/^stoa up .*\n/m, '').replaceAll('http://127.0.0.1:7862', server.url) }] : []));
+  const commands = blocks.flatMap(({ kind, text }, index) =>
+    kind === 'sh' && !text.includes('npm link')
+      ? [{ index, text: text.replace(/^stoa up .*\n/m, '').replaceAll('http://127.0.0.1:7862', server.url) }]
+      : [],
+  );
   let before = '';
   for (const { index, text } of commands) {
     if (text.includes('call()')) {
@@ -42,7 +58,9 @@ test('every command of the five minutes works, and answers what the page shows',
   }
   expect(commands.length).toBe(5);
 
-  const written = JSON.parse(await readFile(join(project, '.mcp.json'), 'utf8')) as { mcpServers: { stoa: { type: string; command: string; args: string[] } } };
+  const written = JSON.parse(await readFile(join(project, '.mcp.json'), 'utf8')) as {
+    mcpServers: { stoa: { type: string; command: string; args: string[] } };
+  };
   const printed = valuesIn(blocks.find(({ kind }) => kind === 'json')?.text ?? '')[0] as typeof written;
   expect(Object.keys(written.mcpServers.stoa)).toEqual(Object.keys(printed.mcpServers.stoa));
   expect(written.mcpServers.stoa.args.slice(1)).toEqual(['mcp', '--data', join(home, 'stoa')]);
@@ -50,11 +68,23 @@ test('every command of the five minutes works, and answers what the page shows',
 
   // What was written starts a server that speaks: the editor does just this.
   await server.end('SIGTERM');
-  const initialize = { jsonrpc: '2.0', id: 0, method: 'initialize', params: { protocolVersion: '2025-06-18', capabilities: {}, clientInfo: { name: 'editor', version: '1' } } };
-  const recall = { jsonrpc: '2.0', id: 1, method: 'tools/call', params: { name: 'recall', arguments: { key: 'decision/database' } } };
+  const initialize = {
+    jsonrpc: '2.0',
+    id: 0,
+    method: 'initialize',
+    params: { protocolVersion: '2025-06-18', capabilities: {}, clientInfo: { name: 'editor', version: '1' } },
+  };
+  const recall = {
+    jsonrpc: '2.0',
+    id: 1,
+    method: 'tools/call',
+    params: { name: 'recall', arguments: { key: 'decision/database' } },
+  };
   const { command, args } = written.mcpServers.stoa;
   const again = await program.up(join(home, 'stoa'));
-  const { stdout } = await run(`printf '%s\\n' '${JSON.stringify(initialize)}' '${JSON.stringify({ jsonrpc: '2.0', method: 'notifications/initialized' })}' '${JSON.stringify(recall)}' | "${command}" ${args.map((argument) => `"${argument}"`).join(' ')}`);
+  const { stdout } = await run(
+    `printf '%s\\n' '${JSON.stringify(initialize)}' '${JSON.stringify({ jsonrpc: '2.0', method: 'notifications/initialized' })}' '${JSON.stringify(recall)}' | "${command}" ${args.map((argument) => `"${argument}"`).join(' ')}`,
+  );
   expect(stdout).toContain('PostgreSQL 16');
   await again.end('SIGTERM');
 }, 180_000);
@@ -62,6 +92,8 @@ test('every command of the five minutes works, and answers what the page shows',
 test('llms.txt leads to every page of the documentation, and every link of it leads somewhere', async () => {
   const text = await readFile(join(root, 'llms.txt'), 'utf8');
   const links = Array.from(text.matchAll(/\]\(([^):#]+\.md)\)/g), ([, link]) => String(link));
-  const pages = (await readdir(join(root, 'docs'), { recursive: true })).filter((name) => name.endsWith('.md')).map((name) => `docs/${name}`);
+  const pages = (await readdir(join(root, 'docs'), { recursive: true }))
+    .filter((name) => name.endsWith('.md'))
+    .map((name) => `docs/${name}`);
   expect(links.toSorted()).toEqual(pages.toSorted());
 });

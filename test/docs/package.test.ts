@@ -16,23 +16,43 @@ beforeAll(async () => {
   await builtProgram();
   directory = await mkdtemp(join(tmpdir(), 'stoa-package-'));
   // What there is to pack was compiled just now.
-  const { stdout } = await run('npm', ['pack', '--ignore-scripts', '--json', '--pack-destination', directory], { cwd: root });
+  const { stdout } = await run(
+    'npm',
+    ['pack', '--ignore-scripts', '--json', '--pack-destination', directory],
+    { cwd: root },
+  );
   const [packed] = JSON.parse(stdout) as [{ filename: string; files: { path: string }[] }];
   files = packed.files.map(({ path }) => path);
   const modules = join(directory, 'node_modules');
   await mkdir(join(modules, 'stoa'), { recursive: true });
-  await run('tar', ['xzf', join(directory, packed.filename), '-C', join(modules, 'stoa'), '--strip-components', '1']);
+  await run('tar', [
+    'xzf',
+    join(directory, packed.filename),
+    '-C',
+    join(modules, 'stoa'),
+    '--strip-components',
+    '1',
+  ]);
   // Instead of an installation over the network: what the checkout has installed.
-  for (const name of await readdir(join(root, 'node_modules'))) if (name !== 'stoa' && !name.startsWith('.')) await symlink(join(root, 'node_modules', name), join(modules, name));
+  for (const name of await readdir(join(root, 'node_modules')))
+    if (name !== 'stoa' && !name.startsWith('.'))
+      await symlink(join(root, 'node_modules', name), join(modules, name));
   await symlink(join(root, 'test/node_modules/@langchain'), join(modules, '@langchain'));
   await writeFile(join(directory, 'package.json'), '{"type":"module"}');
 }, 120_000);
 afterAll(() => rm(directory, { recursive: true }));
 
-test.each(['stoa', 'stoa/client', 'stoa/conformance', 'stoa/langgraph'])('%s can be imported', async (entry) => {
-  const { stdout } = await run(process.execPath, ['--input-type=module', '-e', `console.log(Object.keys(await import('${entry}')).length)`], { cwd: directory });
-  expect(Number(stdout)).toBeGreaterThan(0);
-});
+test.each(['stoa', 'stoa/client', 'stoa/conformance', 'stoa/langgraph'])(
+  '%s can be imported',
+  async (entry) => {
+    const { stdout } = await run(
+      process.execPath,
+      ['--input-type=module', '-e', `console.log(Object.keys(await import('${entry}')).length)`],
+      { cwd: directory },
+    );
+    expect(Number(stdout)).toBeGreaterThan(0);
+  },
+);
 
 test('the types of every entry are there, whole, for the strictest reader', async () => {
   const program = [
@@ -40,23 +60,56 @@ test('the types of every entry are there, whole, for the strictest reader', asyn
     "import { Stoa, type Task } from 'stoa/client';",
     "import { StoaStore } from 'stoa/langgraph';",
     "import { dataStoreConformance } from 'stoa/conformance';",
-    'export const used: [typeof openStoa, typeof dataStoreConformance, StoaStore, Task | undefined] = [openStoa, dataStoreConformance, new StoaStore({ client: new Stoa({ url: \'http://127.0.0.1\' }) }), undefined];',
+    "export const used: [typeof openStoa, typeof dataStoreConformance, StoaStore, Task | undefined] = [openStoa, dataStoreConformance, new StoaStore({ client: new Stoa({ url: 'http://127.0.0.1' }) }), undefined];",
   ].join('\n');
   await writeFile(join(directory, 'reader.ts'), program);
-  const compilerOptions = { module: 'nodenext', target: 'es2023', strict: true, noEmit: true, skipLibCheck: true, types: [] };
-  await writeFile(join(directory, 'tsconfig.json'), JSON.stringify({ compilerOptions, files: ['reader.ts'] }));
+  const compilerOptions = {
+    module: 'nodenext',
+    target: 'es2023',
+    strict: true,
+    noEmit: true,
+    skipLibCheck: true,
+    types: [],
+  };
+  await writeFile(
+    join(directory, 'tsconfig.json'),
+    JSON.stringify({ compilerOptions, files: ['reader.ts'] }),
+  );
   const compiled = run(process.execPath, [join(root, 'node_modules/typescript/bin/tsc'), '-p', directory]);
-  expect(await compiled.catch(({ stdout }: { stdout: string }) => ({ stdout }))).toMatchObject({ stdout: '' });
+  expect(await compiled.catch(({ stdout }: { stdout: string }) => ({ stdout }))).toMatchObject({
+    stdout: '',
+  });
 });
 
 test('every type that a call of the client answers with is exported', async () => {
   const declarations = join(directory, 'node_modules/stoa/dist/client');
   const index = await readFile(join(declarations, 'index.d.ts'), 'utf8');
-  const exported = new Set(Array.from(index.matchAll(/^export (?:type )?\{([^}]*)\}/gm), ([, names = '']) => names.split(',').map((name) => name.trim().replace(/^type /, '').replace(/^(\w+) as \w+$/, '$1'))).flat());
+  const exported = new Set(
+    Array.from(index.matchAll(/^export (?:type )?\{([^}]*)\}/gm), ([, names = '']) =>
+      names.split(',').map((name) =>
+        name
+          .trim()
+          .replace(/^type /, '')
+          .replace(/^(\w+) as \w+$/, '$1'),
+      ),
+    ).flat(),
+  );
   const answered = new Set<string>();
-  for (const name of ['admin', 'agent', 'agents', 'changes', 'data', 'direct', 'index', 'rooms', 'tasks', 'workspaces']) {
+  for (const name of [
+    'admin',
+    'agent',
+    'agents',
+    'changes',
+    'data',
+    'direct',
+    'index',
+    'rooms',
+    'tasks',
+    'workspaces',
+  ]) {
     const text = await readFile(join(declarations, `${name}.d.ts`), 'utf8');
-    for (const [, answer = ''] of text.matchAll(/\): (?:Promise|AsyncGenerator)<(.*)>;$/gm)) for (const [type] of answer.matchAll(/\b[A-Z]\w+\b/g)) answered.add(type);
+    for (const [, answer = ''] of text.matchAll(/\): (?:Promise|AsyncGenerator)<(.*)>;$/gm))
+      for (const [type] of answer.matchAll(/\b[A-Z]\w+\b/g)) answered.add(type);
   }
   for (const parameter of ['Value', 'Other', 'Fallback', 'Record', 'Omit']) answered.delete(parameter);
   expect(answered.size).toBeGreaterThan(25);
@@ -66,10 +119,22 @@ test('every type that a call of the client answers with is exported', async () =
 test('its command says its version and brings the words for agents along', async () => {
   const stoa = join(directory, 'node_modules/stoa/bundle/main.js');
   expect((await run(process.execPath, [stoa, '--version'])).stdout).toMatch(/^\d+\.\d+\.\d+/);
-  expect((await run(process.execPath, [stoa, 'connect', 'agents-md'], { cwd: directory })).stdout).toContain('Shared memory and work');
+  expect((await run(process.execPath, [stoa, 'connect', 'agents-md'], { cwd: directory })).stdout).toContain(
+    'Shared memory and work',
+  );
 });
 
 test('it holds no tests, no sources and no secrets', () => {
-  expect(files.filter((path) => /(^|\/)(test|src|bench|node_modules)\/|\.(env|token|lock)$/.test(path))).toEqual([]);
-  expect(files).toEqual(expect.arrayContaining(['llms.txt', 'README.md', 'LICENSE', 'docs/five-minutes.md', 'docs/AGENTS-snippet.md']));
+  expect(
+    files.filter((path) => /(^|\/)(test|src|bench|node_modules)\/|\.(env|token|lock)$/.test(path)),
+  ).toEqual([]);
+  expect(files).toEqual(
+    expect.arrayContaining([
+      'llms.txt',
+      'README.md',
+      'LICENSE',
+      'docs/five-minutes.md',
+      'docs/AGENTS-snippet.md',
+    ]),
+  );
 });

@@ -15,7 +15,10 @@ export interface Block {
 
 export async function blocksOf(page: string): Promise<Block[]> {
   const text = await readFile(join(root, page), 'utf8');
-  return Array.from(text.matchAll(/^```(\w*).*\n([\s\S]*?)^```$/gm), ([, kind = '', block = '']) => ({ kind, text: block }));
+  return Array.from(text.matchAll(/^```(\w*).*\n([\s\S]*?)^```$/gm), ([, kind = '', block = '']) => ({
+    kind,
+    text: block,
+  }));
 }
 
 /** The program under the names by which the pages call it. */
@@ -30,7 +33,11 @@ export async function putOnPath(directory: string): Promise<void> {
 export function shapeOf(value: unknown): unknown {
   if (Array.isArray(value)) return value.map(shapeOf);
   if (typeof value !== 'object' || value === null) return value === null ? null : typeof value;
-  return Object.fromEntries(Object.entries(value).map(([name, member]) => [name, shapeOf(member)]).toSorted(([a], [b]) => (String(a) < String(b) ? -1 : 1)));
+  return Object.fromEntries(
+    Object.entries(value)
+      .map(([name, member]) => [name, shapeOf(member)])
+      .toSorted(([a], [b]) => (String(a) < String(b) ? -1 : 1)),
+  );
 }
 
 /** Values one after the other, each on as many lines as it likes. */

@@ -12,27 +12,50 @@ const program = useProgram();
 
 /** A reader's machine: a home, a project, the program, and a server on a port of its own. */
 async function machine(name: string, data: string) {
-  const [home, project, bin] = ['home', 'project', 'bin'].map((part) => program.path(join(name, part))) as [string, string, string]; // map forgets how many there are.
+  const [home, project, bin] = ['home', 'project', 'bin'].map((part) => program.path(join(name, part))) as [
+    string,
+    string,
+    string,
+  ]; // map forgets how many there are.
   for (const directory of [home, project, bin]) await mkdir(directory, { recursive: true });
   await putOnPath(bin);
   const server = await program.up(join(data === '~/stoa' ? home : project, data.replace('~/', '')));
-  const inherited = Object.fromEntries(Object.entries(process.env).filter(([variable]) => !variable.startsWith('STOA_')));
+  const inherited = Object.fromEntries(
+    Object.entries(process.env).filter(([variable]) => !variable.startsWith('STOA_')),
+  );
   const env = { ...inherited, HOME: home, PATH: `${bin}:${process.env['PATH'] ?? ''}` };
   // Programs say what they do on one stream and print data on the other; a terminal shows both.
-  const run = async (script: string): Promise<string> => (await promisify(execFile)('bash', ['-euo', 'pipefail', '-c', `exec 2>&1\n${script}`], { cwd: project, env })).stdout;
-  const place = (text: string): string => text.replaceAll('http://127.0.0.1:7862', server.url).replaceAll('/var/backups/stoa', join(home, 'backups'));
+  const run = async (script: string): Promise<string> =>
+    (
+      await promisify(execFile)('bash', ['-euo', 'pipefail', '-c', `exec 2>&1\n${script}`], {
+        cwd: project,
+        env,
+      })
+    ).stdout;
+  const place = (text: string): string =>
+    text
+      .replaceAll('http://127.0.0.1:7862', server.url)
+      .replaceAll('/var/backups/stoa', join(home, 'backups'));
   return { server, run, place };
 }
 
 /** Each command of a session at a terminal, with what the page shows of its output. */
 function stepsOf({ text }: Block): { command: string; shown: string }[] {
-  return text.split(/^\$ /m).slice(1).map((step) => {
-    const lines = step.split('\n');
-    // A command goes on while a line ends with a backslash or a quote is open.
-    let end = 1;
-    while (end < lines.length && (lines[end - 1]?.endsWith('\\') === true || lines.slice(0, end).join('\n').split("'").length % 2 === 0)) end += 1;
-    return { command: lines.slice(0, end).join('\n'), shown: lines.slice(end).join('\n').trim() };
-  });
+  return text
+    .split(/^\$ /m)
+    .slice(1)
+    .map((step) => {
+      const lines = step.split('\n');
+      // A command goes on while a line ends with a backslash or a quote is open.
+      let end = 1;
+      while (
+        end < lines.length &&
+        (lines[end - 1]?.endsWith('\\') === true ||
+          lines.slice(0, end).join('\n').split("'").length % 2 === 0)
+      )
+        end += 1;
+      return { command: lines.slice(0, end).join('\n'), shown: lines.slice(end).join('\n').trim() };
+    });
 }
 
 const ids = /\b(ws|proj|sess|task)_[0-9a-f-]{36}\b|\b[0-9a-f]{64}\b/g;
@@ -56,7 +79,9 @@ function patternOf(shown: string): RegExp {
   const tokens = new RegExp(parts.map(([part]) => `(${part.source})`).join('|'), 'g');
   let [source, at] = ['', 0];
   for (const match of shown.matchAll(tokens)) {
-    source += escaped(shown.slice(at, match.index)) + (parts[match.slice(1).findIndex((group) => group !== undefined)]?.[1] ?? '');
+    source +=
+      escaped(shown.slice(at, match.index)) +
+      (parts[match.slice(1).findIndex((group) => group !== undefined)]?.[1] ?? '');
     at = match.index + match[0].length;
   }
   return new RegExp(`^\\s*${source}${escaped(shown.slice(at))}\\s*$`);
@@ -91,12 +116,18 @@ test('the commands for watching work, and end well when they are interrupted', a
   await stoa.data('notes').set('today', 'rain');
   const workspace = await stoa.workspaces.create({ name: 'w' });
   const project = await stoa.projects.create(workspace.id, { name: 'p' });
-  const commands = (await blocksOf('docs/feed.md')).filter(({ kind }) => kind === 'sh').flatMap(({ text }) => text.trim().split('\n'));
+  const commands = (await blocksOf('docs/feed.md'))
+    .filter(({ kind }) => kind === 'sh')
+    .flatMap(({ text }) => text.trim().split('\n'));
   expect(commands.length).toBe(4);
   for (const command of commands) {
-    const script = command.replace('PROJECT', project.id).replace('ROOM', '00000000-0000-0000-0000-000000000001');
+    const script = command
+      .replace('PROJECT', project.id)
+      .replace('ROOM', '00000000-0000-0000-0000-000000000001');
     // Interrupted as soon as it says that it is live, as a person does. What the one before said is gone by then.
-    const output = await run(`: > out\n${script} --data ~/stoa > out 2>&1 & watch=$!\nuntil grep -qi live out; do kill -0 $watch; sleep 0.1; done\nkill $watch; wait $watch; cat out`);
+    const output = await run(
+      `: > out\n${script} --data ~/stoa > out 2>&1 & watch=$!\nuntil grep -qi live out; do kill -0 $watch; sleep 0.1; done\nkill $watch; wait $watch; cat out`,
+    );
     if (command.includes('data')) expect(output).toContain('today  1  "rain"');
   }
   await server.end('SIGTERM');
@@ -105,18 +136,27 @@ test('the commands for watching work, and end well when they are interrupted', a
 test('the commands of the page on MCP work, and print the configuration that it shows', async () => {
   const { server, run } = await machine('mcp', '~/stoa');
   const blocks = await blocksOf('docs/mcp.md');
-  const shells = blocks.flatMap(({ kind, text }, index) => (kind === 'sh' ? [{ text, next: blocks[index + 1] }] : []));
+  const shells = blocks.flatMap(({ kind, text }, index) =>
+    kind === 'sh' ? [{ text, next: blocks[index + 1] }] : [],
+  );
   expect(shells.length).toBe(2);
   for (const { text, next } of shells) {
     // The server is up already; the pipe of `stoa mcp` has nothing to say here.
-    const script = text.replace(/^stoa up .*\n/m, '').replace(/^(stoa mcp .*?) +#.*$/m, '$1 < /dev/null').replace('STOA_TOKEN=…', 'STOA_TOKEN=secret');
+    const script = text
+      .replace(/^stoa up .*\n/m, '')
+      .replace(/^(stoa mcp .*?) +#.*$/m, '$1 < /dev/null')
+      .replace('STOA_TOKEN=…', 'STOA_TOKEN=secret');
     const output = await run(script);
-    if (output.includes('{')) expect(valuesIn(output.slice(output.indexOf('{')))).toEqual(valuesIn(next?.text ?? ''));
+    if (output.includes('{'))
+      expect(valuesIn(output.slice(output.indexOf('{')))).toEqual(valuesIn(next?.text ?? ''));
     expect(output).not.toContain('secret');
   }
   await server.end('SIGTERM');
 }, 120_000);
 
-test.each(['docs/sdk.md', 'docs/commit.md', 'docs/langgraph.md'])('%s has no commands that nothing runs', async (page) => {
-  expect((await blocksOf(page)).filter(({ kind }) => kind === 'sh' || kind === 'console')).toEqual([]);
-});
+test.each(['docs/sdk.md', 'docs/commit.md', 'docs/langgraph.md'])(
+  '%s has no commands that nothing runs',
+  async (page) => {
+    expect((await blocksOf(page)).filter(({ kind }) => kind === 'sh' || kind === 'console')).toEqual([]);
+  },
+);

@@ -16,7 +16,7 @@ beforeAll(async () => {
 });
 afterAll(() => stoa.close());
 
-test('the library lets nobody read a user\'s documents under the hash of the id', async () => {
+test("the library lets nobody read a user's documents under the hash of the id", async () => {
   await expect(stoa.data.get(disguised, 'notes', 'secret')).rejects.toMatchObject(refused);
   await expect(stoa.data.listKeys(disguised, 'notes', {})).rejects.toMatchObject(refused);
   await expect(stoa.data.listNamespaces(disguised, {})).rejects.toMatchObject(refused);

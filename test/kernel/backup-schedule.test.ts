@@ -17,7 +17,12 @@ beforeEach(async () => {
   faults.length = 0;
   nowMs = Date.parse('2026-01-01T00:00:00Z');
   directory = await mkdtemp(join(tmpdir(), 'stoa-schedule-'));
-  kernel = await openKernel({ dataDir: join(directory, 'data'), families: ['test/values'], limits: limitsWith(), clock: () => nowMs });
+  kernel = await openKernel({
+    dataDir: join(directory, 'data'),
+    families: ['test/values'],
+    limits: limitsWith(),
+    clock: () => nowMs,
+  });
 });
 
 afterEach(async () => {
@@ -64,12 +69,22 @@ it('goes on when the clock is set back, instead of waiting for a time that was',
     nowMs += hourMs;
   }
   expect(faults).toEqual([]);
-  expect((await listBackups(backups)).map(({ kind }) => kind)).toEqual(['full', 'full', 'incremental', 'incremental']);
+  expect((await listBackups(backups)).map(({ kind }) => kind)).toEqual([
+    'full',
+    'full',
+    'incremental',
+    'incremental',
+  ]);
 });
 
 it('makes a full backup where the log no longer reaches back to the last one', async () => {
   await kernel.close();
-  kernel = await openKernel({ dataDir: join(directory, 'data'), families: ['test/values'], limits: limitsWith({ redoBytesMax: 1 }), clock: () => nowMs });
+  kernel = await openKernel({
+    dataDir: join(directory, 'data'),
+    families: ['test/values'],
+    limits: limitsWith({ redoBytesMax: 1 }),
+    clock: () => nowMs,
+  });
   const backups = join(directory, 'backups');
   const scheduler = new BackupScheduler(
     kernel,
@@ -77,20 +92,27 @@ it('makes a full backup where the log no longer reaches back to the last one', a
     { onBackup: () => undefined, onError: (error) => faults.push(error) },
   );
   await scheduler.tick();
-  for (let key = 0; key < 5; key += 1) await kernel.root.transact((tx) => tx.put('test/values', Buffer.from(`k${key}`), Buffer.from('v')));
+  for (let key = 0; key < 5; key += 1)
+    await kernel.root.transact((tx) => tx.put('test/values', Buffer.from(`k${key}`), Buffer.from('v')));
   await kernel.trim();
-  await expect(backup(kernel, { directory: backups, kind: 'incremental' })).rejects.toThrow('The redo log begins with transaction');
+  await expect(backup(kernel, { directory: backups, kind: 'incremental' })).rejects.toThrow(
+    'The redo log begins with transaction',
+  );
   nowMs += hourMs;
   await scheduler.tick();
   expect(faults).toEqual([]);
   expect((await listBackups(backups)).map(({ kind }) => kind)).toEqual(['full', 'full']);
 });
 
-const kindsIn = async (backups: string): Promise<string[]> => (await listBackups(backups)).map(({ kind }) => kind);
+const kindsIn = async (backups: string): Promise<string[]> =>
+  (await listBackups(backups)).map(({ kind }) => kind);
 
 function schedulerFor(backups: string, chainsKept: number, incrementalEveryMs = 0): BackupScheduler {
   const schedule = { directory: backups, fullEveryMs: 24 * hourMs, incrementalEveryMs, chainsKept };
-  return new BackupScheduler(kernel, schedule, { onBackup: () => undefined, onError: (error) => faults.push(error) });
+  return new BackupScheduler(kernel, schedule, {
+    onBackup: () => undefined,
+    onError: (error) => faults.push(error),
+  });
 }
 
 it('keeps what is newest by either measure, where the clock was set back', async () => {
@@ -117,9 +139,11 @@ it('backs a directory up that was put back to an earlier state, and does not tak
   await backup(kernel, { directory: join(directory, 'elsewhere'), kind: 'full' });
   await kernel.close();
   await cp(join(directory, 'data'), join(directory, 'earlier'), { recursive: true });
-  const open = (dataDir: string) => openKernel({ dataDir, families: ['test/values'], limits: limitsWith(), clock: () => nowMs });
+  const open = (dataDir: string) =>
+    openKernel({ dataDir, families: ['test/values'], limits: limitsWith(), clock: () => nowMs });
   kernel = await open(join(directory, 'data'));
-  for (let key = 0; key < 9; key += 1) await kernel.root.transact((tx) => tx.put('test/values', Buffer.from('k'), Buffer.from('v')));
+  for (let key = 0; key < 9; key += 1)
+    await kernel.root.transact((tx) => tx.put('test/values', Buffer.from('k'), Buffer.from('v')));
   await schedulerFor(backups, 1).tick();
   const [old] = await listBackups(backups);
   await kernel.close();
@@ -142,7 +166,10 @@ it('removes no old chain while those that would stay are damaged', async () => {
   await schedulerFor(backups, 9).tick();
   const [whole, damaged] = (await listBackups(backups)).map(({ name }) => name) as [string, string];
   await truncate(join(backups, damaged, 'shard-00.data'), 10);
-  await expect(pruneChains(backups, kernel.manifest.id, 1)).rejects.toMatchObject({ code: 'damaged_backup', message: expect.stringContaining('No old backup was removed') as string });
+  await expect(pruneChains(backups, kernel.manifest.id, 1)).rejects.toMatchObject({
+    code: 'damaged_backup',
+    message: expect.stringContaining('No old backup was removed') as string,
+  });
   expect(await readdir(backups)).toContain(whole);
   await backup(kernel, { directory: backups, kind: 'full' });
   expect(await pruneChains(backups, kernel.manifest.id, 1)).toEqual([whole, damaged]);
@@ -151,7 +178,8 @@ it('removes no old chain while those that would stay are damaged', async () => {
 it('gives a backup up when the store closes, without a trace or a fault', async () => {
   const backups = join(directory, 'backups');
   for (const kind of ['full', 'incremental'] as const) {
-    for (let key = 0; key < 9; key += 1) await kernel.root.transact((tx) => tx.put('test/values', Buffer.from(`k${key}`), Buffer.from(kind)));
+    for (let key = 0; key < 9; key += 1)
+      await kernel.root.transact((tx) => tx.put('test/values', Buffer.from(`k${key}`), Buffer.from(kind)));
     const scheduler = schedulerFor(backups, 9, hourMs);
     const ticking = scheduler.tick();
     await scheduler.stop();
@@ -168,7 +196,12 @@ it('reports a backup that fails and goes on', async () => {
   const reported: string[] = [];
   const scheduler = new BackupScheduler(
     kernel,
-    { directory: join(directory, 'data', 'stoa.json', 'impossible'), fullEveryMs: hourMs, incrementalEveryMs: 0, chainsKept: 1 },
+    {
+      directory: join(directory, 'data', 'stoa.json', 'impossible'),
+      fullEveryMs: hourMs,
+      incrementalEveryMs: 0,
+      chainsKept: 1,
+    },
     { onBackup: () => undefined, onError: (_, about) => reported.push(about) },
   );
   await scheduler.tick();

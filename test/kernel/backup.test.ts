@@ -34,7 +34,8 @@ const at = (name: string): string => join(directory, name);
 function contents(store: Store): Map<string, string> {
   const found = new Map<string, string>();
   for (const family of families) {
-    for (const { key, value } of store.range(family, {})) found.set(`${family} ${key.toString('hex')}`, value.toString('hex'));
+    for (const { key, value } of store.range(family, {}))
+      found.set(`${family} ${key.toString('hex')}`, value.toString('hex'));
   }
   return found;
 }
@@ -61,13 +62,18 @@ describe.each(['lmdb', 'rocksdb'] as const)('backups on %s', (engine) => {
     for (let index = 0; index < 200; index += 1) await write(kernel.root, index, `value ${index}`);
     const stop = new AbortController();
     const load = (async () => {
-      while (!stop.signal.aborted) await Promise.all(Array.from({ length: 16 }, (_, index) => write(kernel.root, index, 'later')));
+      while (!stop.signal.aborted)
+        await Promise.all(Array.from({ length: 16 }, (_, index) => write(kernel.root, index, 'later')));
     })();
     const taken = await backup(kernel, { directory: join(directory, 'backups'), kind: 'full' });
     stop.abort();
     await load;
     await kernel.close();
-    const report = await restore({ directory: join(directory, 'backups'), target: join(directory, 'restored'), families });
+    const report = await restore({
+      directory: join(directory, 'backups'),
+      target: join(directory, 'restored'),
+      families,
+    });
     const restored = await open(join(directory, 'restored'), engine);
     const count = Number(restored.root.get('test/counts', Buffer.from('n')));
     expect(report.seq[0]).toBe(taken.shards[0]?.seq);
@@ -162,12 +168,16 @@ describe('backups that cannot be trusted', () => {
   });
 
   it('a directory with data in it is never written over', async () => {
-    await expect(restore({ directory: backups, target: join(directory, 'data'), families })).rejects.toMatchObject({ code: 'already_exists' });
+    await expect(
+      restore({ directory: backups, target: join(directory, 'data'), families }),
+    ).rejects.toMatchObject({ code: 'already_exists' });
   });
 
   it('an increment without a full backup of this store is refused', async () => {
     const kernel = await open(join(directory, 'other'), 'lmdb');
-    await expect(backup(kernel, { directory: backups, kind: 'incremental' })).rejects.toMatchObject({ code: 'conflict' });
+    await expect(backup(kernel, { directory: backups, kind: 'incremental' })).rejects.toMatchObject({
+      code: 'conflict',
+    });
     await kernel.close();
   });
 
@@ -200,25 +210,34 @@ describe('backups that cannot be trusted', () => {
   it('a restored directory begins a chain of its own', async () => {
     await restore({ directory: backups, target: join(directory, 'restored'), families });
     const kernel = await open(join(directory, 'restored'), 'lmdb');
-    await expect(backup(kernel, { directory: backups, kind: 'incremental' })).rejects.toThrow('holds no full backup of this store');
+    await expect(backup(kernel, { directory: backups, kind: 'incremental' })).rejects.toThrow(
+      'holds no full backup of this store',
+    );
     await backup(kernel, { directory: backups, kind: 'full' });
     await write(kernel.root, 7, 'after the restore');
     const { name } = await backup(kernel, { directory: backups, kind: 'incremental' });
     const state = contents(kernel.root);
     await kernel.close();
-    expect((await restore({ directory: backups, target: join(directory, 'again'), families, name })).chain).toHaveLength(2);
+    expect(
+      (await restore({ directory: backups, target: join(directory, 'again'), families, name })).chain,
+    ).toHaveLength(2);
     const again = await open(join(directory, 'again'), 'lmdb');
     expect(contents(again.root)).toEqual(state);
     await again.close();
   });
 
   it('a point past the end is refused, and says how far the backups reach', async () => {
-    await expect(restore({ directory: backups, target: join(directory, 'restored'), to: { position: '99' }, families })).rejects.toThrow('position 3');
+    await expect(
+      restore({ directory: backups, target: join(directory, 'restored'), to: { position: '99' }, families }),
+    ).rejects.toThrow('position 3');
   });
 
   it('is made in the data directory, also at its top, but not among the files of the engine', async () => {
     const kernel = await open(at('data'), 'lmdb');
-    for (const place of ['shard-00', 'shard-00/db/deeper']) await expect(backup(kernel, { directory: at(`data/${place}`), kind: 'full' })).rejects.toMatchObject({ code: 'invalid_request' });
+    for (const place of ['shard-00', 'shard-00/db/deeper'])
+      await expect(backup(kernel, { directory: at(`data/${place}`), kind: 'full' })).rejects.toMatchObject({
+        code: 'invalid_request',
+      });
     const { name } = await backup(kernel, { directory: at('data'), kind: 'full' });
     const state = contents(kernel.root);
     await kernel.close();
@@ -233,7 +252,11 @@ describe('backups that cannot be trusted', () => {
   it('says why it cannot be written', async () => {
     const kernel = await open(at('data'), 'lmdb');
     for (const place of [at('data/stoa.json'), at('data/stoa.json/backups'), '/proc/backups']) {
-      await expect(backup(kernel, { directory: place, kind: 'full' })).rejects.toMatchObject({ code: 'invalid_request', message: expect.stringContaining(place) as string, fix: expect.stringContaining('can write to') as string });
+      await expect(backup(kernel, { directory: place, kind: 'full' })).rejects.toMatchObject({
+        code: 'invalid_request',
+        message: expect.stringContaining(place) as string,
+        fix: expect.stringContaining('can write to') as string,
+      });
     }
     await kernel.close();
   });
@@ -244,22 +267,28 @@ describe('backups that cannot be trusted', () => {
       dataDir: at('data'),
       families,
       limits: limitsWith(),
-      wrapEngine: (engine) => faceOf(engine, {
-        snapshot: () => {
-          held += 1;
-          for (const name of readdirSync(at('lost'))) rmSync(at(`lost/${name}`), { recursive: true });
-          const snapshot = engine.snapshot();
-          return { next: snapshot.next, close: () => snapshot.close().then(() => void (held -= 1)) };
-        },
-      }),
+      wrapEngine: (engine) =>
+        faceOf(engine, {
+          snapshot: () => {
+            held += 1;
+            for (const name of readdirSync(at('lost'))) rmSync(at(`lost/${name}`), { recursive: true });
+            const snapshot = engine.snapshot();
+            return { next: snapshot.next, close: () => snapshot.close().then(() => void (held -= 1)) };
+          },
+        }),
     });
-    await expect(backup(kernel, { directory: at('lost'), kind: 'full' })).rejects.toMatchObject({ code: 'engine', message: expect.stringContaining('ENOENT') as string });
+    await expect(backup(kernel, { directory: at('lost'), kind: 'full' })).rejects.toMatchObject({
+      code: 'engine',
+      message: expect.stringContaining('ENOENT') as string,
+    });
     expect(held).toBe(0);
     await kernel.close();
   });
 
   it('restores into another engine, but not into one that keeps nothing', async () => {
-    await expect(restore({ directory: backups, target: join(directory, 'restored'), engine: 'memory', families })).rejects.toMatchObject({ code: 'invalid_request', fix: expect.any(String) as string });
+    await expect(
+      restore({ directory: backups, target: join(directory, 'restored'), engine: 'memory', families }),
+    ).rejects.toMatchObject({ code: 'invalid_request', fix: expect.any(String) as string });
     await restore({ directory: backups, target: join(directory, 'restored'), engine: 'rocksdb', families });
     const restored = await open(join(directory, 'restored'), 'rocksdb');
     expect(contents(restored.root).size).toBe(4);

@@ -1,6 +1,17 @@
 import { createHash } from 'node:crypto';
 import { execFile } from 'node:child_process';
-import { cp, mkdir, mkdtemp, readFile, readdir, rename, rm, symlink, truncate, writeFile } from 'node:fs/promises';
+import {
+  cp,
+  mkdir,
+  mkdtemp,
+  readFile,
+  readdir,
+  rename,
+  rm,
+  symlink,
+  truncate,
+  writeFile,
+} from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
@@ -33,7 +44,11 @@ beforeAll(async () => {
         tx.change({ domain: 'data', kind: 'document.set', id: `${index}-${key}`, user: 'u', version: 1 });
       });
     }
-    await backup(kernel, { directory: join(original, 'backups'), kind: index === 0 ? 'full' : 'incremental', readKey: () => Promise.resolve(Buffer.from('the ring')) });
+    await backup(kernel, {
+      directory: join(original, 'backups'),
+      kind: index === 0 ? 'full' : 'incremental',
+      readKey: () => Promise.resolve(Buffer.from('the ring')),
+    });
   }
   await kernel.close();
 });
@@ -73,14 +88,19 @@ async function forge(name: string, file: string, payloads: readonly Buffer[]): P
   await writeFile(join(backups, name, file), bytes);
   await change(name, ({ shards }) => {
     const part = shards[0] as BackupDescription['shards'][0];
-    part.file = { ...part.file, sizeBytes: bytes.length, sha256: createHash('sha256').update(bytes).digest('hex') };
+    part.file = {
+      ...part.file,
+      sizeBytes: bytes.length,
+      sha256: createHash('sha256').update(bytes).digest('hex'),
+    };
   });
 }
 
 async function payloadsOf(name: string, file: string): Promise<Buffer[]> {
   const bytes = await readFile(join(backups, name, file));
   const payloads: Buffer[] = [];
-  for (let at = 0; bytes.readUInt32BE(at) > 0; at += 8 + bytes.readUInt32BE(at)) payloads.push(bytes.subarray(at + 8, at + 8 + bytes.readUInt32BE(at)));
+  for (let at = 0; bytes.readUInt32BE(at) > 0; at += 8 + bytes.readUInt32BE(at))
+    payloads.push(bytes.subarray(at + 8, at + 8 + bytes.readUInt32BE(at)));
   return payloads;
 }
 
@@ -98,7 +118,9 @@ async function expectRefused(reason: RegExp, bad: readonly string[]): Promise<vo
 describe('a chain is refused with its reason', () => {
   it('when nothing is wrong it is not', async () => {
     expect((await verifyBackups(backups)).every(({ ok }) => ok)).toBe(true);
-    expect((await restore({ directory: backups, target: join(directory, 'restored'), families })).chain).toEqual(names);
+    expect(
+      (await restore({ directory: backups, target: join(directory, 'restored'), families })).chain,
+    ).toEqual(names);
   });
 
   it('where a byte of the full backup changed', async () => {
@@ -160,7 +182,12 @@ describe('a chain is refused with its reason', () => {
       const first = shards[0] as BackupDescription['shards'][0];
       shards.push({ ...first, file: { ...first.file, name: 'shard-01.redo' } });
     });
-    const attempt = restore({ directory: backups, target: join(directory, 'restored'), families, name: names[3] });
+    const attempt = restore({
+      directory: backups,
+      target: join(directory, 'restored'),
+      families,
+      name: names[3],
+    });
     await expect(attempt).rejects.toThrow('another number of shards');
   });
 
@@ -212,24 +239,39 @@ describe('a chain is refused with its reason', () => {
 
   it('where a backup was given another name', async () => {
     await rename(join(backups, names[1]), join(backups, 'renamed'));
-    await expectRefused(/does not describe the backup renamed: it names another/, ['renamed', ...names.slice(2)]);
+    await expectRefused(/does not describe the backup renamed: it names another/, [
+      'renamed',
+      ...names.slice(2),
+    ]);
   });
 
   it('where a newer program wrote it', async () => {
     await change(names[3], (description) => (description.format = 99));
-    expect((await verifyBackups(backups)).filter(({ ok }) => !ok)).toMatchObject([{ name: names[3], kind: null, reason: expect.stringContaining('has format 99') as string }]);
-    await expect(restore({ directory: backups, target: join(directory, 'restored'), families })).rejects.toMatchObject({ code: 'newer_data' });
+    expect((await verifyBackups(backups)).filter(({ ok }) => !ok)).toMatchObject([
+      { name: names[3], kind: null, reason: expect.stringContaining('has format 99') as string },
+    ]);
+    await expect(
+      restore({ directory: backups, target: join(directory, 'restored'), families }),
+    ).rejects.toMatchObject({ code: 'newer_data' });
   });
 
   it('where the key ring was replaced, when it is asked for', async () => {
     await writeFile(join(backups, names[3], 'secret.keys'), 'another');
-    const attempt = restore({ directory: backups, target: join(directory, 'restored'), families, writeKey: () => Promise.resolve() });
+    const attempt = restore({
+      directory: backups,
+      target: join(directory, 'restored'),
+      families,
+      writeKey: () => Promise.resolve(),
+    });
     await expect(attempt).rejects.toThrow('is not the key ring that was written');
     expect((await verifyBackups(backups)).at(-1)?.ok).toBe(false);
   });
 
   it('where a file stands for another: one is doubled, or two are swapped', async () => {
-    const [first, second] = [join(backups, names[1], 'shard-00.redo'), join(backups, names[2], 'shard-00.redo')];
+    const [first, second] = [
+      join(backups, names[1], 'shard-00.redo'),
+      join(backups, names[2], 'shard-00.redo'),
+    ];
     await rename(first, `${first}.aside`);
     await rename(second, first);
     await rename(`${first}.aside`, second);
@@ -258,7 +300,11 @@ describe('a chain is refused with its reason', () => {
   });
 
   it('where any one bit of any file is another', async () => {
-    for (const [index, file] of [[0, 'shard-00.data'], [2, 'shard-00.redo'], [3, 'secret.keys']] as const) {
+    for (const [index, file] of [
+      [0, 'shard-00.data'],
+      [2, 'shard-00.redo'],
+      [3, 'secret.keys'],
+    ] as const) {
       const path = join(backups, names[index], file);
       const bytes = await readFile(path);
       for (let flip = 0; flip < 24; flip += 1) {
@@ -267,7 +313,10 @@ describe('a chain is refused with its reason', () => {
         damaged[at] = (damaged[at] as number) ^ (1 << (flip % 8));
         await writeFile(path, damaged);
         const bad = (await verifyBackups(backups)).filter(({ ok }) => !ok);
-        expect(bad.map(({ name }) => name), `bit ${flip % 8} of byte ${at} of ${file}`).toEqual(names.slice(index));
+        expect(
+          bad.map(({ name }) => name),
+          `bit ${flip % 8} of byte ${at} of ${file}`,
+        ).toEqual(names.slice(index));
         expect(bad[0]?.reason).toBeTruthy();
       }
       await writeFile(path, bytes);
@@ -282,8 +331,16 @@ describe('a chain is refused with its reason', () => {
     await expectRefused(/before its last frame/, names);
   });
 
-  it.each([['a link', 'it is a symbolic link'], ['a pipe', 'it is no plain file'], ['a directory', 'it is no plain file']])('where a file is %s', async (what, reason) => {
-    for (const [file, bad] of [['shard-00.redo', names.slice(3)], ['secret.keys', names.slice(3)], ['backup.json', names.slice(3)]] as const) {
+  it.each([
+    ['a link', 'it is a symbolic link'],
+    ['a pipe', 'it is no plain file'],
+    ['a directory', 'it is no plain file'],
+  ])('where a file is %s', async (what, reason) => {
+    for (const [file, bad] of [
+      ['shard-00.redo', names.slice(3)],
+      ['secret.keys', names.slice(3)],
+      ['backup.json', names.slice(3)],
+    ] as const) {
       const path = join(backups, names[3], file);
       await rename(path, `${path}.aside`);
       if (what === 'a link') await symlink(`${path}.aside`, path);
@@ -297,15 +354,24 @@ describe('a chain is refused with its reason', () => {
     }
   });
 
-  it.each(['../../data/stoa.json', '/etc/passwd', 'shard-01.redo', ''])('where the file is said to be "%s"', async (name) => {
-    await change(names[3], ({ shards }) => ((shards[0] as BackupDescription['shards'][0]).file.name = name));
-    await expectRefused(/of shard 0, the file is not shard-00\.redo/, names.slice(3));
-  });
+  it.each(['../../data/stoa.json', '/etc/passwd', 'shard-01.redo', ''])(
+    'where the file is said to be "%s"',
+    async (name) => {
+      await change(
+        names[3],
+        ({ shards }) => ((shards[0] as BackupDescription['shards'][0]).file.name = name),
+      );
+      await expectRefused(/of shard 0, the file is not shard-00\.redo/, names.slice(3));
+    },
+  );
 
-  it.each(['../../../etc/passwd', 'operator.token'])('where the key ring is said to be "%s"', async (name) => {
-    await change(names[3], (description) => ((description.key as { name: string }).name = name));
-    await expectRefused(/the file is not secret\.keys/, names.slice(3));
-  });
+  it.each(['../../../etc/passwd', 'operator.token'])(
+    'where the key ring is said to be "%s"',
+    async (name) => {
+      await change(names[3], (description) => ((description.key as { name: string }).name = name));
+      await expectRefused(/the file is not secret\.keys/, names.slice(3));
+    },
+  );
 
   it('where it builds on a name that leads out of the directory', async () => {
     await change(names[1], (description) => (description.parent = `../backups/${names[0]}`));
@@ -330,7 +396,12 @@ describe('a chain is refused with its reason', () => {
   });
 
   it.each([
-    ['lsn', -1], ['lsn', 1e300], ['seq', null], ['atMs', '0'], ['entries', 0.5], ['fromLsn', undefined],
+    ['lsn', -1],
+    ['lsn', 1e300],
+    ['seq', null],
+    ['atMs', '0'],
+    ['entries', 0.5],
+    ['fromLsn', undefined],
   ])('where %s is %s', async (field, value) => {
     await change(names[3], ({ shards }) => Object.assign(shards[0] as object, { [field]: value }));
     await expectRefused(new RegExp(`${field} is no number`), names.slice(3));
@@ -338,22 +409,54 @@ describe('a chain is refused with its reason', () => {
 
   it('where it says that it ends with another change than it holds', async () => {
     await change(names[0], ({ shards }) => Object.assign(shards[0] as object, { seq: 4 }));
-    const attempt = restore({ directory: backups, target: join(directory, 'restored'), families, name: names[0] });
-    await expect(attempt).rejects.toMatchObject({ code: 'damaged_backup', message: expect.stringContaining('ends with change 3') as string });
+    const attempt = restore({
+      directory: backups,
+      target: join(directory, 'restored'),
+      families,
+      name: names[0],
+    });
+    await expect(attempt).rejects.toMatchObject({
+      code: 'damaged_backup',
+      message: expect.stringContaining('ends with change 3') as string,
+    });
     expect((await readdir(directory)).filter((name) => name.startsWith('restored'))).toEqual([]);
   });
 
   it('and one that cannot be read does not stand in the way of others', async () => {
     await writeFile(join(backups, names[3], 'backup.json'), '{');
-    expect(await summariesIn(backups)).toMatchObject({ items: [{ name: names[0] }, { name: names[1] }, { name: names[2] }], unreadable: [{ name: names[3], reason: expect.stringContaining('is not JSON') as string }] });
-    expect((await restore({ directory: backups, target: join(directory, 'by-name'), families, name: names[2] })).chain).toEqual(names.slice(0, 3));
-    expect((await restore({ directory: backups, target: join(directory, 'by-point'), families, to: { position: '4' } })).seq).toEqual([4]);
+    expect(await summariesIn(backups)).toMatchObject({
+      items: [{ name: names[0] }, { name: names[1] }, { name: names[2] }],
+      unreadable: [{ name: names[3], reason: expect.stringContaining('is not JSON') as string }],
+    });
+    expect(
+      (await restore({ directory: backups, target: join(directory, 'by-name'), families, name: names[2] }))
+        .chain,
+    ).toEqual(names.slice(0, 3));
+    expect(
+      (
+        await restore({
+          directory: backups,
+          target: join(directory, 'by-point'),
+          families,
+          to: { position: '4' },
+        })
+      ).seq,
+    ).toEqual([4]);
     expect(() => chainTo([], names[0])).toThrow('there is no backup named');
   });
 
   it('but not where the damage lies past the point that is wanted', async () => {
     await truncate(join(backups, names[3], 'shard-00.redo'), 30);
-    expect((await restore({ directory: backups, target: join(directory, 'restored'), families, to: { position: '9' } })).seq).toEqual([9]);
+    expect(
+      (
+        await restore({
+          directory: backups,
+          target: join(directory, 'restored'),
+          families,
+          to: { position: '9' },
+        })
+      ).seq,
+    ).toEqual([9]);
   });
 });
 
@@ -368,7 +471,9 @@ describe('pruning', () => {
     }
     const before = await listBackups(own);
     expect(chainsOf(before).map((chain) => chain.length)).toEqual([2, 2, 1]);
-    expect(await pruneChains(own, kernel.manifest.id, 1)).toEqual([1, 0, 3, 2].map((index) => before[index]?.name));
+    expect(await pruneChains(own, kernel.manifest.id, 1)).toEqual(
+      [1, 0, 3, 2].map((index) => before[index]?.name),
+    );
     expect((await listBackups(own)).map(({ name }) => name)).toEqual([before[4]?.name]);
     expect(await pruneChains(own, 'another store', 1)).toEqual([]);
     await kernel.close();

@@ -40,7 +40,8 @@ describe('a page of the feed', () => {
   it('shows the same from memory as from disk', async () => {
     const { store, directory } = await openStore({ engine: 'lmdb' });
     const feed = new ChangeFeed([store]);
-    for (let round = 0; round < 10; round += 1) await Promise.all(['a', 'b'].map((id) => announce(store, `${id}${round}`)));
+    for (let round = 0; round < 10; round += 1)
+      await Promise.all(['a', 'b'].map((id) => announce(store, `${id}${round}`)));
     const live = feed.read();
     await store.close();
     const reopened = await openStore({ engine: 'lmdb', directory });
@@ -65,7 +66,8 @@ describe('a page of the feed', () => {
     let page = feed.read({ accept: ({ id }) => id === '11999' });
     expect([page.commits.length, page.more]).toEqual([0, true]);
     let pages = 1;
-    for (; page.more; pages += 1) page = feed.read({ since: page.position, accept: ({ id }) => id === '11999' });
+    for (; page.more; pages += 1)
+      page = feed.read({ since: page.position, accept: ({ id }) => id === '11999' });
     expect(idsIn(page)).toEqual(['11999']);
     expect(pages).toBeLessThan(10);
   });
@@ -83,17 +85,24 @@ describe('a position', () => {
     for (const id of ['a', 'b', 'c']) await announce(store, id);
     await trimLogs(store);
     const late = new ChangeFeed([store]);
-    expect(() => late.read({ since: '0' })).toThrow(expect.objectContaining({ code: 'resync', details: { position: '3' } }));
+    expect(() => late.read({ since: '0' })).toThrow(
+      expect.objectContaining({ code: 'resync', details: { position: '3' } }),
+    );
     expect(idsIn(late.read({ since: '2' }))).toEqual(['c']);
     expect(idsIn(late.read())).toEqual(['c']);
     expect(() => late.read({ since: '4' })).toThrow(expect.objectContaining({ code: 'resync' }));
     expect(idsIn(feed.read({ since: '3' }))).toEqual([]);
   });
 
-  it.each(['', 'x', '-1', '1.2', '1e3', '1.', ' 1', '99999999999999999999', '1\n'])('that is not one (%j) is refused', async (since) => {
-    const { store } = await openStore();
-    expect(() => new ChangeFeed([store]).read({ since })).toThrow(expect.objectContaining({ code: 'invalid_cursor' }));
-  });
+  it.each(['', 'x', '-1', '1.2', '1e3', '1.', ' 1', '99999999999999999999', '1\n'])(
+    'that is not one (%j) is refused',
+    async (since) => {
+      const { store } = await openStore();
+      expect(() => new ChangeFeed([store]).read({ since })).toThrow(
+        expect.objectContaining({ code: 'invalid_cursor' }),
+      );
+    },
+  );
 });
 
 describe('following', () => {
@@ -117,7 +126,8 @@ describe('following', () => {
       for (let next = 500 + writer; next < total; next += 64) await announce(store, String(next));
     });
     await Promise.all(writers);
-    for (const seen of await Promise.all(readers)) expect(seen).toEqual(Array.from({ length: total }, (_, index) => index + 1));
+    for (const seen of await Promise.all(readers))
+      expect(seen).toEqual(Array.from({ length: total }, (_, index) => index + 1));
     stop.abort();
   });
 
@@ -152,7 +162,12 @@ describe('following', () => {
       while (!stop.signal.aborted) await announce(store, 'other');
     })();
     const positions: number[] = [];
-    for await (const page of feed.follow({ since: '0', signal: stop.signal, idleMs: 10, accept: () => false })) {
+    for await (const page of feed.follow({
+      since: '0',
+      signal: stop.signal,
+      idleMs: 10,
+      accept: () => false,
+    })) {
       expect(page.commits).toEqual([]);
       positions.push(Number(page.position));
       // A busy disk may let a pause pass without a single write.
@@ -165,7 +180,9 @@ describe('following', () => {
   it('moves a reader along that sleeps through what it does not accept, so that the log may go behind it', async () => {
     const { store } = await openStore({ limits: { feedBytesMax: 1 } });
     const feed = new ChangeFeed([store]);
-    const next = feed.follow({ signal: new AbortController().signal, idleMs: 60_000, accept: ({ id }) => id === 'mine' }).next();
+    const next = feed
+      .follow({ signal: new AbortController().signal, idleMs: 60_000, accept: ({ id }) => id === 'mine' })
+      .next();
     await announce(store, 'other');
     // More than is kept in memory, so that what came before is on disk alone.
     await announce(store, ...Array.from({ length: 20_001 }, () => 'other'));
@@ -191,7 +208,11 @@ describe('following', () => {
     await announce(store, 'a');
     await announce(store, 'b');
     await trimLogs(store);
-    const pages = new ChangeFeed([store]).follow({ since: '0', signal: new AbortController().signal, idleMs: 1000 });
+    const pages = new ChangeFeed([store]).follow({
+      since: '0',
+      signal: new AbortController().signal,
+      idleMs: 1000,
+    });
     await expect(pages.next()).rejects.toMatchObject({ code: 'resync' });
   });
 });
@@ -200,7 +221,9 @@ describe('several shards', () => {
   it('are merged by time, keep the order of each, and resume anywhere', async () => {
     let nowMs = 1000;
     const clock = () => (nowMs += 1);
-    const stores = await Promise.all(Array.from({ length: 3 }, async () => (await openStore({ clock })).store));
+    const stores = await Promise.all(
+      Array.from({ length: 3 }, async () => (await openStore({ clock })).store),
+    );
     const feed = new ChangeFeed(stores);
     const expected: string[] = [];
     for (let round = 0; round < 30; round += 1) {
@@ -210,7 +233,8 @@ describe('several shards', () => {
     }
     const whole = feed.read();
     expect(idsIn(whole)).toEqual(expected);
-    for (const [index, { position }] of whole.commits.entries()) expect(idsIn(feed.read({ since: position }))).toEqual(expected.slice(index + 1));
+    for (const [index, { position }] of whole.commits.entries())
+      expect(idsIn(feed.read({ since: position }))).toEqual(expected.slice(index + 1));
     expect(feed.position.split('.')).toEqual(['10', '10', '10']);
     expect(() => feed.read({ since: '10' })).toThrow(expect.objectContaining({ code: 'invalid_cursor' }));
   });

@@ -9,15 +9,23 @@ const [accounts, transfers, counters] = ['crash/accounts', 'crash/transfers', 'c
 const accountsCount = 50;
 const countKey = Buffer.from('count');
 
-const kernel = await openKernel({ dataDir, engine, families: [accounts, transfers, counters], limits: limitsWith() });
+const kernel = await openKernel({
+  dataDir,
+  engine,
+  families: [accounts, transfers, counters],
+  limits: limitsWith(),
+});
 const store = kernel.root;
-kernel.handleTimer('crash', (tx, reference) => tx.put(counters, Buffer.from(`timer ${reference.toString()}`), Buffer.from('done')));
+kernel.handleTimer('crash', (tx, reference) =>
+  tx.put(counters, Buffer.from(`timer ${reference.toString()}`), Buffer.from('done')),
+);
 kernel.start();
 
 await store.transact((tx) => {
   if (tx.get(counters, countKey) !== undefined) return;
   tx.put(counters, countKey, Buffer.from('0'));
-  for (let account = 0; account < accountsCount; account += 1) tx.put(accounts, accountKey(account), Buffer.from('1000'));
+  for (let account = 0; account < accountsCount; account += 1)
+    tx.put(accounts, accountKey(account), Buffer.from('1000'));
 });
 say('ready\n');
 for (let writer = 0; writer < 64; writer += 1) void write(writer);
@@ -40,11 +48,17 @@ function transfer(tx, writer, round) {
   move(tx, from, -amount);
   move(tx, to, amount);
   tx.put(counters, countKey, Buffer.from(String(number)));
-  tx.put(transfers, transferKey(number), Buffer.from(JSON.stringify({ writer, round, from, to, amount, announced, pid: process.pid })));
+  tx.put(
+    transfers,
+    transferKey(number),
+    Buffer.from(JSON.stringify({ writer, round, from, to, amount, announced, pid: process.pid })),
+  );
   // Old notes go, so that the crash also falls on deletions and on their traces in the logs.
   if (number > 2000) tx.delete(transfers, transferKey(number - 2000));
-  if (announced) tx.change({ domain: 'data', kind: 'transfer.made', id: String(number), user: 'ann', version: number });
-  if (number % 50 === 0) tx.schedule({ atMs: tx.nowMs, kind: 'crash', reference: Buffer.from(String(number)) });
+  if (announced)
+    tx.change({ domain: 'data', kind: 'transfer.made', id: String(number), user: 'ann', version: number });
+  if (number % 50 === 0)
+    tx.schedule({ atMs: tx.nowMs, kind: 'crash', reference: Buffer.from(String(number)) });
   return number;
 }
 
@@ -59,7 +73,11 @@ function ignoreTheThrow(error) {
 }
 
 function move(tx, account, amount) {
-  tx.put(accounts, accountKey(account), Buffer.from(String(Number(tx.get(accounts, accountKey(account))) + amount)));
+  tx.put(
+    accounts,
+    accountKey(account),
+    Buffer.from(String(Number(tx.get(accounts, accountKey(account))) + amount)),
+  );
 }
 
 function accountKey(account) {
@@ -74,7 +92,7 @@ function transferKey(number) {
 
 /** At once and whole: what was said must have left the process before it can be killed. */
 function say(text) {
-  for (let rest = Buffer.from(text); rest.length > 0; ) {
+  for (let rest = Buffer.from(text); rest.length > 0;) {
     try {
       rest = rest.subarray(writeSync(1, rest));
     } catch (error) {

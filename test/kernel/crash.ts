@@ -71,8 +71,13 @@ export async function crashRounds(options: CrashOptions): Promise<CrashFacts> {
 }
 
 /** Starts the writer, kills it at a random moment, and answers what it had acknowledged: number and writer. */
-async function killedWhileWriting({ compiled, child: script, engine }: CrashOptions, directory: string): Promise<{ lines: [number, string][]; ready: boolean }> {
-  const child = spawn(process.execPath, [script, compiled, engine, directory], { stdio: ['ignore', 'pipe', 'inherit'] });
+async function killedWhileWriting(
+  { compiled, child: script, engine }: CrashOptions,
+  directory: string,
+): Promise<{ lines: [number, string][]; ready: boolean }> {
+  const child = spawn(process.execPath, [script, compiled, engine, directory], {
+    stdio: ['ignore', 'pipe', 'inherit'],
+  });
   const exited = once(child, 'exit');
   const kill = () => child.kill('SIGKILL');
   // One round of ten falls on the opening itself.
@@ -97,7 +102,11 @@ async function killedWhileWriting({ compiled, child: script, engine }: CrashOpti
 }
 
 /** Opens what is left and checks all that must hold; answers how many transfers nobody was told of. */
-async function checkDirectory(directory: string, engine: CrashOptions['engine'], answered: Map<number, string>): Promise<number> {
+async function checkDirectory(
+  directory: string,
+  engine: CrashOptions['engine'],
+  answered: Map<number, string>,
+): Promise<number> {
   const kernel = await openKernel({ dataDir: directory, engine, families, limits: limitsWith() });
   try {
     return checkStore(kernel.root, answered);
@@ -108,10 +117,22 @@ async function checkDirectory(directory: string, engine: CrashOptions['engine'],
 
 function checkStore(store: Store, answered: Map<number, string>): number {
   const redo = [...store.range(kernelFamilies.redo, {})].flatMap(({ value }) => decodeRedo(value).items);
-  assert.deepEqual(redo.map(({ lsn }) => lsn), oneTo(store.lsn), 'the redo log has a gap');
+  assert.deepEqual(
+    redo.map(({ lsn }) => lsn),
+    oneTo(store.lsn),
+    'the redo log has a gap',
+  );
   const feed = [...store.range(kernelFamilies.changes, {})].flatMap(({ value }) => decodeFeed(value).items);
-  assert.deepEqual(feed.map(({ seq }) => seq), oneTo(store.sequence), 'the feed has a gap');
-  assert.deepEqual(redo.flatMap(({ commit }) => (commit === null ? [] : [commit])), feed, 'the feed differs from the redo log');
+  assert.deepEqual(
+    feed.map(({ seq }) => seq),
+    oneTo(store.sequence),
+    'the feed has a gap',
+  );
+  assert.deepEqual(
+    redo.flatMap(({ commit }) => (commit === null ? [] : [commit])),
+    feed,
+    'the feed differs from the redo log',
+  );
 
   const count = Number(store.get('crash/counters', Buffer.from('count')) ?? 0);
   const made = new Map<number, Transfer>();
@@ -121,28 +142,47 @@ function checkStore(store: Store, answered: Map<number, string>): number {
       const at = `${family} ${key.toString('hex')}`;
       if (value === undefined) replayed.delete(at);
       else replayed.set(at, value.toString('hex'));
-      if (family === 'crash/transfers' && value !== undefined) made.set(Number(key.readBigUInt64BE()), JSON.parse(value.toString()) as Transfer);
+      if (family === 'crash/transfers' && value !== undefined)
+        made.set(Number(key.readBigUInt64BE()), JSON.parse(value.toString()) as Transfer);
     }
   }
   const stored = [...families, ...Object.values(kernelFamilies)]
     .filter((family) => !logFamilies.has(family))
-    .flatMap((family) => Array.from(store.range(family, {}), ({ key, value }): [string, string] => [`${family} ${key.toString('hex')}`, value.toString('hex')]));
+    .flatMap((family) =>
+      Array.from(store.range(family, {}), ({ key, value }): [string, string] => [
+        `${family} ${key.toString('hex')}`,
+        value.toString('hex'),
+      ]),
+    );
   assert.deepEqual(new Map(stored), new Map(replayed), 'what is stored is not what the redo log leads to');
 
   assert.deepEqual([...made.keys()], oneTo(count), 'a transfer is missing or there twice');
   for (const [number, who] of answered) {
     const transfer = made.get(number);
     assert.ok(transfer, `transfer ${number} was acknowledged and is lost`);
-    assert.equal(`${transfer.writer} ${transfer.round} ${transfer.pid}`, who, `transfer ${number} is another's`);
+    assert.equal(
+      `${transfer.writer} ${transfer.round} ${transfer.pid}`,
+      who,
+      `transfer ${number} is another's`,
+    );
   }
   const announced = [...made].filter(([, transfer]) => transfer.announced).map(([number]) => number);
-  assert.deepEqual(feed.map(({ changes }) => changes[0]?.version), announced, 'the feed does not say what was done');
+  assert.deepEqual(
+    feed.map(({ changes }) => changes[0]?.version),
+    announced,
+    'the feed does not say what was done',
+  );
   if (count > 0 || made.size > 0) checkBalances(store, [...made.values()]);
-  assert.equal(store.get('crash/counters', Buffer.from('never')), undefined, 'a transaction that threw was kept');
+  assert.equal(
+    store.get('crash/counters', Buffer.from('never')),
+    undefined,
+    'a transaction that threw was kept',
+  );
 
   const unanswered = [...made].filter(([number]) => !answered.has(number));
   // They are on disk now, so that the next crash must not lose them either.
-  for (const [number, { writer, round, pid }] of unanswered) answered.set(number, `${writer} ${round} ${pid}`);
+  for (const [number, { writer, round, pid }] of unanswered)
+    answered.set(number, `${writer} ${round} ${pid}`);
   return unanswered.length;
 }
 
@@ -152,9 +192,14 @@ function checkBalances(store: Store, transfers: readonly Transfer[]): void {
     balances[from] = (balances[from] as number) - amount;
     balances[to] = (balances[to] as number) + amount;
   }
-  const found = balances.map((_, account) => Number(store.get('crash/accounts', Buffer.from(`account ${account}`))));
+  const found = balances.map((_, account) =>
+    Number(store.get('crash/accounts', Buffer.from(`account ${account}`))),
+  );
   assert.deepEqual(found, balances, 'a transfer is torn');
-  assert.equal(found.reduce((sum, balance) => sum + balance, 0), 50 * 1000);
+  assert.equal(
+    found.reduce((sum, balance) => sum + balance, 0),
+    50 * 1000,
+  );
 }
 
 function oneTo(last: number): number[] {
@@ -162,7 +207,9 @@ function oneTo(last: number): number[] {
 }
 
 async function main(): Promise<void> {
-  const { values } = parseArgs({ options: { rounds: { type: 'string', default: '100' }, engine: { type: 'string', default: 'lmdb' } } });
+  const { values } = parseArgs({
+    options: { rounds: { type: 'string', default: '100' }, engine: { type: 'string', default: 'lmdb' } },
+  });
   const rounds = Number(values.rounds);
   const { engine } = values;
   if (!Number.isInteger(rounds) || rounds < 1 || (engine !== 'lmdb' && engine !== 'rocksdb')) {
@@ -179,11 +226,16 @@ async function main(): Promise<void> {
       child: join(process.cwd(), 'test', 'kernel', 'crash-child.mjs'),
       onDirectory: (made) => (directory = made),
       onRound: (round, { acknowledged }) => {
-        if (process.stderr.isTTY || round % 50 === 0) process.stderr.write(`${process.stderr.isTTY ? '\r' : ''}round ${round} of ${rounds}, ${acknowledged} transactions acknowledged${process.stderr.isTTY ? '' : '\n'}`);
+        if (process.stderr.isTTY || round % 50 === 0)
+          process.stderr.write(
+            `${process.stderr.isTTY ? '\r' : ''}round ${round} of ${rounds}, ${acknowledged} transactions acknowledged${process.stderr.isTTY ? '' : '\n'}`,
+          );
       },
     });
     const told = `${facts.acknowledged} transactions acknowledged, all there; ${facts.unanswered} more on disk whose answer was lost; ${facts.killedEarly} kills while opening`;
-    process.stdout.write(`\n${engine}: ${rounds} rounds, 0 lost, 0 torn, feed and redo log without gaps (${told})\n`);
+    process.stdout.write(
+      `\n${engine}: ${rounds} rounds, 0 lost, 0 torn, feed and redo log without gaps (${told})\n`,
+    );
   } catch (error) {
     process.stderr.write(`\n${engine}: what is left is in ${directory}\n`);
     throw error;

@@ -8,7 +8,10 @@ afterAll(removeDirectories);
 const pairs: Check = {
   family: items,
   *inspect(reader, { key }) {
-    if (reader.get(others, key) === undefined) yield missingRow(others, key, 'It has no partner.', (tx) => tx.put(others, key, bytes('by the doctor')));
+    if (reader.get(others, key) === undefined)
+      yield missingRow(others, key, 'It has no partner.', (tx) =>
+        tx.put(others, key, bytes('by the doctor')),
+      );
   },
 };
 
@@ -25,6 +28,11 @@ test('what only seemed wrong, because a write was on its way, is neither told no
   })();
   release();
   await Promise.all([writing, examining]);
-  expect(found).toMatchObject([{ family: others, key: bytes('damaged').toString('hex'), kind: 'missing', repaired: true }]);
-  expect([text(store, 'damaged', others), text(store, 'on-its-way', others)]).toEqual(['by the doctor', 'by its writer']);
+  expect(found).toMatchObject([
+    { family: others, key: bytes('damaged').toString('hex'), kind: 'missing', repaired: true },
+  ]);
+  expect([text(store, 'damaged', others), text(store, 'on-its-way', others)]).toEqual([
+    'by the doctor',
+    'by its writer',
+  ]);
 });

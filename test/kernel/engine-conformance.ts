@@ -54,7 +54,10 @@ export function engineConformance(name: string, open: OpenEngine, survivesClosin
 
       it('returns many values in the order of the keys', async () => {
         await engine.commit([put('documents', 'a', '1'), put('documents', 'c', '3')]);
-        const values = engine.getMany('documents', ['c', 'b', 'a', 'c'].map((key) => Buffer.from(key)));
+        const values = engine.getMany(
+          'documents',
+          ['c', 'b', 'a', 'c'].map((key) => Buffer.from(key)),
+        );
         expect(values.map(text)).toEqual(['3', undefined, '1', '3']);
         expect(engine.getMany('documents', [])).toEqual([]);
       });
@@ -86,7 +89,11 @@ export function engineConformance(name: string, open: OpenEngine, survivesClosin
       it('stores values of a mebibyte and more beside small ones', async () => {
         const large = Buffer.alloc(1024 * 1024, 'large');
         const larger = Buffer.alloc(5 * 1024 * 1024 + 7, 'larger');
-        await engine.commit([put('documents', 'large', large), put('documents', 'larger', larger), put('documents', 's', 's')]);
+        await engine.commit([
+          put('documents', 'large', large),
+          put('documents', 'larger', larger),
+          put('documents', 's', 's'),
+        ]);
         expect(engine.get('documents', Buffer.from('large'))?.equals(large)).toBe(true);
         expect(text(engine.get('documents', Buffer.from('s')))).toBe('s');
         const kept = engine.get('documents', Buffer.from('larger'));
@@ -99,7 +106,8 @@ export function engineConformance(name: string, open: OpenEngine, survivesClosin
 
       it('writes each commit once, also after a large one', async () => {
         await engine.commit([put('documents', 'large', Buffer.alloc(1536 * 1024, 'large'))]);
-        for (let number = 0; number < 100; number += 1) await engine.commit([put('documents', `k${number}`, Buffer.alloc(4096, 'v'))]);
+        for (let number = 0; number < 100; number += 1)
+          await engine.commit([put('documents', `k${number}`, Buffer.alloc(4096, 'v'))]);
         await engine.commit([del('documents', 'large')]);
         expect(keysOf(engine.range('documents', {}))).toHaveLength(100);
         expect(engine.stats().sizeBytes).toBeLessThan(8 * 1024 * 1024);
@@ -111,10 +119,14 @@ export function engineConformance(name: string, open: OpenEngine, survivesClosin
         await engine.commit([put('documents', longest, 'ok')]);
         expect(text(engine.get('documents', longest))).toBe('ok');
         expect(keysOf(engine.range('documents', { gte: longest, lte: longest }))).toHaveLength(1);
-        await expect(engine.commit([put('documents', 'fine', '1'), put('documents', tooLong, '2')])).rejects.toMatchObject({
+        await expect(
+          engine.commit([put('documents', 'fine', '1'), put('documents', tooLong, '2')]),
+        ).rejects.toMatchObject({
           code: 'too_large',
         });
-        await expect(engine.commit([put('documents', Buffer.alloc(0), '2')])).rejects.toMatchObject({ code: 'internal' });
+        await expect(engine.commit([put('documents', Buffer.alloc(0), '2')])).rejects.toMatchObject({
+          code: 'internal',
+        });
         expect(() => engine.get('documents', tooLong)).toThrow('1978');
         expect(() => engine.getMany('documents', [tooLong])).toThrow('1978');
         expect(() => engine.range('documents', { lt: tooLong })).toThrow('1978');
@@ -124,7 +136,9 @@ export function engineConformance(name: string, open: OpenEngine, survivesClosin
       it('throws for a family that it was not opened with', async () => {
         expect(() => engine.get('unknown', Buffer.from('a'))).toThrow('unknown');
         expect(() => engine.range('unknown', {})).toThrow('unknown');
-        await expect(engine.commit([put('documents', 'a', '1'), put('unknown', 'a', '1')])).rejects.toThrow('unknown');
+        await expect(engine.commit([put('documents', 'a', '1'), put('unknown', 'a', '1')])).rejects.toThrow(
+          'unknown',
+        );
         expect(engine.get('documents', Buffer.from('a'))).toBeUndefined();
       });
     });
@@ -163,9 +177,14 @@ export function engineConformance(name: string, open: OpenEngine, survivesClosin
         for (const [options, expected] of bounds) {
           const reversed = [...expected].toReversed().join('');
           expect(keysOf(engine.range('documents', options)).join(''), JSON.stringify(options)).toBe(expected);
-          expect(keysOf(engine.range('documents', { ...options, reverse: true })).join(''), JSON.stringify(options)).toBe(reversed);
+          expect(
+            keysOf(engine.range('documents', { ...options, reverse: true })).join(''),
+            JSON.stringify(options),
+          ).toBe(reversed);
           for (const limit of [0, 1, 2, 100, Infinity]) {
-            expect(keysOf(engine.range('documents', { ...options, limit })).join('')).toBe(expected.slice(0, limit));
+            expect(keysOf(engine.range('documents', { ...options, limit })).join('')).toBe(
+              expected.slice(0, limit),
+            );
             const down = engine.range('documents', { ...options, limit, reverse: true });
             expect(keysOf(down).join('')).toBe(reversed.slice(0, limit));
           }
@@ -173,26 +192,58 @@ export function engineConformance(name: string, open: OpenEngine, survivesClosin
       });
 
       it('finds the same entries as sorting them would, for many bounds', async () => {
-        const keys = Array.from({ length: 1500 }, (_, index) => `key-${String((index * 7919) % 1500).padStart(4, '0')}`);
+        const keys = Array.from(
+          { length: 1500 },
+          (_, index) => `key-${String((index * 7919) % 1500).padStart(4, '0')}`,
+        );
         await engine.commit(keys.map((key) => put('documents', key, `value of ${key}`)));
         const sorted = keys.toSorted();
-        for (const [from, to] of [[0, 1500], [3, 4], [10, 700], [699, 1499], [250, 251], [511, 1030]] as const) {
-          const options = { gte: Buffer.from(`key-${String(from).padStart(4, '0')}`), lt: Buffer.from(`key-${String(to).padStart(4, '0')}`) };
+        for (const [from, to] of [
+          [0, 1500],
+          [3, 4],
+          [10, 700],
+          [699, 1499],
+          [250, 251],
+          [511, 1030],
+        ] as const) {
+          const options = {
+            gte: Buffer.from(`key-${String(from).padStart(4, '0')}`),
+            lt: Buffer.from(`key-${String(to).padStart(4, '0')}`),
+          };
           expect(keysOf(engine.range('documents', options))).toEqual(sorted.slice(from, to));
-          expect(keysOf(engine.range('documents', { ...options, reverse: true }))).toEqual(sorted.slice(from, to).toReversed());
+          expect(keysOf(engine.range('documents', { ...options, reverse: true }))).toEqual(
+            sorted.slice(from, to).toReversed(),
+          );
         }
-        for (const { key, value } of engine.range('documents', {})) expect(value.toString()).toBe(`value of ${key.toString()}`);
+        for (const { key, value } of engine.range('documents', {}))
+          expect(value.toString()).toBe(`value of ${key.toString()}`);
       });
 
       it('orders binary keys by unsigned bytes, from 0x00 to 0xff', async () => {
-        const keys = [[0], [0, 0], [0, 1], [1], [0x7f, 0xff], [0x80], [0xfe, 0xff], [0xff], [0xff, 0], [0xff, 0xff]].map((bytes) => Buffer.from(bytes));
+        const keys = [
+          [0],
+          [0, 0],
+          [0, 1],
+          [1],
+          [0x7f, 0xff],
+          [0x80],
+          [0xfe, 0xff],
+          [0xff],
+          [0xff, 0],
+          [0xff, 0xff],
+        ].map((bytes) => Buffer.from(bytes));
         await engine.commit(keys.toReversed().map((key) => put('documents', key, key)));
         expect([...engine.range('documents', {})].map(({ key }) => key)).toEqual(keys);
-        expect([...engine.range('documents', { reverse: true })].map(({ value }) => value)).toEqual(keys.toReversed());
+        expect([...engine.range('documents', { reverse: true })].map(({ value }) => value)).toEqual(
+          keys.toReversed(),
+        );
         for (const key of keys) expect(engine.get('documents', key)).toEqual(key);
-        const within = (prefix: number[]): number => [...engine.range('documents', prefixRange(Buffer.from(prefix)))].length;
+        const within = (prefix: number[]): number =>
+          [...engine.range('documents', prefixRange(Buffer.from(prefix)))].length;
         expect([within([0]), within([0xff]), within([0xfe]), within([0x80])]).toEqual([3, 3, 1, 1]);
-        const reverse = [...engine.range('documents', { gte: Buffer.from([0]), lt: Buffer.from([1]), reverse: true })];
+        const reverse = [
+          ...engine.range('documents', { gte: Buffer.from([0]), lt: Buffer.from([1]), reverse: true }),
+        ];
         expect(reverse.map(({ key }) => key)).toEqual([keys[2], keys[1], keys[0]]);
       });
 
@@ -218,14 +269,27 @@ export function engineConformance(name: string, open: OpenEngine, survivesClosin
 
     describe('commits', () => {
       it('write several families at once, or none of them', async () => {
-        await engine.commit([put('documents', 'a', '1'), put('agents', 'a', '2'), put('registry/tokens', 'a', '3')]);
+        await engine.commit([
+          put('documents', 'a', '1'),
+          put('agents', 'a', '2'),
+          put('registry/tokens', 'a', '3'),
+        ]);
         expect(families.map((family) => text(engine.get(family, Buffer.from('a'))))).toEqual(['1', '2', '3']);
       });
 
       it('let the last write of a key win and do not mind deleting nothing', async () => {
-        await engine.commit([put('documents', 'a', '1'), put('documents', 'a', '2'), del('documents', 'absent')]);
+        await engine.commit([
+          put('documents', 'a', '1'),
+          put('documents', 'a', '2'),
+          del('documents', 'absent'),
+        ]);
         expect(text(engine.get('documents', Buffer.from('a')))).toBe('2');
-        await engine.commit([put('documents', 'a', '3'), del('documents', 'a'), del('documents', 'b'), put('documents', 'b', '4')]);
+        await engine.commit([
+          put('documents', 'a', '3'),
+          del('documents', 'a'),
+          del('documents', 'b'),
+          put('documents', 'b', '4'),
+        ]);
         expect(keysOf(engine.range('documents', {}))).toEqual(['b']);
         await engine.commit([]);
         await engine.commit([del('documents', 'absent')]);
@@ -237,10 +301,12 @@ export function engineConformance(name: string, open: OpenEngine, survivesClosin
         for (let round = 0; round < 50; round += 1) {
           const before = text(engine.get('documents', Buffer.from('a')));
           let resolved = false;
-          const commit = engine.commit([put('documents', 'a', `new ${round}`), put('agents', 'a', `new ${round}`)]).then(() => {
-            resolved = true;
-            return text(engine.get('documents', Buffer.from('a')));
-          });
+          const commit = engine
+            .commit([put('documents', 'a', `new ${round}`), put('agents', 'a', `new ${round}`)])
+            .then(() => {
+              resolved = true;
+              return text(engine.get('documents', Buffer.from('a')));
+            });
           expect(text(engine.get('documents', Buffer.from('a')))).toBe(before);
           for (;;) {
             await new Promise((resolve) => setImmediate(resolve));
@@ -266,10 +332,21 @@ export function engineConformance(name: string, open: OpenEngine, survivesClosin
       });
 
       it('may hold ten thousand operations', async () => {
-        const operations = Array.from({ length: 10_000 }, (_, index) => put('documents', `k${index}`, `v${index}`));
+        const operations = Array.from({ length: 10_000 }, (_, index) =>
+          put('documents', `k${index}`, `v${index}`),
+        );
         await engine.commit(operations);
-        expect(engine.getMany('documents', operations.map(({ key }) => key)).map(text)).toEqual(operations.map(({ value }) => text(value)));
-        await engine.commit(operations.slice(1).map(({ key }) => ({ family: 'documents', key, value: undefined })));
+        expect(
+          engine
+            .getMany(
+              'documents',
+              operations.map(({ key }) => key),
+            )
+            .map(text),
+        ).toEqual(operations.map(({ value }) => text(value)));
+        await engine.commit(
+          operations.slice(1).map(({ key }) => ({ family: 'documents', key, value: undefined })),
+        );
         expect(keysOf(engine.range('documents', {}))).toEqual(['k0']);
       });
     });
@@ -277,7 +354,9 @@ export function engineConformance(name: string, open: OpenEngine, survivesClosin
     describe('snapshots', () => {
       it('stay as they were during a thousand later commits, in key order, families by turns', async () => {
         const keys = Array.from({ length: 300 }, (_, index) => `k${String(index).padStart(3, '0')}`);
-        await engine.commit(keys.flatMap((key) => [put('documents', key, 'before'), put('agents', key, 'before')]));
+        await engine.commit(
+          keys.flatMap((key) => [put('documents', key, 'before'), put('agents', key, 'before')]),
+        );
         const snapshot = engine.snapshot();
         const seen: Record<string, Entry[]> = { documents: [], agents: [] };
         for (let round = 0; round < 1000; round += 1) {
@@ -317,7 +396,11 @@ export function engineConformance(name: string, open: OpenEngine, survivesClosin
         await engine.commit(keys.map((key) => put('documents', key, Buffer.alloc(1024 * 1024, key))));
         const snapshot = engine.snapshot();
         const seen: Entry[] = [];
-        for (let page = snapshot.next('documents', 500); page.length > 0; page = snapshot.next('documents', 500)) {
+        for (
+          let page = snapshot.next('documents', 500);
+          page.length > 0;
+          page = snapshot.next('documents', 500)
+        ) {
           const before = page.slice(0, -1).reduce((sum, { value }) => sum + value.length, 0);
           expect(before).toBeLessThanOrEqual(pageBytesMax);
           seen.push(...page);
@@ -326,7 +409,9 @@ export function engineConformance(name: string, open: OpenEngine, survivesClosin
         expect(keysOf(seen)).toEqual(keys);
         expect(seen.every(({ key, value }) => value.equals(Buffer.alloc(1024 * 1024, key)))).toBe(true);
         expect(keysOf(engine.range('documents', {}))).toEqual(keys);
-        expect(keysOf(engine.range('documents', { reverse: true, limit: 5 }))).toEqual(keys.toReversed().slice(0, 5));
+        expect(keysOf(engine.range('documents', { reverse: true, limit: 5 }))).toEqual(
+          keys.toReversed().slice(0, 5),
+        );
       });
     });
 

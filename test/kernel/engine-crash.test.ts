@@ -27,7 +27,9 @@ describe.each(['lmdb', 'rocksdb'] as const)('a process that is killed while it c
 
   /** Kills the process after it has acknowledged so many commits, and returns the last one it acknowledged. */
   async function commitUntilKilled(commits: number): Promise<number> {
-    const child = spawn(process.execPath, [script, compiled, name, dataDir], { stdio: ['ignore', 'pipe', 'inherit'] });
+    const child = spawn(process.execPath, [script, compiled, name, dataDir], {
+      stdio: ['ignore', 'pipe', 'inherit'],
+    });
     const exited = once(child, 'exit');
     let last = -1;
     for await (const line of createInterface({ input: child.stdout })) {
@@ -43,13 +45,17 @@ describe.each(['lmdb', 'rocksdb'] as const)('a process that is killed while it c
     for (const commits of [5, 40, 77]) {
       const last = await commitUntilKilled(commits);
       expect(last).toBeGreaterThanOrEqual(commits);
-      const engine = await openEngine(name, { ...storeConfigDefaults, data_dir: dataDir }, ['documents', 'agents']);
+      const engine = await openEngine(name, { ...storeConfigDefaults, data_dir: dataDir }, [
+        'documents',
+        'agents',
+      ]);
       for (let round = 0; round <= last; round += 1) {
         const key = Buffer.from(`k${round}`);
         expect(engine.get('agents', key)?.toString(), `commit ${round} of ${last}`).toBe(`v${round}`);
         expect(engine.get('documents', key)?.equals(Buffer.alloc(10_000, `v${round}`))).toBe(true);
       }
-      const keysOf = (family: string): string[] => [...engine.range(family, {})].map(({ key }) => key.toString());
+      const keysOf = (family: string): string[] =>
+        [...engine.range(family, {})].map(({ key }) => key.toString());
       expect(keysOf('documents')).toEqual(keysOf('agents'));
       await engine.close();
     }

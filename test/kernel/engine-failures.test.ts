@@ -33,7 +33,9 @@ function open(name: EngineName, directory = dataDir): Promise<Engine> {
 async function fill(name: EngineName): Promise<void> {
   const engine = await open(name);
   for (let round = 0; round < 30; round += 1) {
-    await engine.commit([{ family: 'documents', key: Buffer.from(`k${round}`), value: Buffer.alloc(3000, 'v') }]);
+    await engine.commit([
+      { family: 'documents', key: Buffer.from(`k${round}`), value: Buffer.alloc(3000, 'v') },
+    ]);
   }
   await engine.close();
 }
@@ -48,8 +50,17 @@ async function readAll(name: EngineName): Promise<void> {
 }
 
 /** Runs the loop with one system call on the data file failing, and then looks at what is on disk. */
-async function outcomesWith(name: EngineName, file: string, fault: string): Promise<{ printed: string[]; stored: string[] }> {
-  const { printed } = await commitTraced(compiled, name, dataDir, 6, ['-P', join(dataDir, file), '-e', `inject=${fault}`]);
+async function outcomesWith(
+  name: EngineName,
+  file: string,
+  fault: string,
+): Promise<{ printed: string[]; stored: string[] }> {
+  const { printed } = await commitTraced(compiled, name, dataDir, 6, [
+    '-P',
+    join(dataDir, file),
+    '-e',
+    `inject=${fault}`,
+  ]);
   const engine = await open(name);
   const stored = [...engine.range('agents', {})].map(({ key }) => key.toString());
   expect([...engine.range('documents', {})].map(({ key }) => key.toString())).toEqual(stored);
@@ -60,8 +71,12 @@ async function outcomesWith(name: EngineName, file: string, fault: string): Prom
 describe('lmdb', () => {
   it('refuses a commit on a full disk, leaves nothing of it, and goes on when there is room', async () => {
     const { printed, stored } = await outcomesWith('lmdb', 'data.mdb', 'writev:error=ENOSPC:when=3');
-    expect(printed.filter((line) => line.startsWith('failed'))).toEqual([expect.stringMatching(/^failed \d disk_full unseen$/)]);
-    expect(printed.filter((line) => line.startsWith('acked')).map((line) => line.replace('acked ', 'k'))).toEqual(stored);
+    expect(printed.filter((line) => line.startsWith('failed'))).toEqual([
+      expect.stringMatching(/^failed \d disk_full unseen$/),
+    ]);
+    expect(
+      printed.filter((line) => line.startsWith('acked')).map((line) => line.replace('acked ', 'k')),
+    ).toEqual(stored);
   });
 
   it('takes no more commits after a sync failed', async () => {
@@ -70,21 +85,33 @@ describe('lmdb', () => {
     expect(printed.slice(3)).toEqual([3, 4, 5].map((round) => `failed ${round} engine unseen`));
   });
 
-  it.each([10, 4096, 8192, 20_000, 60_000])('says that a file cut to %i bytes is damaged', async (sizeBytes) => {
-    await fill('lmdb');
-    await truncate(join(dataDir, 'data.mdb'), sizeBytes);
-    const damaged = expect.objectContaining({ code: 'damaged_data', fix: expect.stringContaining('restore a backup') });
-    await expect(readAll('lmdb')).rejects.toThrow(damaged);
-  });
+  it.each([10, 4096, 8192, 20_000, 60_000])(
+    'says that a file cut to %i bytes is damaged',
+    async (sizeBytes) => {
+      await fill('lmdb');
+      await truncate(join(dataDir, 'data.mdb'), sizeBytes);
+      const damaged = expect.objectContaining({
+        code: 'damaged_data',
+        fix: expect.stringContaining('restore a backup'),
+      });
+      await expect(readAll('lmdb')).rejects.toThrow(damaged);
+    },
+  );
 
-  it.each([149, 151])('says that meta pages with another byte at %i, of the number of the last page, are damaged', async (place) => {
-    await fill('lmdb');
-    const file = join(dataDir, 'data.mdb');
-    const content = await readFile(file);
-    for (const page of [0, 4096]) content[page + place] = 0x10;
-    await writeFile(file, content);
-    await expect(open('lmdb')).rejects.toMatchObject({ code: 'damaged_data', fix: expect.stringContaining('restore a backup') });
-  });
+  it.each([149, 151])(
+    'says that meta pages with another byte at %i, of the number of the last page, are damaged',
+    async (place) => {
+      await fill('lmdb');
+      const file = join(dataDir, 'data.mdb');
+      const content = await readFile(file);
+      for (const page of [0, 4096]) content[page + place] = 0x10;
+      await writeFile(file, content);
+      await expect(open('lmdb')).rejects.toMatchObject({
+        code: 'damaged_data',
+        fix: expect.stringContaining('restore a backup'),
+      });
+    },
+  );
 
   it('says that a file of something else is damaged', async () => {
     await writeFile(join(dataDir, 'data.mdb'), Buffer.alloc(100_000, 'not a database '));
@@ -133,7 +160,10 @@ describe('rocksdb', () => {
     const script = `const { openRocksdb } = await import(${JSON.stringify(join(outside, 'kernel/engines/rocksdb.js'))});
       await openRocksdb({ data_dir: 'unused' }, []).catch(({ code, fix }) => console.log(JSON.stringify({ code, fix })));`;
     const { stdout } = await promisify(execFile)(process.execPath, ['--input-type=module', '-e', script]);
-    expect(JSON.parse(stdout)).toEqual({ code: 'missing_package', fix: expect.stringContaining('npm install @nxtedition/rocksdb') });
+    expect(JSON.parse(stdout)).toEqual({
+      code: 'missing_package',
+      fix: expect.stringContaining('npm install @nxtedition/rocksdb'),
+    });
   });
 
   it('names the other process when the database is open already', async () => {
@@ -147,7 +177,10 @@ describe.each(['lmdb', 'rocksdb'] as const)('%s', (name) => {
   it('says what is wrong with a directory that cannot be written', async () => {
     const file = join(dataDir, 'file');
     await writeFile(file, '');
-    await expect(open(name, join(file, 'below'))).rejects.toMatchObject({ code: 'invalid_config', fix: expect.stringContaining('write') });
+    await expect(open(name, join(file, 'below'))).rejects.toMatchObject({
+      code: 'invalid_config',
+      fix: expect.stringContaining('write'),
+    });
   });
 
   it('makes its directory with all that is above it', async () => {
@@ -158,5 +191,7 @@ describe.each(['lmdb', 'rocksdb'] as const)('%s', (name) => {
 
 it('an engine that does not exist is a mistake in the configuration', async () => {
   // The name comes from a configuration file, where the types do not reach.
-  await expect(openEngine('bolt' as EngineName, storeConfigDefaults, families)).rejects.toMatchObject({ code: 'invalid_config' });
+  await expect(openEngine('bolt' as EngineName, storeConfigDefaults, families)).rejects.toMatchObject({
+    code: 'invalid_config',
+  });
 });

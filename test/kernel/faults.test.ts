@@ -8,7 +8,17 @@ import { kernelFamilies } from '../../src/kernel/families.js';
 import { decodeFeed, decodeRedo } from '../../src/kernel/log.js';
 import type { Store } from '../../src/kernel/store.js';
 import { StoaError } from '../../src/errors.js';
-import { bytes, change, items, openStore, removeDirectories, temporaryDirectory, text, turns, until } from './open-store.js';
+import {
+  bytes,
+  change,
+  items,
+  openStore,
+  removeDirectories,
+  temporaryDirectory,
+  text,
+  turns,
+  until,
+} from './open-store.js';
 
 afterAll(removeDirectories);
 
@@ -25,8 +35,12 @@ function announce(store: Store, key: string, value = 'v'): Promise<number> {
 
 function numbersIn(store: Store): { seqs: number[]; lsns: number[] } {
   return {
-    seqs: [...store.range(kernelFamilies.changes, {})].flatMap(({ value }) => decodeFeed(value).items.map(({ seq }) => seq)),
-    lsns: [...store.range(kernelFamilies.redo, {})].flatMap(({ value }) => decodeRedo(value).items.map(({ lsn }) => lsn)),
+    seqs: [...store.range(kernelFamilies.changes, {})].flatMap(({ value }) =>
+      decodeFeed(value).items.map(({ seq }) => seq),
+    ),
+    lsns: [...store.range(kernelFamilies.redo, {})].flatMap(({ value }) =>
+      decodeRedo(value).items.map(({ lsn }) => lsn),
+    ),
   };
 }
 
@@ -45,9 +59,11 @@ describe.each(engines)('a commit that fails for want of space on %s', (engine) =
     await until(() => opened.engine.commits === 2);
     doomed.push(announce(store, 'c'));
     doomed.push(store.transact((tx) => (text(tx, 'a') === 'v' ? 1 : 0)));
-    doomed.push(store.transact((tx) => {
-      throw new RangeError(`saw ${text(tx, 'b')}`);
-    }));
+    doomed.push(
+      store.transact((tx) => {
+        throw new RangeError(`saw ${text(tx, 'b')}`);
+      }),
+    );
     const flushed = store.flush();
     release();
     for (const outcome of await Promise.allSettled(doomed)) {
@@ -67,7 +83,8 @@ describe.each(engines)('a commit that fails for want of space on %s', (engine) =
     const heard: number[] = [];
     opened.store.onCommit((commits) => heard.push(...commits.map(({ seq }) => seq)));
     opened.engine.failNext('disk_full', 'disk_full', 'disk_full');
-    for (let attempt = 0; attempt < 3; attempt += 1) await expect(announce(opened.store, 'a')).rejects.toMatchObject({ code: 'disk_full' });
+    for (let attempt = 0; attempt < 3; attempt += 1)
+      await expect(announce(opened.store, 'a')).rejects.toMatchObject({ code: 'disk_full' });
     expect(opened.store.stopped).toBeUndefined();
     await announce(opened.store, 'a');
     expect(text(opened.store, 'a')).toBe('v');
@@ -77,30 +94,39 @@ describe.each(engines)('a commit that fails for want of space on %s', (engine) =
 });
 
 describe.each(engines)('a commit whose outcome nobody knows on %s', (engine) => {
-  it.each(['before', 'after'] as const)('stops writes for good (it failed %s it was applied), and reads go on', async (fault) => {
-    const opened = await openStore({ engine });
-    const { store } = opened;
-    await announce(store, 'before');
-    opened.engine.failNext(fault);
-    const outcomes = await Promise.allSettled([announce(store, 'a'), announce(store, 'b')]);
-    for (const outcome of outcomes) {
-      expect(outcome).toMatchObject({ status: 'rejected', reason: { code: 'writes_stopped', fix: expect.stringContaining('Reads go on') } });
-    }
-    await expect(announce(store, 'c')).rejects.toMatchObject({ code: 'writes_stopped' });
-    expect(store.stopped).toBeInstanceOf(StoaError);
-    expect(store.sequence).toBe(1);
-    expect(text(store, 'before')).toBe('v');
-    await store.flush();
-    await store.close();
-    if (engine === 'memory') return;
+  it.each(['before', 'after'] as const)(
+    'stops writes for good (it failed %s it was applied), and reads go on',
+    async (fault) => {
+      const opened = await openStore({ engine });
+      const { store } = opened;
+      await announce(store, 'before');
+      opened.engine.failNext(fault);
+      const outcomes = await Promise.allSettled([announce(store, 'a'), announce(store, 'b')]);
+      for (const outcome of outcomes) {
+        expect(outcome).toMatchObject({
+          status: 'rejected',
+          reason: { code: 'writes_stopped', fix: expect.stringContaining('Reads go on') },
+        });
+      }
+      await expect(announce(store, 'c')).rejects.toMatchObject({ code: 'writes_stopped' });
+      expect(store.stopped).toBeInstanceOf(StoaError);
+      expect(store.sequence).toBe(1);
+      expect(text(store, 'before')).toBe('v');
+      await store.flush();
+      await store.close();
+      if (engine === 'memory') return;
 
-    const reopened = await openStore({ engine, directory: opened.directory });
-    const kept = Array.from(reopened.store.range(items, {}), ({ key }) => key.toString());
-    expect(kept).toEqual(fault === 'before' ? ['before'] : ['a', 'b', 'before']);
-    await announce(reopened.store, 'd');
-    expect(numbersIn(reopened.store)).toEqual({ seqs: oneTo(kept.length + 1), lsns: oneTo(kept.length + 1) });
-    await reopened.store.close();
-  });
+      const reopened = await openStore({ engine, directory: opened.directory });
+      const kept = Array.from(reopened.store.range(items, {}), ({ key }) => key.toString());
+      expect(kept).toEqual(fault === 'before' ? ['before'] : ['a', 'b', 'before']);
+      await announce(reopened.store, 'd');
+      expect(numbersIn(reopened.store)).toEqual({
+        seqs: oneTo(kept.length + 1),
+        lsns: oneTo(kept.length + 1),
+      });
+      await reopened.store.close();
+    },
+  );
 });
 
 describe('a store that is stopped from outside', () => {
@@ -124,7 +150,10 @@ describe('a record of a log that makes no sense', () => {
     await announce(store, 'a');
     await engine.commit([{ family, key: Buffer.alloc(8, 9), value }]);
     await store.close();
-    await expect(openStore({ engine: 'lmdb', directory })).rejects.toMatchObject({ code: 'serialization', message: expect.stringContaining(log) });
+    await expect(openStore({ engine: 'lmdb', directory })).rejects.toMatchObject({
+      code: 'serialization',
+      message: expect.stringContaining(log),
+    });
   });
 });
 
@@ -162,7 +191,9 @@ describe('a slow disk', () => {
 const isRoot = process.getuid?.() === 0;
 
 /** A disk of a few megabytes; mounting one needs root. */
-async function smallDisk(sizeMegabytes: number): Promise<{ directory: string; remove: () => Promise<void> } | undefined> {
+async function smallDisk(
+  sizeMegabytes: number,
+): Promise<{ directory: string; remove: () => Promise<void> } | undefined> {
   if (!isRoot) return undefined;
   const directory = await temporaryDirectory();
   try {
@@ -188,7 +219,11 @@ const fullDisks = [
 describe.each(fullDisks)('a disk that is really full under $engine', ({ engine, goesOnAlone }) => {
   it('refuses what does not fit, keeps all that it acknowledged, and goes on when there is room', async (context) => {
     const disk = await smallDisk(64);
-    await context.annotate(disk === undefined ? 'no right to mount: nothing was proven on a really full disk' : 'a tmpfs of 64 MiB');
+    await context.annotate(
+      disk === undefined
+        ? 'no right to mount: nothing was proven on a really full disk'
+        : 'a tmpfs of 64 MiB',
+    );
     if (disk === undefined) return;
     const ballast = join(disk.directory, 'ballast');
     const directory = join(disk.directory, 'data');

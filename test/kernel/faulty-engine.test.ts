@@ -4,7 +4,11 @@ import { openMemory } from '../../src/kernel/engines/memory.js';
 import { engineConformance } from './engine-conformance.js';
 import { FaultyEngine } from './faulty-engine.js';
 
-engineConformance('faulty, told no faults,', async (config, families) => new FaultyEngine(await openMemory(config, families)), false);
+engineConformance(
+  'faulty, told no faults,',
+  async (config, families) => new FaultyEngine(await openMemory(config, families)),
+  false,
+);
 
 const key = Buffer.from('key');
 let engine: FaultyEngine;

@@ -1,7 +1,15 @@
 /** An engine that fails and dawdles on command, around any real one. */
 import { EventEmitter, once } from 'node:events';
 import { StoaError } from '../../src/errors.js';
-import type { Engine, EngineName, EngineStats, Entry, RangeOptions, Snapshot, WriteOperation } from '../../src/kernel/engine.js';
+import type {
+  Engine,
+  EngineName,
+  EngineStats,
+  Entry,
+  RangeOptions,
+  Snapshot,
+  WriteOperation,
+} from '../../src/kernel/engine.js';
 
 /** How a commit goes wrong: before anything is applied, after all of it is, or for want of space. */
 export type Fault = 'before' | 'after' | 'disk_full';
@@ -57,10 +65,12 @@ export class FaultyEngine implements Engine {
     await this.#gate;
     if (this.#delayMs > 0) await new Promise((resolve) => setTimeout(resolve, this.#delayMs));
     if (fault === 'disk_full') throw new StoaError('disk_full', 'The disk is full, as the test wants it.');
-    if (fault === 'before') throw new StoaError('engine', 'The commit failed before it was applied, as the test wants it.');
+    if (fault === 'before')
+      throw new StoaError('engine', 'The commit failed before it was applied, as the test wants it.');
     await this.#engine.commit(operations);
     this.committed.push(operations);
-    if (fault === 'after') throw new StoaError('engine', 'The commit failed after it was applied, as the test wants it.');
+    if (fault === 'after')
+      throw new StoaError('engine', 'The commit failed after it was applied, as the test wants it.');
   }
 
   get(family: string, key: Buffer): Buffer | undefined {

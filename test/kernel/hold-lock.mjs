@@ -13,6 +13,9 @@ try {
   const lock = await acquireLock(dataDir, { url });
   writeSync(1, `${JSON.stringify({ held: lock.owner })}\n`);
 } catch (thrown) {
-  writeSync(1, `${JSON.stringify({ refused: { code: thrown.code, message: thrown.message, fix: thrown.fix } })}\n`);
+  writeSync(
+    1,
+    `${JSON.stringify({ refused: { code: thrown.code, message: thrown.message, fix: thrown.fix } })}\n`,
+  );
 }
 await once(lines, 'close');

@@ -15,7 +15,8 @@ async function engineReads(family: string, count: number): Promise<number> {
 
 it('asks the engine once for a row of a hot family, and each time for others', async () => {
   opened = await openStore();
-  for (const family of [items, others]) await opened.store.transact((tx) => tx.put(family, bytes('a'), bytes('1')));
+  for (const family of [items, others])
+    await opened.store.transact((tx) => tx.put(family, bytes('a'), bytes('1')));
   expect(await engineReads(others, 5)).toBe(1);
   expect(await engineReads(items, 5)).toBe(5);
 });
@@ -39,7 +40,9 @@ it('still holds what a failed commit would have changed', async () => {
   await store.transact((tx) => tx.put(others, bytes('a'), bytes('1')));
   await store.transact((tx) => text(tx, 'a', others));
   engine.failNext('disk_full');
-  await expect(store.transact((tx) => tx.put(others, bytes('a'), bytes('2')))).rejects.toMatchObject({ code: 'disk_full' });
+  await expect(store.transact((tx) => tx.put(others, bytes('a'), bytes('2')))).rejects.toMatchObject({
+    code: 'disk_full',
+  });
   expect(await store.transact((tx) => text(tx, 'a', others))).toBe('1');
 });
 

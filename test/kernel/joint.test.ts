@@ -9,7 +9,13 @@ let kernel: Kernel;
 let joint: Joint;
 
 beforeEach(async () => {
-  kernel = await openKernel({ dataDir: 'unused', engine: 'memory', shards: 4, families: [family], limits: limitsWith() });
+  kernel = await openKernel({
+    dataDir: 'unused',
+    engine: 'memory',
+    shards: 4,
+    families: [family],
+    limits: limitsWith(),
+  });
   joint = new Joint(kernel);
 });
 
@@ -35,21 +41,30 @@ const stored = (key: string) => kernel.root.get(family, Buffer.from(key))?.toStr
 
 describe('a joint commit', () => {
   it('makes one transaction of several operations and answers each', async () => {
-    const results = await joint.commit([() => put(joint.kernel, 'a', '1'), () => put(joint.kernel, 'b', '2')], agree);
+    const results = await joint.commit(
+      [() => put(joint.kernel, 'a', '1'), () => put(joint.kernel, 'b', '2')],
+      agree,
+    );
     expect(results).toEqual(['stored 1', 'stored 2']);
     expect(kernel.root.sequence).toBe(1);
     expect(kernel.feed.read().commits[0]?.changes.map(({ id }) => id)).toEqual(['a', 'b']);
   });
 
   it('keeps nothing when an operation refuses inside the transaction, and names it', async () => {
-    const commit = joint.commit([() => put(joint.kernel, 'a', '1'), () => put(joint.kernel, 'b', 'refused')], agree);
+    const commit = joint.commit(
+      [() => put(joint.kernel, 'a', '1'), () => put(joint.kernel, 'b', 'refused')],
+      agree,
+    );
     await expect(commit).rejects.toMatchObject({ index: 1, reason: { code: 'conflict' } });
     expect(stored('a')).toBeUndefined();
     expect(kernel.root.sequence).toBe(0);
   });
 
   it('keeps nothing when an operation refuses its input', async () => {
-    const commit = joint.commit([() => put(joint.kernel, 'a', '1'), () => put(joint.kernel, 'b', 'bad input')], agree);
+    const commit = joint.commit(
+      [() => put(joint.kernel, 'a', '1'), () => put(joint.kernel, 'b', 'bad input')],
+      agree,
+    );
     await expect(commit).rejects.toMatchObject({ index: 1, reason: { code: 'invalid_request' } });
     expect(stored('a')).toBeUndefined();
   });
@@ -63,14 +78,20 @@ describe('a joint commit', () => {
   });
 
   it('refuses operations of two shards', async () => {
-    const commit = joint.commit([() => put(joint.kernel, 'a', '1'), () => put(joint.kernel, 'b', '2', 3)], agree);
+    const commit = joint.commit(
+      [() => put(joint.kernel, 'a', '1'), () => put(joint.kernel, 'b', '2', 3)],
+      agree,
+    );
     await expect(commit).rejects.toMatchObject({ index: 1, reason: { code: 'unsupported' } });
     expect(stored('a')).toBeUndefined();
   });
 
   it('refuses an operation that takes two transactions', async () => {
     const twice = () => Promise.all([put(joint.kernel, 'a', '1'), put(joint.kernel, 'b', '2')]);
-    await expect(joint.commit([twice], agree)).rejects.toMatchObject({ index: 0, reason: { code: 'unsupported' } });
+    await expect(joint.commit([twice], agree)).rejects.toMatchObject({
+      index: 0,
+      reason: { code: 'unsupported' },
+    });
     expect(stored('a')).toBeUndefined();
   });
 
@@ -85,7 +106,9 @@ describe('a joint commit', () => {
         () => told.push(`${name} durable`),
         () => told.push(`${name} undone`),
       );
-    await expect(joint.commit([operation('a', false), operation('b', true)], agree)).rejects.toMatchObject({ index: 1 });
+    await expect(joint.commit([operation('a', false), operation('b', true)], agree)).rejects.toMatchObject({
+      index: 1,
+    });
     expect(told).toEqual(['a undone', 'b undone']);
     await joint.commit([operation('c', false), operation('d', false)], agree);
     expect(told.slice(2)).toEqual(['c durable', 'd durable']);
@@ -93,13 +116,21 @@ describe('a joint commit', () => {
 
   it('many at once stay apart, and plain use of the same services goes on', async () => {
     const commits = Array.from({ length: 50 }, (_, index) =>
-      joint.commit([() => put(joint.kernel, `x${index}`, 'left'), () => put(joint.kernel, `y${index}`, index % 7 === 0 ? 'refused' : 'right')], agree),
+      joint.commit(
+        [
+          () => put(joint.kernel, `x${index}`, 'left'),
+          () => put(joint.kernel, `y${index}`, index % 7 === 0 ? 'refused' : 'right'),
+        ],
+        agree,
+      ),
     );
     const outcomes = await Promise.allSettled(commits);
     await put(joint.kernel, 'alone', 'too');
     for (const [index, outcome] of outcomes.entries()) {
       expect(outcome.status).toBe(index % 7 === 0 ? 'rejected' : 'fulfilled');
-      expect([stored(`x${index}`), stored(`y${index}`)]).toEqual(index % 7 === 0 ? [undefined, undefined] : ['left', 'right']);
+      expect([stored(`x${index}`), stored(`y${index}`)]).toEqual(
+        index % 7 === 0 ? [undefined, undefined] : ['left', 'right'],
+      );
     }
     expect(stored('alone')).toBe('too');
   });

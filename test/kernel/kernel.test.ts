@@ -7,7 +7,16 @@ import { type KernelOptions, openKernel } from '../../src/kernel/kernel.js';
 import { extendedByOutages } from '../../src/kernel/outages.js';
 import { limitsWith } from '../../src/limits.js';
 import { FaultyEngine } from './faulty-engine.js';
-import { bytes, change, families, items, removeDirectories, temporaryDirectory, text, until } from './open-store.js';
+import {
+  bytes,
+  change,
+  families,
+  items,
+  removeDirectories,
+  temporaryDirectory,
+  text,
+  until,
+} from './open-store.js';
 
 afterAll(removeDirectories);
 
@@ -25,31 +34,52 @@ describe('a new directory', () => {
     const kernel = await open(directory);
     expect(kernel.stores).toHaveLength(1);
     await kernel.close();
-    expect(await manifestIn(directory)).toMatchObject({ format: 2, engine: 'lmdb', shards: 1, id: expect.any(String) });
+    expect(await manifestIn(directory)).toMatchObject({
+      format: 2,
+      engine: 'lmdb',
+      shards: 1,
+      id: expect.any(String),
+    });
     expect(await readdir(join(directory, 'shard-00', 'db'))).toContain('data.mdb');
   });
 
   it('has as many shards as asked for, fixed from then on', async () => {
     const directory = await temporaryDirectory();
     const kernel = await open(directory, { shards: 3 });
-    await Promise.all(kernel.stores.map((store, shard) => store.transact((tx) => tx.put(items, bytes('shard'), bytes(String(shard))))));
+    await Promise.all(
+      kernel.stores.map((store, shard) =>
+        store.transact((tx) => tx.put(items, bytes('shard'), bytes(String(shard)))),
+      ),
+    );
     await kernel.close();
-    expect((await readdir(directory)).filter((name) => name.startsWith('shard-')).toSorted()).toEqual(['shard-00', 'shard-01', 'shard-02']);
+    expect((await readdir(directory)).filter((name) => name.startsWith('shard-')).toSorted()).toEqual([
+      'shard-00',
+      'shard-01',
+      'shard-02',
+    ]);
     const again = await open(directory);
     expect(again.stores.map((store) => text(store, 'shard'))).toEqual(['0', '1', '2']);
     await again.close();
-    await expect(open(directory, { shards: 2 })).rejects.toMatchObject({ code: 'invalid_config', message: expect.stringContaining('3 shard(s), not 2') });
+    await expect(open(directory, { shards: 2 })).rejects.toMatchObject({
+      code: 'invalid_config',
+      message: expect.stringContaining('3 shard(s), not 2'),
+    });
   });
 
   it.each([0, -1, 1.5, 257, Number.NaN])('does not have %d shards', async (shards) => {
-    await expect(open(await temporaryDirectory(), { shards })).rejects.toMatchObject({ code: 'invalid_config' });
+    await expect(open(await temporaryDirectory(), { shards })).rejects.toMatchObject({
+      code: 'invalid_config',
+    });
     await expect(open('', { shards, engine: 'memory' })).rejects.toMatchObject({ code: 'invalid_config' });
   });
 
   it('cannot be a file', async () => {
     const file = join(await temporaryDirectory(), 'file');
     await writeFile(file, '');
-    await expect(open(join(file, 'data'))).rejects.toMatchObject({ code: 'invalid_config', fix: expect.any(String) });
+    await expect(open(join(file, 'data'))).rejects.toMatchObject({
+      code: 'invalid_config',
+      fix: expect.any(String),
+    });
   });
 });
 
@@ -60,7 +90,10 @@ describe('an existing directory', () => {
     const kernel = await open(directory);
     expect(kernel.root.engine.name).toBe('rocksdb');
     await kernel.close();
-    await expect(open(directory, { engine: 'lmdb' })).rejects.toMatchObject({ code: 'invalid_config', message: expect.stringContaining('engine rocksdb, not lmdb') });
+    await expect(open(directory, { engine: 'lmdb' })).rejects.toMatchObject({
+      code: 'invalid_config',
+      message: expect.stringContaining('engine rocksdb, not lmdb'),
+    });
   });
 
   it('written by a newer program is refused and left as it is', async () => {
@@ -75,20 +108,32 @@ describe('an existing directory', () => {
   it('with a log record of a newer program is refused, and is not left open', async () => {
     const directory = await temporaryDirectory();
     const kernel = await open(directory, { engine: 'rocksdb' });
-    await kernel.root.engine.commit([{ family: kernelFamilies.changes, key: Buffer.alloc(8, 1), value: bytes('[2,0,[]]') }]);
+    await kernel.root.engine.commit([
+      { family: kernelFamilies.changes, key: Buffer.alloc(8, 1), value: bytes('[2,0,[]]') },
+    ]);
     await kernel.close();
-    for (let attempt = 0; attempt < 2; attempt += 1) await expect(open(directory)).rejects.toMatchObject({ code: 'newer_data' });
+    for (let attempt = 0; attempt < 2; attempt += 1)
+      await expect(open(directory)).rejects.toMatchObject({ code: 'newer_data' });
   });
 
-  it.each(['', '{', 'null', '[]', '{}', '{"format":1}', '{"format":1,"id":"x","engine":"lmdb","shards":0,"created_at":"x"}', '{"format":1,"id":"x","engine":"bolt","shards":1,"created_at":"x"}'])(
-    'with the manifest %j is damaged',
-    async (manifest) => {
-      const directory = await temporaryDirectory();
-      await (await open(directory)).close();
-      await writeFile(join(directory, 'stoa.json'), manifest);
-      await expect(open(directory)).rejects.toMatchObject({ code: 'damaged_data', fix: expect.stringContaining('restore') });
-    },
-  );
+  it.each([
+    '',
+    '{',
+    'null',
+    '[]',
+    '{}',
+    '{"format":1}',
+    '{"format":1,"id":"x","engine":"lmdb","shards":0,"created_at":"x"}',
+    '{"format":1,"id":"x","engine":"bolt","shards":1,"created_at":"x"}',
+  ])('with the manifest %j is damaged', async (manifest) => {
+    const directory = await temporaryDirectory();
+    await (await open(directory)).close();
+    await writeFile(join(directory, 'stoa.json'), manifest);
+    await expect(open(directory)).rejects.toMatchObject({
+      code: 'damaged_data',
+      fix: expect.stringContaining('restore'),
+    });
+  });
 
   it('that lost a shard is not taken for an empty one', async () => {
     const directory = await temporaryDirectory();
@@ -104,7 +149,10 @@ describe('an existing directory', () => {
     await kernel.close();
     await rm(join(directory, 'stoa.json'));
     for (const engine of [undefined, 'rocksdb'] as const) {
-      await expect(open(directory, { engine })).rejects.toMatchObject({ code: 'damaged_data', message: expect.stringContaining('stoa.json is missing') });
+      await expect(open(directory, { engine })).rejects.toMatchObject({
+        code: 'damaged_data',
+        message: expect.stringContaining('stoa.json is missing'),
+      });
     }
   });
 
@@ -114,7 +162,10 @@ describe('an existing directory', () => {
     const manifest = await manifestIn(directory);
     for (const shards of [1, 2]) {
       await writeFile(join(directory, 'stoa.json'), JSON.stringify({ ...manifest, shards }));
-      await expect(open(directory)).rejects.toMatchObject({ code: 'damaged_data', message: expect.stringContaining(`tells of ${shards} shard(s)`) });
+      await expect(open(directory)).rejects.toMatchObject({
+        code: 'damaged_data',
+        message: expect.stringContaining(`tells of ${shards} shard(s)`),
+      });
     }
     await rm(join(directory, 'stoa.json'));
     await (await open(directory, { shards: 1 })).close();
@@ -124,7 +175,10 @@ describe('an existing directory', () => {
   it('is open in one place only', async () => {
     const directory = await temporaryDirectory();
     const kernel = await open(directory);
-    await expect(open(directory)).rejects.toMatchObject({ code: 'locked', message: expect.stringContaining(String(process.pid)) });
+    await expect(open(directory)).rejects.toMatchObject({
+      code: 'locked',
+      message: expect.stringContaining(String(process.pid)),
+    });
     await kernel.close();
     await (await open(directory)).close();
   });
@@ -187,7 +241,10 @@ describe('outages', () => {
   });
 
   it('lengthen what was alive when they began, and nothing else', () => {
-    const outages = [{ fromMs: 1_000, toMs: 1_500 }, { fromMs: 2_000, toMs: 2_100 }];
+    const outages = [
+      { fromMs: 1_000, toMs: 1_500 },
+      { fromMs: 2_000, toMs: 2_100 },
+    ];
     expect(extendedByOutages(900, 1_100, outages)).toBe(1_600);
     expect(extendedByOutages(900, 1_900, outages)).toBe(2_500);
     expect(extendedByOutages(1_600, 1_900, outages)).toBe(1_900);
@@ -201,7 +258,11 @@ describe('a kernel', () => {
     const fired: string[] = [];
     kernel.handleTimer('note', (_tx, reference) => fired.push(reference.toString()));
     kernel.start();
-    await Promise.all(kernel.stores.map((store, shard) => store.transact((tx) => tx.schedule({ atMs: 0, kind: 'note', reference: bytes(String(shard)) }))));
+    await Promise.all(
+      kernel.stores.map((store, shard) =>
+        store.transact((tx) => tx.schedule({ atMs: 0, kind: 'note', reference: bytes(String(shard)) })),
+      ),
+    );
     await until(() => fired.length === 2 && kernel.expiryBacklogMs() === 0);
     expect(fired.toSorted()).toEqual(['0', '1']);
     await kernel.close();
@@ -224,8 +285,14 @@ describe('a kernel', () => {
 
   it('shows all shards in one feed', async () => {
     const kernel = await open('', { engine: 'memory', shards: 2 });
-    for (const [shard, store] of kernel.stores.entries()) await store.transact((tx) => tx.change(change(String(shard))));
-    expect(kernel.feed.read().commits.map(({ changes }) => changes[0]?.id).toSorted()).toEqual(['0', '1']);
+    for (const [shard, store] of kernel.stores.entries())
+      await store.transact((tx) => tx.change(change(String(shard))));
+    expect(
+      kernel.feed
+        .read()
+        .commits.map(({ changes }) => changes[0]?.id)
+        .toSorted(),
+    ).toEqual(['0', '1']);
     await kernel.close();
   });
 });

@@ -70,7 +70,10 @@ afterEach(async () => {
 });
 
 async function contend(count: number): Promise<Contender[]> {
-  const added = Array.from({ length: count }, (_, index) => new Contender(compiled, dataDir, `http://127.0.0.1:${7000 + index}`));
+  const added = Array.from(
+    { length: count },
+    (_, index) => new Contender(compiled, dataDir, `http://127.0.0.1:${7000 + index}`),
+  );
   contenders.push(...added);
   await Promise.all(added.map((contender) => contender.ready()));
   return added;
@@ -97,14 +100,18 @@ describe('the lock on a data directory', () => {
     expect(held?.pid).toBe(first.pid);
     const { refused } = await (await contendOne()).acquire();
     expect(refused?.code).toBe('locked');
-    for (const fact of [String(first.pid), held?.startedAt, 'http://127.0.0.1:7000']) expect(refused?.message).toContain(fact);
+    for (const fact of [String(first.pid), held?.startedAt, 'http://127.0.0.1:7000'])
+      expect(refused?.message).toContain(fact);
     expect(refused?.fix).toContain('http://127.0.0.1:7000');
     expect(await readLock(dataDir)).toEqual(held);
   });
 
   it('refuses the same process a second time', async () => {
     const lock = await acquireLock(dataDir, {});
-    await expect(acquireLock(dataDir, {})).rejects.toMatchObject({ code: 'locked', details: { pid: process.pid } });
+    await expect(acquireLock(dataDir, {})).rejects.toMatchObject({
+      code: 'locked',
+      details: { pid: process.pid },
+    });
     await lock.release();
   });
 

@@ -48,7 +48,15 @@ const range: fc.Arbitrary<Range> = fc.record({
   limit: fc.option(fc.nat(5), { nil: undefined }),
 });
 const step: fc.Arbitrary<Step> = fc.oneof(
-  { weight: 6, arbitrary: fc.record({ do: fc.constant('put' as const), family, key, value: fc.string({ maxLength: 4 }) }) },
+  {
+    weight: 6,
+    arbitrary: fc.record({
+      do: fc.constant('put' as const),
+      family,
+      key,
+      value: fc.string({ maxLength: 4 }),
+    }),
+  },
   { weight: 3, arbitrary: fc.record({ do: fc.constant('delete' as const), family, key }) },
   { weight: 5, arbitrary: fc.record({ do: fc.constant('get' as const), family, key }) },
   { weight: 3, arbitrary: fc.record({ do: fc.constant('range' as const), family, range }) },
@@ -56,11 +64,23 @@ const step: fc.Arbitrary<Step> = fc.oneof(
   { weight: 1, arbitrary: fc.record({ do: fc.constant('throw' as const) }) },
 );
 const action: fc.Arbitrary<Action> = fc.oneof(
-  { weight: 20, arbitrary: fc.record({ do: fc.constant('transact' as const), steps: fc.array(step, { maxLength: 8 }) }) },
+  {
+    weight: 20,
+    arbitrary: fc.record({ do: fc.constant('transact' as const), steps: fc.array(step, { maxLength: 8 }) }),
+  },
   { weight: 2, arbitrary: fc.record({ do: fc.constant('read' as const), family, range }) },
-  { weight: 5, arbitrary: fc.record({ do: fc.constant('turns' as const), count: fc.integer({ min: 1, max: 4 }) }) },
+  {
+    weight: 5,
+    arbitrary: fc.record({ do: fc.constant('turns' as const), count: fc.integer({ min: 1, max: 4 }) }),
+  },
   { weight: 2, arbitrary: fc.record({ do: fc.constant('flush' as const) }) },
-  { weight: 1, arbitrary: fc.record({ do: fc.constant('fail' as const), how: fc.constantFrom('disk_full' as const, 'before' as const, 'after' as const) }) },
+  {
+    weight: 1,
+    arbitrary: fc.record({
+      do: fc.constant('fail' as const),
+      how: fc.constantFrom('disk_full' as const, 'before' as const, 'after' as const),
+    }),
+  },
   { weight: 1, arbitrary: fc.record({ do: fc.constant('reopen' as const) }) },
 );
 
@@ -71,8 +91,12 @@ function scan(model: Model, name: string, wanted: Range): [string, string][] {
   const within = [...model]
     .filter(([at]) => at.startsWith(`${name}|`))
     .map(([at, value]): [string, string] => [at.slice(name.length + 1), value])
-    .filter(([at]) => wanted.lower === undefined || (wanted.lowerOpen ? at > wanted.lower : at >= wanted.lower))
-    .filter(([at]) => wanted.upper === undefined || (wanted.upperOpen ? at < wanted.upper : at <= wanted.upper))
+    .filter(
+      ([at]) => wanted.lower === undefined || (wanted.lowerOpen ? at > wanted.lower : at >= wanted.lower),
+    )
+    .filter(
+      ([at]) => wanted.upper === undefined || (wanted.upperOpen ? at < wanted.upper : at <= wanted.upper),
+    )
     .toSorted(([a], [b]) => (a < b ? -1 : 1));
   return (wanted.reverse ? within.toReversed() : within).slice(0, wanted.limit);
 }
@@ -87,13 +111,25 @@ function boundsOf({ lower, lowerOpen, upper, upperOpen, reverse, limit }: Range)
 }
 
 function read(reader: Reader, name: string, wanted: Range): [string, string][] {
-  return Array.from(reader.range(name, boundsOf(wanted)), ({ key, value }: Entry) => [key.toString('latin1'), value.toString()]);
+  return Array.from(reader.range(name, boundsOf(wanted)), ({ key, value }: Entry) => [
+    key.toString('latin1'),
+    value.toString(),
+  ]);
 }
 
-const everything: Range = { lower: undefined, lowerOpen: false, upper: undefined, upperOpen: false, reverse: false, limit: undefined };
+const everything: Range = {
+  lower: undefined,
+  lowerOpen: false,
+  upper: undefined,
+  upperOpen: false,
+  reverse: false,
+  limit: undefined,
+};
 
 function contentOf(store: Store): Model {
-  return new Map(families.flatMap((name) => read(store, name, everything).map(([at, value]) => [`${name}|${at}`, value])));
+  return new Map(
+    families.flatMap((name) => read(store, name, everything).map(([at, value]) => [`${name}|${at}`, value])),
+  );
 }
 
 /** Runs the body against the store and the model side by side; every read must agree. */
@@ -133,7 +169,10 @@ class Comparison {
   }
 
   async open(): Promise<void> {
-    this.opened = await openStore({ engine: this.#engine, ...(this.opened && { directory: this.opened.directory }) });
+    this.opened = await openStore({
+      engine: this.#engine,
+      ...(this.opened && { directory: this.opened.directory }),
+    });
   }
 
   transact(steps: readonly Step[]): void {
@@ -199,16 +238,21 @@ class Comparison {
     // An assertion that failed inside a body comes this way too.
     expect(error).toMatchObject({ code: expect.stringMatching(/^(disk_full|writes_stopped)$/) });
     // With the group that had no room, all on top of it failed: the next transaction starts from what is on disk.
-    if (error instanceof StoaError && error.code === 'disk_full') this.#states.length = this.#acknowledged + 1;
+    if (error instanceof StoaError && error.code === 'disk_full')
+      this.#states.length = this.#acknowledged + 1;
   }
 }
 
 /** Both logs count without gaps, and the redo log alone leads to what is stored. */
 function checkLogs(store: Store): void {
-  const seqs = [...store.range(kernelFamilies.changes, {})].flatMap(({ value }) => decodeFeed(value).items.map(({ seq }) => seq));
+  const seqs = [...store.range(kernelFamilies.changes, {})].flatMap(({ value }) =>
+    decodeFeed(value).items.map(({ seq }) => seq),
+  );
   expect(seqs).toEqual(Array.from({ length: store.sequence }, (_, index) => index + 1));
   const redone = new Map<string, string>();
-  const transactions = [...store.range(kernelFamilies.redo, {})].flatMap(({ value }) => decodeRedo(value).items);
+  const transactions = [...store.range(kernelFamilies.redo, {})].flatMap(
+    ({ value }) => decodeRedo(value).items,
+  );
   for (const { operations } of transactions) {
     for (const { family: name, key: at, value } of operations) {
       if (value === undefined) redone.delete(`${name}|${at.toString('latin1')}`);
@@ -216,7 +260,9 @@ function checkLogs(store: Store): void {
     }
   }
   expect(redone).toEqual(contentOf(store));
-  expect(transactions.map(({ lsn }) => lsn)).toEqual(Array.from({ length: store.lsn }, (_, index) => index + 1));
+  expect(transactions.map(({ lsn }) => lsn)).toEqual(
+    Array.from({ length: store.lsn }, (_, index) => index + 1),
+  );
   expect(transactions.flatMap(({ commit }) => (commit === null ? [] : [commit.seq]))).toEqual(seqs);
 }
 
@@ -226,7 +272,8 @@ async function compare(engine: EngineName, actions: readonly Action[]): Promise<
   for (const one of actions) {
     if (one.do === 'transact') comparison.transact(one.steps);
     else if (one.do === 'read') comparison.checkRead(one.family, one.range);
-    else if (one.do === 'turns') for (let turn = 0; turn < one.count; turn += 1) await new Promise((resolve) => setImmediate(resolve));
+    else if (one.do === 'turns')
+      for (let turn = 0; turn < one.count; turn += 1) await new Promise((resolve) => setImmediate(resolve));
     else if (one.do === 'flush') await comparison.settle();
     else if (one.do === 'reopen') await comparison.reopen();
     else comparison.opened.engine.failNext(one.how);
@@ -240,7 +287,9 @@ const rounds: Record<EngineName, number> = { memory: 400, lmdb: 80, rocksdb: 60 
 describe.each(Object.entries(rounds) as [EngineName, number][])('on %s', (engine, numRuns) => {
   it('a store behaves as an ordered map, through failures and reopening', async () => {
     await fc.assert(
-      fc.asyncProperty(fc.array(action, { maxLength: 60, size: 'max' }), (actions) => compare(engine, actions)),
+      fc.asyncProperty(fc.array(action, { maxLength: 60, size: 'max' }), (actions) =>
+        compare(engine, actions),
+      ),
       { numRuns },
     );
   });

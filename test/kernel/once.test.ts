@@ -10,7 +10,11 @@ const first: Idempotency = { scope: 'ann POST /v1/agents', key: 'k1', fingerprin
 
 async function counting(engine: 'memory' | 'lmdb' | 'rocksdb' = 'memory', directory?: string) {
   const clock = { nowMs: 1000 };
-  const opened = await openStore({ engine, clock: () => clock.nowMs, ...(directory !== undefined && { directory }) });
+  const opened = await openStore({
+    engine,
+    clock: () => clock.nowMs,
+    ...(directory !== undefined && { directory }),
+  });
   const create = (idempotency: Idempotency | null, options: { keep?: boolean; fail?: boolean } = {}) =>
     opened.store.transact((tx) =>
       once(
@@ -31,12 +35,16 @@ async function counting(engine: 'memory' | 'lmdb' | 'rocksdb' = 'memory', direct
 describe('an idempotency key', () => {
   it('gives the first answer again and does nothing twice, also without waiting for the first', async () => {
     const { create, made } = await counting();
-    expect(await Promise.all([create(first), create(first), create(first)])).toEqual([{ made: 1 }, { made: 1 }, { made: 1 }]);
+    expect(await Promise.all([create(first), create(first), create(first)])).toEqual([
+      { made: 1 },
+      { made: 1 },
+      { made: 1 },
+    ]);
     expect(await create(first)).toEqual({ made: 1 });
     expect(made()).toBe(1);
   });
 
-  it('is nobody else\'s, and no key at all repeats nothing', async () => {
+  it("is nobody else's, and no key at all repeats nothing", async () => {
     const { create, made } = await counting();
     await create(first);
     await create({ ...first, scope: 'bob POST /v1/agents' });
@@ -49,7 +57,9 @@ describe('an idempotency key', () => {
   it('with another request is a mismatch', async () => {
     const { create, made } = await counting();
     await create(first);
-    await expect(create({ ...first, fingerprint: 'f2' })).rejects.toMatchObject({ code: 'idempotency_mismatch' });
+    await expect(create({ ...first, fingerprint: 'f2' })).rejects.toMatchObject({
+      code: 'idempotency_mismatch',
+    });
     expect(made()).toBe(1);
   });
 
@@ -58,7 +68,8 @@ describe('an idempotency key', () => {
     await create(first, { keep: false });
     await expect(create(first, { keep: false })).rejects.toMatchObject({ code: 'idempotency_unrepeatable' });
     expect(made()).toBe(1);
-    for (const { value } of store.range(kernelFamilies.idempotency, {})) expect(value.toString()).not.toContain('made');
+    for (const { value } of store.range(kernelFamilies.idempotency, {}))
+      expect(value.toString()).not.toContain('made');
   });
 
   it('keeps an answer that is nothing', async () => {
@@ -104,7 +115,9 @@ describe('an idempotency key', () => {
     await before.store.close();
     const after = await counting(engine, before.directory);
     expect(await after.create(first)).toEqual({ made: 1 });
-    await expect(after.create({ ...first, fingerprint: 'f2' })).rejects.toMatchObject({ code: 'idempotency_mismatch' });
+    await expect(after.create({ ...first, fingerprint: 'f2' })).rejects.toMatchObject({
+      code: 'idempotency_mismatch',
+    });
     await after.store.close();
   });
 });

@@ -31,7 +31,9 @@ export interface OpenStoreOptions {
 export async function openStore(options: OpenStoreOptions = {}): Promise<OpenStore> {
   const directory = options.directory ?? (await temporaryDirectory());
   const names = [...Object.values(kernelFamilies), ...families];
-  const engine = new FaultyEngine(await openEngine(options.engine ?? 'memory', { ...storeConfigDefaults, data_dir: directory }, names));
+  const engine = new FaultyEngine(
+    await openEngine(options.engine ?? 'memory', { ...storeConfigDefaults, data_dir: directory }, names),
+  );
   const store = new Store({
     engine,
     families,

@@ -27,9 +27,20 @@ beforeEach(async () => {
 afterEach(() => rm(directory, { recursive: true, force: true }));
 
 const restoreIt = () => restore({ directory: at('backups'), target: at('new'), families });
-const reshardIt = () => reshard({ from: at('data'), to: at('new'), shards: 2, families, placements: { ...kernelPlacements, 'test/values': () => 'root' }, directoryOf: () => [] });
+const reshardIt = () =>
+  reshard({
+    from: at('data'),
+    to: at('new'),
+    shards: 2,
+    families,
+    placements: { ...kernelPlacements, 'test/values': () => 'root' },
+    directoryOf: () => [],
+  });
 
-test.each([['restoring', restoreIt], ['re-sharding', reshardIt]] as const)('%s leaves a directory alone that only has the name of an unfinished one', async (_, work) => {
+test.each([
+  ['restoring', restoreIt],
+  ['re-sharding', reshardIt],
+] as const)('%s leaves a directory alone that only has the name of an unfinished one', async (_, work) => {
   await mkdir(at('new.partial'));
   await writeFile(join(at('new.partial'), 'thesis.txt'), 'four years of work');
   await expect(work()).rejects.toMatchObject({ code: 'already_exists' });
@@ -39,16 +50,24 @@ test.each([['restoring', restoreIt], ['re-sharding', reshardIt]] as const)('%s l
   expect(await readdir(directory)).not.toContain('new.partial');
 });
 
-test.each([['restoring', restoreIt], ['re-sharding', reshardIt]] as const)('%s takes the place of an attempt that was cut off, and leaves no mark in what it makes', async (_, work) => {
-  const { path } = await beginPartial(at('new'));
-  await writeFile(join(path, 'half'), '');
-  // As if its process had died: nobody holds the lock.
-  await rm(join(path, 'stoa.lock'));
-  await work();
-  expect(await readdir(at('new'))).toEqual(expect.arrayContaining(['shard-00', 'stoa.json']));
-  expect(await readdir(at('new'))).not.toContain('half');
-  expect((await readdir(at('new'))).filter((name) => name.includes('partial') || name.includes('lock'))).toEqual([]);
-});
+test.each([
+  ['restoring', restoreIt],
+  ['re-sharding', reshardIt],
+] as const)(
+  '%s takes the place of an attempt that was cut off, and leaves no mark in what it makes',
+  async (_, work) => {
+    const { path } = await beginPartial(at('new'));
+    await writeFile(join(path, 'half'), '');
+    // As if its process had died: nobody holds the lock.
+    await rm(join(path, 'stoa.lock'));
+    await work();
+    expect(await readdir(at('new'))).toEqual(expect.arrayContaining(['shard-00', 'stoa.json']));
+    expect(await readdir(at('new'))).not.toContain('half');
+    expect(
+      (await readdir(at('new'))).filter((name) => name.includes('partial') || name.includes('lock')),
+    ).toEqual([]);
+  },
+);
 
 test('a directory that another process fills is not taken away from it', async () => {
   const other = await beginPartial(at('new'));
@@ -58,7 +77,10 @@ test('a directory that another process fills is not taken away from it', async (
 });
 
 test('a target in a place that takes no directories is refused in a sentence', async () => {
-  await expect(restore({ directory: at('backups'), target: '/proc/new', families })).rejects.toMatchObject({ code: 'invalid_request', message: expect.stringContaining('/proc/new cannot be made') as string });
+  await expect(restore({ directory: at('backups'), target: '/proc/new', families })).rejects.toMatchObject({
+    code: 'invalid_request',
+    message: expect.stringContaining('/proc/new cannot be made') as string,
+  });
 });
 
 test('what somebody put into the target meanwhile is kept', async () => {
@@ -74,7 +96,9 @@ test('of two restores into one target at once only one goes on, also over what a
     if (leftover) await abandon(at('new'));
     const outcomes = await Promise.allSettled([restoreIt(), restoreIt(), restoreIt()]);
     expect(outcomes.filter(({ status }) => status === 'fulfilled')).toHaveLength(1);
-    for (const outcome of outcomes) if (outcome.status === 'rejected') expect((outcome.reason as { code: string }).code).toMatch(/^(locked|already_exists)$/);
+    for (const outcome of outcomes)
+      if (outcome.status === 'rejected')
+        expect((outcome.reason as { code: string }).code).toMatch(/^(locked|already_exists)$/);
     const kernel = await openKernel({ dataDir: at('new'), families, limits: limitsWith() });
     expect(kernel.root.get('test/values', Buffer.from('key'))?.toString()).toBe('value');
     await kernel.close();
@@ -98,14 +122,25 @@ describe('what a backup that was cut off left', () => {
 
   beforeEach(async () => {
     faults = [];
-    kernel = await openKernel({ dataDir: at('data'), families, limits: limitsWith(), onError: (_, about) => faults.push(about) });
+    kernel = await openKernel({
+      dataDir: at('data'),
+      families,
+      limits: limitsWith(),
+      onError: (_, about) => faults.push(about),
+    });
   });
   afterEach(() => kernel.close());
 
   test('is no backup, whatever is in it, and goes with the next one', async () => {
     const [whole] = (await names()) as [string];
     const path = await abandon(join(at('backups'), name));
-    await writeFile(join(path, 'backup.json'), JSON.stringify({ ...JSON.parse(await readFile(join(at('backups'), whole, 'backup.json'), 'utf8')), name }));
+    await writeFile(
+      join(path, 'backup.json'),
+      JSON.stringify({
+        ...JSON.parse(await readFile(join(at('backups'), whole, 'backup.json'), 'utf8')),
+        name,
+      }),
+    );
     expect((await listBackups(at('backups'))).map((found) => found.name)).toEqual([whole]);
     const { name: next } = await backup(kernel, { directory: at('backups'), kind: 'incremental' });
     expect(await names()).toEqual([whole, next]);
@@ -134,7 +169,9 @@ describe('what a backup that was cut off left', () => {
   test('is nothing where the disk was full, and the error says so', async () => {
     const before = await names();
     const full = Object.assign(new Error('ENOSPC: no space left on device, write'), { code: 'ENOSPC' });
-    await expect(backup(kernel, { directory: at('backups'), kind: 'full', readKey: () => Promise.reject(full) })).rejects.toMatchObject({ code: 'disk_full', message: expect.stringContaining(at('backups')) as string });
+    await expect(
+      backup(kernel, { directory: at('backups'), kind: 'full', readKey: () => Promise.reject(full) }),
+    ).rejects.toMatchObject({ code: 'disk_full', message: expect.stringContaining(at('backups')) as string });
     expect(await names()).toEqual(before);
   });
 

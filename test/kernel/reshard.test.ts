@@ -8,7 +8,11 @@ import { type Placement, kernelPlacements, reshard } from '../../src/kernel/resh
 import { limitsWith } from '../../src/limits.js';
 
 const families = ['test/owned', 'test/shared'];
-const placements: Record<string, Placement> = { ...kernelPlacements, 'test/owned': ({ key }) => key.subarray(0, 32), 'test/shared': () => 'root' };
+const placements: Record<string, Placement> = {
+  ...kernelPlacements,
+  'test/owned': ({ key }) => key.subarray(0, 32),
+  'test/shared': () => 'root',
+};
 const users = Array.from({ length: 50 }, (_, index) => `user ${index}`);
 let directory: string;
 
@@ -20,14 +24,16 @@ afterEach(async () => {
   await rm(directory, { recursive: true, force: true });
 });
 
-const open = (name: string, shards?: number) => openKernel({ dataDir: join(directory, name), shards, families, limits: limitsWith() });
+const open = (name: string, shards?: number) =>
+  openKernel({ dataDir: join(directory, name), shards, families, limits: limitsWith() });
 
 async function fill(kernel: Kernel): Promise<void> {
   for (const user of users) {
     const owner = userKey(user);
     await kernel.enter(`id of ${user}`, owner);
     await kernel.storeOf(owner).transact((tx) => {
-      for (let index = 0; index < 20; index += 1) tx.put('test/owned', Buffer.concat([owner, Buffer.from([index])]), Buffer.from(`id of ${user}`));
+      for (let index = 0; index < 20; index += 1)
+        tx.put('test/owned', Buffer.concat([owner, Buffer.from([index])]), Buffer.from(`id of ${user}`));
       tx.schedule({ atMs: 1e15, kind: 'test', reference: owner });
       tx.change({ domain: 'data', kind: 'document.set', id: user, user, version: 1 });
     });
@@ -39,7 +45,9 @@ function check(kernel: Kernel): void {
   for (const user of users) {
     const owner = userKey(user);
     const store = kernel.storeOf(owner);
-    expect([...store.range('test/owned', { gte: owner, lte: Buffer.concat([owner, Buffer.from([255])]) })]).toHaveLength(20);
+    expect([
+      ...store.range('test/owned', { gte: owner, lte: Buffer.concat([owner, Buffer.from([255])]) }),
+    ]).toHaveLength(20);
     expect(kernel.locate(`id of ${user}`)).toBe(store);
   }
   expect(kernel.root.get('test/shared', Buffer.from('room'))?.toString()).toBe('global');

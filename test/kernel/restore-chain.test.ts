@@ -21,12 +21,23 @@ beforeEach(async () => {
 afterEach(() => rm(directory, { recursive: true, force: true }));
 
 const target = (): string => join(directory, 'restored');
-const from = (given: Partial<RestoreOptions> = {}): Promise<RestoreReport> => restore({ directory: join(directory, 'own'), target: target(), families, ...given });
-const full = (kernel: Kernel, place = 'own'): Promise<BackupDescription> => backup(kernel, { directory: join(directory, place), kind: 'full' });
-const increment = (kernel: Kernel, place = 'own'): Promise<BackupDescription> => backup(kernel, { directory: join(directory, place), kind: 'incremental' });
+const from = (given: Partial<RestoreOptions> = {}): Promise<RestoreReport> =>
+  restore({ directory: join(directory, 'own'), target: target(), families, ...given });
+const full = (kernel: Kernel, place = 'own'): Promise<BackupDescription> =>
+  backup(kernel, { directory: join(directory, place), kind: 'full' });
+const increment = (kernel: Kernel, place = 'own'): Promise<BackupDescription> =>
+  backup(kernel, { directory: join(directory, place), kind: 'incremental' });
 
-async function inStore<T>(name: string, body: (kernel: Kernel, write: () => Promise<void>) => Promise<T>): Promise<T> {
-  const kernel = await openKernel({ dataDir: join(directory, name), families, limits: limitsWith(), clock: () => nowMs });
+async function inStore<T>(
+  name: string,
+  body: (kernel: Kernel, write: () => Promise<void>) => Promise<T>,
+): Promise<T> {
+  const kernel = await openKernel({
+    dataDir: join(directory, name),
+    families,
+    limits: limitsWith(),
+    clock: () => nowMs,
+  });
   const write = () =>
     kernel.root.transact((tx) => {
       tx.put('test/values', Buffer.from('k'), Buffer.from(name));
@@ -43,7 +54,11 @@ it('does not choose between two stores', async () => {
   const first = await inStore('first', (kernel) => full(kernel));
   const second = await inStore('second', (kernel) => full(kernel));
   for (const to of [undefined, { position: '0' }]) {
-    await expect(from({ to })).rejects.toMatchObject({ code: 'conflict', message: expect.stringMatching(new RegExp(`2 stores: .*${first.name}.*${second.name}`)) as string, fix: expect.stringContaining('--name') as string });
+    await expect(from({ to })).rejects.toMatchObject({
+      code: 'conflict',
+      message: expect.stringMatching(new RegExp(`2 stores: .*${first.name}.*${second.name}`)) as string,
+      fix: expect.stringContaining('--name') as string,
+    });
   }
   expect((await from({ name: first.name })).chain).toEqual([first.name]);
 });
@@ -95,7 +110,10 @@ it('refuses a point before the first backup, by position and by time', async () 
     return full(kernel);
   });
   for (const to of [{ position: '0' }, { timeMs: nowMs - 1 }, { timeMs: -1 }]) {
-    await expect(from({ to })).rejects.toMatchObject({ code: 'conflict', message: `The full backup ${name} is newer than that point.` });
+    await expect(from({ to })).rejects.toMatchObject({
+      code: 'conflict',
+      message: `The full backup ${name} is newer than that point.`,
+    });
   }
   await expect(from({ to: { position: '1.1' } })).rejects.toMatchObject({ code: 'invalid_request' });
   expect((await readdir(directory)).filter((found) => found.startsWith('restored'))).toEqual([]);

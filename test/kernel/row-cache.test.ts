@@ -9,7 +9,9 @@ const key = (text: string) => Buffer.from(text);
 
 async function openCache(sizeMax = 10) {
   opened = await openStore();
-  const cache = new RowCache<string>([opened.store], sizeMax, (operation) => (operation.family === items ? operation.key.toString() : undefined));
+  const cache = new RowCache<string>([opened.store], sizeMax, (operation) =>
+    operation.family === items ? operation.key.toString() : undefined,
+  );
   return { store: opened.store, cache };
 }
 

@@ -5,7 +5,18 @@ import { kernelFamilies } from '../../src/kernel/families.js';
 import { decodeFeed, decodeRedo } from '../../src/kernel/log.js';
 import type { GroupFacts } from '../../src/kernel/store.js';
 import type { Transaction } from '../../src/kernel/transaction.js';
-import { bytes, change, items, openStore, others, put, removeDirectories, text, turns, until } from './open-store.js';
+import {
+  bytes,
+  change,
+  items,
+  openStore,
+  others,
+  put,
+  removeDirectories,
+  text,
+  turns,
+  until,
+} from './open-store.js';
 
 afterAll(removeDirectories);
 
@@ -23,7 +34,9 @@ function collectGarbage(): void {
 describe('the order of transactions', () => {
   it('is the order of the calls, also when none is awaited', async () => {
     const { store } = await openStore();
-    const answers = await Promise.all(Array.from({ length: 500 }, () => store.transact((tx) => increment(tx))));
+    const answers = await Promise.all(
+      Array.from({ length: 500 }, () => store.transact((tx) => increment(tx))),
+    );
     expect(answers).toEqual(Array.from({ length: 500 }, (_, index) => index + 1));
     expect(text(store, 'count')).toBe('500');
   });
@@ -45,7 +58,9 @@ describe('groups', () => {
     const { store, engine } = await openStore({ onGroup: (group) => groups.push(group) });
     await Promise.all(Array.from({ length: 64 }, (_, index) => put(store, `k${index}`)));
     expect(engine.commits).toBe(1);
-    expect(groups).toEqual([{ transactions: 64, operations: 65, sizeBytes: expect.any(Number), commitMs: expect.any(Number) }]);
+    expect(groups).toEqual([
+      { transactions: 64, operations: 65, sizeBytes: expect.any(Number), commitMs: expect.any(Number) },
+    ]);
   });
 
   it('share commits when 64 writers each go on as soon as they are answered', async () => {
@@ -69,9 +84,16 @@ describe('groups', () => {
     const silent = put(store, 'c');
     await Promise.all([first, silent]);
     expect(engine.committed).toHaveLength(1);
-    const written = new Map(engine.committed[0]?.map((operation) => [operation.family + operation.key.toString('hex'), operation.value]));
+    const written = new Map(
+      engine.committed[0]?.map((operation) => [
+        operation.family + operation.key.toString('hex'),
+        operation.value,
+      ]),
+    );
     const feed = decodeFeed(written.get(`${kernelFamilies.changes}0000000000000001`) as Buffer);
-    expect(feed.items).toEqual([{ seq: 1, atMs: expect.any(Number), changes: [change('a', { facts: { from: null, to: 'ä' } })] }]);
+    expect(feed.items).toEqual([
+      { seq: 1, atMs: expect.any(Number), changes: [change('a', { facts: { from: null, to: 'ä' } })] },
+    ]);
     const redo = decodeRedo(written.get(`${kernelFamilies.redo}0000000000000002`) as Buffer);
     expect(redo.items).toEqual([
       {
@@ -83,14 +105,21 @@ describe('groups', () => {
           { family: others, key: bytes('b'), value: undefined },
         ],
       },
-      { lsn: 2, atMs: expect.any(Number), commit: null, operations: [{ family: items, key: bytes('c'), value: bytes('v') }] },
+      {
+        lsn: 2,
+        atMs: expect.any(Number),
+        commit: null,
+        operations: [{ family: items, key: bytes('c'), value: bytes('v') }],
+      },
     ]);
   });
 
   it('write a key once however often it changed', async () => {
     const { store, engine } = await openStore();
     await Promise.all(Array.from({ length: 10 }, () => store.transact((tx) => increment(tx))));
-    expect(engine.committed[0]?.filter(({ family }) => family === items)).toMatchObject([{ family: items, key: bytes('count'), value: bytes('10') }]);
+    expect(engine.committed[0]?.filter(({ family }) => family === items)).toMatchObject([
+      { family: items, key: bytes('count'), value: bytes('10') },
+    ]);
   });
 
   it('leave the memory once they are on disk, also while there is always another on its way', async () => {
@@ -114,7 +143,13 @@ describe('groups', () => {
     engine.committed.length = 0;
     await turns(2);
     collectGarbage();
-    expect(values.map((value) => value.deref()?.[0])).toEqual([undefined, undefined, undefined, undefined, 5]);
+    expect(values.map((value) => value.deref()?.[0])).toEqual([
+      undefined,
+      undefined,
+      undefined,
+      undefined,
+      5,
+    ]);
     release();
     await Promise.all(answers);
   });
@@ -138,7 +173,11 @@ describe('waiting for the disk', () => {
     const { store, engine, release } = await heldBack();
     const writing = put(store, 'a');
     await until(() => engine.commits === 1);
-    expect([text(store, 'a'), [...store.range(items, {})].length, store.getMany(items, [bytes('a')])]).toEqual([undefined, 0, [undefined]]);
+    expect([
+      text(store, 'a'),
+      [...store.range(items, {})].length,
+      store.getMany(items, [bytes('a')]),
+    ]).toEqual([undefined, 0, [undefined]]);
     expect([store.sequence, store.lsn]).toEqual([0, 0]);
     release();
     await writing;
@@ -149,8 +188,18 @@ describe('waiting for the disk', () => {
     const { store, engine, release, settled, note } = await heldBack();
     const waiting = [note('write', put(store, 'a'))];
     await until(() => engine.commits === 1);
-    waiting.push(note('read', store.transact((tx) => text(tx, 'a'))));
-    waiting.push(note('throw', store.transact((tx) => expect(text(tx, 'a')).toBeUndefined())));
+    waiting.push(
+      note(
+        'read',
+        store.transact((tx) => text(tx, 'a')),
+      ),
+    );
+    waiting.push(
+      note(
+        'throw',
+        store.transact((tx) => expect(text(tx, 'a')).toBeUndefined()),
+      ),
+    );
     waiting.push(note('flush', store.flush()));
     await turns(50);
     expect(settled).toEqual([]);
@@ -178,7 +227,9 @@ describe('waiting for the disk', () => {
   });
 
   it('past the limits new transactions are refused, and taken again when there is room', async () => {
-    const { store, engine } = await openStore({ limits: { transactionsWaitingMax: 5, transactionBytesWaitingMax: 1000 } });
+    const { store, engine } = await openStore({
+      limits: { transactionsWaitingMax: 5, transactionBytesWaitingMax: 1000 },
+    });
     const release = engine.holdCommits();
     const writing = [put(store, 'first')];
     await until(() => engine.commits === 1);
@@ -225,7 +276,9 @@ describe('listeners', () => {
   it('hear of each commit in order, when it is durable and before its caller', async () => {
     const { store } = await openStore();
     const heard: string[] = [];
-    const stop = store.onCommit((commits) => heard.push(...commits.map(({ seq }) => `${seq} durable ${store.sequence >= seq}`)));
+    const stop = store.onCommit((commits) =>
+      heard.push(...commits.map(({ seq }) => `${seq} durable ${store.sequence >= seq}`)),
+    );
     await store.transact((tx) => tx.change(change('a'))).then(() => heard.push('answered'));
     await put(store, 'silent');
     await Promise.all(['b', 'c'].map((id) => store.transact((tx) => tx.change(change(id)))));
@@ -253,7 +306,9 @@ describe.each(['lmdb', 'rocksdb'] as const)('numbers on %s', (engine) => {
     expect([second.store.feedExtent(), second.store.redoExtent()]).toEqual(extents);
     await second.store.transact((tx) => tx.change(change('b')));
     expect([second.store.sequence, second.store.lsn]).toEqual([4, 7]);
-    const seen = [...second.store.range(kernelFamilies.changes, {})].flatMap(({ value }) => decodeFeed(value).items.map(({ seq }) => seq));
+    const seen = [...second.store.range(kernelFamilies.changes, {})].flatMap(({ value }) =>
+      decodeFeed(value).items.map(({ seq }) => seq),
+    );
     expect(seen).toEqual([1, 2, 3, 4]);
     await second.store.close();
   });

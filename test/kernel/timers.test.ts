@@ -21,13 +21,18 @@ beforeEach(async () => {
   ({ store, engine } = await openStore({ clock: () => nowMs, limits: { sweepStepMax: 10 } }));
   fired = [];
   failures = [];
-  sweeper = new Sweeper({ store, intervalMs: 1, onError: (error, { kind }) => failures.push(`${kind}: ${String(error)}`) });
+  sweeper = new Sweeper({
+    store,
+    intervalMs: 1,
+    onError: (error, { kind }) => failures.push(`${kind}: ${String(error)}`),
+  });
   sweeper.handle('note', (_tx, reference, atMs) => fired.push(`${reference.toString()}@${atMs}`));
 });
 
 function schedule(...timers: [atMs: number, reference: string, kind?: string][]): Promise<void> {
   return store.transact((tx) => {
-    for (const [atMs, reference, kind = 'note'] of timers) tx.schedule({ atMs, kind, reference: bytes(reference) });
+    for (const [atMs, reference, kind = 'note'] of timers)
+      tx.schedule({ atMs, kind, reference: bytes(reference) });
   });
 }
 
@@ -64,7 +69,9 @@ describe('timers', () => {
     const before = engine.commits;
     expect(await sweeper.sweep()).toBe(25);
     expect(engine.commits - before).toBe(3);
-    expect(fired.map((entry) => Number(entry.split('@')[1]))).toEqual(Array.from({ length: 25 }, (_, index) => index));
+    expect(fired.map((entry) => Number(entry.split('@')[1]))).toEqual(
+      Array.from({ length: 25 }, (_, index) => index),
+    );
   });
 
   it('do their work in the transaction that removes them: a failed commit leaves both undone', async () => {
@@ -90,7 +97,10 @@ describe('a handler', () => {
     expect(fired.toSorted()).toEqual(expect.arrayContaining(['a@901', 'b@903']));
     expect(failures).toEqual(['fragile: RangeError: broken', 'fragile: RangeError: broken']);
     expect(text(store, 'x')).toBeUndefined();
-    expect(left().map(({ atMs, reference }) => [atMs, reference.toString()])).toEqual([[61_000, 'x'], [61_000, 'y']]);
+    expect(left().map(({ atMs, reference }) => [atMs, reference.toString()])).toEqual([
+      [61_000, 'x'],
+      [61_000, 'y'],
+    ]);
     broken = false;
     nowMs = 61_000;
     await sweeper.sweep();
@@ -100,7 +110,9 @@ describe('a handler', () => {
   it('that is missing is reported, and its timers wait', async () => {
     await schedule([1000, 'x', 'unknown'], [1000, 'a']);
     await sweeper.sweep();
-    expect(failures).toEqual([expect.stringContaining('No handler is registered for timers of kind "unknown"')]);
+    expect(failures).toEqual([
+      expect.stringContaining('No handler is registered for timers of kind "unknown"'),
+    ]);
     expect(left()).toHaveLength(1);
     expect(fired).toContain('a@1000');
   });

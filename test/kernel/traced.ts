@@ -17,13 +17,33 @@ export interface TracedRun {
 }
 
 /** Fails where there is no strace: without it nothing is known about durability. */
-export async function commitTraced(compiled: string, engine: string, dataDir: string, commits: number, traceOptions: readonly string[]): Promise<TracedRun> {
+export async function commitTraced(
+  compiled: string,
+  engine: string,
+  dataDir: string,
+  commits: number,
+  traceOptions: readonly string[],
+): Promise<TracedRun> {
   const directory = await mkdtemp(join(tmpdir(), 'stoa-trace-'));
   const trace = join(directory, 'trace');
   try {
     const { stdout } = await run(
       'strace',
-      ['-f', '-y', '-s', '64', '-o', trace, ...traceOptions, process.execPath, script, compiled, engine, dataDir, String(commits)],
+      [
+        '-f',
+        '-y',
+        '-s',
+        '64',
+        '-o',
+        trace,
+        ...traceOptions,
+        process.execPath,
+        script,
+        compiled,
+        engine,
+        dataDir,
+        String(commits),
+      ],
       // With one worker thread, the n-th call of a kind is the same in every run.
       { env: { ...process.env, UV_THREADPOOL_SIZE: '1' } },
     );

@@ -3,7 +3,17 @@ import type { RangeOptions } from '../../src/kernel/engine.js';
 import { kernelFamilies } from '../../src/kernel/families.js';
 import { decodeRedo } from '../../src/kernel/log.js';
 import type { Reader, Transaction } from '../../src/kernel/transaction.js';
-import { bytes, change, items, openStore, others, put, removeDirectories, text, until } from './open-store.js';
+import {
+  bytes,
+  change,
+  items,
+  openStore,
+  others,
+  put,
+  removeDirectories,
+  text,
+  until,
+} from './open-store.js';
 
 afterAll(removeDirectories);
 
@@ -81,22 +91,33 @@ describe('ranges inside a transaction', () => {
 
   it('take every pair of bounds in both directions with every limit over all layers', async () => {
     await layered((tx, expected) => {
-      const lower: RangeOptions[] = [{}, ...alphabet.flatMap((key) => [{ gte: bytes(key) }, { gt: bytes(key) }])];
-      const upper: RangeOptions[] = [{}, ...alphabet.flatMap((key) => [{ lte: bytes(key) }, { lt: bytes(key) }])];
+      const lower: RangeOptions[] = [
+        {},
+        ...alphabet.flatMap((key) => [{ gte: bytes(key) }, { gt: bytes(key) }]),
+      ];
+      const upper: RangeOptions[] = [
+        {},
+        ...alphabet.flatMap((key) => [{ lte: bytes(key) }, { lt: bytes(key) }]),
+      ];
       for (const from of lower) {
         for (const to of upper) {
-          const within = [...expected.keys()].toSorted().filter(
-            (key) =>
-              (from.gte === undefined || key >= from.gte.toString('latin1')) &&
-              (from.gt === undefined || key > from.gt.toString('latin1')) &&
-              (to.lte === undefined || key <= to.lte.toString('latin1')) &&
-              (to.lt === undefined || key < to.lt.toString('latin1')),
-          );
+          const within = [...expected.keys()]
+            .toSorted()
+            .filter(
+              (key) =>
+                (from.gte === undefined || key >= from.gte.toString('latin1')) &&
+                (from.gt === undefined || key > from.gt.toString('latin1')) &&
+                (to.lte === undefined || key <= to.lte.toString('latin1')) &&
+                (to.lt === undefined || key < to.lt.toString('latin1')),
+            );
           for (const reverse of [false, true]) {
             const all = (reverse ? within.toReversed() : within).map((key) => [key, expected.get(key)]);
             for (const limit of [undefined, 0, 1, 2, 100]) {
               const options = { ...from, ...to, reverse, ...(limit !== undefined && { limit }) };
-              const seen = Array.from(tx.range(items, options), ({ key, value }) => [key.toString('latin1'), value.toString()]);
+              const seen = Array.from(tx.range(items, options), ({ key, value }) => [
+                key.toString('latin1'),
+                value.toString(),
+              ]);
               expect(seen, JSON.stringify(options)).toEqual(all.slice(0, limit));
             }
           }
@@ -172,7 +193,8 @@ describe('ranges inside a transaction', () => {
   });
 });
 
-const rows = (reader: Reader) => Array.from(reader.range(items, {}), ({ key, value }) => `${key.toString()}=${value.toString()}`);
+const rows = (reader: Reader) =>
+  Array.from(reader.range(items, {}), ({ key, value }) => `${key.toString()}=${value.toString()}`);
 
 describe('a body that fails', () => {
   it('leaves nothing behind: no write, no timer, no change, no number', async () => {
@@ -220,18 +242,40 @@ describe('a body that fails', () => {
     await Promise.all([neighbours, after]);
     expect(rows(store)).toEqual(['b=first', 'd=first', 'e=last']);
     expect(engine.commits).toBe(1);
-    const redone = Array.from(store.range(kernelFamilies.redo, {}), ({ value }) => decodeRedo(value).items.map(({ operations }) => operations.map(({ key }) => key.toString())));
+    const redone = Array.from(store.range(kernelFamilies.redo, {}), ({ value }) =>
+      decodeRedo(value).items.map(({ operations }) => operations.map(({ key }) => key.toString())),
+    );
     expect(redone).toEqual([[['b', 'd'], ['e']]]);
   });
 
   it.each([
-    ['a key that is too long', (tx: Transaction) => tx.put(items, Buffer.alloc(1979), bytes('v')), 'too_large'],
+    [
+      'a key that is too long',
+      (tx: Transaction) => tx.put(items, Buffer.alloc(1979), bytes('v')),
+      'too_large',
+    ],
     ['an empty key', (tx: Transaction) => tx.delete(items, bytes('')), 'internal'],
-    ['a family that does not exist', (tx: Transaction) => tx.put('test/none', bytes('k'), bytes('v')), 'internal'],
-    ['a read of a family that does not exist', (tx: Transaction) => void tx.get('test/none', bytes('k')), 'internal'],
-    ['two lower bounds', (tx: Transaction) => void tx.range(items, { gt: bytes('a'), gte: bytes('a') }), 'internal'],
+    [
+      'a family that does not exist',
+      (tx: Transaction) => tx.put('test/none', bytes('k'), bytes('v')),
+      'internal',
+    ],
+    [
+      'a read of a family that does not exist',
+      (tx: Transaction) => void tx.get('test/none', bytes('k')),
+      'internal',
+    ],
+    [
+      'two lower bounds',
+      (tx: Transaction) => void tx.range(items, { gt: bytes('a'), gte: bytes('a') }),
+      'internal',
+    ],
     // The types forbid it; a caller in JavaScript does not see them.
-    ['a value that is no Buffer', (tx: Transaction) => tx.put(items, bytes('k'), 'text' as unknown as Buffer), 'internal'],
+    [
+      'a value that is no Buffer',
+      (tx: Transaction) => tx.put(items, bytes('k'), 'text' as unknown as Buffer),
+      'internal',
+    ],
   ])('refuses %s and takes nobody with it', async (_what, body, code) => {
     const { store } = await openStore();
     const neighbour = put(store, 'neighbour');
@@ -242,7 +286,11 @@ describe('a body that fails', () => {
     await expect(failing).rejects.toMatchObject({ code });
     await neighbour;
     await put(store, 'later');
-    expect([text(store, 'mine'), text(store, 'neighbour'), text(store, 'later')]).toEqual([undefined, 'v', 'v']);
+    expect([text(store, 'mine'), text(store, 'neighbour'), text(store, 'later')]).toEqual([
+      undefined,
+      'v',
+      'v',
+    ]);
   });
 
   it('refuses a change that no log could hold and takes nobody with it', async () => {
@@ -257,9 +305,10 @@ describe('a body that fails', () => {
 
   it('refuses more writes than the limit', async () => {
     const { store } = await openStore({ limits: { transactionOperationsMax: 3 } });
-    const write = (count: number) => store.transact((tx) => {
-      for (let index = 0; index < count; index += 1) tx.put(items, bytes(`k${index}`), bytes('v'));
-    });
+    const write = (count: number) =>
+      store.transact((tx) => {
+        for (let index = 0; index < count; index += 1) tx.put(items, bytes(`k${index}`), bytes('v'));
+      });
     await write(3);
     await expect(write(4)).rejects.toMatchObject({ code: 'too_large' });
     // Also where the body goes on after the refusal.
@@ -280,7 +329,10 @@ describe('what a body must not do', () => {
       await Promise.resolve();
       tx.put(items, bytes('b'), bytes('v'));
     });
-    await expect(failing).rejects.toMatchObject({ code: 'internal', message: expect.stringContaining('asynchronous') });
+    await expect(failing).rejects.toMatchObject({
+      code: 'internal',
+      message: expect.stringContaining('asynchronous'),
+    });
     await store.flush();
     expect([text(store, 'a'), text(store, 'b')]).toEqual([undefined, undefined]);
   });
@@ -291,9 +343,16 @@ describe('what a body must not do', () => {
       tx.put(items, bytes('outer'), bytes('v'));
       void put(store, 'inner');
     });
-    await expect(failing).rejects.toMatchObject({ code: 'internal', message: expect.stringContaining('inside another') });
+    await expect(failing).rejects.toMatchObject({
+      code: 'internal',
+      message: expect.stringContaining('inside another'),
+    });
     await put(store, 'later');
-    expect([text(store, 'outer'), text(store, 'inner'), text(store, 'later')]).toEqual([undefined, undefined, 'v']);
+    expect([text(store, 'outer'), text(store, 'inner'), text(store, 'later')]).toEqual([
+      undefined,
+      undefined,
+      'v',
+    ]);
   });
 
   it('hand its transaction out', async () => {
@@ -308,7 +367,10 @@ describe('what a body must not do', () => {
       half.next();
       return tx.range(items, {});
     });
-    const refused = expect.objectContaining({ code: 'internal', message: expect.stringContaining('after its body had returned') });
+    const refused = expect.objectContaining({
+      code: 'internal',
+      message: expect.stringContaining('after its body had returned'),
+    });
     expect(() => leaked?.get(items, bytes('a'))).toThrow(refused);
     expect(() => leaked?.put(items, bytes('a'), bytes('v'))).toThrow(refused);
     expect(() => leaked?.change(change('a'))).toThrow(refused);

@@ -20,11 +20,15 @@ async function announce(store: Store, count: number, value = 'v'): Promise<void>
 }
 
 function seqs(store: Store): number[] {
-  return [...store.range(kernelFamilies.changes, {})].flatMap(({ value }) => decodeFeed(value).items.map(({ seq }) => seq));
+  return [...store.range(kernelFamilies.changes, {})].flatMap(({ value }) =>
+    decodeFeed(value).items.map(({ seq }) => seq),
+  );
 }
 
 function lsns(store: Store): number[] {
-  return [...store.range(kernelFamilies.redo, {})].flatMap(({ value }) => decodeRedo(value).items.map(({ lsn }) => lsn));
+  return [...store.range(kernelFamilies.redo, {})].flatMap(({ value }) =>
+    decodeRedo(value).items.map(({ lsn }) => lsn),
+  );
 }
 
 describe.each(engines)('trimming on %s', (engine) => {
@@ -50,7 +54,10 @@ describe.each(engines)('trimming on %s', (engine) => {
     expect(kept.at(-1)).toBe(160);
     expect(kept).toEqual(Array.from({ length: kept.length }, (_, index) => 161 - kept.length + index));
     expect(kept.length).toBeGreaterThan(3);
-    const sizeBytes = [...store.range(kernelFamilies.changes, {})].reduce((sum, { value }) => sum + value.length, 0);
+    const sizeBytes = [...store.range(kernelFamilies.changes, {})].reduce(
+      (sum, { value }) => sum + value.length,
+      0,
+    );
     expect(sizeBytes).toBeLessThanOrEqual(1_000);
     expect(store.feedExtent().sizeBytes).toBe(sizeBytes);
     expect(await trimLogs(store)).toBe(0);
@@ -63,7 +70,9 @@ describe.each(engines)('trimming on %s', (engine) => {
     expect(await trimLogs(store)).toBeGreaterThan(120);
     const kept = lsns(store);
     expect(kept.at(-1)).toBe(store.lsn);
-    expect(kept).toEqual(Array.from({ length: kept.length }, (_, index) => store.lsn + 1 - kept.length + index));
+    expect(kept).toEqual(
+      Array.from({ length: kept.length }, (_, index) => store.lsn + 1 - kept.length + index),
+    );
     expect(store.redoExtent().sizeBytes).toBeLessThanOrEqual(10_000);
     expect(store.redoExtent().first).toBe(kept[0]);
     await store.close();

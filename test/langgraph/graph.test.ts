@@ -1,4 +1,14 @@
-import { Annotation, Command, END, INTERRUPT, type LangGraphRunnableConfig, START, StateGraph, interrupt, isInterrupted } from '@langchain/langgraph';
+import {
+  Annotation,
+  Command,
+  END,
+  INTERRUPT,
+  type LangGraphRunnableConfig,
+  START,
+  StateGraph,
+  interrupt,
+  isInterrupted,
+} from '@langchain/langgraph';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -61,7 +71,10 @@ test('a thread stops at a question, and goes on with the answer after everything
   const { graph } = compiled();
   const waiting = await graph.getState(thread);
   expect([waiting.next, waiting.tasks[0]?.interrupts[0]?.value]).toEqual([['ask'], { question: 'May I?' }]);
-  expect(await graph.invoke(new Command({ resume: 'yes' }), thread)).toMatchObject({ steps: ['learn', 'ask:yes', 'recall'], answer: 'figs' });
+  expect(await graph.invoke(new Command({ resume: 'yes' }), thread)).toMatchObject({
+    steps: ['learn', 'ask:yes', 'recall'],
+    answer: 'figs',
+  });
   expect((await graph.getState(thread)).next).toEqual([]);
 });
 
@@ -72,7 +85,9 @@ test('a finished thread keeps its state, and a later turn builds on it; other th
   await restart();
   const { graph } = compiled();
   await graph.invoke({ user: 'eve' }, thread);
-  expect(await graph.invoke(new Command({ resume: 2 }), thread)).toMatchObject({ steps: ['learn', 'ask:1', 'recall', 'learn', 'ask:2', 'recall'] });
+  expect(await graph.invoke(new Command({ resume: 2 }), thread)).toMatchObject({
+    steps: ['learn', 'ask:1', 'recall', 'learn', 'ask:2', 'recall'],
+  });
   expect((await graph.getState({ configurable: { thread_id: 'other' } })).values).toEqual({});
 });
 
@@ -87,7 +102,11 @@ test('the history of a thread is there, and a run can fork from any of it', asyn
   const asked = history[2];
   const forked = await graph.updateState(asked?.config ?? thread, { user: 'mallory' });
   await graph.invoke(null, forked);
-  expect(await graph.invoke(new Command({ resume: 'second' }), thread)).toMatchObject({ user: 'mallory', steps: ['learn', 'ask:second', 'recall'], answer: 'undefined' });
+  expect(await graph.invoke(new Command({ resume: 'second' }), thread)).toMatchObject({
+    user: 'mallory',
+    steps: ['learn', 'ask:second', 'recall'],
+    answer: 'undefined',
+  });
   expect((await graph.getState(asked?.config ?? thread)).values).toMatchObject({ user: 'bob' });
   await checkpointer.deleteThread('forked');
   expect((await graph.getState(thread)).values).toEqual({});
@@ -111,17 +130,27 @@ test('a node that fails leaves the thread where it was, and what ran beside it i
     .compile({ checkpointer: new StoaSaver({ client, namespace: 'shaky' }) });
   const thread = { configurable: { thread_id: 't' } };
   await expect(graph.invoke({ user: 'ada' }, thread)).rejects.toThrow('not yet');
-  expect(await graph.invoke(null, thread)).toMatchObject({ steps: expect.arrayContaining(['steady', 'shaky']) });
+  expect(await graph.invoke(null, thread)).toMatchObject({
+    steps: expect.arrayContaining(['steady', 'shaky']),
+  });
   expect(runs.toSorted()).toEqual(['shaky', 'shaky', 'steady']);
 });
 
 test('a graph inside a graph has checkpoints of its own in the thread', async () => {
   const client = new Stoa({ url: running.url, token: running.alice });
-  const inner = new StateGraph(State).addNode('inside', () => ({ steps: [`inside:${String(interrupt('inner?'))}`] })).addEdge(START, 'inside').compile();
-  const graph = new StateGraph(State).addNode('outer', inner).addEdge(START, 'outer').compile({ checkpointer: new StoaSaver({ client, namespace: 'nested' }) });
+  const inner = new StateGraph(State)
+    .addNode('inside', () => ({ steps: [`inside:${String(interrupt('inner?'))}`] }))
+    .addEdge(START, 'inside')
+    .compile();
+  const graph = new StateGraph(State)
+    .addNode('outer', inner)
+    .addEdge(START, 'outer')
+    .compile({ checkpointer: new StoaSaver({ client, namespace: 'nested' }) });
   const thread = { configurable: { thread_id: 't' } };
   await graph.invoke({ user: 'ada' }, thread);
-  expect((await graph.getState(thread, { subgraphs: true })).tasks[0]?.state).toMatchObject({ next: ['inside'] });
+  expect((await graph.getState(thread, { subgraphs: true })).tasks[0]?.state).toMatchObject({
+    next: ['inside'],
+  });
   expect(await graph.invoke(new Command({ resume: 'ok' }), thread)).toMatchObject({ steps: ['inside:ok'] });
 });
 
@@ -129,10 +158,20 @@ test('what nodes stored is found by filter and namespace, and goes when its time
   const { store } = compiled();
   await store.put(['users', 'zoe'], 'likes', { food: 'dates', rating: 2 });
   await store.put(['users', 'zoe', 'moods'], 'now', { mood: 'calm' }, undefined, { ttlSeconds: 1 });
-  expect((await store.search(['users'], { filter: { rating: { $lt: 4 } } })).map(({ namespace, key }) => [...namespace, key])).toEqual([['users', 'zoe', 'likes']]);
-  expect(await store.listNamespaces({ prefix: ['users'], suffix: ['moods'] })).toEqual([['users', 'zoe', 'moods']]);
+  expect(
+    (await store.search(['users'], { filter: { rating: { $lt: 4 } } })).map(({ namespace, key }) => [
+      ...namespace,
+      key,
+    ]),
+  ).toEqual([['users', 'zoe', 'likes']]);
+  expect(await store.listNamespaces({ prefix: ['users'], suffix: ['moods'] })).toEqual([
+    ['users', 'zoe', 'moods'],
+  ]);
   expect(await store.listNamespaces({ prefix: ['users'], maxDepth: 1 })).toEqual([['users']]);
   await expect.poll(() => store.get(['users', 'zoe', 'moods'], 'now'), { timeout: 10_000 }).toBeNull();
   await restart();
-  expect((await compiled().store.get(['users', 'zoe'], 'likes'))?.value).toEqual({ food: 'dates', rating: 2 });
+  expect((await compiled().store.get(['users', 'zoe'], 'likes'))?.value).toEqual({
+    food: 'dates',
+    rating: 2,
+  });
 });

@@ -24,7 +24,10 @@ deltaChannelHistoryTests(initializer);
 
 function newSaver(): StoaSaver {
   created += 1;
-  return new StoaSaver({ client: new Stoa({ url: running.url, token: running.alice }), namespace: `checkpoints-${created}` });
+  return new StoaSaver({
+    client: new Stoa({ url: running.url, token: running.alice }),
+    namespace: `checkpoints-${created}`,
+  });
 }
 
 const metadata = { source: 'loop' as const, step: 0, parents: {} };
@@ -37,50 +40,101 @@ it('keeps values that are longer than a document, binary ones too', async () => 
   const saver = newSaver();
   const text = '"\u0001😀'.repeat(300_000);
   const bytes = Uint8Array.from({ length: 400_000 }, (_, index) => index % 256);
-  const config = await saver.put({ configurable: { thread_id: 't' } }, checkpointWith({ text, bytes }, { text: 1, bytes: 1 }), metadata, { text: 1, bytes: 1 });
-  await saver.putWrites(config, [['text', text], ['small', 1]], 'task');
+  const config = await saver.put(
+    { configurable: { thread_id: 't' } },
+    checkpointWith({ text, bytes }, { text: 1, bytes: 1 }),
+    metadata,
+    { text: 1, bytes: 1 },
+  );
+  await saver.putWrites(
+    config,
+    [
+      ['text', text],
+      ['small', 1],
+    ],
+    'task',
+  );
   const tuple = await saver.getTuple(config);
   expect(tuple?.checkpoint.channel_values['text'] === text).toBe(true);
   expect(tuple?.checkpoint.channel_values['bytes']).toEqual(bytes);
-  expect(tuple?.pendingWrites?.map(([, channel, value]) => [channel, value === text || value])).toEqual([['text', true], ['small', 1]]);
+  expect(tuple?.pendingWrites?.map(([, channel, value]) => [channel, value === text || value])).toEqual([
+    ['text', true],
+    ['small', 1],
+  ]);
 });
 
 it('gives two branches of a thread their own values', async () => {
   const saver = newSaver();
   const start = saver.getNextVersion(undefined);
-  const root = await saver.put({ configurable: { thread_id: 't' } }, checkpointWith({ x: 'root' }, { x: start }), metadata, { x: start });
+  const root = await saver.put(
+    { configurable: { thread_id: 't' } },
+    checkpointWith({ x: 'root' }, { x: start }),
+    metadata,
+    { x: start },
+  );
   const branches = [];
   for (const x of ['left', 'right']) {
     const version = saver.getNextVersion(start);
     expect(version).toBeGreaterThan(start);
     branches.push(await saver.put(root, checkpointWith({ x }, { x: version }), metadata, { x: version }));
   }
-  const found = await Promise.all([root, ...branches].map(async (config) => (await saver.get(config))?.channel_values['x']));
+  const found = await Promise.all(
+    [root, ...branches].map(async (config) => (await saver.get(config))?.channel_values['x']),
+  );
   expect(found).toEqual(['root', 'left', 'right']);
 });
 
 it('keeps what a task wrote first, and the latest interrupt', async () => {
   const saver = newSaver();
   const config = await saver.put({ configurable: { thread_id: 't' } }, checkpointWith({}, {}), metadata, {});
-  for (const attempt of ['first', 'second']) await saver.putWrites(config, [['x', attempt], [INTERRUPT, attempt]], 'task');
-  expect((await saver.getTuple(config))?.pendingWrites).toEqual([['task', INTERRUPT, 'second'], ['task', 'x', 'first']]);
+  for (const attempt of ['first', 'second'])
+    await saver.putWrites(
+      config,
+      [
+        ['x', attempt],
+        [INTERRUPT, attempt],
+      ],
+      'task',
+    );
+  expect((await saver.getTuple(config))?.pendingWrites).toEqual([
+    ['task', INTERRUPT, 'second'],
+    ['task', 'x', 'first'],
+  ]);
 });
 
 it('tells threads of any characters apart, and deletes one with thousands of documents alone', async () => {
   const saver = newSaver();
   const threads = ['a', 'a/', 'a//', 'a:b', '%', '__proto__', '\u0000'];
-  for (const thread_id of threads) await saver.put({ configurable: { thread_id } }, checkpointWith({ x: thread_id.length }, { x: 1 }), metadata, { x: 1 });
-  await expect(saver.put({ configurable: { thread_id: '\ud800' } }, checkpointWith({}, {}), metadata, {})).rejects.toMatchObject({ code: 'invalid_request' });
+  for (const thread_id of threads)
+    await saver.put(
+      { configurable: { thread_id } },
+      checkpointWith({ x: thread_id.length }, { x: 1 }),
+      metadata,
+      { x: 1 },
+    );
+  await expect(
+    saver.put({ configurable: { thread_id: '\ud800' } }, checkpointWith({}, {}), metadata, {}),
+  ).rejects.toMatchObject({ code: 'invalid_request' });
   for (let round = 0; round < 3; round += 1) {
     const names = Array.from({ length: 900 }, (_, index) => `c${index}`);
     const versions = Object.fromEntries(names.map((name) => [name, round]));
-    await saver.put({ configurable: { thread_id: 'a' } }, checkpointWith(versions, versions), metadata, versions);
+    await saver.put(
+      { configurable: { thread_id: 'a' } },
+      checkpointWith(versions, versions),
+      metadata,
+      versions,
+    );
   }
   await saver.deleteThread('a');
   expect(await saver.getTuple({ configurable: { thread_id: 'a' } })).toBeUndefined();
   const client = new Stoa({ url: running.url, token: running.alice });
-  expect((await client.data(`checkpoints-${created}`).listKeys()).items).toHaveLength(2 * (threads.length - 1));
-  for (const thread_id of threads.slice(1)) expect((await saver.getTuple({ configurable: { thread_id } }))?.config.configurable).toMatchObject({ thread_id });
+  expect((await client.data(`checkpoints-${created}`).listKeys()).items).toHaveLength(
+    2 * (threads.length - 1),
+  );
+  for (const thread_id of threads.slice(1))
+    expect((await saver.getTuple({ configurable: { thread_id } }))?.config.configurable).toMatchObject({
+      thread_id,
+    });
 });
 
 it('keeps what no single request could carry', async () => {
@@ -88,16 +142,29 @@ it('keeps what no single request could carry', async () => {
   const long = 'x'.repeat(20 * 1024 * 1024);
   const many = Object.fromEntries(Array.from({ length: 1_200 }, (_, index) => [`channel-${index}`, index]));
   const versions = Object.fromEntries(['long', ...Object.keys(many)].map((channel) => [channel, 1]));
-  const config = await saver.put({ configurable: { thread_id: 't' } }, checkpointWith({ long, ...many }, versions), metadata, versions);
+  const config = await saver.put(
+    { configurable: { thread_id: 't' } },
+    checkpointWith({ long, ...many }, versions),
+    metadata,
+    versions,
+  );
   const values = (await saver.get(config))?.channel_values ?? {};
-  expect([values['long'] === long, values['channel-1199'], Object.keys(values).length]).toEqual([true, 1_199, 1_201]);
+  expect([values['long'] === long, values['channel-1199'], Object.keys(values).length]).toEqual([
+    true,
+    1_199,
+    1_201,
+  ]);
 }, 120_000);
 
 it('refuses a checkpoint that is too long even without its values, and says so', async () => {
   const saver = newSaver();
   const large = { ...metadata, note: 'x'.repeat(2 * 1024 * 1024) };
   const config = { configurable: { thread_id: 't' } };
-  await expect(saver.put(config, checkpointWith({ x: 1 }, { x: 1 }), large, { x: 1 })).rejects.toMatchObject({ code: 'too_large', message: expect.stringMatching(/checkpoint .* without its values/) as string, fix: expect.stringContaining('metadata') as string });
+  await expect(saver.put(config, checkpointWith({ x: 1 }, { x: 1 }), large, { x: 1 })).rejects.toMatchObject({
+    code: 'too_large',
+    message: expect.stringMatching(/checkpoint .* without its values/) as string,
+    fix: expect.stringContaining('metadata') as string,
+  });
   expect(await saver.getTuple(config)).toBeUndefined();
 });
 
@@ -105,7 +172,16 @@ it('keeps one whole of several puts of the same checkpoint at once', async () =>
   const saver = newSaver();
   const checkpoint = checkpointWith({}, { x: 1, y: 1 });
   const config = { configurable: { thread_id: 't' } };
-  await Promise.all(Array.from({ length: 20 }, (_, turn) => saver.put(config, { ...checkpoint, channel_values: { x: turn, y: turn } }, { ...metadata, step: turn }, { x: 1, y: 1 })));
+  await Promise.all(
+    Array.from({ length: 20 }, (_, turn) =>
+      saver.put(
+        config,
+        { ...checkpoint, channel_values: { x: turn, y: turn } },
+        { ...metadata, step: turn },
+        { x: 1, y: 1 },
+      ),
+    ),
+  );
   const tuple = await saver.getTuple(config);
   const { x, y } = tuple?.checkpoint.channel_values ?? {};
   expect([x, tuple?.metadata?.step]).toEqual([y, y]);
@@ -118,10 +194,17 @@ it('gives pending writes back in the order in which each task wrote them', async
   const saver = newSaver();
   const config = await saver.put({ configurable: { thread_id: 't' } }, checkpointWith({}, {}), metadata, {});
   const writes = Array.from({ length: 120 }, (_, index): [string, number] => [`channel-${index % 3}`, index]);
-  await Promise.all([saver.putWrites(config, writes, 'task-b'), saver.putWrites(config, writes.slice(0, 11), 'task-a')]);
+  await Promise.all([
+    saver.putWrites(config, writes, 'task-b'),
+    saver.putWrites(config, writes.slice(0, 11), 'task-a'),
+  ]);
   const pending = (await saver.getTuple(config))?.pendingWrites ?? [];
-  expect(pending.filter(([task]) => task === 'task-b').map(([, , value]) => value)).toEqual(writes.map(([, value]) => value));
-  expect(pending.filter(([task]) => task === 'task-a').map(([, channel, value]) => [channel, value])).toEqual(writes.slice(0, 11));
+  expect(pending.filter(([task]) => task === 'task-b').map(([, , value]) => value)).toEqual(
+    writes.map(([, value]) => value),
+  );
+  expect(pending.filter(([task]) => task === 'task-a').map(([, channel, value]) => [channel, value])).toEqual(
+    writes.slice(0, 11),
+  );
   await saver.deleteThread('t');
   expect(await saver.getTuple(config)).toBeUndefined();
   await saver.deleteThread('t');

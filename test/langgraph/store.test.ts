@@ -57,12 +57,15 @@ test('namespaces and keys of any characters stay apart', async () => {
     [['\u0000\u0085', '\ud800', '😀 ü'], '\n\udfff%'],
     [['..'], '.'],
   ];
-  for (const [index, [namespace, key]] of paths.entries()) await store.batch([{ namespace, key, value: { index } }]);
+  for (const [index, [namespace, key]] of paths.entries())
+    await store.batch([{ namespace, key, value: { index } }]);
   for (const [index, [namespace, key]] of paths.entries()) {
     expect(await store.get(namespace, key)).toMatchObject({ namespace, key, value: { index } });
   }
   const found = await store.search([], { limit: 100 });
-  expect(new Set(found.map(({ namespace, key }) => JSON.stringify([namespace, key])))).toEqual(new Set(paths.map((path) => JSON.stringify(path))));
+  expect(new Set(found.map(({ namespace, key }) => JSON.stringify([namespace, key])))).toEqual(
+    new Set(paths.map((path) => JSON.stringify(path))),
+  );
   await expect(store.put([], 'k', {})).rejects.toThrow(/Namespace/);
   await expect(store.put(['has.period'], 'k', {})).rejects.toThrow(/period/);
 });
@@ -74,7 +77,8 @@ describe('search', () => {
     { name: 'grace', age: 85, born: '1906-12-09', rank: 'admiral' },
   ];
   let store: StoaStore;
-  const names = async (filter: Record<string, unknown>) => (await store.search(['people'], { filter })).map(({ value }) => String(value['name']));
+  const names = async (filter: Record<string, unknown>) =>
+    (await store.search(['people'], { filter })).map(({ value }) => String(value['name']));
 
   beforeAll(async () => {
     store = newStore();
@@ -105,8 +109,15 @@ describe('search', () => {
 
   test('takes limit and offset, ten items unless told otherwise', async () => {
     const many = newStore();
-    await many.batch(Array.from({ length: 25 }, (_, index) => ({ namespace: ['n'], key: String(index).padStart(2, '0'), value: { even: index % 2 === 0 } })));
-    const keys = async (options: Parameters<StoaStore['search']>[1]) => (await many.search(['n'], options)).map(({ key }) => key);
+    await many.batch(
+      Array.from({ length: 25 }, (_, index) => ({
+        namespace: ['n'],
+        key: String(index).padStart(2, '0'),
+        value: { even: index % 2 === 0 },
+      })),
+    );
+    const keys = async (options: Parameters<StoaStore['search']>[1]) =>
+      (await many.search(['n'], options)).map(({ key }) => key);
     expect(await keys({})).toHaveLength(10);
     expect(await keys({ limit: 3, offset: 2 })).toEqual(['02', '03', '04']);
     expect(await keys({ limit: 3, offset: 1, filter: { even: true } })).toEqual(['02', '04', '06']);
@@ -115,20 +126,37 @@ describe('search', () => {
   });
 
   test('refuses what it cannot do', async () => {
-    await expect(names({ age: { $near: 3 } })).rejects.toMatchObject({ code: 'invalid_request', fix: expect.stringContaining('$gte') });
-    await expect(store.search(['people'], { query: 'who likes chess?' })).rejects.toMatchObject({ code: 'unsupported' });
+    await expect(names({ age: { $near: 3 } })).rejects.toMatchObject({
+      code: 'invalid_request',
+      fix: expect.stringContaining('$gte'),
+    });
+    await expect(store.search(['people'], { query: 'who likes chess?' })).rejects.toMatchObject({
+      code: 'unsupported',
+    });
   });
 });
 
 test('namespaces are listed by prefix, suffix, wildcard and depth', async () => {
   const store = newStore();
   const namespaces = [['a', 'x', 'v1'], ['a', 'x', 'v2'], ['a', 'y', 'v1'], ['ab'], ['b', 'x', 'v1']];
-  await store.batch(namespaces.flatMap((namespace) => ['k', 'l'].map((key) => ({ namespace, key, value: {} }))));
+  await store.batch(
+    namespaces.flatMap((namespace) => ['k', 'l'].map((key) => ({ namespace, key, value: {} }))),
+  );
   expect(await store.listNamespaces()).toEqual(namespaces);
   expect(await store.listNamespaces({ prefix: ['a'] })).toEqual(namespaces.slice(0, 3));
-  expect(await store.listNamespaces({ suffix: ['v1'] })).toEqual([['a', 'x', 'v1'], ['a', 'y', 'v1'], ['b', 'x', 'v1']]);
-  expect(await store.listNamespaces({ prefix: ['*', 'x'], suffix: ['v1'] })).toEqual([['a', 'x', 'v1'], ['b', 'x', 'v1']]);
-  expect(await store.listNamespaces({ prefix: ['a'], maxDepth: 2 })).toEqual([['a', 'x'], ['a', 'y']]);
+  expect(await store.listNamespaces({ suffix: ['v1'] })).toEqual([
+    ['a', 'x', 'v1'],
+    ['a', 'y', 'v1'],
+    ['b', 'x', 'v1'],
+  ]);
+  expect(await store.listNamespaces({ prefix: ['*', 'x'], suffix: ['v1'] })).toEqual([
+    ['a', 'x', 'v1'],
+    ['b', 'x', 'v1'],
+  ]);
+  expect(await store.listNamespaces({ prefix: ['a'], maxDepth: 2 })).toEqual([
+    ['a', 'x'],
+    ['a', 'y'],
+  ]);
   expect(await store.listNamespaces({ limit: 2, offset: 3 })).toEqual(namespaces.slice(3));
   await store.batch(['k', 'l'].map((key) => ({ namespace: ['ab'], key, value: null })));
   expect(await store.listNamespaces({ prefix: ['ab'] })).toEqual([]);
@@ -148,10 +176,26 @@ test('the writes of a batch are one request, all or none; its reads see what was
     { limit: 10, offset: 0 },
   ]);
   expect(requests.filter((request) => request.startsWith('POST'))).toHaveLength(1);
-  expect(results).toMatchObject([{ value: { v: 1 } }, undefined, undefined, [{ key: 'old' }], undefined, undefined, [['n']]]);
-  expect((await store.search([])).map(({ namespace, value }) => [namespace[0], value['v']])).toEqual([['m', 2], ['n', 3]]);
+  expect(results).toMatchObject([
+    { value: { v: 1 } },
+    undefined,
+    undefined,
+    [{ key: 'old' }],
+    undefined,
+    undefined,
+    [['n']],
+  ]);
+  expect((await store.search([])).map(({ namespace, value }) => [namespace[0], value['v']])).toEqual([
+    ['m', 2],
+    ['n', 3],
+  ]);
   const tooLarge = { text: 'x'.repeat(1024 * 1024) };
-  await expect(store.batch([{ namespace: ['n'], key: 'fits', value: {} }, { namespace: ['n'], key: 'large', value: tooLarge }])).rejects.toMatchObject({ code: 'too_large' });
+  await expect(
+    store.batch([
+      { namespace: ['n'], key: 'fits', value: {} },
+      { namespace: ['n'], key: 'large', value: tooLarge },
+    ]),
+  ).rejects.toMatchObject({ code: 'too_large' });
   expect(await store.get(['n'], 'fits')).toBeNull();
 });
 
@@ -170,18 +214,29 @@ test('items expire after the life of the store, or after their own', async () =>
   expect(requests).toEqual(['POST /v1/commit']);
   await expect(store.put(['has.period'], 'k', {}, undefined, { ttlSeconds: 1 })).rejects.toThrow(/period/);
   const { items } = await running.stoa.data.listDocuments(operatorCaller('alice'), `store-${made}`);
-  expect(items.map(({ key, expiresAt }) => [key, expiresAt === null])).toEqual(expect.arrayContaining([['n/:forever', true], ['n/:hour', false], ['n/:mixed', false]]));
-  await expect.poll(async () => (await store.search([])).map(({ key }) => key)).toEqual(['forever', 'hour', 'mixed']);
+  expect(items.map(({ key, expiresAt }) => [key, expiresAt === null])).toEqual(
+    expect.arrayContaining([
+      ['n/:forever', true],
+      ['n/:hour', false],
+      ['n/:mixed', false],
+    ]),
+  );
+  await expect
+    .poll(async () => (await store.search([])).map(({ key }) => key))
+    .toEqual(['forever', 'hour', 'mixed']);
   expect(await store.get(['n'], 'short')).toBeNull();
   expect(await store.listNamespaces()).toEqual([['n']]);
 });
 
-test.each([[[]], [['']], [['a', '']], [['a.b']], [['langgraph', 'x']]])('put refuses the namespace %j, as LangGraph\'s own stores do', async (namespace) => {
-  const store = newStore();
-  await expect(store.put(namespace, 'k', {})).rejects.toThrow(/[Nn]amespace/);
-  await expect(store.put(namespace, 'k', {}, undefined, { ttlSeconds: 1 })).rejects.toThrow(/[Nn]amespace/);
-  expect(await store.search([])).toEqual([]);
-});
+test.each([[[]], [['']], [['a', '']], [['a.b']], [['langgraph', 'x']]])(
+  "put refuses the namespace %j, as LangGraph's own stores do",
+  async (namespace) => {
+    const store = newStore();
+    await expect(store.put(namespace, 'k', {})).rejects.toThrow(/[Nn]amespace/);
+    await expect(store.put(namespace, 'k', {}, undefined, { ttlSeconds: 1 })).rejects.toThrow(/[Nn]amespace/);
+    expect(await store.search([])).toEqual([]);
+  },
+);
 
 test('a read begins the life of an item anew when the store is told so, and leaves it alone otherwise', async () => {
   const store = newStore({ ttlSeconds: 3_600, refreshOnRead: true });
@@ -194,7 +249,13 @@ test('a read begins the life of an item anew when the store is told so, and leav
   for (const key of ['got', 'searched', 'plain', 'fresh']) await store.put(['n'], key, { key });
   // Of three the hour is nearly over.
   const soon = new Date(Date.now() + 60_000).toISOString();
-  const aged = await Promise.all(['got', 'searched', 'plain'].map(async (key) => ({ ...(await documentOf(key)), updatedAt: new Date(Date.now() - 3_540_000).toISOString(), expiresAt: soon })));
+  const aged = await Promise.all(
+    ['got', 'searched', 'plain'].map(async (key) => ({
+      ...(await documentOf(key)),
+      updatedAt: new Date(Date.now() - 3_540_000).toISOString(),
+      expiresAt: soon,
+    })),
+  );
   await running.stoa.data.transfer.import(caller, aged);
   const fresh = await expiryOf('fresh');
   expect(await store.get(['n'], 'got')).toMatchObject({ value: { key: 'got' } });
@@ -204,5 +265,9 @@ test('a read begins the life of an item anew when the store is told so, and leav
   await store.get(['n'], 'forever');
   expect(Date.parse(String(await expiryOf('got')))).toBeGreaterThan(Date.now() + 3_000_000);
   expect(Date.parse(String(await expiryOf('searched')))).toBeGreaterThan(Date.now() + 3_000_000);
-  expect([await expiryOf('plain'), await expiryOf('fresh'), await expiryOf('forever')]).toEqual([soon, fresh, null]);
+  expect([await expiryOf('plain'), await expiryOf('fresh'), await expiryOf('forever')]).toEqual([
+    soon,
+    fresh,
+    null,
+  ]);
 });

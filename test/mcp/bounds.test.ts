@@ -8,9 +8,12 @@ const alice = operatorCaller('alice');
 let running: Running;
 let client: TestClient;
 beforeAll(async () => {
-  running = await Running.start({ limits: { mcpAnswerBytesMax: 3_000, mcpBatchMax: 3, postsPerMinuteMax: 2 } });
+  running = await Running.start({
+    limits: { mcpAnswerBytesMax: 3_000, mcpBatchMax: 3, postsPerMinuteMax: 2 },
+  });
   client = await TestClient.connect(running.url, running.alice, 'legacy');
-  for (let index = 0; index < 10; index += 1) await running.stoa.data.set(alice, 'large', `k${index}`, 'x'.repeat(1_000));
+  for (let index = 0; index < 10; index += 1)
+    await running.stoa.data.set(alice, 'large', `k${index}`, 'x'.repeat(1_000));
 });
 afterAll(async () => {
   await client.close();
@@ -22,7 +25,11 @@ test('a list with values ends early, and its cursor goes on without a gap or a r
   let cursor: string | undefined;
   let pages = 0;
   do {
-    const page = await client.ok('list', { namespace: 'large', values: true, ...(cursor !== undefined && { cursor }) });
+    const page = await client.ok('list', {
+      namespace: 'large',
+      values: true,
+      ...(cursor !== undefined && { cursor }),
+    });
     expect(page.items.length).toBeLessThanOrEqual(3);
     keys.push(...page.items.map(({ key }: { key: string }) => key));
     cursor = page.next_cursor ?? undefined;
@@ -33,11 +40,16 @@ test('a list with values ends early, and its cursor goes on without a gap or a r
 });
 
 test('more keys than fit are refused, with those that do; one alone is recalled whatever its size', async () => {
-  const { isError, value } = await client.call('recall', { namespace: 'large', key: ['k0', 'none', 'k1', 'k2', 'k3'] });
+  const { isError, value } = await client.call('recall', {
+    namespace: 'large',
+    key: ['k0', 'none', 'k1', 'k2', 'k3'],
+  });
   expect([isError, value.code, value.details.fitting]).toEqual([true, 'too_large', ['k0', 'k1']]);
   expect(value.fix).toContain('fewer');
   await running.stoa.data.set(alice, 'large', 'giant', 'x'.repeat(10_000));
-  expect((await client.ok('recall', { namespace: 'large', key: 'giant' })).items[0].value).toHaveLength(10_000);
+  expect((await client.ok('recall', { namespace: 'large', key: 'giant' })).items[0].value).toHaveLength(
+    10_000,
+  );
 });
 
 test('long outputs are cut in the list of tasks, and whole for one task', async () => {
@@ -51,20 +63,31 @@ test('long outputs are cut in the list of tasks, and whole for one task', async 
 });
 
 test('a commit with much to answer leaves the values out', async () => {
-  const operations = Array.from({ length: 4 }, (_, index) => ({ op: 'data.append', key: `list-${index}`, items: ['z'.repeat(1_000)] }));
+  const operations = Array.from({ length: 4 }, (_, index) => ({
+    op: 'data.append',
+    key: `list-${index}`,
+    items: ['z'.repeat(1_000)],
+  }));
   const { ok, results } = await client.ok('commit', { operations });
-  expect([ok, results.map(({ version, value }: { version: number; value?: unknown }) => [version, value])]).toEqual([true, operations.map(() => [1, undefined])]);
-  expect((await client.ok('commit', { operations: operations.slice(0, 1) })).results[0].value).toHaveLength(2);
+  expect([
+    ok,
+    results.map(({ version, value }: { version: number; value?: unknown }) => [version, value]),
+  ]).toEqual([true, operations.map(() => [1, undefined])]);
+  expect((await client.ok('commit', { operations: operations.slice(0, 1) })).results[0].value).toHaveLength(
+    2,
+  );
 });
 
 test('a request with too many messages is refused whole', async () => {
   const body = Array.from({ length: 4 }, (_, id) => ({ jsonrpc: '2.0', id, method: 'tools/list' }));
   const refused = await running.ask('POST', '/mcp', { as: running.alice, body });
   expect([refused.status, refused.json.error.code]).toEqual([400, -32_600]);
-  expect((await running.ask('POST', '/mcp', { as: running.alice, body: body.slice(0, 3) })).json).toHaveLength(3);
+  expect(
+    (await running.ask('POST', '/mcp', { as: running.alice, body: body.slice(0, 3) })).json,
+  ).toHaveLength(3);
 });
 
-test('a user\'s agent posts as often as the limit says, the operator as often as it likes', async () => {
+test("a user's agent posts as often as the limit says, the operator as often as it likes", async () => {
   const said = { room: 'global', text: 'hello' };
   const operator = await TestClient.connect(running.url, running.operator, 'legacy');
   try {

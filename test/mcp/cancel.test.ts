@@ -20,7 +20,10 @@ function watchWaits() {
   return {
     begun: () => vi.waitFor(() => expect(waits).toHaveBeenCalled(), { timeout: 10_000 }),
     /** Far sooner than the wait would end by itself. */
-    ended: () => vi.waitFor(() => expect(waits.mock.settledResults.map(({ type }) => type)).toEqual(['fulfilled']), { timeout: 10_000 }),
+    ended: () =>
+      vi.waitFor(() => expect(waits.mock.settledResults.map(({ type }) => type)).toEqual(['fulfilled']), {
+        timeout: 10_000,
+      }),
     restore: () => waits.mockRestore(),
   };
 }
@@ -44,7 +47,10 @@ describe.each(generations)('a client of the %s protocol', (generation) => {
     const client = await TestClient.connect(running.url, running.alice, generation);
     const claims = vi.spyOn(running.stoa.workspaces, 'claimTask');
     const stop = new AbortController();
-    const claiming = client.client.callTool({ name: 'work', arguments: { action: 'claim', project: `waiting-${generation}`, wait_seconds: 60 } }, { signal: stop.signal });
+    const claiming = client.client.callTool(
+      { name: 'work', arguments: { action: 'claim', project: `waiting-${generation}`, wait_seconds: 60 } },
+      { signal: stop.signal },
+    );
     await vi.waitFor(() => expect(claims).toHaveBeenCalled(), { timeout: 10_000 });
     stop.abort();
     await expect(claiming).rejects.toThrow();
@@ -52,24 +58,51 @@ describe.each(generations)('a client of the %s protocol', (generation) => {
     claims.mockRestore();
     const other = await TestClient.connect(running.url, running.alice, generation);
     await other.ok('tasks', { action: 'create', project: `waiting-${generation}`, command: 'wanted' });
-    expect((await other.ok('work', { action: 'claim', project: `waiting-${generation}`, wait_seconds: 5 })).task).toMatchObject({ command: 'wanted', attempts: 0 });
+    expect(
+      (await other.ok('work', { action: 'claim', project: `waiting-${generation}`, wait_seconds: 5 })).task,
+    ).toMatchObject({ command: 'wanted', attempts: 0 });
     await Promise.all([client.close(), other.close()]);
   });
 });
 
 test('the exchange of a cancelled request ends without an answer, and its session is idle again', async () => {
-  const opened = await running.ask('POST', '/mcp', { as: running.alice, headers: { accept }, body: { jsonrpc: '2.0', id: 0, method: 'initialize', params: { protocolVersion: '2025-06-18', capabilities: {}, clientInfo: { name: 'raw', version: '1' } } } });
-  const headers = { accept, 'mcp-session-id': opened.headers.get('mcp-session-id') ?? '', 'mcp-protocol-version': '2025-06-18' };
+  const opened = await running.ask('POST', '/mcp', {
+    as: running.alice,
+    headers: { accept },
+    body: {
+      jsonrpc: '2.0',
+      id: 0,
+      method: 'initialize',
+      params: { protocolVersion: '2025-06-18', capabilities: {}, clientInfo: { name: 'raw', version: '1' } },
+    },
+  });
+  const headers = {
+    accept,
+    'mcp-session-id': opened.headers.get('mcp-session-id') ?? '',
+    'mcp-protocol-version': '2025-06-18',
+  };
   const waits = watchWaits();
-  const reading = running.ask('POST', '/mcp', { as: running.alice, headers, body: { jsonrpc: '2.0', id: 7, method: 'tools/call', params: { name: 'read', arguments: waitingRead } } });
+  const reading = running.ask('POST', '/mcp', {
+    as: running.alice,
+    headers,
+    body: { jsonrpc: '2.0', id: 7, method: 'tools/call', params: { name: 'read', arguments: waitingRead } },
+  });
   await waits.begun();
-  const cancelled = await running.ask('POST', '/mcp', { as: running.alice, headers, body: { jsonrpc: '2.0', method: 'notifications/cancelled', params: { requestId: 7 } } });
+  const cancelled = await running.ask('POST', '/mcp', {
+    as: running.alice,
+    headers,
+    body: { jsonrpc: '2.0', method: 'notifications/cancelled', params: { requestId: 7 } },
+  });
   expect(cancelled.status).toBe(202);
   expect(await reading).toMatchObject({ status: 202, text: '' });
   await waits.ended();
   waits.restore();
   // The id is free again, and a second cancellation of it harms nobody.
-  const again = await running.ask('POST', '/mcp', { as: running.alice, headers, body: { jsonrpc: '2.0', id: 7, method: 'tools/list' } });
+  const again = await running.ask('POST', '/mcp', {
+    as: running.alice,
+    headers,
+    body: { jsonrpc: '2.0', id: 7, method: 'tools/list' },
+  });
   expect(again.json).toMatchObject({ id: 7, result: { tools: expect.any(Array) } });
 });
 
@@ -80,7 +113,12 @@ test('a single request without a session is over when its caller goes away', asy
     method: 'POST',
     signal: stop.signal,
     headers: { authorization: `Bearer ${running.alice}`, 'content-type': 'application/json' },
-    body: JSON.stringify({ jsonrpc: '2.0', id: 1, method: 'tools/call', params: { name: 'read', arguments: waitingRead } }),
+    body: JSON.stringify({
+      jsonrpc: '2.0',
+      id: 1,
+      method: 'tools/call',
+      params: { name: 'read', arguments: waitingRead },
+    }),
   });
   await waits.begun();
   stop.abort();

@@ -20,12 +20,24 @@ export class TestClient {
   }
 
   static of(generation: Generation, name = 'test-client'): Client {
-    return new Client({ name, version: '1.0.0' }, { versionNegotiation: { mode: generation === 'legacy' ? 'legacy' : { pin: '2026-07-28' } } });
+    return new Client(
+      { name, version: '1.0.0' },
+      { versionNegotiation: { mode: generation === 'legacy' ? 'legacy' : { pin: '2026-07-28' } } },
+    );
   }
 
-  static async connect(url: string, as: string | Record<string, string>, generation: Generation, headers: Record<string, string> = {}): Promise<TestClient> {
+  static async connect(
+    url: string,
+    as: string | Record<string, string>,
+    generation: Generation,
+    headers: Record<string, string> = {},
+  ): Promise<TestClient> {
     const client = TestClient.of(generation);
-    await client.connect(new StreamableHTTPClientTransport(new URL('/mcp', url), { requestInit: { headers: { ...credentials(as), ...headers } } }));
+    await client.connect(
+      new StreamableHTTPClientTransport(new URL('/mcp', url), {
+        requestInit: { headers: { ...credentials(as), ...headers } },
+      }),
+    );
     return new TestClient(client);
   }
 
@@ -35,7 +47,12 @@ export class TestClient {
     const [first] = result.content;
     if (first?.type !== 'text') throw new Error(`${name} answered no text: ${JSON.stringify(result)}`);
     const text: unknown = JSON.parse(first.text);
-    return { isError: result.isError === true, value: (result.isError === true ? (text as { error: unknown }).error : result.structuredContent) as AnswerFields };
+    return {
+      isError: result.isError === true,
+      value: (result.isError === true
+        ? (text as { error: unknown }).error
+        : result.structuredContent) as AnswerFields,
+    };
   }
 
   /** The answer of a call that must succeed. */

@@ -15,10 +15,26 @@ const everybody: Authenticator = {
   name: 'everybody',
   needs: 'headers',
   claims: () => true,
-  authenticate: () => ({ kind: 'user', user: 'conformance', agent: 'suite', identity: null, agentId: null, scopes: fullScopes, tokenId: null }),
+  authenticate: () => ({
+    kind: 'user',
+    user: 'conformance',
+    agent: 'suite',
+    identity: null,
+    agentId: null,
+    scopes: fullScopes,
+    tokenId: null,
+  }),
 };
 
-const suite = join(repository, 'test', 'node_modules', '@modelcontextprotocol', 'conformance', 'dist', 'index.js');
+const suite = join(
+  repository,
+  'test',
+  'node_modules',
+  '@modelcontextprotocol',
+  'conformance',
+  'dist',
+  'index.js',
+);
 const folder = join(repository, 'test', 'mcp', 'conformance');
 let running: Running;
 let results: string;
@@ -31,16 +47,40 @@ afterAll(async () => {
   await rm(results, { recursive: true, force: true });
 });
 
-test.each(['2025-06-18', '2025-11-25', '2026-07-28'])('the server scenarios of %s pass, apart from those that need fixtures', { timeout: 300_000 }, async (revision) => {
-  const expected = join(folder, `expected-failures-${revision}.yml`);
-  const { status, output } = await run(['server', '--url', `${running.url}/mcp`, '--suite', 'all', '--spec-version', revision, '--expected-failures', expected, '-o', join(results, revision)]);
-  expect(status, `${output}\n${readFileSync(expected, 'utf8')}`).toBe(0);
-});
+test.each(['2025-06-18', '2025-11-25', '2026-07-28'])(
+  'the server scenarios of %s pass, apart from those that need fixtures',
+  { timeout: 300_000 },
+  async (revision) => {
+    const expected = join(folder, `expected-failures-${revision}.yml`);
+    const { status, output } = await run([
+      'server',
+      '--url',
+      `${running.url}/mcp`,
+      '--suite',
+      'all',
+      '--spec-version',
+      revision,
+      '--expected-failures',
+      expected,
+      '-o',
+      join(results, revision),
+    ]);
+    expect(status, `${output}\n${readFileSync(expected, 'utf8')}`).toBe(0);
+  },
+);
 
 function run(args: readonly string[]): Promise<{ status: number; output: string }> {
   return new Promise((resolve) => {
-    execFile(process.execPath, ['--import', join(folder, 'node20.mjs'), suite, ...args], { cwd: results, maxBuffer: 100_000_000 }, (error, stdout, stderr) => {
-      resolve({ status: error === null ? 0 : Number(error.code ?? 1), output: (stdout + stderr).slice(-6_000) });
-    });
+    execFile(
+      process.execPath,
+      ['--import', join(folder, 'node20.mjs'), suite, ...args],
+      { cwd: results, maxBuffer: 100_000_000 },
+      (error, stdout, stderr) => {
+        resolve({
+          status: error === null ? 0 : Number(error.code ?? 1),
+          output: (stdout + stderr).slice(-6_000),
+        });
+      },
+    );
   });
 }

@@ -15,53 +15,101 @@ let session: string;
 
 beforeAll(async () => {
   running = await Running.start();
-  const initialize = { jsonrpc: '2.0', id: 0, method: 'initialize', params: { protocolVersion: '2025-06-18', capabilities: {}, clientInfo: { name: 'direct', version: '1' } } };
-  session = (await running.ask('POST', '/mcp', { as: running.alice, body: initialize, headers: { accept } })).headers.get('mcp-session-id') ?? '';
-  await running.stoa.data.set(operatorCaller('alice', 'direct'), 'default', 'ü "quoted"', { list: [1, null, 'a\nb'], deep: { x: -0.5 } });
+  const initialize = {
+    jsonrpc: '2.0',
+    id: 0,
+    method: 'initialize',
+    params: { protocolVersion: '2025-06-18', capabilities: {}, clientInfo: { name: 'direct', version: '1' } },
+  };
+  session =
+    (
+      await running.ask('POST', '/mcp', { as: running.alice, body: initialize, headers: { accept } })
+    ).headers.get('mcp-session-id') ?? '';
+  await running.stoa.data.set(operatorCaller('alice', 'direct'), 'default', 'ü "quoted"', {
+    list: [1, null, 'a\nb'],
+    deep: { x: -0.5 },
+  });
 });
 afterAll(() => running.stop());
 
 /** The same call twice: the second with a word in its headers that only the protocol's own layers read. */
-async function bothWays(generation: 'legacy' | 'modern', name: string, input: unknown, id: string | number = 7) {
-  const headers: Record<string, string> = generation === 'legacy' ? { 'mcp-session-id': session, 'mcp-protocol-version': '2025-06-18' } : { 'mcp-protocol-version': modernVersion, 'mcp-method': 'tools/call', 'mcp-name': name };
+async function bothWays(
+  generation: 'legacy' | 'modern',
+  name: string,
+  input: unknown,
+  id: string | number = 7,
+) {
+  const headers: Record<string, string> =
+    generation === 'legacy'
+      ? { 'mcp-session-id': session, 'mcp-protocol-version': '2025-06-18' }
+      : { 'mcp-protocol-version': modernVersion, 'mcp-method': 'tools/call', 'mcp-name': name };
   const params = { name, arguments: input, ...(generation === 'modern' && { _meta: meta }) };
-  const ask = (contentType: string) => running.ask('POST', '/mcp', { as: running.alice, raw: JSON.stringify({ jsonrpc: '2.0', id, method: 'tools/call', params }), headers: { accept, 'content-type': contentType, ...headers } });
+  const ask = (contentType: string) =>
+    running.ask('POST', '/mcp', {
+      as: running.alice,
+      raw: JSON.stringify({ jsonrpc: '2.0', id, method: 'tools/call', params }),
+      headers: { accept, 'content-type': contentType, ...headers },
+    });
   return { direct: await ask('application/json'), long: await ask('application/json; charset=utf-8') };
 }
 
-test.each(['legacy', 'modern'] as const)('a call is answered with the same words by the short way and the long one (%s)', async (generation) => {
-  for (const [name, input] of [
-    ['recall', { key: ['ü "quoted"', 'missing'] }],
-    ['list', { namespace: 'default', values: true }],
-    ['recall', { key: 7 }],
-    ['recall', {}],
-    ['recall', undefined],
-    ['recall', { key: 'k', unknown: true }],
-    ['work', { action: 'complete', task: 'task_01a1e14b-12a6-7000-92db-c354f8aae8b9', fence: 1 }],
-    ['read', { room: 'global', wait_seconds: 0 }],
-    ['no-such-tool', {}],
-    ['recall', []],
-  ] as const) {
-    const { direct, long } = await bothWays(generation, name, input);
-    expect([name, direct.status, direct.json]).toEqual([name, long.status, long.json]);
-    expect(direct.headers.get('content-type')).toBe(long.headers.get('content-type'));
-  }
-  for (const id of ['text', 0, -1, '']) {
-    const { direct, long } = await bothWays(generation, 'recall', { key: 'missing' }, id);
-    expect([direct.status, direct.json]).toEqual([long.status, long.json]);
-  }
-});
+test.each(['legacy', 'modern'] as const)(
+  'a call is answered with the same words by the short way and the long one (%s)',
+  async (generation) => {
+    for (const [name, input] of [
+      ['recall', { key: ['ü "quoted"', 'missing'] }],
+      ['list', { namespace: 'default', values: true }],
+      ['recall', { key: 7 }],
+      ['recall', {}],
+      ['recall', undefined],
+      ['recall', { key: 'k', unknown: true }],
+      ['work', { action: 'complete', task: 'task_01a1e14b-12a6-7000-92db-c354f8aae8b9', fence: 1 }],
+      ['read', { room: 'global', wait_seconds: 0 }],
+      ['no-such-tool', {}],
+      ['recall', []],
+    ] as const) {
+      const { direct, long } = await bothWays(generation, name, input);
+      expect([name, direct.status, direct.json]).toEqual([name, long.status, long.json]);
+      expect(direct.headers.get('content-type')).toBe(long.headers.get('content-type'));
+    }
+    for (const id of ['text', 0, -1, '']) {
+      const { direct, long } = await bothWays(generation, 'recall', { key: 'missing' }, id);
+      expect([direct.status, direct.json]).toEqual([long.status, long.json]);
+    }
+  },
+);
 
 test.each(['legacy', 'modern'] as const)('who calls is the same by both (%s)', async (generation) => {
   await bothWays(generation, 'remember', { key: generation, value: 1 });
-  expect(await running.stoa.data.getEntry(operatorCaller('alice'), 'default', generation)).toMatchObject({ createdByAgent: 'direct', userId: 'alice', version: 2 });
+  expect(await running.stoa.data.getEntry(operatorCaller('alice'), 'default', generation)).toMatchObject({
+    createdByAgent: 'direct',
+    userId: 'alice',
+    version: 2,
+  });
 });
 
 test('a call of the new revision whose headers do not fit its body is refused', async () => {
-  const body = { jsonrpc: '2.0', id: 1, method: 'tools/call', params: { name: 'recall', arguments: { key: 'k' }, _meta: meta } };
-  const headers = { accept, 'mcp-protocol-version': modernVersion, 'mcp-method': 'tools/call', 'mcp-name': 'recall' };
+  const body = {
+    jsonrpc: '2.0',
+    id: 1,
+    method: 'tools/call',
+    params: { name: 'recall', arguments: { key: 'k' }, _meta: meta },
+  };
+  const headers = {
+    accept,
+    'mcp-protocol-version': modernVersion,
+    'mcp-method': 'tools/call',
+    'mcp-name': 'recall',
+  };
   expect((await running.ask('POST', '/mcp', { as: running.alice, body, headers })).status).toBe(200);
-  for (const wrong of [{ 'mcp-name': 'remember' }, { 'mcp-method': 'tools/list' }, { 'mcp-protocol-version': '2025-06-18' }]) {
-    expect((await running.ask('POST', '/mcp', { as: running.alice, body, headers: { ...headers, ...wrong } })).status).toBe(400);
+  for (const wrong of [
+    { 'mcp-name': 'remember' },
+    { 'mcp-method': 'tools/list' },
+    { 'mcp-protocol-version': '2025-06-18' },
+  ]) {
+    expect(
+      (await running.ask('POST', '/mcp', { as: running.alice, body, headers: { ...headers, ...wrong } }))
+        .status,
+    ).toBe(400);
   }
 });

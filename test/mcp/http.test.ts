@@ -4,7 +4,12 @@ import { Running } from '../server/running.js';
 import { TestClient, generations } from './client.js';
 
 const accept = 'application/json, text/event-stream';
-const initialize = { jsonrpc: '2.0', id: 0, method: 'initialize', params: { protocolVersion: '2025-06-18', capabilities: {}, clientInfo: { name: 'raw', version: '1' } } };
+const initialize = {
+  jsonrpc: '2.0',
+  id: 0,
+  method: 'initialize',
+  params: { protocolVersion: '2025-06-18', capabilities: {}, clientInfo: { name: 'raw', version: '1' } },
+};
 const listTools = { jsonrpc: '2.0', id: 1, method: 'tools/list' };
 
 let running: Running;
@@ -20,11 +25,15 @@ async function openSession(as: string): Promise<string> {
 }
 
 async function inSession(session: string, as: string, body: unknown = listTools): Promise<number> {
-  return (await running.ask('POST', '/mcp', { as, body, headers: { accept, 'mcp-session-id': session } })).status;
+  return (await running.ask('POST', '/mcp', { as, body, headers: { accept, 'mcp-session-id': session } }))
+    .status;
 }
 
 async function callOnce(as: string, name: string, input: unknown) {
-  const reply = await running.ask('POST', '/mcp', { as, body: { jsonrpc: '2.0', id: 7, method: 'tools/call', params: { name, arguments: input } } });
+  const reply = await running.ask('POST', '/mcp', {
+    as,
+    body: { jsonrpc: '2.0', id: 7, method: 'tools/call', params: { name, arguments: input } },
+  });
   return reply.json;
 }
 
@@ -35,14 +44,32 @@ describe('who may call', () => {
   });
 
   test('a page of another site and a host of another name are refused', async () => {
-    expect((await running.ask('POST', '/mcp', { as: running.alice, body: listTools, headers: { origin: 'https://evil.example' } })).status).toBe(403);
-    const request = ['POST /mcp HTTP/1.1', 'Host: evil.example', `Authorization: Bearer ${running.alice}`, 'Content-Length: 0', 'Connection: close', '', ''].join('\r\n');
+    expect(
+      (
+        await running.ask('POST', '/mcp', {
+          as: running.alice,
+          body: listTools,
+          headers: { origin: 'https://evil.example' },
+        })
+      ).status,
+    ).toBe(403);
+    const request = [
+      'POST /mcp HTTP/1.1',
+      'Host: evil.example',
+      `Authorization: Bearer ${running.alice}`,
+      'Content-Length: 0',
+      'Connection: close',
+      '',
+      '',
+    ].join('\r\n');
     expect(await running.bytes(request)).toMatch(/^HTTP\/1\.1 403 /);
   });
 
   test('a token that only reads can recall and is refused to remember', async () => {
     await running.stoa.data.set(operatorCaller('alice'), 'default', 'shared', 'text');
-    expect((await callOnce(running.reader, 'recall', { key: 'shared' })).result.structuredContent.items[0].value).toBe('text');
+    expect(
+      (await callOnce(running.reader, 'recall', { key: 'shared' })).result.structuredContent.items[0].value,
+    ).toBe('text');
     const refused = await callOnce(running.reader, 'remember', { key: 'shared', value: 'changed' });
     expect(refused.result.isError).toBe(true);
     expect(JSON.parse(refused.result.content[0].text).error.code).toBe('forbidden');
@@ -73,9 +100,18 @@ describe('who may call', () => {
   });
 
   test('a token for some namespaces reaches no other', async () => {
-    const { token } = await running.stoa.identity.createToken(operatorCaller(), 'alice', { scopes: { write: true, namespaces: ['open'] } }, null);
-    expect((await callOnce(token, 'remember', { key: 'k', value: 1, namespace: 'open' })).result.isError).toBeUndefined();
-    expect(JSON.parse((await callOnce(token, 'recall', { key: 'shared' })).result.content[0].text).error.code).toBe('forbidden');
+    const { token } = await running.stoa.identity.createToken(
+      operatorCaller(),
+      'alice',
+      { scopes: { write: true, namespaces: ['open'] } },
+      null,
+    );
+    expect(
+      (await callOnce(token, 'remember', { key: 'k', value: 1, namespace: 'open' })).result.isError,
+    ).toBeUndefined();
+    expect(
+      JSON.parse((await callOnce(token, 'recall', { key: 'shared' })).result.content[0].text).error.code,
+    ).toBe('forbidden');
   });
 });
 
@@ -89,7 +125,10 @@ describe('sessions', () => {
 
   test('end when the client says so', async () => {
     const session = await openSession(running.alice);
-    expect((await running.ask('DELETE', '/mcp', { as: running.alice, headers: { 'mcp-session-id': session } })).status).toBeLessThan(300);
+    expect(
+      (await running.ask('DELETE', '/mcp', { as: running.alice, headers: { 'mcp-session-id': session } }))
+        .status,
+    ).toBeLessThan(300);
     expect(await inSession(session, running.alice)).toBe(404);
   });
 
@@ -104,14 +143,25 @@ describe('sessions', () => {
   test('end when they were idle for long', async () => {
     const short = await Running.start({ limits: { mcpSessionIdleSeconds: 0.05 } });
     try {
-      const reply = await short.ask('POST', '/mcp', { as: short.alice, body: initialize, headers: { accept } });
+      const reply = await short.ask('POST', '/mcp', {
+        as: short.alice,
+        body: initialize,
+        headers: { accept },
+      });
       const session = reply.headers.get('mcp-session-id') ?? '';
       expect(session).not.toBe('');
       // Each look is a use: the next one comes when the session has been idle for long enough.
-      await vi.waitFor(async () => {
-        const { status } = await short.ask('POST', '/mcp', { as: short.alice, body: listTools, headers: { accept, 'mcp-session-id': session } });
-        expect(status).toBe(404);
-      }, { timeout: 5_000, interval: 200 });
+      await vi.waitFor(
+        async () => {
+          const { status } = await short.ask('POST', '/mcp', {
+            as: short.alice,
+            body: listTools,
+            headers: { accept, 'mcp-session-id': session },
+          });
+          expect(status).toBe(404);
+        },
+        { timeout: 5_000, interval: 200 },
+      );
     } finally {
       await short.stop();
     }
@@ -136,10 +186,24 @@ describe('subscriptions', () => {
   });
 
   test('end with the token that made them', async () => {
-    const { token, token_id: tokenId } = await running.stoa.identity.createToken(operatorCaller(), 'alice', {}, null);
+    const { token, token_id: tokenId } = await running.stoa.identity.createToken(
+      operatorCaller(),
+      'alice',
+      {},
+      null,
+    );
     const session = await openSession(token);
-    expect(await inSession(session, token, { jsonrpc: '2.0', id: 2, method: 'resources/subscribe', params: { uri: uris[0] } })).toBe(200);
-    const stream = await fetch(`${running.url}/mcp`, { headers: { authorization: `Bearer ${token}`, accept: 'text/event-stream', 'mcp-session-id': session } });
+    expect(
+      await inSession(session, token, {
+        jsonrpc: '2.0',
+        id: 2,
+        method: 'resources/subscribe',
+        params: { uri: uris[0] },
+      }),
+    ).toBe(200);
+    const stream = await fetch(`${running.url}/mcp`, {
+      headers: { authorization: `Bearer ${token}`, accept: 'text/event-stream', 'mcp-session-id': session },
+    });
     expect(stream.status).toBe(200);
     await running.stoa.identity.revokeTokens(operatorCaller(), 'alice', tokenId);
     await running.stoa.data.set(operatorCaller('alice'), 'default', 'a', 'after the end');
@@ -157,13 +221,25 @@ describe('hostile requests', () => {
     ['a prototype', '{"jsonrpc":"2.0","id":1,"method":"tools/list","__proto__":{"a":1}}', 400],
     ['bytes that are no text', Buffer.from([0xff, 0xfe, 0x7b]), 400],
   ])('%s is refused', async (_what, raw, status) => {
-    const reply = await running.ask('POST', '/mcp', { as: running.alice, raw: typeof raw === 'string' ? raw : new Uint8Array(raw), headers: { accept, 'content-type': 'application/json' } });
+    const reply = await running.ask('POST', '/mcp', {
+      as: running.alice,
+      raw: typeof raw === 'string' ? raw : new Uint8Array(raw),
+      headers: { accept, 'content-type': 'application/json' },
+    });
     expect(reply.status, reply.text).toBe(status);
     expect(reply.json.error.code).toBeLessThan(0);
   });
 
   test('a body of another type is refused', async () => {
-    expect((await running.ask('POST', '/mcp', { as: running.alice, raw: JSON.stringify(listTools), headers: { accept, 'content-type': 'text/plain' } })).status).toBe(415);
+    expect(
+      (
+        await running.ask('POST', '/mcp', {
+          as: running.alice,
+          raw: JSON.stringify(listTools),
+          headers: { accept, 'content-type': 'text/plain' },
+        })
+      ).status,
+    ).toBe(415);
   });
 
   test('a tool that is not there is an error of the protocol', async () => {
@@ -175,26 +251,38 @@ describe('hostile requests', () => {
     const { result } = await callOnce(running.alice, 'remember', { key: 7, valu: 1 });
     const { error } = JSON.parse(result.content[0].text);
     expect(error.code).toBe('invalid_request');
-    expect(error.details.errors.map(({ field }: { field: string }) => field).toSorted()).toEqual(['key', 'valu', 'value']);
+    expect(error.details.errors.map(({ field }: { field: string }) => field).toSorted()).toEqual([
+      'key',
+      'valu',
+      'value',
+    ]);
   });
 
-  test.each(['../../v1/status', '/', '~', '..', '%2e%2e', 'a\u0000b', '💥', '\ud800'])('the key %j is stored as it is, or refused', async (key) => {
-    const stored = await callOnce(running.alice, 'remember', { key, value: key, namespace: 'hostile' });
-    if (stored.result.isError === true) {
-      expect(JSON.parse(stored.result.content[0].text).error.code).toMatch(/invalid|too_large/);
-      return;
-    }
-    const { result } = await callOnce(running.alice, 'recall', { key, namespace: 'hostile' });
-    expect(result.structuredContent.items[0].value).toBe(key);
-  });
+  test.each(['../../v1/status', '/', '~', '..', '%2e%2e', 'a\u0000b', '💥', '\ud800'])(
+    'the key %j is stored as it is, or refused',
+    async (key) => {
+      const stored = await callOnce(running.alice, 'remember', { key, value: key, namespace: 'hostile' });
+      if (stored.result.isError === true) {
+        expect(JSON.parse(stored.result.content[0].text).error.code).toMatch(/invalid|too_large/);
+        return;
+      }
+      const { result } = await callOnce(running.alice, 'recall', { key, namespace: 'hostile' });
+      expect(result.structuredContent.items[0].value).toBe(key);
+    },
+  );
 
   test('a value that is too large is refused and named', async () => {
-    const { result } = await callOnce(running.alice, 'remember', { key: 'large', value: 'x'.repeat(2_000_000) });
+    const { result } = await callOnce(running.alice, 'remember', {
+      key: 'large',
+      value: 'x'.repeat(2_000_000),
+    });
     expect(JSON.parse(result.content[0].text).error.code).toBe('too_large');
   });
 
   test('a fault inside says nothing of its cause', async () => {
-    const failing = vi.spyOn(running.stoa.data, 'listNamespaces').mockRejectedValueOnce(new Error('password=hunter2'));
+    const failing = vi
+      .spyOn(running.stoa.data, 'listNamespaces')
+      .mockRejectedValueOnce(new Error('password=hunter2'));
     const { result } = await callOnce(running.alice, 'list', {});
     failing.mockRestore();
     expect(result.content[0].text).not.toContain('hunter2');

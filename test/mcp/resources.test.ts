@@ -39,16 +39,30 @@ describe.each(generations)('resources for a client of the %s protocol', (generat
 
   test('have templates', async () => {
     const { resourceTemplates } = await client.client.listResourceTemplates();
-    expect(resourceTemplates.map(({ uriTemplate }) => uriTemplate)).toEqual(['stoa://data/{namespace}', 'stoa://data/{namespace}/{key}', 'stoa://rooms/{id}']);
+    expect(resourceTemplates.map(({ uriTemplate }) => uriTemplate)).toEqual([
+      'stoa://data/{namespace}',
+      'stoa://data/{namespace}/{key}',
+      'stoa://rooms/{id}',
+    ]);
   });
 
   test('show a room with its messages', async () => {
     await client.ok('post', { text: `hello from ${generation}` });
     const { contents } = await client.client.readResource({ uri: 'stoa://rooms/global' });
-    expect(JSON.parse((contents[0] as { text: string }).text).messages.at(-1)).toMatchObject({ text: `hello from ${generation}` });
+    expect(JSON.parse((contents[0] as { text: string }).text).messages.at(-1)).toMatchObject({
+      text: `hello from ${generation}`,
+    });
   });
 
-  test.each(['stoa://data/none/none', 'stoa://data/', 'stoa://other/x', 'file:///etc/passwd', 'stoa://rooms/none', 'stoa://data/a/b/c', 'nonsense'])('%s is not found', async (uri) => {
+  test.each([
+    'stoa://data/none/none',
+    'stoa://data/',
+    'stoa://other/x',
+    'file:///etc/passwd',
+    'stoa://rooms/none',
+    'stoa://data/a/b/c',
+    'nonsense',
+  ])('%s is not found', async (uri) => {
     await expect(client.client.readResource({ uri })).rejects.toThrow();
   });
 
@@ -100,7 +114,11 @@ test('a listener that gets no stream any more is not followed for', async () => 
 });
 
 /** The two generations subscribe in ways of their own. */
-async function subscribe({ client }: TestClient, generation: (typeof generations)[number], uris: string[]): Promise<() => Promise<void>> {
+async function subscribe(
+  { client }: TestClient,
+  generation: (typeof generations)[number],
+  uris: string[],
+): Promise<() => Promise<void>> {
   if (generation === 'modern') {
     const subscription = await client.listen({ resourceSubscriptions: uris, resourcesListChanged: true });
     return () => subscription.close();

@@ -22,47 +22,96 @@ interface Signer {
 }
 
 /** An identity with keys of its own; linked to alice unless told otherwise. */
-async function newSigner(name: string, link: { write?: boolean; namespaces?: string[] } | null = {}): Promise<Signer> {
+async function newSigner(
+  name: string,
+  link: { write?: boolean; namespaces?: string[] } | null = {},
+): Promise<Signer> {
   const keys = await AgentKeys.generate();
   const agent = new Stoa({ url: running.url }).agent(keys);
   const id = await agent.register({ name });
   const { agents } = new Stoa({ url: running.url, token: running.alice });
   const { agent_id: agentId } = await agents.create({ name });
   if (link !== null) await agents.link(agentId, await agent.consent(agentId), link);
-  return { keys, id, agentId, signed: signedFetch(() => keys, () => id, fetch) };
+  return {
+    keys,
+    id,
+    agentId,
+    signed: signedFetch(
+      () => keys,
+      () => id,
+      fetch,
+    ),
+  };
 }
 
 async function connect({ signed }: Signer, generation: Generation): Promise<TestClient> {
   const client: Client = TestClient.of(generation);
-  await client.connect(new StreamableHTTPClientTransport(new URL('/mcp', running.url), { fetch: (input, init) => signed(String(input), init) }));
+  await client.connect(
+    new StreamableHTTPClientTransport(new URL('/mcp', running.url), {
+      fetch: (input, init) => signed(String(input), init),
+    }),
+  );
   return new TestClient(client);
 }
 
-function post(signed: typeof fetch, body: unknown = listTools, headers: Record<string, string> = {}): Promise<Response> {
-  return signed(`${running.url}/mcp`, { method: 'POST', headers: { 'content-type': 'application/json', ...headers }, body: JSON.stringify(body) });
+function post(
+  signed: typeof fetch,
+  body: unknown = listTools,
+  headers: Record<string, string> = {},
+): Promise<Response> {
+  return signed(`${running.url}/mcp`, {
+    method: 'POST',
+    headers: { 'content-type': 'application/json', ...headers },
+    body: JSON.stringify(body),
+  });
 }
 
-test.each(generations)('an agent that signs its requests remembers as itself, in its user\'s store (%s)', async (generation) => {
-  const scout = await newSigner(`scout-${generation}`);
-  const mcp = await connect(scout, generation);
-  const key = `signed-${generation}`;
-  await mcp.ok('remember', { key, value: 'proven' });
-  expect((await mcp.ok('recall', { key })).items[0]).toMatchObject({ value: 'proven', createdByAgent: `scout-${generation}` });
-  expect(await new Stoa({ url: running.url, token: running.alice }).data().get(key)).toBe('proven');
-  await mcp.ok('post', { room: `signed-${generation}`, text: 'hello' });
-  expect((await mcp.ok('agents')).agents.map(({ agent_id }: { agent_id: string }) => agent_id)).toEqual([scout.agentId]);
-  await mcp.close();
-});
+test.each(generations)(
+  "an agent that signs its requests remembers as itself, in its user's store (%s)",
+  async (generation) => {
+    const scout = await newSigner(`scout-${generation}`);
+    const mcp = await connect(scout, generation);
+    const key = `signed-${generation}`;
+    await mcp.ok('remember', { key, value: 'proven' });
+    expect((await mcp.ok('recall', { key })).items[0]).toMatchObject({
+      value: 'proven',
+      createdByAgent: `scout-${generation}`,
+    });
+    expect(await new Stoa({ url: running.url, token: running.alice }).data().get(key)).toBe('proven');
+    await mcp.ok('post', { room: `signed-${generation}`, text: 'hello' });
+    expect((await mcp.ok('agents')).agents.map(({ agent_id }: { agent_id: string }) => agent_id)).toEqual([
+      scout.agentId,
+    ]);
+    await mcp.close();
+  },
+);
 
 test('a session ends when the rights of its agent change, with all that it was subscribed to', async () => {
   const scout = await newSigner('narrowed', { namespaces: ['open', 'closed'] });
-  const initialize = { jsonrpc: '2.0', id: 0, method: 'initialize', params: { protocolVersion: '2025-06-18', capabilities: {}, clientInfo: { name: 'raw', version: '1' } } };
+  const initialize = {
+    jsonrpc: '2.0',
+    id: 0,
+    method: 'initialize',
+    params: { protocolVersion: '2025-06-18', capabilities: {}, clientInfo: { name: 'raw', version: '1' } },
+  };
   const headers = { accept: 'application/json, text/event-stream' };
   const opened = await post(scout.signed, initialize, headers);
   const session = { ...headers, 'mcp-session-id': opened.headers.get('mcp-session-id') ?? '' };
-  expect((await post(scout.signed, { jsonrpc: '2.0', id: 1, method: 'resources/subscribe', params: { uri: 'stoa://data/closed/k' } }, session)).status).toBe(200);
+  expect(
+    (
+      await post(
+        scout.signed,
+        { jsonrpc: '2.0', id: 1, method: 'resources/subscribe', params: { uri: 'stoa://data/closed/k' } },
+        session,
+      )
+    ).status,
+  ).toBe(200);
   const agent = new Stoa({ url: running.url }).agent(scout.keys, scout.id);
-  await new Stoa({ url: running.url, token: running.alice }).agents.link(scout.agentId, await agent.consent(scout.agentId), { namespaces: ['open'] });
+  await new Stoa({ url: running.url, token: running.alice }).agents.link(
+    scout.agentId,
+    await agent.consent(scout.agentId),
+    { namespaces: ['open'] },
+  );
   expect((await post(scout.signed, listTools, session)).status).toBe(404);
   expect((await post(scout.signed, initialize, headers)).status).toBe(200);
 });
@@ -86,10 +135,15 @@ test('subscriptions of a signed agent come from the feed', async () => {
   const scout = await newSigner('subscribed');
   const mcp = await connect(scout, 'legacy');
   const told: string[] = [];
-  mcp.client.setNotificationHandler('notifications/resources/updated', ({ params }) => void told.push(params.uri));
+  mcp.client.setNotificationHandler(
+    'notifications/resources/updated',
+    ({ params }) => void told.push(params.uri),
+  );
   await mcp.client.subscribeResource({ uri: 'stoa://data/default/watched-by-signature' });
   await new Stoa({ url: running.url, token: running.alice }).data().set('watched-by-signature', 1);
-  await vi.waitFor(() => expect(told).toEqual(['stoa://data/default/watched-by-signature']), { timeout: 5_000 });
+  await vi.waitFor(() => expect(told).toEqual(['stoa://data/default/watched-by-signature']), {
+    timeout: 5_000,
+  });
   await mcp.close();
 });
 
@@ -98,22 +152,43 @@ test('what is not signed by a linked identity, for this very request, is refused
   const stranger = await newSigner('stranger', null);
   expect((await post(scout.signed)).status).toBe(200);
   expect((await post(stranger.signed)).status).toBe(403);
-  const forged = signedFetch(() => stranger.keys, () => scout.id, fetch);
+  const forged = signedFetch(
+    () => stranger.keys,
+    () => scout.id,
+    fetch,
+  );
   expect((await post(forged)).status).toBe(401);
   // Somebody on the way: another body, another address, the same request again.
-  const tampered = signedFetch(() => scout.keys, () => scout.id, (input, init) => fetch(input, { ...init, body: JSON.stringify({ ...listTools, id: 2 }) }));
+  const tampered = signedFetch(
+    () => scout.keys,
+    () => scout.id,
+    (input, init) => fetch(input, { ...init, body: JSON.stringify({ ...listTools, id: 2 }) }),
+  );
   expect((await post(tampered)).status).toBe(401);
-  const elsewhere = signedFetch(() => scout.keys, () => scout.id, (input, init) => fetch(String(input).replace('127.0.0.1', 'localhost'), init));
+  const elsewhere = signedFetch(
+    () => scout.keys,
+    () => scout.id,
+    (input, init) => fetch(String(input).replace('127.0.0.1', 'localhost'), init),
+  );
   expect((await post(elsewhere)).status).toBe(401);
   let first: [string, RequestInit] | undefined;
-  const kept = signedFetch(() => scout.keys, () => scout.id, (input, init = {}) => {
-    first = [String(input), init];
-    return fetch(input, init);
-  });
+  const kept = signedFetch(
+    () => scout.keys,
+    () => scout.id,
+    (input, init = {}) => {
+      first = [String(input), init];
+      return fetch(input, init);
+    },
+  );
   expect((await post(kept)).status).toBe(200);
   expect((await fetch(...(first as [string, RequestInit]))).status).toBe(401);
   // The scheme of the messaging routes does not cover the address, and opens nothing here.
-  const aicq = { 'x-aicq-agent': scout.id, 'x-aicq-nonce': crypto.randomUUID(), 'x-aicq-timestamp': String(Date.now()), 'x-aicq-signature': await scout.keys.sign('anything') };
+  const aicq = {
+    'x-aicq-agent': scout.id,
+    'x-aicq-nonce': crypto.randomUUID(),
+    'x-aicq-timestamp': String(Date.now()),
+    'x-aicq-signature': await scout.keys.sign('anything'),
+  };
   expect((await post(fetch, listTools, aicq)).status).toBe(401);
   expect((await post(scout.signed, listTools, { origin: 'https://evil.example' })).status).toBe(403);
 });

@@ -11,29 +11,36 @@ function call(id: number, name: string, input: object): string {
   return `${JSON.stringify({ jsonrpc: '2.0', id, method: 'tools/call', params: { name, arguments: input } })}\n`;
 }
 
-test('several clients that start at once share one server and lose nothing', { timeout: 120_000 }, async () => {
-  const data = await stdio.data();
-  rmdirSync(data);
-  const names = ['ada', 'bea', 'cyd'];
-  const clients = await Promise.all(names.map((name, index) => stdio.connect(data, ['--agent', name], generations[index % 2])));
-  expect(statSync(data).mode & 0o777).toBe(0o700);
-  const owner = await stdio.ownerOf(data);
-  const each = 40;
-  await Promise.all(
-    clients.flatMap((client, index) =>
-      Array.from({ length: each }, async (_, step) => {
-        await client.ok('remember', { key: 'count', value: 1, how: 'add' });
-        await client.ok('remember', { key: `${names[index]}/${step}`, value: step });
-      }),
-    ),
-  );
-  const first = clients[0] as (typeof clients)[number];
-  expect((await first.ok('recall', { key: 'count' })).items[0].value).toBe(each * clients.length);
-  for (const name of names) expect((await first.ok('list', { namespace: 'default', prefix: `${name}/` })).items.length).toBe(each);
-  expect((await first.ok('recall', { key: 'bea/7' })).items[0].createdByAgent).toBe('bea');
-  expect(await stdio.ownerOf(data)).toBe(owner);
-  await Promise.all(clients.map((client) => client.close()));
-});
+test(
+  'several clients that start at once share one server and lose nothing',
+  { timeout: 120_000 },
+  async () => {
+    const data = await stdio.data();
+    rmdirSync(data);
+    const names = ['ada', 'bea', 'cyd'];
+    const clients = await Promise.all(
+      names.map((name, index) => stdio.connect(data, ['--agent', name], generations[index % 2])),
+    );
+    expect(statSync(data).mode & 0o777).toBe(0o700);
+    const owner = await stdio.ownerOf(data);
+    const each = 40;
+    await Promise.all(
+      clients.flatMap((client, index) =>
+        Array.from({ length: each }, async (_, step) => {
+          await client.ok('remember', { key: 'count', value: 1, how: 'add' });
+          await client.ok('remember', { key: `${names[index]}/${step}`, value: step });
+        }),
+      ),
+    );
+    const first = clients[0] as (typeof clients)[number];
+    expect((await first.ok('recall', { key: 'count' })).items[0].value).toBe(each * clients.length);
+    for (const name of names)
+      expect((await first.ok('list', { namespace: 'default', prefix: `${name}/` })).items.length).toBe(each);
+    expect((await first.ok('recall', { key: 'bea/7' })).items[0].createdByAgent).toBe('bea');
+    expect(await stdio.ownerOf(data)).toBe(owner);
+    await Promise.all(clients.map((client) => client.close()));
+  },
+);
 
 describe.each(generations)('a client of the %s protocol', (generation) => {
   test('is told of changes through the pipe', { timeout: 60_000 }, async () => {
@@ -44,13 +51,20 @@ describe.each(generations)('a client of the %s protocol', (generation) => {
       updated.push(params.uri);
     });
     const uri = 'stoa://data/default/watched';
-    const subscription = generation === 'modern' ? await client.client.listen({ resourceSubscriptions: [uri] }) : await client.client.subscribeResource({ uri });
+    const subscription =
+      generation === 'modern'
+        ? await client.client.listen({ resourceSubscriptions: [uri] })
+        : await client.client.subscribeResource({ uri });
     // The session's stream opens beside the requests: write until it is heard.
-    await vi.waitFor(async () => {
-      await client.ok('remember', { key: 'watched', value: 1 });
-      expect(updated).toContain(uri);
-    }, { timeout: 20_000, interval: 100 });
-    if (subscription !== undefined && 'close' in subscription && typeof subscription.close === 'function') await subscription.close();
+    await vi.waitFor(
+      async () => {
+        await client.ok('remember', { key: 'watched', value: 1 });
+        expect(updated).toContain(uri);
+      },
+      { timeout: 20_000, interval: 100 },
+    );
+    if (subscription !== undefined && 'close' in subscription && typeof subscription.close === 'function')
+      await subscription.close();
     await client.close();
   });
 
@@ -68,8 +82,18 @@ describe.each(generations)('a client of the %s protocol', (generation) => {
   });
 });
 
-const initialize = { jsonrpc: '2.0', id: 0, method: 'initialize', params: { protocolVersion: '2025-06-18', capabilities: {}, clientInfo: { name: 'raw', version: '1' } } };
-const request = (id: number, name: string, input: object) => ({ jsonrpc: '2.0', id, method: 'tools/call', params: { name, arguments: input } });
+const initialize = {
+  jsonrpc: '2.0',
+  id: 0,
+  method: 'initialize',
+  params: { protocolVersion: '2025-06-18', capabilities: {}, clientInfo: { name: 'raw', version: '1' } },
+};
+const request = (id: number, name: string, input: object) => ({
+  jsonrpc: '2.0',
+  id,
+  method: 'tools/call',
+  params: { name, arguments: input },
+});
 const waiting = { room: 'global', after: 9_000_000_000_000, wait_seconds: 60 };
 
 async function opened(data: string) {
@@ -81,25 +105,35 @@ async function opened(data: string) {
 }
 
 describe('when things go wrong', () => {
-  test('a server that is killed in the middle of a call is an answer to that call, and the next one works', { timeout: 120_000 }, async () => {
-    const data = await stdio.data();
-    const pipe = await opened(data);
-    pipe.write(request(1, 'remember', { key: 'k', value: 'kept' }));
-    await pipe.answer(1);
-    pipe.write(request(2, 'read', waiting));
-    // Answers to later messages show that the one before has arrived.
-    for (const id of [3, 5, 6]) {
-      pipe.write(request(id, 'list', {}));
-      await pipe.answer(id);
-    }
-    const first = await stdio.ownerOf(data);
-    process.kill(first, 'SIGKILL');
-    expect(await pipe.answer(2)).toMatchObject({ error: { data: { code: 'unreachable', fix: expect.stringContaining('look before you repeat') as string } } });
-    pipe.write(request(4, 'recall', { key: 'k' }));
-    expect(await pipe.answer(4)).toMatchObject({ result: { structuredContent: { items: [{ value: 'kept' }] } } });
-    expect(await stdio.ownerOf(data)).not.toBe(first);
-    expect(await pipe.end()).toBe(0);
-  });
+  test(
+    'a server that is killed in the middle of a call is an answer to that call, and the next one works',
+    { timeout: 120_000 },
+    async () => {
+      const data = await stdio.data();
+      const pipe = await opened(data);
+      pipe.write(request(1, 'remember', { key: 'k', value: 'kept' }));
+      await pipe.answer(1);
+      pipe.write(request(2, 'read', waiting));
+      // Answers to later messages show that the one before has arrived.
+      for (const id of [3, 5, 6]) {
+        pipe.write(request(id, 'list', {}));
+        await pipe.answer(id);
+      }
+      const first = await stdio.ownerOf(data);
+      process.kill(first, 'SIGKILL');
+      expect(await pipe.answer(2)).toMatchObject({
+        error: {
+          data: { code: 'unreachable', fix: expect.stringContaining('look before you repeat') as string },
+        },
+      });
+      pipe.write(request(4, 'recall', { key: 'k' }));
+      expect(await pipe.answer(4)).toMatchObject({
+        result: { structuredContent: { items: [{ value: 'kept' }] } },
+      });
+      expect(await stdio.ownerOf(data)).not.toBe(first);
+      expect(await pipe.end()).toBe(0);
+    },
+  );
 
   test('a call that was cancelled holds up neither the client nor the end', { timeout: 60_000 }, async () => {
     const pipe = await opened(await stdio.data());
@@ -115,7 +149,10 @@ describe('when things go wrong', () => {
   test('the client that starts the server may be killed while it does so', { timeout: 120_000 }, async () => {
     const data = await stdio.data();
     const killed = stdio.open(data);
-    await vi.waitFor(() => expect(existsSync(join(data, 'stoa.log'))).toBe(true), { timeout: 30_000, interval: 5 });
+    await vi.waitFor(() => expect(existsSync(join(data, 'stoa.log'))).toBe(true), {
+      timeout: 30_000,
+      interval: 5,
+    });
     await killed.kill();
     const pipe = await opened(data);
     pipe.write(request(1, 'remember', { key: 'k', value: 1 }));
@@ -126,7 +163,7 @@ describe('when things go wrong', () => {
     expect(await stdio.ownerOf(data)).toBe(owner);
   });
 
-  test('the lock of a server that is no more is nobody\'s', { timeout: 60_000 }, async () => {
+  test("the lock of a server that is no more is nobody's", { timeout: 60_000 }, async () => {
     const data = await stdio.data();
     const first = await opened(data);
     const dead = await stdio.ownerOf(data);
@@ -139,7 +176,9 @@ describe('when things go wrong', () => {
       await pipe.answer(1);
     }
     pipes[0]?.write(request(2, 'recall', { key: 'count' }));
-    expect(await pipes[0]?.answer(2)).toMatchObject({ result: { structuredContent: { items: [{ value: 3 }] } } });
+    expect(await pipes[0]?.answer(2)).toMatchObject({
+      result: { structuredContent: { items: [{ value: 3 }] } },
+    });
     for (const pipe of pipes) expect(await pipe.end()).toBe(0);
   });
 });
@@ -147,11 +186,20 @@ describe('when things go wrong', () => {
 describe('the pipe', () => {
   test('carries nothing but the protocol, also for lines that are none', { timeout: 60_000 }, async () => {
     const data = await stdio.data();
-    const { status, stdout, stderr } = await stdio.feed(data, `not json\n\n42\n${call(1, 'remember', { key: 'k', value: 'ä💥' })}${call(2, 'no-such', {})}`);
-    const answers = stdout.trim().split('\n').map((line) => JSON.parse(line));
+    const { status, stdout, stderr } = await stdio.feed(
+      data,
+      `not json\n\n42\n${call(1, 'remember', { key: 'k', value: 'ä💥' })}${call(2, 'no-such', {})}`,
+    );
+    const answers = stdout
+      .trim()
+      .split('\n')
+      .map((line) => JSON.parse(line));
     expect(status, stderr).toBe(0);
     expect(answers.filter(({ error }) => error?.code === -32_700).length).toBe(2);
-    expect(answers.find(({ id }) => id === 1).result.structuredContent).toMatchObject({ key: 'k', version: 1 });
+    expect(answers.find(({ id }) => id === 1).result.structuredContent).toMatchObject({
+      key: 'k',
+      version: 1,
+    });
     expect(answers.find(({ id }) => id === 2).error.code).toBe(-32_602);
     expect(answers.length).toBe(4);
   });

@@ -14,7 +14,11 @@ export interface StdioPrograms {
   data(): Promise<string>;
   connect(data: string, args?: readonly string[], generation?: Generation): Promise<TestClient>;
   /** Runs it over the given lines to its end. */
-  feed(data: string, input: string, args?: readonly string[]): Promise<{ status: number | null; stdout: string; stderr: string }>;
+  feed(
+    data: string,
+    input: string,
+    args?: readonly string[],
+  ): Promise<{ status: number | null; stdout: string; stderr: string }>;
   /** Starts it, for a test that holds the pipe itself. */
   open(data: string, args?: readonly string[]): OpenPipe;
   /** The process that owns the directory. */
@@ -47,7 +51,9 @@ export function useStdio(): StdioPrograms {
     );
   });
 
-  const inherited = Object.entries(process.env).filter(([name, value]) => !name.startsWith('STOA_') && value !== undefined);
+  const inherited = Object.entries(process.env).filter(
+    ([name, value]) => !name.startsWith('STOA_') && value !== undefined,
+  );
   const environment = { ...(Object.fromEntries(inherited) as Record<string, string>), STOA_PORT: '0' };
 
   return {
@@ -58,19 +64,29 @@ export function useStdio(): StdioPrograms {
     },
     connect: async (data, args = [], generation = 'legacy') => {
       const client = TestClient.of(generation);
-      await client.connect(new StdioClientTransport({ command: process.execPath, args: [program, 'mcp', '--data', data, ...args], env: environment, stderr: 'pipe' }));
+      await client.connect(
+        new StdioClientTransport({
+          command: process.execPath,
+          args: [program, 'mcp', '--data', data, ...args],
+          env: environment,
+          stderr: 'pipe',
+        }),
+      );
       return new TestClient(client);
     },
     feed: (data, input, args = []) =>
       new Promise((resolve) => {
-        const child = spawn(process.execPath, [program, 'mcp', '--data', data, ...args], { env: environment });
+        const child = spawn(process.execPath, [program, 'mcp', '--data', data, ...args], {
+          env: environment,
+        });
         let [stdout, stderr] = ['', ''];
         child.stdout.on('data', (chunk: Buffer) => (stdout += chunk.toString()));
         child.stderr.on('data', (chunk: Buffer) => (stderr += chunk.toString()));
         child.once('close', (status) => resolve({ status, stdout, stderr }));
         child.stdin.end(input);
       }),
-    open: (data, args = []) => openPipe(spawn(process.execPath, [program, 'mcp', '--data', data, ...args], { env: environment })),
+    open: (data, args = []) =>
+      openPipe(spawn(process.execPath, [program, 'mcp', '--data', data, ...args], { env: environment })),
     ownerOf,
   };
 }
@@ -82,10 +98,16 @@ function openPipe(child: ChildProcessWithoutNullStreams): OpenPipe {
   // Its end may be gone before ours.
   child.stdin.on('error', () => undefined);
   child.stderr.resume();
-  const answerTo = (id: number) => stdout.split('\n').slice(0, -1).map((line) => JSON.parse(line) as Record<string, unknown>).find((message) => message['id'] === id);
+  const answerTo = (id: number) =>
+    stdout
+      .split('\n')
+      .slice(0, -1)
+      .map((line) => JSON.parse(line) as Record<string, unknown>)
+      .find((message) => message['id'] === id);
   return {
     write: (message) => void child.stdin.write(`${JSON.stringify(message)}\n`),
-    answer: (id) => vi.waitFor(() => answerTo(id) ?? expect.fail(`no answer to ${id}`), { timeout: 30_000, interval: 20 }),
+    answer: (id) =>
+      vi.waitFor(() => answerTo(id) ?? expect.fail(`no answer to ${id}`), { timeout: 30_000, interval: 20 }),
     end: () => {
       child.stdin.end();
       return closed;

@@ -16,8 +16,15 @@ test('two agents: one stores, asks and posts; the other claims, reads, answers a
   const waiting = doer.ok('work', { action: 'claim', project: 'harvest', wait_seconds: 30 });
   await asker.ok('agents', { action: 'register', labels: { role: 'planner' } });
   await asker.ok('remember', { key: 'harvest/fields', value: ['north', 'south'] });
-  const { tasks } = await asker.ok('tasks', { action: 'create', project: 'harvest', command: 'Count the fields under the key harvest/fields' });
-  const question = await asker.ok('post', { room: 'harvest', text: 'Who counts the fields? The task is up.' });
+  const { tasks } = await asker.ok('tasks', {
+    action: 'create',
+    project: 'harvest',
+    command: 'Count the fields under the key harvest/fields',
+  });
+  const question = await asker.ok('post', {
+    room: 'harvest',
+    text: 'Who counts the fields? The task is up.',
+  });
 
   const claim = await waiting;
   expect(claim.task).toMatchObject({ id: tasks[0].id, claimed_by: 'doer' });
@@ -35,19 +42,39 @@ test('two agents: one stores, asks and posts; the other claims, reads, answers a
     ],
   });
   expect(outcome).toMatchObject({ ok: true });
-  await doer.ok('post', { room: 'harvest', text: 'Two fields. It is under harvest/count.', reply_to: question.id });
+  await doer.ok('post', {
+    room: 'harvest',
+    text: 'Two fields. It is under harvest/count.',
+    reply_to: question.id,
+  });
   await doer.ok('direct_message', { to: 'asker', text: 'Done, see the room.' });
 
   const answer = await asker.ok('read', { room: 'harvest', after: question.ts, wait_seconds: 10 });
   expect(answer.messages).toMatchObject([{ from: 'doer', reply_to: question.id }]);
-  expect((await asker.ok('read', { inbox: true, wait_seconds: 10 })).messages).toMatchObject([{ from: 'doer', text: 'Done, see the room.' }]);
-  expect((await asker.ok('tasks', { action: 'get', task: claim.task.id })).tasks[0]).toMatchObject({ status: 'completed', output: 'counted' });
+  expect((await asker.ok('read', { inbox: true, wait_seconds: 10 })).messages).toMatchObject([
+    { from: 'doer', text: 'Done, see the room.' },
+  ]);
+  expect((await asker.ok('tasks', { action: 'get', task: claim.task.id })).tasks[0]).toMatchObject({
+    status: 'completed',
+    output: 'counted',
+  });
   expect((await asker.ok('recall', { key: 'harvest/count' })).items[0].value).toBe(2);
-  expect((await asker.ok('find', { query: 'fields harvest' })).messages.map(({ from }: { from: string }) => from)).toContain('doer');
+  expect(
+    (await asker.ok('find', { query: 'fields harvest' })).messages.map(({ from }: { from: string }) => from),
+  ).toContain('doer');
 
   // Nobody of another user can join in.
   const stranger = await TestClient.connect(running.url, running.bob, 'modern', { 'stoa-agent': 'doer' });
-  expect((await stranger.call('work', { action: 'complete', task: claim.task.id, fence: claim.fence, output: 'mine' })).value.code).toBe('not_found');
+  expect(
+    (
+      await stranger.call('work', {
+        action: 'complete',
+        task: claim.task.id,
+        fence: claim.fence,
+        output: 'mine',
+      })
+    ).value.code,
+  ).toBe('not_found');
   expect((await stranger.ok('read', { inbox: true })).messages).toEqual([]);
   await Promise.all([asker.close(), doer.close(), stranger.close()]);
 });

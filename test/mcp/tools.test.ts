@@ -35,49 +35,110 @@ describe.each(generations)('a client of the %s protocol', (generation) => {
 
   test('sees the tools as they are listed', async () => {
     const { tools } = await client.client.listTools();
-    expect(tools.map(({ name }) => name)).toEqual(['remember', 'recall', 'list', 'forget', 'tasks', 'work', 'post', 'read', 'find', 'direct_message', 'agents', 'commit']);
+    expect(tools.map(({ name }) => name)).toEqual([
+      'remember',
+      'recall',
+      'list',
+      'forget',
+      'tasks',
+      'work',
+      'post',
+      'read',
+      'find',
+      'direct_message',
+      'agents',
+      'commit',
+    ]);
   });
 
   test('remembers and recalls, with version and author', async () => {
-    expect(await client.ok('remember', { key: 'plan', value: { steps: ['a'] }, namespace, metadata: { why: 'test' } })).toMatchObject({ key: 'plan', version: 1 });
+    expect(
+      await client.ok('remember', {
+        key: 'plan',
+        value: { steps: ['a'] },
+        namespace,
+        metadata: { why: 'test' },
+      }),
+    ).toMatchObject({ key: 'plan', version: 1 });
     const { items, missing } = await client.ok('recall', { key: ['plan', 'nothing'], namespace });
-    expect(items).toMatchObject([{ key: 'plan', value: { steps: ['a'] }, version: 1, createdByAgent: 'scout', metadata: { why: 'test' } }]);
+    expect(items).toMatchObject([
+      {
+        key: 'plan',
+        value: { steps: ['a'] },
+        version: 1,
+        createdByAgent: 'scout',
+        metadata: { why: 'test' },
+      },
+    ]);
     expect(missing).toEqual(['nothing']);
   });
 
   test('a stored null is a value, not something missing', async () => {
-    expect(await client.ok('remember', { key: 'brief', value: 1, namespace, expires_at: '2099-01-01T00:00:00Z' })).toMatchObject({ version: 1 });
-    expect(await client.ok('recall', { key: 'brief', namespace })).toMatchObject({ items: [{ expiresAt: '2099-01-01T00:00:00.000Z' }] });
+    expect(
+      await client.ok('remember', { key: 'brief', value: 1, namespace, expires_at: '2099-01-01T00:00:00Z' }),
+    ).toMatchObject({ version: 1 });
+    expect(await client.ok('recall', { key: 'brief', namespace })).toMatchObject({
+      items: [{ expiresAt: '2099-01-01T00:00:00.000Z' }],
+    });
     await client.ok('forget', { key: 'brief', namespace });
     await client.ok('remember', { key: 'null', value: null, namespace });
-    expect(await client.ok('recall', { key: 'null', namespace })).toMatchObject({ items: [{ key: 'null', value: null }], missing: [] });
+    expect(await client.ok('recall', { key: 'null', namespace })).toMatchObject({
+      items: [{ key: 'null', value: null }],
+      missing: [],
+    });
   });
 
   test('adds, appends and merges in one step', async () => {
     expect((await client.ok('remember', { key: 'count', value: 2, how: 'add', namespace })).value).toBe(2);
     expect((await client.ok('remember', { key: 'count', value: 3, how: 'add', namespace })).value).toBe(5);
-    expect((await client.ok('remember', { key: 'log', value: 'one', how: 'append', namespace })).value).toEqual(['one']);
-    expect((await client.ok('remember', { key: 'log', value: ['two', 'three'], how: 'append', namespace })).value).toEqual(['one', 'two', 'three']);
+    expect(
+      (await client.ok('remember', { key: 'log', value: 'one', how: 'append', namespace })).value,
+    ).toEqual(['one']);
+    expect(
+      (await client.ok('remember', { key: 'log', value: ['two', 'three'], how: 'append', namespace })).value,
+    ).toEqual(['one', 'two', 'three']);
     await client.ok('remember', { key: 'object', value: { a: 1, b: 2 }, namespace });
-    expect((await client.ok('remember', { key: 'object', value: { b: null, c: 3 }, how: 'merge', namespace })).value).toEqual({ a: 1, c: 3 });
+    expect(
+      (await client.ok('remember', { key: 'object', value: { b: null, c: 3 }, how: 'merge', namespace }))
+        .value,
+    ).toEqual({ a: 1, c: 3 });
   });
 
   test('is told of a version conflict with the code that HTTP has', async () => {
     await client.ok('remember', { key: 'contested', value: 1, namespace });
-    const { isError, value } = await client.call('remember', { key: 'contested', value: 2, namespace, if_version: 0 });
+    const { isError, value } = await client.call('remember', {
+      key: 'contested',
+      value: 2,
+      namespace,
+      if_version: 0,
+    });
     expect(isError).toBe(true);
     expect(value).toMatchObject({ code: 'version_conflict' });
     expect((await client.ok('recall', { key: 'contested', namespace })).items[0].value).toBe(1);
   });
 
   test('lists namespaces, keys and values, page after page', async () => {
-    for (const key of ['p/1', 'p/2', 'p/3', 'q']) await client.ok('remember', { key, value: key, namespace: `${namespace}-list` });
-    const first = await client.ok('list', { namespace: `${namespace}-list`, prefix: 'p/', limit: 2, values: true });
+    for (const key of ['p/1', 'p/2', 'p/3', 'q'])
+      await client.ok('remember', { key, value: key, namespace: `${namespace}-list` });
+    const first = await client.ok('list', {
+      namespace: `${namespace}-list`,
+      prefix: 'p/',
+      limit: 2,
+      values: true,
+    });
     expect(first.items.map(({ value }) => value)).toEqual(['p/1', 'p/2']);
-    const second = await client.ok('list', { namespace: `${namespace}-list`, prefix: 'p/', limit: 2, values: true, cursor: first.next_cursor });
+    const second = await client.ok('list', {
+      namespace: `${namespace}-list`,
+      prefix: 'p/',
+      limit: 2,
+      values: true,
+      cursor: first.next_cursor,
+    });
     expect(second).toMatchObject({ items: [{ key: 'p/3' }], next_cursor: null });
     const { items } = await client.ok('list');
-    expect(items.find((item: { namespace: string }) => item.namespace === `${namespace}-list`)).toMatchObject({ count: 4 });
+    expect(items.find((item: { namespace: string }) => item.namespace === `${namespace}-list`)).toMatchObject(
+      { count: 4 },
+    );
   });
 
   test('forgets, and forgetting again is no error', async () => {
@@ -91,37 +152,84 @@ describe.each(generations)('a client of the %s protocol', (generation) => {
     const made = (await client.ok('tasks', { action: 'create', project, command: 'sweep' })).tasks[0];
     const claim = await client.ok('work', { action: 'claim', project });
     expect(claim).toMatchObject({ task: { id: made.id, status: 'running', claimed_by: 'scout' }, fence: 1 });
-    expect((await client.ok('work', { action: 'heartbeat', task: made.id, fence: claim.fence })).expires_at >= claim.expires_at).toBe(true);
-    expect((await client.call('work', { action: 'complete', task: made.id, fence: claim.fence + 1, output: 'late' })).value.code).toBe('fenced');
-    expect((await client.ok('work', { action: 'complete', task: made.id, fence: claim.fence, output: 'swept' })).task).toMatchObject({ status: 'completed', output: 'swept' });
-    expect((await client.ok('tasks', { action: 'list', project, status: 'completed' })).tasks).toMatchObject([{ id: made.id }]);
+    expect(
+      (await client.ok('work', { action: 'heartbeat', task: made.id, fence: claim.fence })).expires_at >=
+        claim.expires_at,
+    ).toBe(true);
+    expect(
+      (
+        await client.call('work', {
+          action: 'complete',
+          task: made.id,
+          fence: claim.fence + 1,
+          output: 'late',
+        })
+      ).value.code,
+    ).toBe('fenced');
+    expect(
+      (await client.ok('work', { action: 'complete', task: made.id, fence: claim.fence, output: 'swept' }))
+        .task,
+    ).toMatchObject({ status: 'completed', output: 'swept' });
+    expect((await client.ok('tasks', { action: 'list', project, status: 'completed' })).tasks).toMatchObject([
+      { id: made.id },
+    ]);
     expect(await client.ok('work', { action: 'claim', project })).toEqual({ task: null });
   });
 
   test('lists tasks page after page, gives one back and cancels one', async () => {
     const project = `many/tools-${generation}`;
-    for (let index = 0; index < 5; index += 1) await client.ok('tasks', { action: 'create', project, command: `step ${index}` });
+    for (let index = 0; index < 5; index += 1)
+      await client.ok('tasks', { action: 'create', project, command: `step ${index}` });
     const first = await client.ok('tasks', { action: 'list', project, limit: 3 });
     const second = await client.ok('tasks', { action: 'list', project, limit: 3, cursor: first.next_cursor });
-    expect([...first.tasks, ...second.tasks].map(({ command }: { command: string }) => command)).toEqual(['step 0', 'step 1', 'step 2', 'step 3', 'step 4']);
+    expect([...first.tasks, ...second.tasks].map(({ command }: { command: string }) => command)).toEqual([
+      'step 0',
+      'step 1',
+      'step 2',
+      'step 3',
+      'step 4',
+    ]);
     const claim = await client.ok('work', { action: 'claim', project });
-    expect((await client.ok('work', { action: 'fail', task: claim.task.id, fence: claim.fence, error: 'not now', retry: true })).task).toMatchObject({ status: 'pending', attempts: 1 });
-    expect((await client.ok('tasks', { action: 'cancel', task: claim.task.id, reason: 'enough' })).tasks[0]).toMatchObject({ status: 'cancelled', reason: 'enough' });
-    expect((await client.ok('tasks', { action: 'get', task: claim.task.id })).tasks[0].status).toBe('cancelled');
+    expect(
+      (
+        await client.ok('work', {
+          action: 'fail',
+          task: claim.task.id,
+          fence: claim.fence,
+          error: 'not now',
+          retry: true,
+        })
+      ).task,
+    ).toMatchObject({ status: 'pending', attempts: 1 });
+    expect(
+      (await client.ok('tasks', { action: 'cancel', task: claim.task.id, reason: 'enough' })).tasks[0],
+    ).toMatchObject({ status: 'cancelled', reason: 'enough' });
+    expect((await client.ok('tasks', { action: 'get', task: claim.task.id })).tasks[0].status).toBe(
+      'cancelled',
+    );
   });
 
   test('says which field an action is missing', async () => {
-    expect((await client.call('work', { action: 'complete' })).value).toMatchObject({ code: 'invalid_request', detail: expect.stringContaining('task') });
+    expect((await client.call('work', { action: 'complete' })).value).toMatchObject({
+      code: 'invalid_request',
+      detail: expect.stringContaining('task'),
+    });
   });
 
   test('posts to a room by name, reads it, answers, finds it', async () => {
     const room = `room-${generation}`;
     const posted = await client.ok('post', { room, text: `the ${generation} harvest is in` });
     const read = await client.ok('read', { room });
-    expect(read.messages).toMatchObject([{ id: posted.id, from: 'scout', text: `the ${generation} harvest is in` }]);
+    expect(read.messages).toMatchObject([
+      { id: posted.id, from: 'scout', text: `the ${generation} harvest is in` },
+    ]);
     await client.ok('post', { room, text: 'good', reply_to: posted.id });
-    expect((await client.ok('read', { room, after: read.last })).messages).toMatchObject([{ text: 'good', reply_to: posted.id }]);
-    expect((await client.ok('find', { query: `${generation} harvest` })).messages).toMatchObject([{ id: posted.id, room, room_id: posted.room_id }]);
+    expect((await client.ok('read', { room, after: read.last })).messages).toMatchObject([
+      { text: 'good', reply_to: posted.id },
+    ]);
+    expect((await client.ok('find', { query: `${generation} harvest` })).messages).toMatchObject([
+      { id: posted.id, room, room_id: posted.room_id },
+    ]);
   });
 
   test('waits for a message and for a task that come later', async () => {
@@ -136,9 +244,13 @@ describe.each(generations)('a client of the %s protocol', (generation) => {
   });
 
   test('writes to one agent alone, by its name', async () => {
-    const other = await TestClient.connect(running.url, running.alice, generation, { 'stoa-agent': `reader-${generation}` });
+    const other = await TestClient.connect(running.url, running.alice, generation, {
+      'stoa-agent': `reader-${generation}`,
+    });
     const sent = await client.ok('direct_message', { to: `reader-${generation}`, text: 'for you' });
-    expect((await other.ok('read', { inbox: true })).messages).toMatchObject([{ id: sent.id, from: 'scout', text: 'for you' }]);
+    expect((await other.ok('read', { inbox: true })).messages).toMatchObject([
+      { id: sent.id, from: 'scout', text: 'for you' },
+    ]);
     expect((await client.ok('read', { inbox: true })).messages).toEqual([]);
     await other.close();
   });
@@ -147,9 +259,15 @@ describe.each(generations)('a client of the %s protocol', (generation) => {
     const name = `worker-${generation}`;
     const { agents } = await client.ok('agents', { action: 'register', name, labels: { role: 'test' } });
     expect(agents).toMatchObject([{ name, presence: 'live', labels: { role: 'test' } }]);
-    expect((await client.ok('agents', { action: 'register', name })).agents[0].agent_id).toBe(agents[0].agent_id);
-    expect((await client.ok('agents', { action: 'heartbeat', name })).agents[0].lease_expires_at).toBeGreaterThanOrEqual(agents[0].lease_expires_at);
-    expect((await client.ok('agents', { label: 'role=test' })).agents.map((agent: { name: string }) => agent.name)).toContain(name);
+    expect((await client.ok('agents', { action: 'register', name })).agents[0].agent_id).toBe(
+      agents[0].agent_id,
+    );
+    expect(
+      (await client.ok('agents', { action: 'heartbeat', name })).agents[0].lease_expires_at,
+    ).toBeGreaterThanOrEqual(agents[0].lease_expires_at);
+    expect(
+      (await client.ok('agents', { label: 'role=test' })).agents.map((agent: { name: string }) => agent.name),
+    ).toContain(name);
   });
 
   test('commits several changes or none', async () => {
@@ -157,9 +275,15 @@ describe.each(generations)('a client of the %s protocol', (generation) => {
       { op: 'data.set', namespace, key: 'result', value: 'done' },
       { op: 'data.increment', namespace, key: 'results' },
     ];
-    const done = await client.ok('commit', { operations, checks: [{ check: 'data', namespace, key: 'result', version: 0 }] });
+    const done = await client.ok('commit', {
+      operations,
+      checks: [{ check: 'data', namespace, key: 'result', version: 0 }],
+    });
     expect(done).toMatchObject({ ok: true, results: [{ version: 1 }, { value: 1 }] });
-    const again = await client.ok('commit', { operations, checks: [{ check: 'data', namespace, key: 'result', version: 0 }] });
+    const again = await client.ok('commit', {
+      operations,
+      checks: [{ check: 'data', namespace, key: 'result', version: 0 }],
+    });
     expect(again).toMatchObject({ ok: false, failed: { check: 0, code: 'version_conflict' } });
     expect((await client.ok('recall', { key: 'results', namespace })).items[0].value).toBe(1);
   });
@@ -167,7 +291,9 @@ describe.each(generations)('a client of the %s protocol', (generation) => {
   test('goes by the name of its program when it names no agent', async () => {
     const unnamed = await TestClient.connect(running.url, running.alice, generation);
     await unnamed.ok('remember', { key: 'unnamed', value: 1, namespace });
-    expect((await client.ok('recall', { key: 'unnamed', namespace })).items[0].createdByAgent).toBe('test-client');
+    expect((await client.ok('recall', { key: 'unnamed', namespace })).items[0].createdByAgent).toBe(
+      'test-client',
+    );
     await unnamed.close();
   });
 });

@@ -23,7 +23,13 @@ async function open(options: Parameters<typeof Desk.open>[0] = {}): Promise<Desk
   await client.ping();
   await Promise.all(client.nodes('master').map((node) => node.flushall()));
   client.disconnect();
-  return Desk.open({ limits: roomy, messaging: postgres.url, redis: redis.url, onError: () => undefined, ...options });
+  return Desk.open({
+    limits: roomy,
+    messaging: postgres.url,
+    redis: redis.url,
+    onError: () => undefined,
+    ...options,
+  });
 }
 
 async function found(desk: Desk, word: string): Promise<string[]> {
@@ -45,7 +51,9 @@ it('on a cluster, what must lie together has its id in braces, and every key a t
     const ofRoom = ['clock', 'count', 'messages', `thread:${id}`].map((part) => `room:{${room}}:${part}`);
     const ofInbox = ['acked', 'clock', 'inbox', 'pending'].map((part) => `dm:{${bob.id}}:${part}`);
     expect(keys.filter((key) => /^(room|dm):/.test(key)).toSorted()).toEqual([...ofInbox, ...ofRoom]);
-    expect(keys).toEqual(expect.arrayContaining(['search:words:words', 'search:words:answer', `msgbytes:${ann.id}`]));
+    expect(keys).toEqual(
+      expect.arrayContaining(['search:words:words', 'search:words:answer', `msgbytes:${ann.id}`]),
+    );
     for (const key of keys) expect([key, (await client.pttl(key)) > 0]).toEqual([key, true]);
   } finally {
     client.disconnect();
@@ -60,7 +68,12 @@ it('on a cluster, a message that could not be indexed is found once it can be: b
   const errors: string[] = [];
   const restart = async (chosen: typeof limits): Promise<Desk> => {
     await desks.pop()?.close();
-    const desk = await Desk.open({ limits: chosen, messaging: url, redis: redis.url, onError: (_error, about) => void errors.push(about) });
+    const desk = await Desk.open({
+      limits: chosen,
+      messaging: url,
+      redis: redis.url,
+      onError: (_error, about) => void errors.push(about),
+    });
     desks.push(desk);
     return desk;
   };
@@ -81,7 +94,11 @@ it('on a cluster, a message that could not be indexed is found once it can be: b
     const left = await postUnindexed(await restart(later), 'abandoned');
     const next = await restart(later);
     await expect.poll(() => found(next, 'abandoned'), { timeout: 30_000 }).toEqual([left]);
-    await expect.poll(async () => (await Promise.all(client.nodes('master').map((node) => node.keys('room:*:unindexed')))).flat()).toEqual([]);
+    await expect
+      .poll(async () =>
+        (await Promise.all(client.nodes('master').map((node) => node.keys('room:*:unindexed')))).flat(),
+      )
+      .toEqual([]);
   } finally {
     client.disconnect();
     for (const desk of desks) await desk.close();
@@ -102,7 +119,12 @@ it('on a cluster, a server that looks for such messages ends while others go on 
     posting = (async () => {
       while (!over.signal.aborted) await postMany();
     })();
-    const next = await Desk.open({ limits: roomy, messaging: (await sharedPostgres()).url, redis: redis.url, onError: () => undefined });
+    const next = await Desk.open({
+      limits: roomy,
+      messaging: (await sharedPostgres()).url,
+      redis: redis.url,
+      onError: () => undefined,
+    });
     await next.close();
     await desk.close();
   } finally {

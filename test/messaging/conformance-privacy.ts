@@ -20,19 +20,31 @@ export function privacyConformance(backend: Backend): void {
       desk = await backend.open();
       [ann, mallory] = [await desk.agent('Ann'), await desk.agent('Mallory')];
       room = await desk.room(ann, 'den', secret);
-      user = { authorization: `Bearer ${(await desk.stoa.identity.createToken(operatorCaller(), 'ada', {}, null)).token}` };
+      user = {
+        authorization: `Bearer ${(await desk.stoa.identity.createToken(operatorCaller(), 'ada', {}, null)).token}`,
+      };
     });
     afterAll(() => desk.close());
 
     it('open no door without the key: not a page, a message, a thread, nor a stream, for whomever asks', async () => {
       const { id } = await ann.post(room, 'inside', {}, withKey);
-      const paths = [`/room/${room}`, `/room/${room}?after=1&wait=5`, `/room/${room}?verify=1`, `/room/${room}/${id}`, `/room/${room}/${id}/thread`, `/room/${room}/stream?after=1`, `/stream?rooms=${room}`, `/stream?rooms=global,${room}&after=1`];
+      const paths = [
+        `/room/${room}`,
+        `/room/${room}?after=1&wait=5`,
+        `/room/${room}?verify=1`,
+        `/room/${room}/${id}`,
+        `/room/${room}/${id}/thread`,
+        `/room/${room}/stream?after=1`,
+        `/stream?rooms=${room}`,
+        `/stream?rooms=global,${room}&after=1`,
+      ];
       for (const path of paths) {
         const ask = async (headers: Record<string, string>) => {
           const { status, json } = await desk.ask('GET', path, { headers });
           return [status, json];
         };
-        for (const headers of [{}, user, mallory.headers(), ann.headers()]) expect(await ask(headers), path).toEqual([403, { error: 'room key required for private rooms' }]);
+        for (const headers of [{}, user, mallory.headers(), ann.headers()])
+          expect(await ask(headers), path).toEqual([403, { error: 'room key required for private rooms' }]);
       }
       for (const path of paths) {
         const answer = await fetch(desk.url + path, { headers: withKey });
@@ -58,7 +70,9 @@ export function privacyConformance(backend: Backend): void {
       const open = await ann.post('global', 'aloud');
       await ann.ask('POST', `/dm/${mallory.id}`, { body: { body: 'a letter' } });
       await Promise.all(streams.slice(0, 3).map((stream) => stream.until(1)));
-      await streams[3]?.until(1, ({ events }) => events.filter(({ data }) => JSON.stringify(data).includes(open.id)));
+      await streams[3]?.until(1, ({ events }) =>
+        events.filter(({ data }) => JSON.stringify(data).includes(open.id)),
+      );
       for (const stream of streams) {
         const heard = JSON.stringify(stream.events);
         for (const hidden of [word, room, id]) expect(heard).not.toContain(hidden);
@@ -69,7 +83,8 @@ export function privacyConformance(backend: Backend): void {
     it('are asked for their hash once, not with each read', async () => {
       const asked = vi.spyOn(desk.stoa.messaging.port, 'roomKeyHash');
       const other = await desk.room(ann, 'den2', secret);
-      for (let count = 0; count < 3; count += 1) expect((await desk.ask('GET', `/room/${other}`, { headers: withKey })).status).toBe(200);
+      for (let count = 0; count < 3; count += 1)
+        expect((await desk.ask('GET', `/room/${other}`, { headers: withKey })).status).toBe(200);
       expect(asked).toHaveBeenCalledTimes(1);
       asked.mockRestore();
     });

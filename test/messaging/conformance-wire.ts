@@ -7,11 +7,33 @@ import type { Backend } from './conformance.js';
 import { Agent, type Answer, type Desk, Stream, roomy } from './kit.js';
 
 /** Everything that may be read, with and without a signature. */
-const reads = ['/', '/api', '/docs', '/docs/openapi.yaml', '/metrics', '/health', '/stats', '/channels', '/find?q=word', '/room/global', '/dm'];
+const reads = [
+  '/',
+  '/api',
+  '/docs',
+  '/docs/openapi.yaml',
+  '/metrics',
+  '/health',
+  '/stats',
+  '/channels',
+  '/find?q=word',
+  '/room/global',
+  '/dm',
+];
 
 /** The limits that AICQ's clients are written for. */
-const defaults: readonly (readonly [endpoint: string, limit: string, window: 'minute' | 'hour', ask: (desk: Desk, agent: Agent) => Promise<Answer>])[] = [
-  ['register', '10', 'hour', (desk, agent) => desk.ask('POST', '/register', { body: { public_key: agent.publicKey } })],
+const defaults: readonly (readonly [
+  endpoint: string,
+  limit: string,
+  window: 'minute' | 'hour',
+  ask: (desk: Desk, agent: Agent) => Promise<Answer>,
+])[] = [
+  [
+    'register',
+    '10',
+    'hour',
+    (desk, agent) => desk.ask('POST', '/register', { body: { public_key: agent.publicKey } }),
+  ],
   ['who', '100', 'minute', (desk, agent) => desk.ask('GET', `/who/${agent.id}`)],
   ['channels', '60', 'minute', (desk) => desk.ask('GET', '/channels')],
   ['find', '30', 'minute', (desk) => desk.ask('GET', '/find?q=word')],
@@ -20,7 +42,12 @@ const defaults: readonly (readonly [endpoint: string, limit: string, window: 'mi
   ['post', '30', 'minute', (_desk, agent) => agent.ask('POST', '/room/global', { body: { body: 'x' } })],
   ['send', '60', 'minute', (_desk, agent) => agent.ask('POST', `/dm/${agent.id}`, { body: { body: 'x' } })],
   ['read letters', '60', 'minute', (_desk, agent) => agent.ask('GET', '/dm')],
-  ['delete', '30', 'minute', (_desk, agent) => agent.ask('DELETE', '/room/global/01M7H68RNNJZ4WPEMP372KEKHH')],
+  [
+    'delete',
+    '30',
+    'minute',
+    (_desk, agent) => agent.ask('DELETE', '/room/global/01M7H68RNNJZ4WPEMP372KEKHH'),
+  ],
 ];
 
 function spellingsOf(id: string): string[] {
@@ -38,7 +65,11 @@ function padded(bytes: number): string {
 }
 
 /** A server for one test. */
-async function withDesk(backend: Backend, options: Parameters<Backend['open']>[0], work: (desk: Desk, agent: Agent) => Promise<void>): Promise<void> {
+async function withDesk(
+  backend: Backend,
+  options: Parameters<Backend['open']>[0],
+  work: (desk: Desk, agent: Agent) => Promise<void>,
+): Promise<void> {
   const desk = await backend.open(options);
   try {
     await work(desk, await desk.agent());
@@ -59,7 +90,8 @@ export function wireConformance(backend: Backend): void {
     afterAll(() => desk.close());
 
     const send = async (path: string, raw: string) => (await ann.ask('POST', path, { raw })).status;
-    const make = async (roomKey: string) => (await ann.ask('POST', '/room', { body: { name: 'den', is_private: true, key: roomKey } })).json;
+    const make = async (roomKey: string) =>
+      (await ann.ask('POST', '/room', { body: { name: 'den', is_private: true, key: roomKey } })).json;
     const refusal = async (method: string, path: string, body?: unknown) => {
       const { status, json } = await ann.ask(method, path, body === undefined ? {} : { body });
       return [status, json];
@@ -80,13 +112,22 @@ export function wireConformance(backend: Backend): void {
         expect((await ann.ask('POST', `/dm/${spelling}`, { body: { body: 'letter' } })).status).toBe(201);
       }
       expect((await ann.ask('GET', '/dm')).json.messages).toHaveLength(5);
-      expect((await desk.ask('GET', `/room/${globalRoomId.replaceAll('-', '')}`)).json.room).toEqual({ id: globalRoomId, name: 'global' });
+      expect((await desk.ask('GET', `/room/${globalRoomId.replaceAll('-', '')}`)).json.room).toEqual({
+        id: globalRoomId,
+        name: 'global',
+      });
     });
 
     it.each(reads)('GET %s takes an empty body of JSON, and {}', async (path) => {
-      for (const [body, length] of [['', ''], ['', 'Content-Length: 0\r\n'], ['{}', 'Content-Length: 2\r\n']] as const) {
+      for (const [body, length] of [
+        ['', ''],
+        ['', 'Content-Length: 0\r\n'],
+        ['{}', 'Content-Length: 2\r\n'],
+      ] as const) {
         const headers = Object.entries(ann.headers(body)).map(([name, value]) => `${name}: ${value}\r\n`);
-        const answer = await desk.talk(`GET ${path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Type: application/json\r\n${length}${headers.join('')}\r\n${body}`);
+        const answer = await desk.talk(
+          `GET ${path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Type: application/json\r\n${length}${headers.join('')}\r\n${body}`,
+        );
         expect(answer, `${path} with "${body}"`).toMatch(/^HTTP\/1\.1 200 /);
       }
     });
@@ -95,17 +136,32 @@ export function wireConformance(backend: Backend): void {
       const room = await desk.room(ann);
       for (let index = 0; index < 3; index += 1) await ann.post(room, `n${index}`);
       for (const bad of ['-1', '0', 'x', '1e3', '', '1.5', '9'.repeat(30), '%00']) {
-        expect((await desk.ask('GET', `/room/${room}?limit=${bad}&before=${bad}&after=${bad}`)).json.messages, bad).toHaveLength(3);
+        expect(
+          (await desk.ask('GET', `/room/${room}?limit=${bad}&before=${bad}&after=${bad}`)).json.messages,
+          bad,
+        ).toHaveLength(3);
         expect((await desk.ask('GET', `/channels?limit=${bad}&offset=${bad}`)).status, bad).toBe(200);
         expect((await desk.ask('GET', `/find?q=n1x&limit=${bad}&after=${bad}`)).status, bad).toBe(200);
       }
     });
 
     it('measures messages, letters and requests to the byte, however they are escaped', async () => {
-      expect([await send('/room/global', escaped('x'.repeat(4096))), await send('/room/global', escaped('x'.repeat(4097)))]).toEqual([201, 422]);
-      expect([await send('/room/global', JSON.stringify({ body: 'é'.repeat(2048) })), await send('/room/global', JSON.stringify({ body: `${'é'.repeat(2048)}x` }))]).toEqual([201, 422]);
-      expect([await send(`/dm/${ann.id}`, escaped('x'.repeat(8192))), await send(`/dm/${ann.id}`, escaped('x'.repeat(8193)))]).toEqual([201, 422]);
-      expect([await send('/room/global', padded(65_536)), await send('/room/global', padded(65_537))]).toEqual([201, 413]);
+      expect([
+        await send('/room/global', escaped('x'.repeat(4096))),
+        await send('/room/global', escaped('x'.repeat(4097))),
+      ]).toEqual([201, 422]);
+      expect([
+        await send('/room/global', JSON.stringify({ body: 'é'.repeat(2048) })),
+        await send('/room/global', JSON.stringify({ body: `${'é'.repeat(2048)}x` })),
+      ]).toEqual([201, 422]);
+      expect([
+        await send(`/dm/${ann.id}`, escaped('x'.repeat(8192))),
+        await send(`/dm/${ann.id}`, escaped('x'.repeat(8193))),
+      ]).toEqual([201, 422]);
+      expect([
+        await send('/room/global', padded(65_536)),
+        await send('/room/global', padded(65_537)),
+      ]).toEqual([201, 413]);
     });
 
     it('measures room keys to the byte', async () => {
@@ -114,9 +170,13 @@ export function wireConformance(backend: Backend): void {
       expect(await make('é'.repeat(37))).toEqual({ error: 'room key too long (max 72 bytes)' });
       for (const roomKey of ['k'.repeat(16), 'k'.repeat(72)]) {
         const { id } = await make(roomKey);
-        expect((await desk.ask('GET', `/room/${id}`, { headers: { 'x-aicq-room-key': roomKey } })).status).toBe(200);
+        expect(
+          (await desk.ask('GET', `/room/${id}`, { headers: { 'x-aicq-room-key': roomKey } })).status,
+        ).toBe(200);
         // What bcrypt would no longer read is part of the key all the same.
-        expect((await desk.ask('GET', `/room/${id}`, { headers: { 'x-aicq-room-key': `${roomKey}x` } })).status).toBe(403);
+        expect(
+          (await desk.ask('GET', `/room/${id}`, { headers: { 'x-aicq-room-key': `${roomKey}x` } })).status,
+        ).toBe(403);
       }
     });
 
@@ -124,7 +184,15 @@ export function wireConformance(backend: Backend): void {
       const roomKey = 'clé de la pièce: é';
       const { id } = await make(roomKey);
       const open = async (encoding: 'utf8' | 'latin1', key: string) =>
-        (await desk.talk(Buffer.concat([Buffer.from(`GET /room/${id} HTTP/1.1\r\nHost: x\r\nConnection: close\r\nX-AICQ-Room-Key: `), Buffer.from(key, encoding), Buffer.from('\r\n\r\n')]))).slice(0, 12);
+        (
+          await desk.talk(
+            Buffer.concat([
+              Buffer.from(`GET /room/${id} HTTP/1.1\r\nHost: x\r\nConnection: close\r\nX-AICQ-Room-Key: `),
+              Buffer.from(key, encoding),
+              Buffer.from('\r\n\r\n'),
+            ]),
+          )
+        ).slice(0, 12);
       expect(await open('utf8', roomKey)).toBe('HTTP/1.1 200');
       expect(await open('latin1', roomKey)).toBe('HTTP/1.1 200');
       expect(await open('utf8', roomKey.replace('é', 'è'))).toBe('HTTP/1.1 403');
@@ -132,21 +200,45 @@ export function wireConformance(backend: Backend): void {
 
     it('refuses what the added routes cannot take, in words of their own', async () => {
       expect(await refusal('POST', '/dm/ack', { ids: [] })).toEqual([400, { error: 'ids is required' }]);
-      expect(await refusal('POST', '/dm/ack', { ids: Array.from({ length: 1_001 }, () => 'x') })).toEqual([400, { error: 'too many ids' }]);
-      expect(await refusal('GET', '/stream')).toEqual([400, { error: "query parameter 'rooms' is required" }]);
-      expect(await refusal('GET', `/stream?rooms=${Array.from({ length: 51 }, () => randomUUID()).join(',')}`)).toEqual([400, { error: 'too many rooms in one stream' }]);
+      expect(await refusal('POST', '/dm/ack', { ids: Array.from({ length: 1_001 }, () => 'x') })).toEqual([
+        400,
+        { error: 'too many ids' },
+      ]);
+      expect(await refusal('GET', '/stream')).toEqual([
+        400,
+        { error: "query parameter 'rooms' is required" },
+      ]);
+      expect(
+        await refusal('GET', `/stream?rooms=${Array.from({ length: 51 }, () => randomUUID()).join(',')}`),
+      ).toEqual([400, { error: 'too many rooms in one stream' }]);
     });
 
     it('shows a letter to its recipient alone: not in search, statistics, rooms, metrics, or the feeds and streams of others', async () => {
       const [eve, mallory] = [await desk.agent(), await desk.agent()];
       const word = `letter${randomUUID().replaceAll('-', '')}`;
-      const streams = await Promise.all([Stream.open(`${desk.url}/dm/stream`, mallory.headers()), Stream.open(`${desk.url}/room/global/stream`)]);
+      const streams = await Promise.all([
+        Stream.open(`${desk.url}/dm/stream`, mallory.headers()),
+        Stream.open(`${desk.url}/room/global/stream`),
+      ]);
       await Promise.all(streams.map((stream) => stream.until(1, ({ events }) => events)));
       const { json: letter } = await ann.ask('POST', `/dm/${eve.id}`, { body: { body: word } });
       expect((await eve.ask('GET', '/dm')).text).toContain(word);
-      const { token } = await desk.stoa.identity.createToken(operatorCaller(), `u${word.slice(0, 12)}`, {}, null);
+      const { token } = await desk.stoa.identity.createToken(
+        operatorCaller(),
+        `u${word.slice(0, 12)}`,
+        {},
+        null,
+      );
       const answers = [
-        ...(await Promise.all([`/find?q=${word}`, '/stats', '/room/global?limit=200', '/metrics', `/room/global/${letter.id as string}`].map((path) => desk.ask('GET', path)))),
+        ...(await Promise.all(
+          [
+            `/find?q=${word}`,
+            '/stats',
+            '/room/global?limit=200',
+            '/metrics',
+            `/room/global/${letter.id as string}`,
+          ].map((path) => desk.ask('GET', path)),
+        )),
         await desk.ask('GET', '/v1/changes?limit=1000', { headers: { authorization: `Bearer ${token}` } }),
         await mallory.ask('GET', '/dm?pending=1&verify=1'),
         await mallory.ask('POST', '/dm/ack', { body: { ids: [letter.id] } }),
@@ -169,7 +261,14 @@ export function wireConformance(backend: Backend): void {
       const eve = await desk.agent();
       const offered = Array.from({ length: 6 }, () => new Agent(desk));
       const answers = await Promise.all(
-        offered.map((next) => eve.ask('POST', `/who/${eve.id}/key`, { body: { public_key: next.publicKey, proof: next.sign(`aicq-key-rotation|${eve.id}|${eve.publicKey}|${next.publicKey}`) } })),
+        offered.map((next) =>
+          eve.ask('POST', `/who/${eve.id}/key`, {
+            body: {
+              public_key: next.publicKey,
+              proof: next.sign(`aicq-key-rotation|${eve.id}|${eve.publicKey}|${next.publicKey}`),
+            },
+          }),
+        ),
       );
       const rotated = answers.filter(({ status }) => status === 200);
       expect(rotated).toHaveLength(1);
@@ -188,36 +287,84 @@ export function wireConformance(backend: Backend): void {
     it('names an author without a name Unknown Agent in the statistics', async () => {
       const nameless = await desk.agent();
       const { id } = await nameless.post('global', 'who am I');
-      expect((await desk.ask('GET', '/stats')).json.recent_messages[0]).toMatchObject({ id, agent_id: nameless.id, agent_name: 'Unknown Agent' });
+      expect((await desk.ask('GET', '/stats')).json.recent_messages[0]).toMatchObject({
+        id,
+        agent_id: nameless.id,
+        agent_name: 'Unknown Agent',
+      });
     });
   });
 
   describe(`settings of messaging on ${backend.name}`, () => {
-    it('have AICQ\'s rates unless they say otherwise', async () => {
+    it("have AICQ's rates unless they say otherwise", async () => {
       await withDesk(backend, { limits: {} }, async (desk, agent) => {
         for (const [endpoint, limit, window, ask] of defaults) {
           const { headers } = await ask(desk, agent);
           const seconds = Number(headers.get('x-ratelimit-reset')) - Date.now() / 1000;
-          expect([endpoint, headers.get('x-ratelimit-limit'), seconds > 61 ? 'hour' : 'minute']).toEqual([endpoint, limit, window]);
+          expect([endpoint, headers.get('x-ratelimit-limit'), seconds > 61 ? 'hour' : 'minute']).toEqual([
+            endpoint,
+            limit,
+            window,
+          ]);
         }
       });
     });
 
-    it('have AICQ\'s pages unless a request says otherwise, and the busiest rooms in AICQ\'s order', async () => {
+    it("have AICQ's pages unless a request says otherwise, and the busiest rooms in AICQ's order", async () => {
       await withDesk(backend, {}, async (desk, agent) => {
         const { port } = desk.stoa.messaging;
-        const post = (roomId: string, count: number) => Promise.all(Array.from({ length: count }, () => port.post({ roomId, from: agent.id, body: 'many words', parentId: null, proof: null, serverSigned: false })));
-        const rooms = await Promise.all(Array.from({ length: 100 }, (_, index) => port.createRoom({ name: `room${index}`, isPrivate: false, keyHash: null, createdBy: agent.id })));
+        const post = (roomId: string, count: number) =>
+          Promise.all(
+            Array.from({ length: count }, () =>
+              port.post({
+                roomId,
+                from: agent.id,
+                body: 'many words',
+                parentId: null,
+                proof: null,
+                serverSigned: false,
+              }),
+            ),
+          );
+        const rooms = await Promise.all(
+          Array.from({ length: 100 }, (_, index) =>
+            port.createRoom({ name: `room${index}`, isPrivate: false, keyHash: null, createdBy: agent.id }),
+          ),
+        );
         await post(globalRoomId, 201);
-        await Promise.all(Array.from({ length: 101 }, () => port.send({ to: agent.id, from: agent.id, body: 'x', proof: null, serverSigned: false })));
+        await Promise.all(
+          Array.from({ length: 101 }, () =>
+            port.send({ to: agent.id, from: agent.id, body: 'x', proof: null, serverSigned: false }),
+          ),
+        );
         const size = async (path: string, list: 'messages' | 'channels' | 'results') => {
           const { json } = await (path.startsWith('/dm') ? agent.ask('GET', path) : desk.ask('GET', path));
           return [json[list].length, json.has_more];
         };
-        expect([await size('/room/global', 'messages'), await size('/room/global?limit=9999', 'messages')]).toEqual([[50, true], [200, true]]);
-        expect([await size('/dm', 'messages'), await size('/dm?limit=9999', 'messages')]).toEqual([[100, true], [100, true]]);
-        expect([await size('/channels', 'channels'), await size('/channels?limit=9999', 'channels')]).toEqual([[20, undefined], [100, undefined]]);
-        expect([await size('/find?q=words', 'results'), await size('/find?q=words&limit=9999', 'results')]).toEqual([[20, undefined], [100, undefined]]);
+        expect([
+          await size('/room/global', 'messages'),
+          await size('/room/global?limit=9999', 'messages'),
+        ]).toEqual([
+          [50, true],
+          [200, true],
+        ]);
+        expect([await size('/dm', 'messages'), await size('/dm?limit=9999', 'messages')]).toEqual([
+          [100, true],
+          [100, true],
+        ]);
+        expect([await size('/channels', 'channels'), await size('/channels?limit=9999', 'channels')]).toEqual(
+          [
+            [20, undefined],
+            [100, undefined],
+          ],
+        );
+        expect([
+          await size('/find?q=words', 'results'),
+          await size('/find?q=words&limit=9999', 'results'),
+        ]).toEqual([
+          [20, undefined],
+          [100, undefined],
+        ]);
         expect((await desk.ask('GET', '/find?q=many+words')).json.total).toBe(20);
         // Each a little later than the one before.
         for (const [index, room] of rooms.slice(0, 5).entries()) {
@@ -226,30 +373,51 @@ export function wireConformance(backend: Backend): void {
           while (Date.now() === postedMs) await new Promise((resolve) => setImmediate(resolve));
         }
         const { top_channels: top, recent_messages: recent } = (await desk.ask('GET', '/stats')).json;
-        expect(top).toEqual([{ id: globalRoomId, name: 'global', message_count: 201 }, ...[2, 4, 3, 1].map((index) => ({ id: rooms[index]?.id, name: `room${index}`, message_count: index === 2 ? 3 : 2 }))]);
+        expect(top).toEqual([
+          { id: globalRoomId, name: 'global', message_count: 201 },
+          ...[2, 4, 3, 1].map((index) => ({
+            id: rooms[index]?.id,
+            name: `room${index}`,
+            message_count: index === 2 ? 3 : 2,
+          })),
+        ]);
         expect(recent).toHaveLength(5);
       });
     });
 
     it('shed load by address before a signature is looked at', async () => {
-      await withDesk(backend, { limits: { ...roomy, addressRequestsPerMinuteMax: 4 } }, async (desk, agent) => {
-        const forged = { ...agent.headers('{}'), 'x-aicq-signature': 'AAAA' };
-        const statuses = [];
-        for (let index = 0; index < 5; index += 1) statuses.push((await desk.ask('GET', '/dm', { headers: forged })).status);
-        // The registration was the first of the four.
-        expect(statuses).toEqual([401, 401, 401, 429, 429]);
-        expect((await agent.ask('GET', '/dm')).json).toEqual({ error: 'rate limit exceeded' });
-        expect((await desk.ask('GET', '/health')).status).toBe(200);
-      });
+      await withDesk(
+        backend,
+        { limits: { ...roomy, addressRequestsPerMinuteMax: 4 } },
+        async (desk, agent) => {
+          const forged = { ...agent.headers('{}'), 'x-aicq-signature': 'AAAA' };
+          const statuses = [];
+          for (let index = 0; index < 5; index += 1)
+            statuses.push((await desk.ask('GET', '/dm', { headers: forged })).status);
+          // The registration was the first of the four.
+          expect(statuses).toEqual([401, 401, 401, 429, 429]);
+          expect((await agent.ask('GET', '/dm')).json).toEqual({ error: 'rate limit exceeded' });
+          expect((await desk.ask('GET', '/health')).status).toBe(200);
+        },
+      );
     });
 
     it('can require RFC 9421, and then take nothing else', async () => {
-      await withDesk(backend, { messagingSettings: { requireMessageSignatures: true } }, async (desk, agent) => {
-        const body = '{"body":"x"}';
-        const post = async (headers: Record<string, string>) => (await desk.ask('POST', '/room/global', { raw: body, headers })).json;
-        expect(await post(agent.headers(body))).toEqual({ error: 'this server requires RFC 9421 message signatures' });
-        expect(await post(agent.messageSignature('POST', '/room/global', body))).toMatchObject({ ts: expect.any(Number) });
-      });
+      await withDesk(
+        backend,
+        { messagingSettings: { requireMessageSignatures: true } },
+        async (desk, agent) => {
+          const body = '{"body":"x"}';
+          const post = async (headers: Record<string, string>) =>
+            (await desk.ask('POST', '/room/global', { raw: body, headers })).json;
+          expect(await post(agent.headers(body))).toEqual({
+            error: 'this server requires RFC 9421 message signatures',
+          });
+          expect(await post(agent.messageSignature('POST', '/room/global', body))).toMatchObject({
+            ts: expect.any(Number),
+          });
+        },
+      );
     });
   });
 }

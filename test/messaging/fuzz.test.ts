@@ -22,36 +22,50 @@ afterAll(() => redis.stop());
 
 const backends = [
   ['the embedded store', () => Desk.open()],
-  ['PostgreSQL and Redis', async () => Desk.open({ limits: roomy, messaging: (await sharedPostgres()).url, redis: redis.url, onError: () => undefined })],
+  [
+    'PostgreSQL and Redis',
+    async () =>
+      Desk.open({
+        limits: roomy,
+        messaging: (await sharedPostgres()).url,
+        redis: redis.url,
+        onError: () => undefined,
+      }),
+  ],
 ] as const;
 
-it.each(backends)('%s answers hostile requests without a crash, without a 5xx, and without keeping others waiting', async (_name, open) => {
-  const desk = await open();
-  try {
-    const [agent, other] = [await desk.agent('Fuzz'), await desk.agent('Other')];
-    const failures: string[] = [];
-    let requests = 0;
-    const attack = async () => {
-      const { status, request } = requests % 20 === 0 ? await tearOnce(desk, agent) : await fuzzOnce(desk, agent);
-      requests += 1;
-      if (status >= 500) failures.push(`${status}: ${request}`);
-    };
-    const slowestMs = { ordinary: 0, hostile: 0 };
-    const untilMs = performance.now() + seconds * 1_000;
-    // On a busy machine it goes on until it has asked enough.
-    const isDone = () => failures.length > 0 || (performance.now() >= untilMs && requests >= requestsMin);
-    while (!isDone()) {
-      slowestMs.ordinary = Math.max(slowestMs.ordinary, await slowestBeside(() => ordinary(agent), other));
-      slowestMs.hostile = Math.max(slowestMs.hostile, await slowestBeside(attack, other));
+it.each(backends)(
+  '%s answers hostile requests without a crash, without a 5xx, and without keeping others waiting',
+  async (_name, open) => {
+    const desk = await open();
+    try {
+      const [agent, other] = [await desk.agent('Fuzz'), await desk.agent('Other')];
+      const failures: string[] = [];
+      let requests = 0;
+      const attack = async () => {
+        const { status, request } =
+          requests % 20 === 0 ? await tearOnce(desk, agent) : await fuzzOnce(desk, agent);
+        requests += 1;
+        if (status >= 500) failures.push(`${status}: ${request}`);
+      };
+      const slowestMs = { ordinary: 0, hostile: 0 };
+      const untilMs = performance.now() + seconds * 1_000;
+      // On a busy machine it goes on until it has asked enough.
+      const isDone = () => failures.length > 0 || (performance.now() >= untilMs && requests >= requestsMin);
+      while (!isDone()) {
+        slowestMs.ordinary = Math.max(slowestMs.ordinary, await slowestBeside(() => ordinary(agent), other));
+        slowestMs.hostile = Math.max(slowestMs.hostile, await slowestBeside(attack, other));
+      }
+      expect(failures).toEqual([]);
+      // A request that holds up the others shows as a multiple of what the same load of ordinary ones costs them.
+      expect(slowestMs.hostile).toBeLessThan(10 * Math.max(slowestMs.ordinary, 100));
+      expect((await desk.ask('GET', '/health')).status).toBe(200);
+    } finally {
+      await desk.close();
     }
-    expect(failures).toEqual([]);
-    // A request that holds up the others shows as a multiple of what the same load of ordinary ones costs them.
-    expect(slowestMs.hostile).toBeLessThan(10 * Math.max(slowestMs.ordinary, 100));
-    expect((await desk.ask('GET', '/health')).status).toBe(200);
-  } finally {
-    await desk.close();
-  }
-}, 60_000 + seconds * 4_000);
+  },
+  60_000 + seconds * 4_000,
+);
 
 /** The longest messages there are, so that the comparison is with an honest load. */
 async function ordinary(agent: Agent): Promise<void> {

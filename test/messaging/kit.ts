@@ -65,7 +65,12 @@ export class Desk {
     });
     const text = await response.text();
     const isJson = /json/.test(response.headers.get('content-type') ?? '');
-    return { status: response.status, headers: response.headers, text, json: isJson && text !== '' ? JSON.parse(text) : undefined };
+    return {
+      status: response.status,
+      headers: response.headers,
+      text,
+      json: isJson && text !== '' ? JSON.parse(text) : undefined,
+    };
   }
 
   /** Bytes on a bare connection, and what comes back until the server closes it, or this side does after the first answer or after so long. */
@@ -87,14 +92,18 @@ export class Desk {
   /** A new agent, registered. */
   async agent(name?: string): Promise<Agent> {
     const agent = new Agent(this);
-    const { json, status } = await this.ask('POST', '/register', { body: { public_key: agent.publicKey, ...(name !== undefined && { name }) } });
+    const { json, status } = await this.ask('POST', '/register', {
+      body: { public_key: agent.publicKey, ...(name !== undefined && { name }) },
+    });
     if (status !== 201) throw new Error(`registering answered ${status} ${JSON.stringify(json)}`);
     agent.id = json.id;
     return agent;
   }
 
   async room(creator: Agent, name = `room-${randomUUID().slice(0, 8)}`, key?: string): Promise<string> {
-    const { json, status } = await creator.ask('POST', '/room', { body: { name, ...(key !== undefined && { is_private: true, key }) } });
+    const { json, status } = await creator.ask('POST', '/room', {
+      body: { name, ...(key !== undefined && { is_private: true, key }) },
+    });
     if (status !== 201) throw new Error(`making a room answered ${status} ${JSON.stringify(json)}`);
     return json.id;
   }
@@ -130,26 +139,65 @@ export class Agent {
   }
 
   /** The four headers over a body. */
-  headers(body: string | Uint8Array = '', { nonce = randomBytes(16).toString('hex'), timestamp = Date.now() as number | string, agent = this.id } = {}): Record<string, string> {
+  headers(
+    body: string | Uint8Array = '',
+    {
+      nonce = randomBytes(16).toString('hex'),
+      timestamp = Date.now() as number | string,
+      agent = this.id,
+    } = {},
+  ): Record<string, string> {
     const text = aicqSignedText(Buffer.from(body), nonce, String(timestamp));
-    return { 'x-aicq-agent': agent, 'x-aicq-nonce': nonce, 'x-aicq-timestamp': String(timestamp), 'x-aicq-signature': this.sign(text) };
+    return {
+      'x-aicq-agent': agent,
+      'x-aicq-nonce': nonce,
+      'x-aicq-timestamp': String(timestamp),
+      'x-aicq-signature': this.sign(text),
+    };
   }
 
   /** An RFC 9421 signature over a request. */
-  messageSignature(method: string, path: string, body = '', { nonce = randomBytes(16).toString('hex'), created = Math.floor(Date.now() / 1000), components = ['@method', '@target-uri', 'content-digest'], extra = {} as Record<string, string>, more = '', url = this.#desk.url } = {}): Record<string, string> {
+  messageSignature(
+    method: string,
+    path: string,
+    body = '',
+    {
+      nonce = randomBytes(16).toString('hex'),
+      created = Math.floor(Date.now() / 1000),
+      components = ['@method', '@target-uri', 'content-digest'],
+      extra = {} as Record<string, string>,
+      more = '',
+      url = this.#desk.url,
+    } = {},
+  ): Record<string, string> {
     const headers: Record<string, string> = { ...extra, 'content-digest': contentDigest(Buffer.from(body)) };
     const parameters = `(${components.map((name) => `"${name}"`).join(' ')});created=${created};nonce="${nonce}";keyid="${this.id}";alg="ed25519"${more}`;
     const base = signatureBase({ method, targetUri: url + path, headers }, components, parameters);
-    return { ...headers, 'signature-input': `sig1=${parameters}`, signature: `sig1=:${this.sign(base ?? '')}:` };
+    return {
+      ...headers,
+      'signature-input': `sig1=${parameters}`,
+      signature: `sig1=:${this.sign(base ?? '')}:`,
+    };
   }
 
   ask(method: string, path: string, { body, raw, headers = {} }: Request = {}): Promise<Answer> {
     const sent = raw ?? (body === undefined ? undefined : JSON.stringify(body));
-    return this.#desk.ask(method, path, { ...(sent !== undefined && { raw: sent }), headers: { ...this.headers(sent ?? ''), ...headers } });
+    return this.#desk.ask(method, path, {
+      ...(sent !== undefined && { raw: sent }),
+      headers: { ...this.headers(sent ?? ''), ...headers },
+    });
   }
 
-  async post(room: string, text: string, extra: Record<string, unknown> = {}, headers: Record<string, string> = {}): Promise<{ id: string; ts: number }> {
-    const { status, json } = await this.ask('POST', `/room/${room}`, { body: { body: text, ...extra }, headers });
+  async post(
+    room: string,
+    text: string,
+    extra: Record<string, unknown> = {},
+    headers: Record<string, string> = {},
+  ): Promise<{ id: string; ts: number }> {
+    const { status, json } = await this.ask('POST', `/room/${room}`, {
+      body: { body: text, ...extra },
+      headers,
+    });
     if (status !== 201) throw new Error(`posting answered ${status} ${JSON.stringify(json)}`);
     return json;
   }
@@ -208,10 +256,18 @@ export class Stream {
   }
 
   #take(block: string): void {
-    const fields = new Map(block.split('\n').map((line) => [line.slice(0, line.indexOf(':')), line.slice(line.indexOf(':') + 2)] as const));
+    const fields = new Map(
+      block
+        .split('\n')
+        .map((line) => [line.slice(0, line.indexOf(':')), line.slice(line.indexOf(':') + 2)] as const),
+    );
     const data = fields.get('data');
     if (data === undefined) return;
-    this.events.push({ event: fields.get('event') ?? 'message', id: fields.get('id'), data: JSON.parse(data) });
+    this.events.push({
+      event: fields.get('event') ?? 'message',
+      id: fields.get('id'),
+      data: JSON.parse(data),
+    });
     const wake = this.#wake;
     this.#wake = [];
     for (const resolve of wake) resolve();

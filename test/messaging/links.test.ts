@@ -16,7 +16,8 @@ const ada = operatorCaller('ada');
 const bearer = (token: string) => ({ authorization: `Bearer ${token}` });
 
 async function newToken(namespaces: string[] | null = null) {
-  return (await desk.stoa.identity.createToken(operatorCaller(), 'ada', { scopes: { namespaces } }, null)).token;
+  return (await desk.stoa.identity.createToken(operatorCaller(), 'ada', { scopes: { namespaces } }, null))
+    .token;
 }
 
 async function newRecord(name = 'scout') {
@@ -30,11 +31,15 @@ function link(id: string, body: object, headers: Record<string, string>) {
 /** Ann's identity, linked to a new agent of ada. */
 async function linked() {
   const [ann, agentId] = [await desk.agent('Ann'), await newRecord()];
-  expect((await link(ann.id, { agent_id: agentId, consent: ann.consent(agentId) }, bearer(await newToken()))).status).toBe(200);
+  expect(
+    (await link(ann.id, { agent_id: agentId, consent: ann.consent(agentId) }, bearer(await newToken())))
+      .status,
+  ).toBe(200);
   return { ann, agentId };
 }
 
-const read = (agent: Agent, path: string) => desk.ask('GET', path, { headers: agent.messageSignature('GET', path) });
+const read = (agent: Agent, path: string) =>
+  desk.ask('GET', path, { headers: agent.messageSignature('GET', path) });
 
 async function remove(agentId: string) {
   await desk.stoa.registry.updateAgentStatus(ada, agentId, 'error');
@@ -48,38 +53,70 @@ describe('a link', () => {
     const agent_id = await newRecord();
     const narrow = bearer(await newToken(['notes', 'plans']));
     for (const namespaces of [undefined, null, ['notes', 'payroll']]) {
-      const refused = await link(ann.id, { agent_id, ...(namespaces !== undefined && { namespaces }) }, narrow);
+      const refused = await link(
+        ann.id,
+        { agent_id, ...(namespaces !== undefined && { namespaces }) },
+        narrow,
+      );
       expect(refused.json).toMatchObject({ status: 403, fix: expect.stringContaining('notes, plans') });
     }
     expect((await read(ann, '/v1/data/payroll')).status).toBe(403);
-    expect((await link(ann.id, { agent_id, namespaces: ['notes'], consent: ann.consent(agent_id) }, narrow)).status).toBe(200);
+    expect(
+      (await link(ann.id, { agent_id, namespaces: ['notes'], consent: ann.consent(agent_id) }, narrow))
+        .status,
+    ).toBe(200);
     expect((await read(ann, '/v1/data/notes')).status).toBe(200);
   });
 
-  it('needs the identity\'s own word, for this very agent and not an old one', async () => {
+  it("needs the identity's own word, for this very agent and not an old one", async () => {
     const [ann, bob] = [await desk.agent('Ann'), await desk.agent('Bob')];
     const [agent_id, other] = [await newRecord(), await newRecord('other')];
     const token = bearer(await newToken());
     const hourMs = 3_600_000;
-    const bad = { none: undefined, 'of another identity': bob.consent(agent_id), 'for another agent': ann.consent(other), old: ann.consent(agent_id, Date.now() - hourMs), early: ann.consent(agent_id, Date.now() + 60_000), garbled: { signed_at: Date.now(), signature: 'AAAA' } };
+    const bad = {
+      none: undefined,
+      'of another identity': bob.consent(agent_id),
+      'for another agent': ann.consent(other),
+      old: ann.consent(agent_id, Date.now() - hourMs),
+      early: ann.consent(agent_id, Date.now() + 60_000),
+      garbled: { signed_at: Date.now(), signature: 'AAAA' },
+    };
     for (const [which, consent] of Object.entries(bad)) {
-      expect((await link(ann.id, { agent_id, consent }, token)).json, which).toMatchObject({ code: 'forbidden', fix: expect.stringContaining(`stoa-link|${ann.id}|${agent_id}|`) });
+      expect((await link(ann.id, { agent_id, consent }, token)).json, which).toMatchObject({
+        code: 'forbidden',
+        fix: expect.stringContaining(`stoa-link|${ann.id}|${agent_id}|`),
+      });
     }
     expect((await read(ann, '/v1/data')).status).toBe(403);
-    expect((await link(ann.id, { agent_id, consent: { signed_at: 1 } }, token)).json.detail).toContain('body.consent.signature');
+    expect((await link(ann.id, { agent_id, consent: { signed_at: 1 } }, token)).json.detail).toContain(
+      'body.consent.signature',
+    );
     expect((await link(ann.id, { agent_id, consent: ann.consent(agent_id) }, token)).status).toBe(200);
     // It speaks for that user already; which agent it is there is the user's to say.
     expect((await link(ann.id, { agent_id: other, write: false }, token)).status).toBe(200);
     const stranger = (await desk.stoa.identity.createToken(operatorCaller(), 'mallory', {}, null)).token;
-    const { agent_id: trap } = await desk.stoa.registry.createAgent(operatorCaller('mallory'), { name: 'trap' });
-    expect((await link(ann.id, { agent_id: trap, consent: ann.consent(trap) }, bearer(stranger))).status).toBe(409);
+    const { agent_id: trap } = await desk.stoa.registry.createAgent(operatorCaller('mallory'), {
+      name: 'trap',
+    });
+    expect(
+      (await link(ann.id, { agent_id: trap, consent: ann.consent(trap) }, bearer(stranger))).status,
+    ).toBe(409);
   });
 
   it('names only namespaces that could be, and not without end', async () => {
     const { ann, agentId } = await linked();
     const token = bearer(await newToken());
-    for (const namespaces of [['a\0b'], ['\ud800'], [''], ['x'.repeat(257)], Array.from({ length: 1_001 }, (_, number) => `n${number}`)]) {
-      expect((await link(ann.id, { agent_id: agentId, namespaces }, token)).json).toMatchObject({ code: 'invalid_request', detail: expect.stringContaining('namespaces') });
+    for (const namespaces of [
+      ['a\0b'],
+      ['\ud800'],
+      [''],
+      ['x'.repeat(257)],
+      Array.from({ length: 1_001 }, (_, number) => `n${number}`),
+    ]) {
+      expect((await link(ann.id, { agent_id: agentId, namespaces }, token)).json).toMatchObject({
+        code: 'invalid_request',
+        detail: expect.stringContaining('namespaces'),
+      });
     }
     expect((await link(ann.id, { agent_id: agentId, namespaces: [] }, token)).status).toBe(200);
     expect((await read(ann, '/v1/data/notes')).status).toBe(403);
@@ -89,27 +126,45 @@ describe('a link', () => {
     const { ann, agentId } = await linked();
     const token = bearer(await newToken());
     const other = await newRecord('other');
-    const identities = async (id: string) => (await desk.ask('GET', `/v1/agents/${id}/identities`, { headers: token })).json.items;
-    expect(await identities(agentId)).toMatchObject([{ identity: ann.id, agent_id: agentId, user: 'ada', write: true, namespaces: null }]);
+    const identities = async (id: string) =>
+      (await desk.ask('GET', `/v1/agents/${id}/identities`, { headers: token })).json.items;
+    expect(await identities(agentId)).toMatchObject([
+      { identity: ann.id, agent_id: agentId, user: 'ada', write: true, namespaces: null },
+    ]);
     expect((await link(ann.id, { agent_id: other, namespaces: ['notes'] }, token)).status).toBe(200);
     expect(await identities(agentId)).toEqual([]);
     expect(await identities(other)).toMatchObject([{ identity: ann.id, namespaces: ['notes'] }]);
     expect((await desk.ask('DELETE', `/v1/identities/${ann.id}/link`, { headers: token })).status).toBe(204);
     expect(await identities(other)).toEqual([]);
-    const { items } = (await desk.ask('GET', '/v1/changes?topics=registry&limit=1000', { headers: token })).json as { items: { kind: string; id: string }[] };
-    const told = items.filter(({ kind, id }) => /^agent\.(un)?linked$/.test(kind) && [agentId, other].includes(id));
-    expect(told.map(({ kind, id }) => [kind, id])).toEqual([['agent.linked', agentId], ['agent.unlinked', agentId], ['agent.linked', other], ['agent.unlinked', other]]);
+    const { items } = (await desk.ask('GET', '/v1/changes?topics=registry&limit=1000', { headers: token }))
+      .json as { items: { kind: string; id: string }[] };
+    const told = items.filter(
+      ({ kind, id }) => /^agent\.(un)?linked$/.test(kind) && [agentId, other].includes(id),
+    );
+    expect(told.map(({ kind, id }) => [kind, id])).toEqual([
+      ['agent.linked', agentId],
+      ['agent.unlinked', agentId],
+      ['agent.linked', other],
+      ['agent.unlinked', other],
+    ]);
   });
 
-  it('shows page after page of an agent\'s identities', async () => {
+  it("shows page after page of an agent's identities", async () => {
     const agentId = await newRecord();
     const token = bearer(await newToken());
     const agents = await Promise.all([1, 2, 3].map(() => desk.agent()));
-    for (const agent of agents) expect((await link(agent.id, { agent_id: agentId, consent: agent.consent(agentId) }, token)).status).toBe(200);
+    for (const agent of agents)
+      expect(
+        (await link(agent.id, { agent_id: agentId, consent: agent.consent(agentId) }, token)).status,
+      ).toBe(200);
     const found: string[] = [];
     let next: string | null = '';
     while (next !== null) {
-      const { json } = await desk.ask('GET', `/v1/agents/${agentId}/identities?limit=2${next === '' ? '' : `&cursor=${next}`}`, { headers: token });
+      const { json } = await desk.ask(
+        'GET',
+        `/v1/agents/${agentId}/identities?limit=2${next === '' ? '' : `&cursor=${next}`}`,
+        { headers: token },
+      );
       found.push(...json.items.map(({ identity }: { identity: string }) => identity));
       next = json.next_cursor;
     }
@@ -128,7 +183,10 @@ describe('a link', () => {
     const { ann, agentId } = await linked();
     expect((await read(ann, '/v1/data')).status).toBe(200);
     await remove(agentId);
-    expect((await read(ann, '/v1/data')).json).toMatchObject({ code: 'forbidden', detail: 'The agent that this identity is linked to is gone.' });
+    expect((await read(ann, '/v1/data')).json).toMatchObject({
+      code: 'forbidden',
+      detail: 'The agent that this identity is linked to is gone.',
+    });
     expect((await ann.ask('GET', '/dm')).status).toBe(200);
   });
 
@@ -136,35 +194,46 @@ describe('a link', () => {
     const { ann, agentId } = await linked();
     await remove(agentId);
     await desk.stoa.registry.putAgent(ada, { agent_id: agentId, name: 'another' });
-    expect((await read(ann, '/v1/data')).json).toMatchObject({ code: 'forbidden', detail: 'The agent that this identity is linked to is gone.' });
+    expect((await read(ann, '/v1/data')).json).toMatchObject({
+      code: 'forbidden',
+      detail: 'The agent that this identity is linked to is gone.',
+    });
     const token = bearer(await newToken());
-    expect((await link(ann.id, { agent_id: agentId, consent: ann.consent(agentId) }, token)).status).toBe(200);
+    expect((await link(ann.id, { agent_id: agentId, consent: ann.consent(agentId) }, token)).status).toBe(
+      200,
+    );
     expect((await read(ann, '/v1/data')).status).toBe(200);
   });
 });
 
 async function rotated(agent: Agent): Promise<void> {
   const next = new Agent(desk);
-  const body = { public_key: next.publicKey, proof: next.sign(rotationText(agent.id, agent.publicKey, next.publicKey)) };
+  const body = {
+    public_key: next.publicKey,
+    proof: next.sign(rotationText(agent.id, agent.publicKey, next.publicKey)),
+  };
   expect((await agent.ask('POST', `/who/${agent.id}/key`, { body })).status).toBe(200);
 }
 
 describe('the streams of messaging', () => {
-  it.each(['/dm/stream', '/room/global/stream'])('that an agent has opened at %s end when its key is replaced', async (path) => {
-    const [ann, bob] = [await desk.agent('Ann'), await desk.agent('Bob')];
-    const open = async (agent: Agent) => fetch(desk.url + path, { headers: agent.headers() });
-    const [mine, other] = [await open(ann), await open(bob)];
-    expect([mine.status, other.status]).toEqual([200, 200]);
-    await rotated(ann);
-    await mine.text();
-    expect((await open(ann)).status).toBe(401);
-    // Another's goes on.
-    const reader = other.body?.getReader();
-    await ann.ask('GET', '/stats');
-    expect(desk.app.stoaServer.streams.count).toBe(1);
-    await reader?.cancel();
-    await vi.waitFor(() => expect(desk.app.stoaServer.streams.count).toBe(0));
-  });
+  it.each(['/dm/stream', '/room/global/stream'])(
+    'that an agent has opened at %s end when its key is replaced',
+    async (path) => {
+      const [ann, bob] = [await desk.agent('Ann'), await desk.agent('Bob')];
+      const open = async (agent: Agent) => fetch(desk.url + path, { headers: agent.headers() });
+      const [mine, other] = [await open(ann), await open(bob)];
+      expect([mine.status, other.status]).toEqual([200, 200]);
+      await rotated(ann);
+      await mine.text();
+      expect((await open(ann)).status).toBe(401);
+      // Another's goes on.
+      const reader = other.body?.getReader();
+      await ann.ask('GET', '/stats');
+      expect(desk.app.stoaServer.streams.count).toBe(1);
+      await reader?.cancel();
+      await vi.waitFor(() => expect(desk.app.stoaServer.streams.count).toBe(0));
+    },
+  );
 });
 
 /** The status that the head of a request gets by itself: its body never comes. */
@@ -172,7 +241,15 @@ async function statusOfHead(method: string, path: string, headers: Record<string
   const { hostname, port } = new URL(desk.url);
   const socket = createConnection({ port: Number(port), host: hostname });
   await once(socket, 'connect');
-  socket.write([`${method} ${path} HTTP/1.1`, `Host: ${hostname}:${port}`, ...Object.entries(headers).map(([name, value]) => `${name}: ${value}`), '', ''].join('\r\n'));
+  socket.write(
+    [
+      `${method} ${path} HTTP/1.1`,
+      `Host: ${hostname}:${port}`,
+      ...Object.entries(headers).map(([name, value]) => `${name}: ${value}`),
+      '',
+      '',
+    ].join('\r\n'),
+  );
   const [chunk] = await once(socket, 'data');
   socket.destroy();
   return /^HTTP\/1\.1 (\d+)/.exec(String(chunk))?.[1] ?? '';
@@ -185,28 +262,49 @@ describe('a large body', () => {
   it('is read of a linked identity that signed for it', async () => {
     const { ann } = await linked();
     const body = JSON.stringify({ value: 'x'.repeat(500_000) });
-    const put = (raw: string) => desk.ask('PUT', path, { raw, headers: ann.messageSignature('PUT', path, body) });
+    const put = (raw: string) =>
+      desk.ask('PUT', path, { raw, headers: ann.messageSignature('PUT', path, body) });
     expect((await put(body)).status).toBe(201);
-    expect((await put(body.replace('x', 'y'))).json).toMatchObject({ code: 'unauthenticated', detail: 'content-digest does not match the body' });
+    expect((await put(body.replace('x', 'y'))).json).toMatchObject({
+      code: 'unauthenticated',
+      detail: 'content-digest does not match the body',
+    });
   });
 
   it.each([
     ['nobody', () => ({}) as Record<string, string>],
-    ['an agent that is not there', (ann: Agent) => Object.assign(new Agent(desk, ann.seed), { id: randomUUID() }).messageSignature('PUT', path, 'x')],
-    ['a key that is another\'s', (ann: Agent) => Object.assign(new Agent(desk), { id: ann.id }).messageSignature('PUT', path, 'x')],
-    ['an old signature', (ann: Agent) => ann.messageSignature('PUT', path, 'x', { created: Math.floor(Date.now() / 1000) - 60 })],
-    ['a signature that leaves the body out', (ann: Agent) => ann.messageSignature('PUT', path, 'x', { components: ['@method', '@target-uri'] })],
+    [
+      'an agent that is not there',
+      (ann: Agent) =>
+        Object.assign(new Agent(desk, ann.seed), { id: randomUUID() }).messageSignature('PUT', path, 'x'),
+    ],
+    [
+      "a key that is another's",
+      (ann: Agent) => Object.assign(new Agent(desk), { id: ann.id }).messageSignature('PUT', path, 'x'),
+    ],
+    [
+      'an old signature',
+      (ann: Agent) => ann.messageSignature('PUT', path, 'x', { created: Math.floor(Date.now() / 1000) - 60 }),
+    ],
+    [
+      'a signature that leaves the body out',
+      (ann: Agent) => ann.messageSignature('PUT', path, 'x', { components: ['@method', '@target-uri'] }),
+    ],
     ['the scheme that covers no address', (ann: Agent) => ann.headers('x')],
   ])('is not waited for from %s', async (_who, headersOf) => {
     const { ann } = await linked();
     expect(await statusOfHead('PUT', path, { ...large, ...headersOf(ann) })).toBe('401');
     const { 'content-length': _, ...chunked } = large;
-    expect(await statusOfHead('PUT', path, { ...chunked, 'transfer-encoding': 'chunked', ...headersOf(ann) })).toBe('401');
+    expect(
+      await statusOfHead('PUT', path, { ...chunked, 'transfer-encoding': 'chunked', ...headersOf(ann) }),
+    ).toBe('401');
   });
 
   it('is not waited for from an identity without a link', async () => {
     const bob = await desk.agent('Bob');
-    expect(await statusOfHead('PUT', path, { ...large, ...bob.messageSignature('PUT', path, 'x') })).toBe('403');
+    expect(await statusOfHead('PUT', path, { ...large, ...bob.messageSignature('PUT', path, 'x') })).toBe(
+      '403',
+    );
   });
 });
 
@@ -226,28 +324,45 @@ describe('a stream that is asked for with a key', () => {
 describe('the feed of a signed agent', () => {
   const path = '/v1/changes';
 
-  it('tells of its own record and sessions, not of the user\'s other agents', async () => {
+  it("tells of its own record and sessions, not of the user's other agents", async () => {
     const { ann, agentId } = await linked();
     const other = await newRecord('other');
     for (const id of [agentId, other]) {
       await desk.stoa.registry.start(ada, id);
       await desk.stoa.registry.openSession(ada, id);
     }
-    const { items } = (await read(ann, path)).json as { items: { domain: string; kind: string; id: string; facts?: { agent?: string } }[] };
+    const { items } = (await read(ann, path)).json as {
+      items: { domain: string; kind: string; id: string; facts?: { agent?: string } }[];
+    };
     const told = items.filter(({ domain, kind }) => domain === 'registry' && !kind.startsWith('user.'));
-    expect(told.map(({ kind }) => kind)).toEqual(['agent.created', 'agent.linked', 'agent.transitioned', 'session.opened']);
+    expect(told.map(({ kind }) => kind)).toEqual([
+      'agent.created',
+      'agent.linked',
+      'agent.transitioned',
+      'session.opened',
+    ]);
     for (const { id, facts } of told) expect([id, facts?.agent]).toContain(agentId);
     expect(JSON.stringify(items)).not.toContain(other);
   });
 
   it.each([
-    ['its link is taken away', async ({ ann }: { ann: Agent }) => desk.ask('DELETE', `/v1/identities/${ann.id}/link`, { headers: bearer(await newToken()) })],
-    ['its link is narrowed', async ({ ann, agentId }: { ann: Agent; agentId: string }) => link(ann.id, { agent_id: agentId, namespaces: ['notes'] }, bearer(await newToken()))],
+    [
+      'its link is taken away',
+      async ({ ann }: { ann: Agent }) =>
+        desk.ask('DELETE', `/v1/identities/${ann.id}/link`, { headers: bearer(await newToken()) }),
+    ],
+    [
+      'its link is narrowed',
+      async ({ ann, agentId }: { ann: Agent; agentId: string }) =>
+        link(ann.id, { agent_id: agentId, namespaces: ['notes'] }, bearer(await newToken())),
+    ],
     ['its key is replaced', async ({ ann }: { ann: Agent }) => rotated(ann)],
     ['its agent is deleted', async ({ agentId }: { agentId: string }) => remove(agentId)],
   ])('ends when %s', async (_when, happen) => {
     const signed = await linked();
-    const response = await fetch(desk.url + path, { headers: { ...signed.ann.messageSignature('GET', path), accept: 'text/event-stream' } });
+    const response = await fetch(desk.url + path, {
+      headers: { ...signed.ann.messageSignature('GET', path), accept: 'text/event-stream' },
+    });
     expect(response.status).toBe(200);
     const rest = response.text();
     await happen(signed);

@@ -31,7 +31,10 @@ afterAll(async () => {
   await desk.close();
 });
 
-async function openPage(on = desk, viewport = { width: 1280, height: 720 }): Promise<{ page: Page; complaints: string[] }> {
+async function openPage(
+  on = desk,
+  viewport = { width: 1280, height: 720 },
+): Promise<{ page: Page; complaints: string[] }> {
   const page = await browser.newPage({ viewport });
   const complaints: string[] = [];
   page.on('console', (message) => {
@@ -47,7 +50,10 @@ describe('the page for people', () => {
   it('shows hostile texts as text, and runs none of them', async () => {
     for (const text of hostile) await ann.post('global', text);
     const { page, complaints } = await openPage();
-    await page.locator('#feed .body').nth(hostile.length - 1).waitFor();
+    await page
+      .locator('#feed .body')
+      .nth(hostile.length - 1)
+      .waitFor();
     expect(await page.locator('#feed .body').allTextContents()).toEqual(hostile);
     await page.getByText('<b>Ann</b> & "Co"').first().waitFor();
     expect(await page.evaluate('window.hit')).toBeUndefined();
@@ -103,16 +109,20 @@ describe('the page for people', () => {
     const { page } = await openPage(desk, { width: 390, height: 844 });
     await page.locator('#feed .body').first().waitFor();
     expect(await page.evaluate('document.documentElement.scrollWidth <= window.innerWidth')).toBe(true);
-    for (const part of ['#query', '#rooms button', '#title', '#live']) expect(await page.locator(part).first().isVisible(), part).toBe(true);
+    for (const part of ['#query', '#rooms button', '#title', '#live'])
+      expect(await page.locator(part).first().isVisible(), part).toBe(true);
     // Most of the screen is for what is said.
     expect((await page.locator('section').boundingBox())?.height).toBeGreaterThan(844 / 2);
     await page.close();
   });
 
   it('stops asking when it is told to wait, and says why it cannot search', async () => {
-    const strict = await Desk.open({ limits: { ...roomy, profileReadsPerMinuteMax: 3, searchesPerMinuteMax: 1 } });
+    const strict = await Desk.open({
+      limits: { ...roomy, profileReadsPerMinuteMax: 3, searchesPerMinuteMax: 1 },
+    });
     try {
-      for (let index = 0; index < 8; index += 1) await (await strict.agent(`Agent ${index}`)).post('global', `hello from ${index}`);
+      for (let index = 0; index < 8; index += 1)
+        await (await strict.agent(`Agent ${index}`)).post('global', `hello from ${index}`);
       const page = await browser.newPage();
       const refused: string[] = [];
       page.on('response', (response) => {

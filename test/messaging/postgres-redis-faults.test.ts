@@ -20,12 +20,33 @@ afterAll(() => redis.stop());
 
 const settings = { trustedProxies: ['127.0.0.0/8'] };
 
-function open(messaging: string, redisUrl: string, limits: Partial<typeof roomy & { streamHeartbeatSeconds: number; channelReadsPerMinuteMax: number; statementSecondsMax: number; healthSecondsMax: number }> = {}): Promise<Desk> {
-  return Desk.open({ limits: { ...roomy, ...limits }, messaging, redis: redisUrl, onError: () => undefined, messagingSettings: settings });
+function open(
+  messaging: string,
+  redisUrl: string,
+  limits: Partial<
+    typeof roomy & {
+      streamHeartbeatSeconds: number;
+      channelReadsPerMinuteMax: number;
+      statementSecondsMax: number;
+      healthSecondsMax: number;
+    }
+  > = {},
+): Promise<Desk> {
+  return Desk.open({
+    limits: { ...roomy, ...limits },
+    messaging,
+    redis: redisUrl,
+    onError: () => undefined,
+    messagingSettings: settings,
+  });
 }
 
 /** Two servers on one pair, which are closed afterwards. */
-async function withTwo(redisUrl: string, work: (one: Desk, two: Desk) => Promise<void>, limits = {}): Promise<void> {
+async function withTwo(
+  redisUrl: string,
+  work: (one: Desk, two: Desk) => Promise<void>,
+  limits = {},
+): Promise<void> {
   const { url } = await sharedPostgres();
   const desks = await Promise.all([open(url, redisUrl, limits), open(url, redisUrl, limits)]);
   try {
@@ -79,9 +100,19 @@ describe('what one server changes, the other knows', () => {
         const from = { headers: { 'x-forwarded-for': '203.0.113.9' } };
         // The refusals are spread over both servers, and count together.
         await one.ask('GET', '/channels', from);
-        for (let count = 0; count < 10; count += 1) expect((await (count % 2 === 0 ? one : two).ask('GET', '/channels', from)).status).toBe(429);
-        for (const desk of [one, two]) expect((await desk.ask('GET', '/room/global', from)).json).toEqual({ error: 'temporarily blocked' });
-        expect((await two.ask('DELETE', '/v1/blocks?ip=203.0.113.9', { headers: { authorization: `Bearer ${two.stoa.operatorToken}` } })).status).toBe(204);
+        for (let count = 0; count < 10; count += 1)
+          expect((await (count % 2 === 0 ? one : two).ask('GET', '/channels', from)).status).toBe(429);
+        for (const desk of [one, two])
+          expect((await desk.ask('GET', '/room/global', from)).json).toEqual({
+            error: 'temporarily blocked',
+          });
+        expect(
+          (
+            await two.ask('DELETE', '/v1/blocks?ip=203.0.113.9', {
+              headers: { authorization: `Bearer ${two.stoa.operatorToken}` },
+            })
+          ).status,
+        ).toBe(204);
         expect((await one.ask('GET', '/room/global', from)).status).toBe(200);
       },
       { channelReadsPerMinuteMax: 1 },
@@ -91,28 +122,38 @@ describe('what one server changes, the other knows', () => {
   it.each([
     ['told', 3_600, (work: () => Promise<unknown>) => work()],
     ['not told', 0.2, unheardByAnyone],
-  ] as const)('at once for a key that was rotated, and the streams that the old key opened end everywhere, also where it was %s', async (_how, streamHeartbeatSeconds, during) => {
-    await withTwo(
-      redis.url,
-      async (one, two) => {
-        const ann = await one.agent();
-        const bob = await one.agent();
-        const streams = await Promise.all([one, two].map((desk) => Stream.open(`${desk.url}/dm/stream`, at(desk, ann).headers())));
-        const bobs = await Stream.open(`${two.url}/dm/stream`, at(two, bob).headers());
-        const next = new Agent(one);
-        next.id = ann.id;
-        const proof = next.sign(`aicq-key-rotation|${ann.id}|${ann.publicKey}|${next.publicKey}`);
-        await during(async () => expect((await ann.ask('POST', `/who/${ann.id}/key`, { body: { public_key: next.publicKey, proof } })).status).toBe(200));
-        expect((await at(two, ann).ask('GET', '/dm')).json).toEqual({ error: 'invalid signature' });
-        expect((await at(two, next).ask('GET', '/dm')).status).toBe(200);
-        await until(() => streams.every(({ ended }) => ended));
-        await at(two, next).ask('POST', `/dm/${bob.id}`, { body: { body: 'still open' } });
-        await bobs.until(1);
-        bobs.close();
-      },
-      { streamHeartbeatSeconds },
-    );
-  });
+  ] as const)(
+    'at once for a key that was rotated, and the streams that the old key opened end everywhere, also where it was %s',
+    async (_how, streamHeartbeatSeconds, during) => {
+      await withTwo(
+        redis.url,
+        async (one, two) => {
+          const ann = await one.agent();
+          const bob = await one.agent();
+          const streams = await Promise.all(
+            [one, two].map((desk) => Stream.open(`${desk.url}/dm/stream`, at(desk, ann).headers())),
+          );
+          const bobs = await Stream.open(`${two.url}/dm/stream`, at(two, bob).headers());
+          const next = new Agent(one);
+          next.id = ann.id;
+          const proof = next.sign(`aicq-key-rotation|${ann.id}|${ann.publicKey}|${next.publicKey}`);
+          await during(async () =>
+            expect(
+              (await ann.ask('POST', `/who/${ann.id}/key`, { body: { public_key: next.publicKey, proof } }))
+                .status,
+            ).toBe(200),
+          );
+          expect((await at(two, ann).ask('GET', '/dm')).json).toEqual({ error: 'invalid signature' });
+          expect((await at(two, next).ask('GET', '/dm')).status).toBe(200);
+          await until(() => streams.every(({ ended }) => ended));
+          await at(two, next).ask('POST', `/dm/${bob.id}`, { body: { body: 'still open' } });
+          await bobs.until(1);
+          bobs.close();
+        },
+        { streamHeartbeatSeconds },
+      );
+    },
+  );
 
   it('at once for wrong room keys: who guesses on both servers guesses no faster', async () => {
     await withTwo(
@@ -120,7 +161,16 @@ describe('what one server changes, the other knows', () => {
       async (one, two) => {
         const ann = await one.agent();
         const room = await one.room(ann, 'den', 'a key of sixteen or more');
-        const wrong = await Promise.all(Array.from({ length: 20 }, (_, index) => (index % 2 === 0 ? one : two).ask('GET', `/room/${room}`, { headers: { 'x-aicq-room-key': `a wrong key, number ${index}`, 'x-forwarded-for': '203.0.113.50' } })));
+        const wrong = await Promise.all(
+          Array.from({ length: 20 }, (_, index) =>
+            (index % 2 === 0 ? one : two).ask('GET', `/room/${room}`, {
+              headers: {
+                'x-aicq-room-key': `a wrong key, number ${index}`,
+                'x-forwarded-for': '203.0.113.50',
+              },
+            }),
+          ),
+        );
         expect(wrong.filter(({ status }) => status === 403)).toHaveLength(3);
         expect(wrong.filter(({ status }) => status === 429)).toHaveLength(17);
       },
@@ -140,7 +190,9 @@ describe('what one server changes, the other knows', () => {
         ]);
         const { id } = registered.json;
         // Whoever was first: the key is the new identity's, or it leads to the one that rotated.
-        expect([registered.status, rotated.status, id === ann.id]).toEqual(rotated.status === 200 ? [200, 200, true] : [201, 409, false]);
+        expect([registered.status, rotated.status, id === ann.id]).toEqual(
+          rotated.status === 200 ? [200, 200, true] : [201, 409, false],
+        );
         expect((await one.ask('GET', `/who/${id}`)).json.public_key).toBe(next.publicKey);
       }
     });
@@ -203,7 +255,9 @@ describe('Redis', () => {
       const enough = new AbortController();
       const posting = Array.from({ length: 6 }, async (_, poster) => {
         for (let index = 0; !enough.signal.aborted; index += 1) {
-          const { status, json } = await ann.ask('POST', `/room/${room}`, { body: { body: `${poster}-${index}` } });
+          const { status, json } = await ann.ask('POST', `/room/${room}`, {
+            body: { body: `${poster}-${index}` },
+          });
           if (status === 201) acknowledged.push(json.id);
           else refused.add(status);
         }
@@ -218,7 +272,7 @@ describe('Redis', () => {
       await Promise.all(posting);
       expect([...refused]).toEqual([503]);
       const stored: { id: string; body: string }[] = [];
-      for (let cursor = ''; ; ) {
+      for (let cursor = ''; ;) {
         const { json } = await desk.ask('GET', `/room/${room}?limit=200${cursor}`);
         stored.push(...json.messages);
         if (json.next_cursor === undefined) break;
@@ -243,7 +297,9 @@ describe('Redis', () => {
       expect((await ann.ask('POST', '/room/global', { body: { body: 'x' } })).status).toBe(503);
       expect((await ann.ask('GET', '/dm')).status).toBe(503);
       await client.replicaof('NO', 'ONE');
-      await until(async () => (await ann.ask('POST', '/room/global', { body: { body: 'after' } })).status === 201);
+      await until(
+        async () => (await ann.ask('POST', '/room/global', { body: { body: 'after' } })).status === 201,
+      );
     } finally {
       client.disconnect();
       await desk.close();
@@ -278,7 +334,10 @@ describe('PostgreSQL', () => {
     // Statements may take as long as they like: nobody who probes waits for them.
     const desk = await open(gate.url, redis.url, { statementSecondsMax: 3_600, healthSecondsMax: 0.2 });
     const health = async () => (await desk.ask('GET', '/health')).json;
-    const silent = { status: 'degraded', checks: { postgres: { status: 'fail', message: 'PostgreSQL did not answer within 0.2 s.' } } };
+    const silent = {
+      status: 'degraded',
+      checks: { postgres: { status: 'fail', message: 'PostgreSQL did not answer within 0.2 s.' } },
+    };
     try {
       await until(async () => (await health())['status'] === 'healthy');
       gate.silence();
@@ -301,20 +360,30 @@ describe('PostgreSQL', () => {
     const becomeStandby = async (isStandby: boolean) => {
       await admin.unsafe('SET default_transaction_read_only = off');
       await admin.unsafe(`ALTER ROLE stoa SET default_transaction_read_only = ${isStandby ? 'on' : 'off'}`);
-      await admin.unsafe('SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid <> pg_backend_pid() AND usename = current_user');
+      await admin.unsafe(
+        'SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid <> pg_backend_pid() AND usename = current_user',
+      );
     };
     try {
       const ann = await desk.agent();
       const room = await desk.room(ann);
       await becomeStandby(true);
-      const register = async () => (await desk.ask('POST', '/register', { body: { public_key: new Agent(desk).publicKey } })).status;
+      const register = async () =>
+        (await desk.ask('POST', '/register', { body: { public_key: new Agent(desk).publicKey } })).status;
       for (let count = 0; count < 3; count += 1) expect(await register()).toBe(503);
       expect((await ann.ask('POST', '/room', { body: { name: 'nowhere' } })).status).toBe(503);
       // A standby can be read, so that signatures are checked; Redis takes the message, its count is brought over later.
-      await until(async () => (await ann.ask('POST', `/room/${room}`, { body: { body: 'meanwhile' } })).status === 201);
+      await until(
+        async () => (await ann.ask('POST', `/room/${room}`, { body: { body: 'meanwhile' } })).status === 201,
+      );
       await becomeStandby(false);
       await until(async () => (await register()) === 201);
-      await until(async () => (await desk.ask('GET', '/channels?limit=100')).json.channels?.find(({ id }: { id: string }) => id === room)?.message_count === 1);
+      await until(
+        async () =>
+          (await desk.ask('GET', '/channels?limit=100')).json.channels?.find(
+            ({ id }: { id: string }) => id === room,
+          )?.message_count === 1,
+      );
     } finally {
       await desk.close();
       await admin.end();

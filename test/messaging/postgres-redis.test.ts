@@ -2,8 +2,17 @@ import { randomUUID } from 'node:crypto';
 import { Redis } from 'ioredis';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { openPostgres } from '../../src/backends/postgres/connection.js';
-import { dropTotalsTables, publicRoomsStatement, topRoomsClause, totalsStatement } from '../../src/backends/postgres/messaging-totals.js';
-import { migrateMessagingDown, migrateMessagingUp, messagingSchema } from '../../src/backends/postgres/messaging-schema.js';
+import {
+  dropTotalsTables,
+  publicRoomsStatement,
+  topRoomsClause,
+  totalsStatement,
+} from '../../src/backends/postgres/messaging-totals.js';
+import {
+  migrateMessagingDown,
+  migrateMessagingUp,
+  messagingSchema,
+} from '../../src/backends/postgres/messaging-schema.js';
 import type { TestServer } from '../servers/child.js';
 import { start as startPostgres } from '../servers/postgres.js';
 import { start as startRedis, startCluster } from '../servers/redis.js';
@@ -35,15 +44,20 @@ async function until(holds: () => Promise<boolean>): Promise<void> {
 }
 
 describe('the stored layout', () => {
-  it('has the seed\'s tables, constraints and indexes, and its room', async () => {
+  it("has the seed's tables, constraints and indexes, and its room", async () => {
     const { url } = await sharedPostgres();
     const sql = await openPostgres(new URL(url), { schema: messagingSchema });
     try {
       await migrateMessagingUp(sql);
       await migrateMessagingUp(sql);
-      const lines = async (text: string) => (await sql.unsafe<{ line: string }[]>(text)).map(({ line }) => line);
+      const lines = async (text: string) =>
+        (await sql.unsafe<{ line: string }[]>(text)).map(({ line }) => line);
       const seedTables = "table_schema = 'messaging' AND table_name IN ('agents', 'rooms')";
-      expect(await lines(`SELECT concat_ws(' ', table_name || '.' || column_name, data_type, is_nullable, column_default) AS line FROM information_schema.columns WHERE ${seedTables} ORDER BY table_name, ordinal_position`)).toEqual([
+      expect(
+        await lines(
+          `SELECT concat_ws(' ', table_name || '.' || column_name, data_type, is_nullable, column_default) AS line FROM information_schema.columns WHERE ${seedTables} ORDER BY table_name, ordinal_position`,
+        ),
+      ).toEqual([
         'agents.id uuid NO gen_random_uuid()',
         'agents.public_key text NO',
         'agents.name text YES',
@@ -59,13 +73,21 @@ describe('the stored layout', () => {
         'rooms.last_active_at timestamp with time zone NO now()',
         'rooms.message_count bigint NO 0',
       ]);
-      expect(await lines(`SELECT conrelid::regclass || ' ' || pg_get_constraintdef(oid) AS line FROM pg_constraint WHERE conrelid IN ('agents'::regclass, 'rooms'::regclass) AND contype IN ('p', 'u', 'f') ORDER BY 1`)).toEqual([
+      expect(
+        await lines(
+          `SELECT conrelid::regclass || ' ' || pg_get_constraintdef(oid) AS line FROM pg_constraint WHERE conrelid IN ('agents'::regclass, 'rooms'::regclass) AND contype IN ('p', 'u', 'f') ORDER BY 1`,
+        ),
+      ).toEqual([
         'agents PRIMARY KEY (id)',
         'agents UNIQUE (public_key)',
         'rooms FOREIGN KEY (created_by) REFERENCES agents(id)',
         'rooms PRIMARY KEY (id)',
       ]);
-      expect(await lines(`SELECT replace(indexdef, ' ON messaging.', ' ON ') AS line FROM pg_indexes WHERE schemaname = 'messaging' AND tablename IN ('agents', 'rooms') ORDER BY 1`)).toEqual([
+      expect(
+        await lines(
+          `SELECT replace(indexdef, ' ON messaging.', ' ON ') AS line FROM pg_indexes WHERE schemaname = 'messaging' AND tablename IN ('agents', 'rooms') ORDER BY 1`,
+        ),
+      ).toEqual([
         'CREATE INDEX idx_agents_created_at ON agents USING btree (created_at)',
         'CREATE INDEX idx_rooms_is_private ON rooms USING btree (is_private) WHERE (is_private = false)',
         'CREATE INDEX idx_rooms_last_active ON rooms USING btree (last_active_at)',
@@ -74,11 +96,19 @@ describe('the stored layout', () => {
         'CREATE UNIQUE INDEX agents_public_key_key ON agents USING btree (public_key)',
         'CREATE UNIQUE INDEX rooms_pkey ON rooms USING btree (id)',
       ]);
-      expect(await lines("SELECT extname AS line FROM pg_extension WHERE extname = 'pgcrypto'")).toEqual(['pgcrypto']);
-      const rooms = await sql.unsafe<{ id: string; name: string; created_by: null }[]>('SELECT id, name, created_by FROM rooms');
-      expect([...rooms]).toEqual([{ id: '00000000-0000-0000-0000-000000000001', name: 'global', created_by: null }]);
+      expect(await lines("SELECT extname AS line FROM pg_extension WHERE extname = 'pgcrypto'")).toEqual([
+        'pgcrypto',
+      ]);
+      const rooms = await sql.unsafe<{ id: string; name: string; created_by: null }[]>(
+        'SELECT id, name, created_by FROM rooms',
+      );
+      expect([...rooms]).toEqual([
+        { id: '00000000-0000-0000-0000-000000000001', name: 'global', created_by: null },
+      ]);
       await migrateMessagingDown(sql);
-      const left = await sql.unsafe<{ table_name: string }[]>(`SELECT table_name FROM information_schema.tables WHERE table_schema = 'messaging' AND table_name <> 'stoa_migrations'`);
+      const left = await sql.unsafe<{ table_name: string }[]>(
+        `SELECT table_name FROM information_schema.tables WHERE table_schema = 'messaging' AND table_name <> 'stoa_migrations'`,
+      );
       expect([...left]).toEqual([]);
       await migrateMessagingUp(sql);
     } finally {
@@ -92,23 +122,56 @@ describe('the stored layout', () => {
     const sql = await openPostgres(new URL(url), { schema: messagingSchema });
     const desk = await open(url, redis.url);
     const stats = async () => {
-      const { total_agents: agents, total_channels: channels, total_messages: messages, top_channels: top } = (await desk.ask('GET', '/stats')).json;
+      const {
+        total_agents: agents,
+        total_channels: channels,
+        total_messages: messages,
+        top_channels: top,
+      } = (await desk.ask('GET', '/stats')).json;
       const { total } = (await desk.ask('GET', '/channels?limit=1')).json;
-      return { agents, channels, messages, total, top: top.map(({ name, message_count }: { name: string; message_count: number }) => `${name} ${message_count}`) };
+      return {
+        agents,
+        channels,
+        messages,
+        total,
+        top: top.map(
+          ({ name, message_count }: { name: string; message_count: number }) => `${name} ${message_count}`,
+        ),
+      };
     };
     const counted = async () => {
-      const [row] = await sql.unsafe<{ agents: string; rooms: string; messages: string }[]>('SELECT (SELECT count(*) FROM agents) AS agents, count(*) FILTER (WHERE NOT is_private) AS rooms, sum(message_count) AS messages FROM rooms');
-      const top = await sql.unsafe<{ line: string }[]>("SELECT name || ' ' || message_count AS line FROM rooms WHERE NOT is_private ORDER BY message_count DESC, last_active_at DESC LIMIT 5");
-      return { agents: Number(row?.agents), channels: Number(row?.rooms), messages: Number(row?.messages), total: Number(row?.rooms), top: top.map(({ line }) => line) };
+      const [row] = await sql.unsafe<{ agents: string; rooms: string; messages: string }[]>(
+        'SELECT (SELECT count(*) FROM agents) AS agents, count(*) FILTER (WHERE NOT is_private) AS rooms, sum(message_count) AS messages FROM rooms',
+      );
+      const top = await sql.unsafe<{ line: string }[]>(
+        "SELECT name || ' ' || message_count AS line FROM rooms WHERE NOT is_private ORDER BY message_count DESC, last_active_at DESC LIMIT 5",
+      );
+      return {
+        agents: Number(row?.agents),
+        channels: Number(row?.rooms),
+        messages: Number(row?.messages),
+        total: Number(row?.rooms),
+        top: top.map(({ line }) => line),
+      };
     };
     try {
       const ann = await desk.agent();
-      const [open, hidden] = [await desk.room(ann, 'open'), await desk.room(ann, 'hidden', 'a key of sixteen or more')];
+      const [open, hidden] = [
+        await desk.room(ann, 'open'),
+        await desk.room(ann, 'hidden', 'a key of sixteen or more'),
+      ];
       await Promise.all(Array.from({ length: 20 }, () => ann.post('global', 'x')));
       await ann.post(open, 'x');
       await ann.post(hidden, 'x', {}, { 'x-aicq-room-key': 'a key of sixteen or more' });
-      expect(await stats()).toEqual({ agents: 1, channels: 2, messages: 22, total: 2, top: ['global 20', 'open 1'] });
-      const many = "SELECT 'room-' || n, n % 3 = 0, n, now() - n * interval '1 minute' FROM generate_series(1, 3000) AS n";
+      expect(await stats()).toEqual({
+        agents: 1,
+        channels: 2,
+        messages: 22,
+        total: 2,
+        top: ['global 20', 'open 1'],
+      });
+      const many =
+        "SELECT 'room-' || n, n % 3 = 0, n, now() - n * interval '1 minute' FROM generate_series(1, 3000) AS n";
       for (const statement of [
         `INSERT INTO rooms (name, is_private, message_count, last_active_at) ${many}`,
         "INSERT INTO agents (public_key) SELECT 'key ' || n FROM generate_series(1, 3000) AS n",
@@ -123,7 +186,11 @@ describe('the stored layout', () => {
       await sql.unsafe('ANALYZE');
       for (const statement of [totalsStatement, publicRoomsStatement, `SELECT id ${topRoomsClause}`]) {
         const plan = await sql.unsafe<{ 'QUERY PLAN': string }[]>(`EXPLAIN ${statement}`);
-        expect(plan.map((line) => line['QUERY PLAN']).filter((line) => /Seq Scan on (agents|rooms|room_ranks)/.test(line))).toEqual([]);
+        expect(
+          plan
+            .map((line) => line['QUERY PLAN'])
+            .filter((line) => /Seq Scan on (agents|rooms|room_ranks)/.test(line)),
+        ).toEqual([]);
       }
       await sql.unsafe('TRUNCATE agents CASCADE');
       expect(await stats()).toEqual({ agents: 0, channels: 0, messages: 0, total: 0, top: [] });
@@ -139,11 +206,20 @@ describe('the stored layout', () => {
     const sql = await openPostgres(new URL(url), { schema: messagingSchema });
     try {
       await migrateMessagingUp(sql);
-      await sql.unsafe(`${dropTotalsTables}; DELETE FROM stoa_migrations WHERE domain = 'messaging' AND step = 4`);
-      await sql.unsafe("INSERT INTO agents (public_key) VALUES ('old'); INSERT INTO rooms (name, message_count, is_private) VALUES ('old', 7, FALSE), ('older', 2, TRUE)");
+      await sql.unsafe(
+        `${dropTotalsTables}; DELETE FROM stoa_migrations WHERE domain = 'messaging' AND step = 4`,
+      );
+      await sql.unsafe(
+        "INSERT INTO agents (public_key) VALUES ('old'); INSERT INTO rooms (name, message_count, is_private) VALUES ('old', 7, FALSE), ('older', 2, TRUE)",
+      );
       const desk = await open(url, redis.url);
       try {
-        expect((await desk.ask('GET', '/stats')).json).toMatchObject({ total_agents: 1, total_channels: 2, total_messages: 9, top_channels: [{ name: 'old', message_count: 7 }, { name: 'global' }] });
+        expect((await desk.ask('GET', '/stats')).json).toMatchObject({
+          total_agents: 1,
+          total_channels: 2,
+          total_messages: 9,
+          top_channels: [{ name: 'old', message_count: 7 }, { name: 'global' }],
+        });
       } finally {
         await desk.close();
       }
@@ -152,23 +228,32 @@ describe('the stored layout', () => {
     }
   });
 
-  it('has the seed\'s keys of the seed\'s types, each with a time to live', async () => {
+  it("has the seed's keys of the seed's types, each with a time to live", async () => {
     const client = new Redis(redis.url);
     await client.flushall();
     const settings = { trustedProxies: ['127.0.0.0/8'] };
-    const desk = await Desk.open({ limits: { ...roomy, channelReadsPerMinuteMax: 1 }, messaging: (await sharedPostgres()).url, redis: redis.url, onError: () => undefined, messagingSettings: settings });
+    const desk = await Desk.open({
+      limits: { ...roomy, channelReadsPerMinuteMax: 1 },
+      messaging: (await sharedPostgres()).url,
+      redis: redis.url,
+      onError: () => undefined,
+      messagingSettings: settings,
+    });
     try {
       const [ann, bob] = [await desk.agent(), await desk.agent()];
       const room = await desk.room(ann);
       const nonce = randomUUID();
       const body = JSON.stringify({ body: 'Hello seed layout' });
-      const posted = (await desk.ask('POST', `/room/${room}`, { raw: body, headers: ann.headers(body, { nonce }) })).json;
+      const posted = (
+        await desk.ask('POST', `/room/${room}`, { raw: body, headers: ann.headers(body, { nonce }) })
+      ).json;
       const answer = await ann.post(room, 'an answer', { pid: posted.id });
       const letter = (await ann.ask('POST', `/dm/${bob.id}`, { body: { body: 'b3BhcXVl' } })).json;
       await bob.ask('POST', '/dm/ack', { body: { ids: [letter.id] } });
       await desk.ask('GET', `/find?q=hello+layout`);
       const refuse = async (address: string, times: number) => {
-        for (let count = 0; count <= times; count += 1) await desk.ask('GET', '/channels', { headers: { 'x-forwarded-for': address } });
+        for (let count = 0; count <= times; count += 1)
+          await desk.ask('GET', '/channels', { headers: { 'x-forwarded-for': address } });
       };
       await refuse('203.0.113.1', 3);
       await refuse('203.0.113.2', 10);
@@ -195,7 +280,11 @@ describe('the stored layout', () => {
       for (const [key, type, lifeMs] of expected) {
         const life = await client.pttl(key);
         // What took long on a busy machine is gone from the life of the key.
-        expect([key, await client.type(key), life <= lifeMs && life > lifeMs - 50_000]).toEqual([key, type, true]);
+        expect([key, await client.type(key), life <= lifeMs && life > lifeMs - 50_000]).toEqual([
+          key,
+          type,
+          true,
+        ]);
       }
       const keys = await client.keys('*');
       expect(keys.filter((key) => key.startsWith('search:temp'))).toEqual([]);
@@ -204,11 +293,34 @@ describe('the stored layout', () => {
 
       const members = await client.zrange(`room:${room}:messages`, '0', '-1', 'WITHSCORES');
       expect([members[1], members[3]]).toEqual([String(posted.ts), String(answer.ts)]);
-      expect(JSON.parse(members[0] as string)).toMatchObject({ id: posted.id, room_id: room, from: ann.id, body: 'Hello seed layout', ts: posted.ts, sig: expect.any(String) });
+      expect(JSON.parse(members[0] as string)).toMatchObject({
+        id: posted.id,
+        room_id: room,
+        from: ann.id,
+        body: 'Hello seed layout',
+        ts: posted.ts,
+        sig: expect.any(String),
+      });
       expect(JSON.parse(members[2] as string)).toMatchObject({ id: answer.id, pid: posted.id });
-      expect(JSON.parse((await client.zrange(`dm:${bob.id}:inbox`, '0', '-1'))[0] as string)).toMatchObject({ id: letter.id, from: ann.id, to: bob.id, body: 'b3BhcXVl', ts: letter.ts });
-      expect(await client.zrange('search:words:hello', '0', '-1', 'WITHSCORES')).toEqual([`${room}:${posted.id}`, String(posted.ts)]);
-      expect(await client.mget(`msgbytes:${ann.id}`, `nonce:${ann.id}:${nonce}`, 'violations:ip:203.0.113.1', 'blocked:ip:203.0.113.2')).toEqual(['26', '1', '3', 'rate limit exceeded: GET /channels']);
+      expect(JSON.parse((await client.zrange(`dm:${bob.id}:inbox`, '0', '-1'))[0] as string)).toMatchObject({
+        id: letter.id,
+        from: ann.id,
+        to: bob.id,
+        body: 'b3BhcXVl',
+        ts: letter.ts,
+      });
+      expect(await client.zrange('search:words:hello', '0', '-1', 'WITHSCORES')).toEqual([
+        `${room}:${posted.id}`,
+        String(posted.ts),
+      ]);
+      expect(
+        await client.mget(
+          `msgbytes:${ann.id}`,
+          `nonce:${ann.id}:${nonce}`,
+          'violations:ip:203.0.113.1',
+          'blocked:ip:203.0.113.2',
+        ),
+      ).toEqual(['26', '1', '3', 'rate limit exceeded: GET /channels']);
     } finally {
       client.disconnect();
       await desk.close();
@@ -221,24 +333,42 @@ describe('the stored layout', () => {
     try {
       const [ann, bob] = [await desk.agent(), await desk.agent()];
       const { port } = desk.stoa.messaging;
-      const letters = await Promise.all(Array.from({ length: 450 }, () => port.send({ to: bob.id, from: ann.id, body: 'x', proof: null, serverSigned: false })));
+      const letters = await Promise.all(
+        Array.from({ length: 450 }, () =>
+          port.send({ to: bob.id, from: ann.id, body: 'x', proof: null, serverSigned: false }),
+        ),
+      );
       const inOrder = letters.toSorted((a, b) => a.tsMs - b.tsMs).map(({ id }) => id);
       const [first, ...others] = inOrder as [string, ...string[]];
       const last = others.pop() as string;
       expect(await port.acknowledge(bob.id, others)).toBe(448);
-      const pending = async (limit: number) => (await port.pending(bob.id, 0, limit)).items.map(({ id }) => id);
+      const pending = async (limit: number) =>
+        (await port.pending(bob.id, 0, limit)).items.map(({ id }) => id);
       for (const prepare of [() => undefined, () => client.del(`dm:${bob.id}:pending`), () => undefined]) {
         await prepare();
         expect([await pending(1), await pending(10)]).toEqual([[first], [first, last]]);
       }
-      expect((await bob.ask('GET', '/dm?pending=1&limit=1')).json).toMatchObject({ has_more: true, messages: [{ id: first }] });
+      expect((await bob.ask('GET', '/dm?pending=1&limit=1')).json).toMatchObject({
+        has_more: true,
+        messages: [{ id: first }],
+      });
       // A letter that comes while the list is missing is in it when it is made.
       await client.del(`dm:${bob.id}:pending`);
-      const late = await port.send({ to: bob.id, from: ann.id, body: 'late', proof: null, serverSigned: false });
+      const late = await port.send({
+        to: bob.id,
+        from: ann.id,
+        body: 'late',
+        proof: null,
+        serverSigned: false,
+      });
       expect(await pending(10)).toEqual([first, last, late.id]);
       expect(await port.acknowledge(bob.id, [first, last, late.id])).toBe(3);
       expect(await pending(10)).toEqual([]);
-      expect((await bob.ask('GET', '/dm')).json.messages.every(({ acknowledged }: { acknowledged?: boolean }) => acknowledged === true)).toBe(true);
+      expect(
+        (await bob.ask('GET', '/dm')).json.messages.every(
+          ({ acknowledged }: { acknowledged?: boolean }) => acknowledged === true,
+        ),
+      ).toBe(true);
     } finally {
       client.disconnect();
       await desk.close();
@@ -249,14 +379,21 @@ describe('the stored layout', () => {
     const client = new Redis(redis.url);
     const warnings: string[] = [];
     const durable = async () => {
-      const desk = await Desk.open({ messaging: (await sharedPostgres()).url, redis: redis.url, onError: (_error, about) => void warnings.push(about) });
+      const desk = await Desk.open({
+        messaging: (await sharedPostgres()).url,
+        redis: redis.url,
+        onError: (_error, about) => void warnings.push(about),
+      });
       await desk.close();
       return desk.stoa.messaging.port.capabilities.durable;
     };
     try {
       expect([await durable(), warnings]).toEqual([true, []]);
       await client.config('SET', 'appendfsync', 'everysec');
-      expect([await durable(), warnings]).toEqual([false, ['messages in Redis may be lost with its machine']]);
+      expect([await durable(), warnings]).toEqual([
+        false,
+        ['messages in Redis may be lost with its machine'],
+      ]);
     } finally {
       await client.config('SET', 'appendfsync', 'always');
       client.disconnect();
@@ -276,13 +413,20 @@ describe('several servers on one pair', () => {
       await stream.until(1, ({ events }) => events);
       const body = JSON.stringify({ body: 'once' });
       const headers = ann.headers(body);
-      const copies = await Promise.all(Array.from({ length: 50 }, (_, index) => (index % 2 === 0 ? one : two).ask('POST', `/room/${room}`, { raw: body, headers })));
+      const copies = await Promise.all(
+        Array.from({ length: 50 }, (_, index) =>
+          (index % 2 === 0 ? one : two).ask('POST', `/room/${room}`, { raw: body, headers }),
+        ),
+      );
       expect(copies.filter(({ status }) => status === 201)).toHaveLength(1);
       await stream.until(1);
       const posts = await Promise.all(
         Array.from({ length: 60 }, (_, index) => {
           const raw = JSON.stringify({ body: `n${index}` });
-          return (index % 2 === 0 ? one : two).ask('POST', `/room/${room}`, { raw, headers: ann.headers(raw) });
+          return (index % 2 === 0 ? one : two).ask('POST', `/room/${room}`, {
+            raw,
+            headers: ann.headers(raw),
+          });
         }),
       );
       const times = posts.map(({ json }) => json.ts as number);
@@ -290,7 +434,13 @@ describe('several servers on one pair', () => {
       await stream.until(61);
       expect(stream.messages.slice(1).map(({ data }) => data.ts)).toEqual(times.toSorted((a, b) => a - b));
       stream.close();
-      const counts = await Promise.all(desks.map(async (desk) => (await desk.ask('GET', '/channels')).json.channels.find(({ id }: { id: string }) => id === room)?.message_count));
+      const counts = await Promise.all(
+        desks.map(
+          async (desk) =>
+            (await desk.ask('GET', '/channels')).json.channels.find(({ id }: { id: string }) => id === room)
+              ?.message_count,
+        ),
+      );
       expect(counts).toEqual([61, 61]);
     } finally {
       await Promise.all(desks.map((desk) => desk.close()));
@@ -300,7 +450,17 @@ describe('several servers on one pair', () => {
   it('end the streams of an address that one of them blocks', async () => {
     const { url } = await sharedPostgres();
     const settings = { trustedProxies: ['127.0.0.0/8'] };
-    const desks = await Promise.all([1, 2].map(() => Desk.open({ limits: { ...roomy, channelReadsPerMinuteMax: 1 }, messaging: url, redis: redis.url, onError: () => undefined, messagingSettings: settings })));
+    const desks = await Promise.all(
+      [1, 2].map(() =>
+        Desk.open({
+          limits: { ...roomy, channelReadsPerMinuteMax: 1 },
+          messaging: url,
+          redis: redis.url,
+          onError: () => undefined,
+          messagingSettings: settings,
+        }),
+      ),
+    );
     const [one, two] = desks as [Desk, Desk];
     const from = { 'x-forwarded-for': '203.0.113.40' };
     try {
@@ -317,20 +477,50 @@ describe('several servers on one pair', () => {
 
 describe('a search that stops at its bound', () => {
   it('goes on from its cursor without losing or repeating a message', async () => {
-    const desk = await Desk.open({ limits: { ...roomy, searchStepsMax: 200 }, messaging: (await sharedPostgres()).url, redis: redis.url, onError: () => undefined });
+    const desk = await Desk.open({
+      limits: { ...roomy, searchStepsMax: 200 },
+      messaging: (await sharedPostgres()).url,
+      redis: redis.url,
+      onError: () => undefined,
+    });
     try {
       const ann = await desk.agent();
       const room = await desk.room(ann);
       const tag = `t${randomUUID().slice(0, 8)}`;
       const { port } = desk.stoa.messaging;
       const bodyOf = (index: number) => `${tag} ${index % 3 === 0 ? 'wanted' : 'other'}`;
-      await Promise.all(Array.from({ length: 700 }, (_, index) => port.post({ roomId: room, from: ann.id, body: bodyOf(index), parentId: null, proof: null, serverSigned: false })));
+      await Promise.all(
+        Array.from({ length: 700 }, (_, index) =>
+          port.post({
+            roomId: room,
+            from: ann.id,
+            body: bodyOf(index),
+            parentId: null,
+            proof: null,
+            serverSigned: false,
+          }),
+        ),
+      );
       // Both lists are as long, so that one in three of what is walked over is found.
-      await Promise.all(Array.from({ length: 466 }, () => port.post({ roomId: room, from: ann.id, body: 'wanted elsewhere', parentId: null, proof: null, serverSigned: false })));
+      await Promise.all(
+        Array.from({ length: 466 }, () =>
+          port.post({
+            roomId: room,
+            from: ann.id,
+            body: 'wanted elsewhere',
+            parentId: null,
+            proof: null,
+            serverSigned: false,
+          }),
+        ),
+      );
       const found: { id: string; ts: number }[] = [];
       let pages = 0;
       for (let cursor: string | undefined = ''; cursor !== undefined; pages += 1) {
-        const { json } = await desk.ask('GET', `/find?q=${tag}+wanted&limit=100${cursor === '' ? '' : `&cursor=${cursor}`}`);
+        const { json } = await desk.ask(
+          'GET',
+          `/find?q=${tag}+wanted&limit=100${cursor === '' ? '' : `&cursor=${cursor}`}`,
+        );
         found.push(...json.results);
         expect(json.truncated).toBe(json.next_cursor === undefined ? undefined : true);
         cursor = json.next_cursor;
@@ -352,9 +542,14 @@ describe('a search while others post', () => {
       const room = await desk.room(ann);
       const tag = randomUUID().slice(0, 8);
       const { port } = desk.stoa.messaging;
-      const post = (body: string) => port.post({ roomId: room, from: ann.id, body, parentId: null, proof: null, serverSigned: false });
+      const post = (body: string) =>
+        port.post({ roomId: room, from: ann.id, body, parentId: null, proof: null, serverSigned: false });
       // Two long lists that meet in every tenth message, so that a search takes several pages.
-      await Promise.all(Array.from({ length: 1_000 }, (_, index) => post(index % 10 === 0 ? `a${tag} b${tag}` : index % 2 === 0 ? `a${tag}` : `b${tag}`)));
+      await Promise.all(
+        Array.from({ length: 1_000 }, (_, index) =>
+          post(index % 10 === 0 ? `a${tag} b${tag}` : index % 2 === 0 ? `a${tag}` : `b${tag}`),
+        ),
+      );
       const stop = new AbortController();
       const posting = Array.from({ length: 3 }, async () => {
         while (!stop.signal.aborted) await Promise.all([post(`a${tag}`), post(`b${tag}`)]);
@@ -381,7 +576,12 @@ describe('a database that is away', () => {
       const room = await desk.room(ann);
       await ann.post(room, 'before');
       await own.stop();
-      for (const answer of [await ann.ask('POST', `/room/${room}`, { body: { body: 'lost' } }), await ann.ask('GET', '/dm'), await desk.ask('GET', '/health')]) expect(answer.status).toBe(503);
+      for (const answer of [
+        await ann.ask('POST', `/room/${room}`, { body: { body: 'lost' } }),
+        await ann.ask('GET', '/dm'),
+        await desk.ask('GET', '/health'),
+      ])
+        expect(answer.status).toBe(503);
       const back = await startRedis(['--port', port]);
       try {
         await until(async () => (await desk.ask('GET', '/health')).status === 200);
@@ -408,7 +608,10 @@ describe('a database that is away', () => {
       expect([read.status, read.json?.messages[0].body]).toEqual([200, 'known']);
       expect((await ann.ask('POST', `/room/${room}`, { body: { body: 'x' } })).status).toBe(503);
       expect((await desk.ask('GET', '/channels')).status).toBe(503);
-      expect((await desk.ask('GET', '/health')).json).toMatchObject({ status: 'degraded', checks: { postgres: { status: 'fail', message: expect.any(String) }, redis: { status: 'pass' } } });
+      expect((await desk.ask('GET', '/health')).json).toMatchObject({
+        status: 'degraded',
+        checks: { postgres: { status: 'fail', message: expect.any(String) }, redis: { status: 'pass' } },
+      });
     } finally {
       await desk.close();
     }
@@ -421,7 +624,15 @@ describe('a database that is away', () => {
       const ann = await desk.agent();
       const room = await desk.room(ann);
       await ann.post(room, 'before');
-      const post = (body: string) => desk.stoa.messaging.port.post({ roomId: room, from: ann.id, body, parentId: null, proof: null, serverSigned: false });
+      const post = (body: string) =>
+        desk.stoa.messaging.port.post({
+          roomId: room,
+          from: ann.id,
+          body,
+          parentId: null,
+          proof: null,
+          serverSigned: false,
+        });
       await own.halt();
       expect((await ann.ask('POST', `/room/${room}`, { body: { body: 'unchecked' } })).status).toBe(503);
       expect((await desk.ask('POST', '/register', { body: { public_key: ann.publicKey } })).status).toBe(503);
@@ -431,12 +642,20 @@ describe('a database that is away', () => {
       await post('meanwhile as well');
       await own.resume();
       await until(async () => (await desk.ask('GET', '/health')).status === 200);
-      const count = async () => (await desk.ask('GET', '/channels?limit=100')).json.channels.find(({ id }: { id: string }) => id === room)?.message_count;
+      const count = async () =>
+        (await desk.ask('GET', '/channels?limit=100')).json.channels.find(
+          ({ id }: { id: string }) => id === room,
+        )?.message_count;
       await until(async () => (await count()) === 3);
       await ann.post(room, 'after');
       expect(await count()).toBe(4);
       const { messages } = (await desk.ask('GET', `/room/${room}`)).json;
-      expect(messages.map(({ body }: { body: string }) => body)).toEqual(['after', 'meanwhile as well', 'meanwhile', 'before']);
+      expect(messages.map(({ body }: { body: string }) => body)).toEqual([
+        'after',
+        'meanwhile as well',
+        'meanwhile',
+        'before',
+      ]);
     } finally {
       await desk.close();
       await own.stop();
@@ -479,14 +698,20 @@ describe('a Redis cluster of three masters', () => {
       await stream.until(2);
       stream.close();
       expect((await desk.ask('GET', `/room/${room}/${root.id}/thread`)).json.messages).toHaveLength(2);
-      expect((await desk.ask('GET', '/find?q=words+clustered')).json.results.map(({ id }: { id: string }) => id)).toEqual([root.id]);
+      expect(
+        (await desk.ask('GET', '/find?q=words+clustered')).json.results.map(({ id }: { id: string }) => id),
+      ).toEqual([root.id]);
       expect((await desk.ask('GET', '/find?q=clustered')).json.results).toHaveLength(2);
       const direct = (await ann.ask('POST', `/dm/${bob.id}`, { body: { body: 'hi' } })).json;
-      expect((await bob.ask('POST', '/dm/ack', { body: { ids: [direct.id] } })).json).toEqual({ acknowledged: 1 });
+      expect((await bob.ask('POST', '/dm/ack', { body: { ids: [direct.id] } })).json).toEqual({
+        acknowledged: 1,
+      });
       expect((await bob.ask('GET', '/dm')).json.messages).toHaveLength(1);
       const body = JSON.stringify({ body: 'once' });
       const headers = ann.headers(body);
-      const copies = await Promise.all(Array.from({ length: 20 }, () => desk.ask('POST', `/room/${room}`, { raw: body, headers })));
+      const copies = await Promise.all(
+        Array.from({ length: 20 }, () => desk.ask('POST', `/room/${room}`, { raw: body, headers })),
+      );
       expect(copies.filter(({ status }) => status === 201)).toHaveLength(1);
       await ann.ask('DELETE', `/room/${room}/${root.id}`);
       expect((await desk.ask('GET', '/find?q=words+clustered')).json.results).toEqual([]);

@@ -20,7 +20,13 @@ async function open(options: Parameters<typeof Desk.open>[0] = {}): Promise<Desk
   const client = new Redis(redis.url);
   await client.flushall();
   client.disconnect();
-  return Desk.open({ limits: roomy, messaging: postgres.url, redis: redis.url, onError: () => undefined, ...options });
+  return Desk.open({
+    limits: roomy,
+    messaging: postgres.url,
+    redis: redis.url,
+    onError: () => undefined,
+    ...options,
+  });
 }
 
 messagingConformance({ name: 'PostgreSQL and Redis', open });

@@ -14,7 +14,12 @@ afterAll(() => rm(data, { recursive: true, force: true }));
 
 /** Each call is a server that starts anew on the same directory. */
 function start(): Promise<Desk> {
-  return Desk.open({ data, engine: 'lmdb', limits: { ...roomy, messageBytesPerMinuteMax: 100, channelReadsPerMinuteMax: 1 }, messagingSettings: { trustedProxies: ['127.0.0.1'] } });
+  return Desk.open({
+    data,
+    engine: 'lmdb',
+    limits: { ...roomy, messageBytesPerMinuteMax: 100, channelReadsPerMinuteMax: 1 },
+    messagingSettings: { trustedProxies: ['127.0.0.1'] },
+  });
 }
 
 it('what was said, who said it, used nonces, spent bytes, rate windows and blocks outlive the server', async () => {
@@ -28,7 +33,9 @@ it('what was said, who said it, used nonces, spent bytes, rate windows and block
   for (let count = 0; count < 11; count += 1) await desk.ask('GET', '/channels', from);
   expect((await desk.ask('GET', '/room/global', from)).status).toBe(403);
   const operator = { authorization: `Bearer ${desk.stoa.operatorToken}` };
-  expect((await desk.ask('POST', `/room/${room}`, { body: { body: 'kept' }, headers: operator })).status).toBe(201);
+  expect(
+    (await desk.ask('POST', `/room/${room}`, { body: { body: 'kept' }, headers: operator })).status,
+  ).toBe(201);
   const busy = { headers: { 'x-forwarded-for': '203.0.113.8' } };
   expect((await desk.ask('GET', '/channels', busy)).status).toBe(200);
   await desk.close();
@@ -36,15 +43,21 @@ it('what was said, who said it, used nonces, spent bytes, rate windows and block
   desk = await start();
   try {
     expect((await desk.ask('GET', '/room/global')).json.messages[0].body).toBe('x'.repeat(90));
-    expect((await desk.ask('POST', '/room/global', { raw: body, headers })).json).toEqual({ error: 'nonce already used' });
+    expect((await desk.ask('POST', '/room/global', { raw: body, headers })).json).toEqual({
+      error: 'nonce already used',
+    });
     const again = new Agent(desk, ann.seed);
     again.id = ann.id;
-    expect((await again.ask('POST', '/room/global', { body: { body: 'x'.repeat(11) } })).json).toEqual({ error: 'message byte rate limit exceeded (32KB/min)' });
+    expect((await again.ask('POST', '/room/global', { body: { body: 'x'.repeat(11) } })).json).toEqual({
+      error: 'message byte rate limit exceeded (32KB/min)',
+    });
     expect((await desk.ask('GET', '/room/global', from)).json).toEqual({ error: 'temporarily blocked' });
     expect((await desk.ask('GET', '/channels', busy)).json).toEqual({ error: 'rate limit exceeded' });
     const key = { headers: { 'x-aicq-room-key': 'a key of sixteen or more' } };
     expect((await desk.ask('GET', `/room/${room}`, key)).json.messages[0].body).toBe('kept');
-    expect((await desk.ask('POST', `/room/${room}`, { body: { body: 'again' }, headers: operator })).status).toBe(201);
+    expect(
+      (await desk.ask('POST', `/room/${room}`, { body: { body: 'again' }, headers: operator })).status,
+    ).toBe(201);
     const [newest, oldest] = (await desk.ask('GET', `/room/${room}`, key)).json.messages;
     expect(newest.from).toBe(oldest.from);
   } finally {
@@ -53,12 +66,16 @@ it('what was said, who said it, used nonces, spent bytes, rate windows and block
 });
 
 function register(desk: Desk, address: string): Promise<Answer> {
-  return desk.ask('POST', '/register', { body: { public_key: new Agent(desk).publicKey }, headers: { 'x-forwarded-for': address } });
+  return desk.ask('POST', '/register', {
+    body: { public_key: new Agent(desk).publicKey },
+    headers: { 'x-forwarded-for': address },
+  });
 }
 
 it('the admin that a setting names, in any spelling, deletes what others wrote; a name that is no id is refused', async () => {
   const directory = await mkdtemp(join(tmpdir(), 'stoa-messaging-'));
-  const open = (adminAgent: string | null) => Desk.open({ data: directory, engine: 'lmdb', messagingSettings: { adminAgent } });
+  const open = (adminAgent: string | null) =>
+    Desk.open({ data: directory, engine: 'lmdb', messagingSettings: { adminAgent } });
   try {
     let desk = await open(null);
     const [ann, bob] = [await desk.agent(), await desk.agent()];
@@ -66,7 +83,9 @@ it('the admin that a setting names, in any spelling, deletes what others wrote; 
     expect((await ann.ask('DELETE', `/room/global/${said[0] as string}`)).status).toBe(403);
     await desk.close();
     desk = await open(ann.id.toUpperCase());
-    const [admin, other] = [ann, await desk.agent()].map(({ id, seed }) => Object.assign(new Agent(desk, seed), { id })) as [Agent, Agent];
+    const [admin, other] = [ann, await desk.agent()].map(({ id, seed }) =>
+      Object.assign(new Agent(desk, seed), { id }),
+    ) as [Agent, Agent];
     expect((await admin.ask('DELETE', `/room/global/${said[0] as string}`)).status).toBe(204);
     expect((await other.ask('DELETE', `/room/global/${said[1] as string}`)).status).toBe(403);
     await desk.close();
@@ -82,7 +101,11 @@ it('a store that takes no writes accepts no signature, because no nonce could be
     const ann = await desk.agent();
     expect((await ann.ask('GET', '/dm')).status).toBe(200);
     desk.stoa.kernel.root.stop(new StoaError('writes_stopped', 'The disk is gone, as the test wants it.'));
-    for (const answer of [await ann.ask('GET', '/dm'), await ann.ask('POST', '/room/global', { body: { body: 'x' } })]) expect([answer.status, answer.headers.get('access-control-allow-origin')]).toEqual([503, '*']);
+    for (const answer of [
+      await ann.ask('GET', '/dm'),
+      await ann.ask('POST', '/room/global', { body: { body: 'x' } }),
+    ])
+      expect([answer.status, answer.headers.get('access-control-allow-origin')]).toEqual([503, '*']);
     expect((await desk.ask('GET', '/room/global')).status).toBe(200);
   } finally {
     await desk.close();
@@ -114,8 +137,18 @@ it('a crash forgets rate windows of the last moment only, and those that are ove
     expect((await register(desk, '203.0.113.1')).status).toBe(201);
     // Ten refusals, of which the last one is made after the crash.
     for (let count = 0; count < 9; count += 1) expect((await register(desk, '203.0.113.1')).status).toBe(429);
-    await until(() => rows(desk).includes('rates register ip 203.0.113.1') && rows(desk).includes('violations 203.0.113.1'));
-    await until(() => JSON.parse(desk.stoa.kernel.root.get('messaging/rate_windows', Buffer.from('violations 203.0.113.1'))?.toString() ?? '[{"times":[]}]')[0].times.length === 9);
+    await until(
+      () =>
+        rows(desk).includes('rates register ip 203.0.113.1') && rows(desk).includes('violations 203.0.113.1'),
+    );
+    await until(
+      () =>
+        JSON.parse(
+          desk.stoa.kernel.root
+            .get('messaging/rate_windows', Buffer.from('violations 203.0.113.1'))
+            ?.toString() ?? '[{"times":[]}]',
+        )[0].times.length === 9,
+    );
     // From here on nothing reaches the disk, as if the process had been killed.
     desk.stoa.kernel.root.stop(new StoaError('writes_stopped', 'A crash, as the test wants it.'));
     await desk.close();
@@ -142,8 +175,14 @@ it('expired messages, their words, threads, nonces and blocks leave the disk', a
     const { id } = await ann.post('global', 'words that will go');
     await ann.post('global', 'an answer', { pid: id });
     await ann.ask('POST', `/dm/${ann.id}`, { body: { body: 'letter' } });
-    await desk.stoa.messaging.port.block({ address: '203.0.113.7', reason: 'test', expiresAtMs: Date.now() + 1_000 });
-    const families = ['messages', 'waiting_words', 'threads', 'inboxes', 'pending', 'nonces', 'blocks'].map((name) => `messaging/${name}`);
+    await desk.stoa.messaging.port.block({
+      address: '203.0.113.7',
+      reason: 'test',
+      expiresAtMs: Date.now() + 1_000,
+    });
+    const families = ['messages', 'waiting_words', 'threads', 'inboxes', 'pending', 'nonces', 'blocks'].map(
+      (name) => `messaging/${name}`,
+    );
     const counts = () => families.map((family) => [...desk.stoa.kernel.root.range(family, {})].length);
     expect(counts().every((count) => count > 0)).toBe(true);
     offsetMs = 8 * 24 * 3_600_000;

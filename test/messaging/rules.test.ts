@@ -5,13 +5,26 @@ import { SlidingWindows } from '../../src/messaging/sliding-windows.js';
 import { indexWords, queryWords } from '../../src/messaging/tokenizer.js';
 import { agoInWords } from '../../src/messaging/totals.js';
 import { newUlid, ulidBytes, ulidOfBytes, ulidTimeMs } from '../../src/messaging/ulid.js';
-import { canonicalRoomId, canonicalUuid, globalRoomId, uuidBytes, uuidOfBytes } from '../../src/messaging/uuid.js';
+import {
+  canonicalRoomId,
+  canonicalUuid,
+  globalRoomId,
+  uuidBytes,
+  uuidOfBytes,
+} from '../../src/messaging/uuid.js';
 
 describe('a UUID', () => {
   const canonical = '6ba7b810-9dad-11d1-80b4-00c04fd430c8';
 
   it('means the same in every spelling', () => {
-    for (const spelling of [canonical, canonical.toUpperCase(), canonical.replaceAll('-', ''), `urn:uuid:${canonical}`, `URN:UUID:${canonical}`, `{${canonical}}`]) {
+    for (const spelling of [
+      canonical,
+      canonical.toUpperCase(),
+      canonical.replaceAll('-', ''),
+      `urn:uuid:${canonical}`,
+      `URN:UUID:${canonical}`,
+      `{${canonical}}`,
+    ]) {
       expect(canonicalUuid(spelling), spelling).toBe(canonical);
     }
     expect(uuidOfBytes(uuidBytes(canonical))).toBe(canonical);
@@ -19,7 +32,17 @@ describe('a UUID', () => {
   });
 
   it('is nothing else', () => {
-    for (const other of ['', 'global', `${canonical}0`, `{${canonical}`, canonical.slice(1), `${canonical.slice(0, 35)}g`, `6ba7b8109-dad-11d1-80b4-00c04fd430c8`, ` ${canonical}`, `${canonical}\n`]) {
+    for (const other of [
+      '',
+      'global',
+      `${canonical}0`,
+      `{${canonical}`,
+      canonical.slice(1),
+      `${canonical.slice(0, 35)}g`,
+      `6ba7b8109-dad-11d1-80b4-00c04fd430c8`,
+      ` ${canonical}`,
+      `${canonical}\n`,
+    ]) {
       expect(canonicalUuid(other), other).toBeUndefined();
     }
   });
@@ -37,13 +60,26 @@ describe('a ULID', () => {
   });
 
   it('is not read from other text', () => {
-    for (const other of ['', '01arz3ndektsv4rrffq69g5fav', '81ARZ3NDEKTSV4RRFFQ69G5FAV', '01ARZ3NDEKTSV4RRFFQ69G5FAU', '01ARZ3NDEKTSV4RRFFQ69G5FA']) expect(ulidBytes(other), other).toBeUndefined();
+    for (const other of [
+      '',
+      '01arz3ndektsv4rrffq69g5fav',
+      '81ARZ3NDEKTSV4RRFFQ69G5FAV',
+      '01ARZ3NDEKTSV4RRFFQ69G5FAU',
+      '01ARZ3NDEKTSV4RRFFQ69G5FA',
+    ])
+      expect(ulidBytes(other), other).toBeUndefined();
   });
 });
 
 describe('words', () => {
   it('are runs of letters, marks, digits and underscores in any script', () => {
-    expect(indexWords('Hello, WORLD! of_the year-2024 to go')).toEqual(['hello', 'world', 'of_the', 'year', '2024']);
+    expect(indexWords('Hello, WORLD! of_the year-2024 to go')).toEqual([
+      'hello',
+      'world',
+      'of_the',
+      'year',
+      '2024',
+    ]);
     expect(indexWords('Привет Ελλάδα مرحبا हिन्दी')).toEqual(['привет', 'ελλάδα', 'مرحبا', 'हिन्दी']);
     expect(indexWords('cafe\u0301 CAFÉ')).toEqual(['café']);
   });
@@ -62,7 +98,15 @@ describe('words', () => {
 
   it('of a query are those of at most five terms, a run of CJK being one', () => {
     expect(queryWords('one1 two2 three four five six7')).toEqual(['one1', 'two2', 'three', 'four', 'five']);
-    expect(queryWords('日本語日本語日本語 one two six for ten')).toEqual(['日本', '本語', '語日', 'one', 'two', 'six', 'for']);
+    expect(queryWords('日本語日本語日本語 one two six for ten')).toEqual([
+      '日本',
+      '本語',
+      '語日',
+      'one',
+      'two',
+      'six',
+      'for',
+    ]);
     expect(queryWords('a b! --')).toEqual([]);
   });
 });
@@ -82,7 +126,17 @@ describe('names', () => {
 
   it('of mailboxes follow RFC 5322', () => {
     expect(isEmail("o'neil+x@mail.example.org", 254)).toBe(true);
-    for (const bad of ['a@b', '@b.c', 'a@b..c', 'a b@c.d', '.a@b.c', 'a@-b.c', 'a@b.c\n', `${'a'.repeat(250)}@b.cd`]) expect(isEmail(bad, 254), bad).toBe(false);
+    for (const bad of [
+      'a@b',
+      '@b.c',
+      'a@b..c',
+      'a b@c.d',
+      '.a@b.c',
+      'a@-b.c',
+      'a@b.c\n',
+      `${'a'.repeat(250)}@b.cd`,
+    ])
+      expect(isEmail(bad, 254), bad).toBe(false);
   });
 });
 
@@ -127,19 +181,36 @@ describe('the address of a caller', () => {
   });
 
   it('has one spelling', () => {
-    for (const spelling of ['2001:db8::1', '2001:DB8:0:0:0:0:0:1', '2001:0db8::0001', '2001:db8::0:1%eth0']) expect(plainAddress(spelling), spelling).toBe('2001:db8::1');
-    for (const spelling of ['203.0.113.9', '::ffff:203.0.113.9', '::FFFF:cb00:7109', '0:0:0:0:0:ffff:203.0.113.9']) expect(plainAddress(spelling), spelling).toBe('203.0.113.9');
+    for (const spelling of ['2001:db8::1', '2001:DB8:0:0:0:0:0:1', '2001:0db8::0001', '2001:db8::0:1%eth0'])
+      expect(plainAddress(spelling), spelling).toBe('2001:db8::1');
+    for (const spelling of [
+      '203.0.113.9',
+      '::ffff:203.0.113.9',
+      '::FFFF:cb00:7109',
+      '0:0:0:0:0:ffff:203.0.113.9',
+    ])
+      expect(plainAddress(spelling), spelling).toBe('203.0.113.9');
     expect(['', 'nonsense', '1.2.3', '::g'].map(plainAddress)).toEqual(['', 'nonsense', '1.2.3', '::g']);
   });
 
   it('counts with its whole network in IPv6, where everybody has so many', () => {
-    for (const address of ['2001:db8:1:2::', '2001:db8:1:2::9', '2001:db8:1:2:ffff:ffff:ffff:ffff', '2001:db8:1:2:0:1::']) expect(countedAddress(address), address).toBe('2001:db8:1:2::/64');
-    expect(['2001:db8:1:3::9', '2001:db8::1', '1::4:5:6:7:8', '1:2:3:4:5:6:7:8', '::2'].map(countedAddress)).toEqual(['2001:db8:1:3::/64', '2001:db8::/64', '1:0:0:4::/64', '1:2:3:4::/64', '::/64']);
+    for (const address of [
+      '2001:db8:1:2::',
+      '2001:db8:1:2::9',
+      '2001:db8:1:2:ffff:ffff:ffff:ffff',
+      '2001:db8:1:2:0:1::',
+    ])
+      expect(countedAddress(address), address).toBe('2001:db8:1:2::/64');
+    expect(
+      ['2001:db8:1:3::9', '2001:db8::1', '1::4:5:6:7:8', '1:2:3:4:5:6:7:8', '::2'].map(countedAddress),
+    ).toEqual(['2001:db8:1:3::/64', '2001:db8::/64', '1:0:0:4::/64', '1:2:3:4::/64', '::/64']);
     // Neighbours on a cable are all in one network; what is listed is a name of itself.
-    for (const address of ['203.0.113.9', '::1', 'fe80::1', 'nonsense', '2001:db8:1:2::/64']) expect(countedAddress(address), address).toBe(address);
+    for (const address of ['203.0.113.9', '::1', 'fe80::1', 'nonsense', '2001:db8:1:2::/64'])
+      expect(countedAddress(address), address).toBe(address);
   });
 
   it('refuses a range that is none', () => {
-    for (const bad of ['10.0.0.0/33', '10.0.0/8', '1.2.3.4/', 'x', '::/129']) expect(() => new AddressRanges([bad], 'test'), bad).toThrow('test');
+    for (const bad of ['10.0.0.0/33', '10.0.0/8', '1.2.3.4/', 'x', '::/129'])
+      expect(() => new AddressRanges([bad], 'test'), bad).toThrow('test');
   });
 });

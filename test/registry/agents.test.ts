@@ -3,7 +3,14 @@ import { registryFamilies } from '../../src/backends/embedded/registry.js';
 import { userKey } from '../../src/identity/user-key.js';
 import { countKinds } from '../../src/registry/keys.js';
 import { type AgentState, agentStateBytes, agentStates } from '../../src/registry/model.js';
-import { type TestRegistry, type TestRegistryOptions, openRegistry, operator, startMs, userCaller } from './open-registry.js';
+import {
+  type TestRegistry,
+  type TestRegistryOptions,
+  openRegistry,
+  operator,
+  startMs,
+  userCaller,
+} from './open-registry.js';
 
 const alice = userCaller('alice');
 const bob = userCaller('bob');
@@ -30,13 +37,16 @@ const waysTo: Record<AgentState, AgentState[]> = {
 
 async function agentIn(status: AgentState, caller = alice) {
   let agent = await opened.registry.createAgent(caller, { name: `agent-${status}` });
-  for (const step of waysTo[status]) agent = await opened.registry.updateAgentStatus(caller, agent.agent_id, step);
+  for (const step of waysTo[status])
+    agent = await opened.registry.updateAgentStatus(caller, agent.agent_id, step);
   expect(agent.status).toBe(status);
   return agent;
 }
 
 function statusEntries(): string[] {
-  return opened.kernel.stores.flatMap((store) => Array.from(store.range(registryFamilies.agentsByStatus, {}), ({ key }) => key.toString('hex')));
+  return opened.kernel.stores.flatMap((store) =>
+    Array.from(store.range(registryFamilies.agentsByStatus, {}), ({ key }) => key.toString('hex')),
+  );
 }
 
 describe.each([
@@ -82,10 +92,17 @@ describe.each([
     const key = Buffer.concat([user, Buffer.from(agent.agent_id, 'hex')]);
     expect(store.get(registryFamilies.agents, key)?.[0]).toBe(0xa8);
     expect(store.get(registryFamilies.agentsByStatus, Buffer.concat([Buffer.of(1), key]))?.length).toBe(0);
-    const session = await registry.updateAgentStatus(alice, agent.agent_id, 'running').then(() => registry.openSession(alice, agent.agent_id));
+    const session = await registry
+      .updateAgentStatus(alice, agent.agent_id, 'running')
+      .then(() => registry.openSession(alice, agent.agent_id));
     const sessionKey = Buffer.from(session.session_id.replaceAll('-', ''), 'hex');
     expect(store.get(registryFamilies.sessions, sessionKey)?.[0]).toBe(0xa6);
-    expect(store.get(registryFamilies.sessionsByAgent, Buffer.concat([Buffer.from(agent.agent_id, 'hex'), sessionKey]))?.length).toBe(0);
+    expect(
+      store.get(
+        registryFamilies.sessionsByAgent,
+        Buffer.concat([Buffer.from(agent.agent_id, 'hex'), sessionKey]),
+      )?.length,
+    ).toBe(0);
     expect(store.get(registryFamilies.users, user)?.[0]).toBe(0xa4);
   });
 
@@ -106,7 +123,7 @@ describe.each([
     expect((await registry.getAgent(operator, agent_id)).user).toBe('alice');
   });
 
-  it('are not reached by the hash of their owner\'s id, which is a second spelling of it', async () => {
+  it("are not reached by the hash of their owner's id, which is a second spelling of it", async () => {
     const { registry } = await open(options);
     const { agent_id } = await registry.createAgent(alice, { name: 'scout' });
     await registry.getAgent(alice, agent_id);
@@ -129,7 +146,10 @@ describe.each([
     for (const status of agentStates) {
       const { agent_id } = await agentIn(status);
       if (status === 'stopped' || status === 'error') continue;
-      await expect(registry.deleteAgent(alice, agent_id)).rejects.toMatchObject({ code: 'conflict', details: { status } });
+      await expect(registry.deleteAgent(alice, agent_id)).rejects.toMatchObject({
+        code: 'conflict',
+        details: { status },
+      });
       if (status === 'provisioning') {
         await registry.updateAgentStatus(alice, agent_id, 'running');
         await registry.openSession(alice, agent_id);
@@ -141,7 +161,8 @@ describe.each([
       }
     }
     for (const agent of (await registry.listAgents(alice)).items) {
-      if (agent.status !== 'stopped' && agent.status !== 'error') await registry.updateAgentStatus(alice, agent.agent_id, 'error');
+      if (agent.status !== 'stopped' && agent.status !== 'error')
+        await registry.updateAgentStatus(alice, agent.agent_id, 'error');
       await registry.deleteAgent(alice, agent.agent_id);
     }
     const userFamilies: string[] = [registryFamilies.users, registryFamilies.userNames];
@@ -149,7 +170,9 @@ describe.each([
       for (const family of Object.values(registryFamilies)) {
         if (userFamilies.includes(family)) continue;
         // Of all its agents the user keeps one number, so that none of theirs is given out again.
-        const left = [...store.range(family, {})].filter(({ key }) => !(family === registryFamilies.counts && key[0] === countKinds.fenceOfDeleted));
+        const left = [...store.range(family, {})].filter(
+          ({ key }) => !(family === registryFamilies.counts && key[0] === countKinds.fenceOfDeleted),
+        );
         expect([family, ...left]).toEqual([family]);
       }
       expect([...store.range('kernel/timers', {})]).toEqual([]);
@@ -174,7 +197,9 @@ describe.each([
     expect((await read()).lease?.holder).toBe('node-1');
     await registry.releaseLease(alice, agent_id);
     expect((await read()).lease).toBeNull();
-    await expect(registry.getAgent(userCaller('mallory'), agent_id)).rejects.toMatchObject({ code: 'not_found' });
+    await expect(registry.getAgent(userCaller('mallory'), agent_id)).rejects.toMatchObject({
+      code: 'not_found',
+    });
     for (const verb of ['stop', 'stop'] as const) await registry[verb](alice, agent_id);
     await registry.deleteAgent(alice, agent_id);
     await expect(read()).rejects.toMatchObject({ code: 'not_found' });
@@ -195,10 +220,15 @@ describe.each([
     const { registry } = await open(options);
     const { agent_id, version } = await agentIn('running');
     const attempts = ['idle', 'hibernating', 'stopping', 'error'] as const;
-    const outcomes = await Promise.allSettled(attempts.map((status) => registry.updateAgentStatus(alice, agent_id, status, { ifVersion: version })));
+    const outcomes = await Promise.allSettled(
+      attempts.map((status) => registry.updateAgentStatus(alice, agent_id, status, { ifVersion: version })),
+    );
     expect(outcomes.filter(({ status }) => status === 'fulfilled')).toHaveLength(1);
-    for (const outcome of outcomes) if (outcome.status === 'rejected') expect(outcome.reason).toMatchObject({ code: 'version_conflict' });
-    const unversioned = await Promise.allSettled(Array.from({ length: 8 }, () => registry.updateAgentStatus(alice, agent_id, 'running')));
+    for (const outcome of outcomes)
+      if (outcome.status === 'rejected') expect(outcome.reason).toMatchObject({ code: 'version_conflict' });
+    const unversioned = await Promise.allSettled(
+      Array.from({ length: 8 }, () => registry.updateAgentStatus(alice, agent_id, 'running')),
+    );
     expect(unversioned.filter(({ status }) => status === 'fulfilled')).toHaveLength(1);
     expect(statusEntries()).toHaveLength(1);
     expect(statusEntries()[0]?.slice(0, 2)).toBe('02');
@@ -206,11 +236,17 @@ describe.each([
 
   it('stay within the quota under fifty creations at once', async () => {
     const { registry } = await open(options);
-    const outcomes = await Promise.allSettled(Array.from({ length: 50 }, (_, index) => registry.createAgent(alice, { name: `a${index}` })));
+    const outcomes = await Promise.allSettled(
+      Array.from({ length: 50 }, (_, index) => registry.createAgent(alice, { name: `a${index}` })),
+    );
     expect(outcomes.filter(({ status }) => status === 'fulfilled')).toHaveLength(10);
-    for (const outcome of outcomes) if (outcome.status === 'rejected') expect(outcome.reason).toMatchObject({ code: 'quota_exceeded', status: 409 });
+    for (const outcome of outcomes)
+      if (outcome.status === 'rejected')
+        expect(outcome.reason).toMatchObject({ code: 'quota_exceeded', status: 409 });
     expect(await registry.countAgents(alice)).toBe(10);
-    await expect(registry.putAgent(alice, { agent_id: missing, name: 'one more' })).rejects.toMatchObject({ code: 'quota_exceeded' });
+    await expect(registry.putAgent(alice, { agent_id: missing, name: 'one more' })).rejects.toMatchObject({
+      code: 'quota_exceeded',
+    });
     await registry.putUser(operator, 'alice', { agents_max: 11 });
     await registry.putAgent(alice, { agent_id: missing, name: 'one more' });
     expect((await registry.getUser(operator, 'alice')).agents).toBe(11);
@@ -219,10 +255,14 @@ describe.each([
   it('are made once under one Idempotency-Key, however often it is sent', async () => {
     const { registry } = await open(options);
     const idempotency = { scope: 'alice', key: 'k', fingerprint: 'f', seconds: 60 };
-    const answers = await Promise.all(Array.from({ length: 20 }, () => registry.createAgent(alice, { name: 'scout' }, idempotency)));
+    const answers = await Promise.all(
+      Array.from({ length: 20 }, () => registry.createAgent(alice, { name: 'scout' }, idempotency)),
+    );
     expect(new Set(answers.map(({ agent_id }) => agent_id)).size).toBe(1);
     expect(await registry.countAgents(alice)).toBe(1);
-    await expect(registry.createAgent(alice, { name: 'other' }, { ...idempotency, fingerprint: 'g' })).rejects.toMatchObject({ code: 'idempotency_mismatch' });
+    await expect(
+      registry.createAgent(alice, { name: 'other' }, { ...idempotency, fingerprint: 'g' }),
+    ).rejects.toMatchObject({ code: 'idempotency_mismatch' });
   });
 });
 
@@ -244,11 +284,19 @@ describe('the table of states', () => {
     opened.clock.nowMs += 1_000;
     const attempt = registry.updateAgentStatus(alice, before.agent_id, to);
     if (!allowed[from].includes(to)) {
-      await expect(attempt).rejects.toMatchObject({ code: 'invalid_transition', status: 409, details: { from, to } });
+      await expect(attempt).rejects.toMatchObject({
+        code: 'invalid_transition',
+        status: 409,
+        details: { from, to },
+      });
       expect(await registry.getAgent(alice, before.agent_id)).toEqual(before);
       return;
     }
-    expect(await attempt).toMatchObject({ status: to, version: before.version + 1, updated_at: opened.clock.nowMs });
+    expect(await attempt).toMatchObject({
+      status: to,
+      version: before.version + 1,
+      updated_at: opened.clock.nowMs,
+    });
     expect(statusEntries()).toEqual([`0${agentStateBytes[to]}${before.user_id}${before.agent_id}`]);
     expect(opened.changes().at(-1)).toMatchObject({ kind: 'agent.transitioned', facts: { from, to } });
   });
@@ -276,7 +324,8 @@ describe('the table of states', () => {
     await registry.putUser(operator, 'alice', { agents_max: 100 });
     for (const [from, verb, to] of walk) {
       const { agent_id } = await agentIn(from);
-      if (to === null) await expect(registry[verb](alice, agent_id)).rejects.toMatchObject({ code: 'invalid_transition' });
+      if (to === null)
+        await expect(registry[verb](alice, agent_id)).rejects.toMatchObject({ code: 'invalid_transition' });
       else expect((await registry[verb](alice, agent_id)).status).toBe(to);
     }
   });
@@ -285,7 +334,12 @@ describe('the table of states', () => {
     const { registry, kernel } = await open();
     const { agent_id, version } = await agentIn('running');
     expect((await registry.restart(alice, agent_id)).version).toBe(version + 3);
-    expect(kernel.feed.read().commits.at(-1)?.changes.map(({ facts }) => facts?.['to'])).toEqual(['stopping', 'stopped', 'provisioning']);
+    expect(
+      kernel.feed
+        .read()
+        .commits.at(-1)
+        ?.changes.map(({ facts }) => facts?.['to']),
+    ).toEqual(['stopping', 'stopped', 'provisioning']);
   });
 });
 
@@ -294,42 +348,77 @@ describe('a change of an agent', () => {
     const { registry } = await open();
     const { agent_id } = await registry.createAgent(alice, { name: 'scout', labels: { a: '1' } });
     opened.clock.nowMs += 5;
-    const changed = await registry.updateAgent(alice, agent_id, { name: 'ranger', labels: { b: '2' }, spec: { memory_mb: 1024 } }, { ifVersion: 1 });
-    expect(changed).toMatchObject({ name: 'ranger', labels: { b: '2' }, spec: { cpu_millicores: 500, memory_mb: 1024 }, version: 2, updated_at: startMs + 5 });
+    const changed = await registry.updateAgent(
+      alice,
+      agent_id,
+      { name: 'ranger', labels: { b: '2' }, spec: { memory_mb: 1024 } },
+      { ifVersion: 1 },
+    );
+    expect(changed).toMatchObject({
+      name: 'ranger',
+      labels: { b: '2' },
+      spec: { cpu_millicores: 500, memory_mb: 1024 },
+      version: 2,
+      updated_at: startMs + 5,
+    });
     const announced = opened.changes().length;
     expect(await registry.updateAgent(alice, agent_id, { name: 'ranger' })).toEqual(changed);
     expect(opened.changes()).toHaveLength(announced);
-    await expect(registry.updateAgent(alice, agent_id, { name: 'x' }, { ifVersion: 1 })).rejects.toMatchObject({ code: 'version_conflict', status: 412 });
+    await expect(
+      registry.updateAgent(alice, agent_id, { name: 'x' }, { ifVersion: 1 }),
+    ).rejects.toMatchObject({ code: 'version_conflict', status: 412 });
     expect((await registry.listAgents(alice, { label: 'a' })).items).toEqual([]);
     expect((await registry.listAgents(alice, { name: 'scout' })).items).toEqual([]);
-    expect((await registry.listAgents(alice, { label: 'b=2', name: 'ranger', status: 'provisioning' })).items).toEqual([changed]);
+    expect(
+      (await registry.listAgents(alice, { label: 'b=2', name: 'ranger', status: 'provisioning' })).items,
+    ).toEqual([changed]);
   });
 
   it('is never older than the one before it, also under a clock that was set back', async () => {
     const { registry } = await open();
     const { agent_id } = await registry.createAgent(alice, { name: 'scout' });
     opened.clock.nowMs -= 60_000;
-    expect(await registry.updateAgent(alice, agent_id, { name: 'ranger' })).toMatchObject({ version: 2, updated_at: startMs });
+    expect(await registry.updateAgent(alice, agent_id, { name: 'ranger' })).toMatchObject({
+      version: 2,
+      updated_at: startMs,
+    });
   });
 
   it('keeps an error message only while the agent is in error', async () => {
     const { registry } = await open();
     const { agent_id } = await registry.createAgent(alice, { name: 'scout' });
-    await expect(registry.updateAgent(alice, agent_id, { error_message: 'no' })).rejects.toMatchObject({ code: 'invalid_request' });
-    expect((await registry.updateAgent(alice, agent_id, { status: 'error', error_message: 'out of memory' })).error_message).toBe('out of memory');
+    await expect(registry.updateAgent(alice, agent_id, { error_message: 'no' })).rejects.toMatchObject({
+      code: 'invalid_request',
+    });
+    expect(
+      (await registry.updateAgent(alice, agent_id, { status: 'error', error_message: 'out of memory' }))
+        .error_message,
+    ).toBe('out of memory');
     expect((await registry.start(alice, agent_id)).error_message).toBeNull();
   });
 
   it('put obeys the table and the version, and makes what is not there', async () => {
     const { registry } = await open();
-    await expect(registry.putAgent(alice, { agent_id: missing, name: 'scout', status: 'running' })).rejects.toMatchObject({ code: 'invalid_transition' });
-    await expect(registry.putAgent(alice, { agent_id: missing, name: 'scout' }, { ifVersion: 3 })).rejects.toMatchObject({ code: 'not_found' });
+    await expect(
+      registry.putAgent(alice, { agent_id: missing, name: 'scout', status: 'running' }),
+    ).rejects.toMatchObject({ code: 'invalid_transition' });
+    await expect(
+      registry.putAgent(alice, { agent_id: missing, name: 'scout' }, { ifVersion: 3 }),
+    ).rejects.toMatchObject({ code: 'not_found' });
     const made = await registry.putAgent(alice, { agent_id: missing, name: 'scout' }, { ifVersion: 0 });
     expect(made).toMatchObject({ version: 1, status: 'provisioning' });
-    await expect(registry.putAgent(alice, { agent_id: missing, name: 'scout' }, { ifVersion: 0 })).rejects.toMatchObject({ code: 'version_conflict' });
-    await expect(registry.putAgent(alice, { agent_id: missing, name: 'scout', status: 'idle' })).rejects.toMatchObject({ code: 'invalid_transition' });
-    expect(await registry.putAgent(alice, { agent_id: missing, name: 'scout', status: 'running' })).toMatchObject({ version: 2, status: 'running' });
-    expect(await registry.putAgent(alice, { agent_id: missing, name: 'scout', status: 'running' })).toMatchObject({ version: 2 });
+    await expect(
+      registry.putAgent(alice, { agent_id: missing, name: 'scout' }, { ifVersion: 0 }),
+    ).rejects.toMatchObject({ code: 'version_conflict' });
+    await expect(
+      registry.putAgent(alice, { agent_id: missing, name: 'scout', status: 'idle' }),
+    ).rejects.toMatchObject({ code: 'invalid_transition' });
+    expect(
+      await registry.putAgent(alice, { agent_id: missing, name: 'scout', status: 'running' }),
+    ).toMatchObject({ version: 2, status: 'running' });
+    expect(
+      await registry.putAgent(alice, { agent_id: missing, name: 'scout', status: 'running' }),
+    ).toMatchObject({ version: 2 });
   });
 });
 
@@ -352,11 +441,18 @@ describe('what comes in', () => {
       { name: 'a', labels: Object.fromEntries(Array.from({ length: 33 }, (_, index) => [`l${index}`, ''])) },
       null,
     ];
-    for (const input of bad) await expect(registry.createAgent(alice, input as { name: string })).rejects.toMatchObject({ code: 'invalid_request' });
-    await expect(registry.createAgent(alice, { name: 'a', surplus: 1 } as { name: string })).rejects.toMatchObject({ details: { errors: [{ field: 'surplus' }] } });
+    for (const input of bad)
+      await expect(registry.createAgent(alice, input as { name: string })).rejects.toMatchObject({
+        code: 'invalid_request',
+      });
+    await expect(
+      registry.createAgent(alice, { name: 'a', surplus: 1 } as { name: string }),
+    ).rejects.toMatchObject({ details: { errors: [{ field: 'surplus' }] } });
     expect((await registry.createAgent(alice, { name: '🦉'.repeat(100) })).name).toBe('🦉'.repeat(100));
     await expect(registry.getAgent(alice, 'abc')).rejects.toMatchObject({ code: 'invalid_id_length' });
-    await expect(registry.getAgent(alice, 'z'.repeat(64))).rejects.toMatchObject({ code: 'invalid_id_digits' });
+    await expect(registry.getAgent(alice, 'z'.repeat(64))).rejects.toMatchObject({
+      code: 'invalid_id_digits',
+    });
   });
 
   it('is refused from a caller that can only read', async () => {
@@ -384,7 +480,10 @@ describe('what comes in', () => {
     const signed = userCaller('alice', { kind: 'agent', agentId: own.agent_id, identity: 'identity-1' });
     expect((await registry.listAgents(signed)).items).toEqual([own]);
     expect((await registry.listAgents(signed, { label: 'team=blue' })).items).toEqual([]);
-    expect((await registry.heartbeat(signed, own.agent_id)).lease).toMatchObject({ holder: 'identity-1', fence: 1 });
+    expect((await registry.heartbeat(signed, own.agent_id)).lease).toMatchObject({
+      holder: 'identity-1',
+      fence: 1,
+    });
     await expect(registry.getAgent(signed, other.agent_id)).rejects.toMatchObject({ code: 'not_found' });
     await expect(registry.createAgent(signed, { name: 'x' })).rejects.toMatchObject({ code: 'forbidden' });
   });

@@ -3,8 +3,21 @@ import { Encoder } from 'cbor-x';
 import { describe, expect, it } from 'vitest';
 import { blake3 } from '../../src/kernel/blake3.js';
 import { userKey } from '../../src/identity/user-key.js';
-import { decodeAgent, decodeSession, decodeUser, encodeAgent, encodeSession, encodeUser } from '../../src/registry/codec.js';
-import { makeAgentId, makeSessionId, NanosecondClock, parseAgentId, parseSessionId } from '../../src/registry/ids.js';
+import {
+  decodeAgent,
+  decodeSession,
+  decodeUser,
+  encodeAgent,
+  encodeSession,
+  encodeUser,
+} from '../../src/registry/codec.js';
+import {
+  makeAgentId,
+  makeSessionId,
+  NanosecondClock,
+  parseAgentId,
+  parseSessionId,
+} from '../../src/registry/ids.js';
 import type { AgentRecord, SessionRecord, UserRecord } from '../../src/registry/model.js';
 
 interface Vectors {
@@ -13,7 +26,9 @@ interface Vectors {
   blake3: Record<string, string>;
 }
 
-const vectors = JSON.parse(readFileSync(new URL('../vectors/registry-cbor.json', import.meta.url), 'utf8')) as Vectors;
+const vectors = JSON.parse(
+  readFileSync(new URL('../vectors/registry-cbor.json', import.meta.url), 'utf8'),
+) as Vectors;
 const agentId = 'b0eb0adc4c9a5cf4daed7ec7b5f033b085590ae339a920af277e56272bde5af6';
 const userId = vectors.inputs.user_id;
 
@@ -27,8 +42,20 @@ const agent: AgentRecord = {
   updated_at: 1_768_473_300_123,
   last_heartbeat_at: null,
 };
-const session: SessionRecord = { session_id: vectors.inputs.session_id, agent_id: agentId, user_id: userId, status: 1, created_at: 1_768_473_900_000, closed_at: null };
-const user: UserRecord = { user_id: userId, email: 'test@example.com', created_at: 1_768_473_000_000, last_seen_at: 1_768_473_000_000 };
+const session: SessionRecord = {
+  session_id: vectors.inputs.session_id,
+  agent_id: agentId,
+  user_id: userId,
+  status: 1,
+  created_at: 1_768_473_900_000,
+  closed_at: null,
+};
+const user: UserRecord = {
+  user_id: userId,
+  email: 'test@example.com',
+  created_at: 1_768_473_000_000,
+  last_seen_at: 1_768_473_000_000,
+};
 
 function vector(name: string): Buffer {
   const found = Object.entries(vectors.records).find(([key]) => key.startsWith(name));
@@ -74,7 +101,11 @@ describe('the stored records', () => {
   });
 
   it('are a serialization error where they are not CBOR', () => {
-    for (const bytes of [Buffer.alloc(0), vector('agent').subarray(0, 100), Buffer.concat([vector('agent'), Buffer.of(0)])]) {
+    for (const bytes of [
+      Buffer.alloc(0),
+      vector('agent').subarray(0, 100),
+      Buffer.concat([vector('agent'), Buffer.of(0)]),
+    ]) {
       expect(() => decodeAgent(bytes)).toThrow(expect.objectContaining({ code: 'serialization' }));
     }
   });
@@ -98,14 +129,21 @@ describe('the stored records', () => {
       Object.fromEntries(Object.entries(fields).toReversed()),
       Object.fromEntries(Object.entries(fields).filter(([name]) => name !== 'last_heartbeat_at')),
     ];
-    for (const value of wrong) expect(() => decodeAgent(cbor.encode(value))).toThrow(expect.objectContaining({ code: 'invalid_data' }));
+    for (const value of wrong)
+      expect(() => decodeAgent(cbor.encode(value))).toThrow(
+        expect.objectContaining({ code: 'invalid_data' }),
+      );
     const indefinite = Buffer.concat([Buffer.of(0xbf), vector('agent').subarray(1), Buffer.of(0xff)]);
     expect(() => decodeAgent(indefinite)).toThrow(expect.objectContaining({ code: 'invalid_data' }));
   });
 
   it('refuse a time that is none', () => {
-    expect(() => encodeAgent({ ...agent, created_at: -1 })).toThrow(expect.objectContaining({ code: 'serialization' }));
-    expect(() => encodeAgent({ ...agent, created_at: Number.NaN })).toThrow(expect.objectContaining({ code: 'serialization' }));
+    expect(() => encodeAgent({ ...agent, created_at: -1 })).toThrow(
+      expect.objectContaining({ code: 'serialization' }),
+    );
+    expect(() => encodeAgent({ ...agent, created_at: Number.NaN })).toThrow(
+      expect.objectContaining({ code: 'serialization' }),
+    );
   });
 });
 
@@ -138,9 +176,15 @@ describe('ids', () => {
   it('in upper case are lowered; a wrong length and a wrong digit have errors of their own', () => {
     expect(parseAgentId(agentId.toUpperCase())).toBe(agentId);
     expect(parseSessionId(session.session_id.toUpperCase())).toBe(session.session_id);
-    expect(() => parseAgentId(agentId.slice(1))).toThrow(expect.objectContaining({ code: 'invalid_id_length' }));
-    expect(() => parseAgentId(`${agentId.slice(1)}g`)).toThrow(expect.objectContaining({ code: 'invalid_id_digits' }));
+    expect(() => parseAgentId(agentId.slice(1))).toThrow(
+      expect.objectContaining({ code: 'invalid_id_length' }),
+    );
+    expect(() => parseAgentId(`${agentId.slice(1)}g`)).toThrow(
+      expect.objectContaining({ code: 'invalid_id_digits' }),
+    );
     expect(() => parseSessionId('x')).toThrow(expect.objectContaining({ code: 'invalid_id_length' }));
-    expect(() => parseSessionId('550e8400xe29b-41d4-a716-446655440000')).toThrow(expect.objectContaining({ code: 'invalid_id_digits' }));
+    expect(() => parseSessionId('550e8400xe29b-41d4-a716-446655440000')).toThrow(
+      expect.objectContaining({ code: 'invalid_id_digits' }),
+    );
   });
 });

@@ -5,7 +5,18 @@ import type { Caller } from '../../src/identity/caller.js';
 import { userKey } from '../../src/identity/user-key.js';
 import { sessionIdOf } from '../../src/registry/ids.js';
 import { type Finding, examineAll } from '../../src/kernel/doctor.js';
-import { agentCountKey, agentKey, deletedFenceKey, labelKey, linkByAgentKey, linkByIdentityKey, nameKey, sessionByAgentKey, sessionByStatusKey, statusKey } from '../../src/registry/keys.js';
+import {
+  agentCountKey,
+  agentKey,
+  deletedFenceKey,
+  labelKey,
+  linkByAgentKey,
+  linkByIdentityKey,
+  nameKey,
+  sessionByAgentKey,
+  sessionByStatusKey,
+  statusKey,
+} from '../../src/registry/keys.js';
 import { timerKey } from '../../src/kernel/timers.js';
 import type { Store } from '../../src/kernel/store.js';
 import type { Transaction } from '../../src/kernel/transaction.js';
@@ -23,13 +34,26 @@ afterEach(() => opened.close());
 
 async function findings(repair = false): Promise<(Finding & { repaired: boolean })[]> {
   const found: (Finding & { repaired: boolean })[] = [];
-  for await (const { shard: _, ...finding } of examineAll(opened.kernel.stores, registryChecks(opened.kernel), { repair, pageEntries: 2 })) found.push(finding);
+  for await (const { shard: _, ...finding } of examineAll(
+    opened.kernel.stores,
+    registryChecks(opened.kernel),
+    { repair, pageEntries: 2 },
+  ))
+    found.push(finding);
   return found;
 }
 
 function dump(store: Store): Record<string, string[]> {
   const families = [...Object.values(f), 'kernel/timers'];
-  return Object.fromEntries(families.map((family) => [family, Array.from(store.range(family, {}), ({ key, value }) => `${key.toString('hex')}=${value.toString('hex')}`)]));
+  return Object.fromEntries(
+    families.map((family) => [
+      family,
+      Array.from(
+        store.range(family, {}),
+        ({ key, value }) => `${key.toString('hex')}=${value.toString('hex')}`,
+      ),
+    ]),
+  );
 }
 
 /** An agent of alice with everything that an agent can have. */
@@ -59,34 +83,98 @@ const losses: [string, (at: Damaged) => [string, Buffer]][] = [
   ['a label with its value', ({ agent }) => [f.agentsByLabel, labelKey('team', 'red', user, agent)]],
   ['the owner of an agent', ({ agent }) => [f.agentsById, agent]],
   ['a session of an agent', ({ agent, session }) => [f.sessionsByAgent, sessionByAgentKey(agent, session)]],
-  ['the status of a session', ({ agent, session }) => [f.sessionsByStatus, sessionByStatusKey('active', agent, session)]],
+  [
+    'the status of a session',
+    ({ agent, session }) => [f.sessionsByStatus, sessionByStatusKey('active', agent, session)],
+  ],
   ['the count of agents', () => [f.counts, agentCountKey(user)]],
   ['the readable id of a user', () => [f.userNames, user]],
   ['the link from the identity', () => [f.identityLinks, linkByIdentityKey('key-1')]],
   ['the link from the agent', ({ agent }) => [f.identityLinks, linkByAgentKey(agent, 'key-1')]],
   [
     'the timer of a lease',
-    ({ store, agent }) => ['kernel/timers', timerKey({ atMs: (decodeRegistryEntry(f.leases, agentKey(user, agent), store.get(f.leases, agentKey(user, agent)) as Buffer) as { timerAtMs: number }).timerAtMs, kind: 'registry.lease', reference: agent })],
+    ({ store, agent }) => [
+      'kernel/timers',
+      timerKey({
+        atMs: (
+          decodeRegistryEntry(
+            f.leases,
+            agentKey(user, agent),
+            store.get(f.leases, agentKey(user, agent)) as Buffer,
+          ) as { timerAtMs: number }
+        ).timerAtMs,
+        kind: 'registry.lease',
+        reference: agent,
+      }),
+    ],
   ],
 ];
 
 /** Rows that do not belong there. */
 const surpluses: [string, Finding['kind'], (at: Damaged) => [string, Buffer, Buffer]][] = [
-  ['an agent that is not there, by status', 'dangling', () => [f.agentsByStatus, statusKey('idle', user, stranger), none]],
-  ['a second status of an agent', 'duplicate', ({ agent }) => [f.agentsByStatus, statusKey('idle', user, agent), none]],
-  ['an old name of an agent', 'duplicate', ({ agent }) => [f.agentsByName, nameKey('old', user, agent), none]],
+  [
+    'an agent that is not there, by status',
+    'dangling',
+    () => [f.agentsByStatus, statusKey('idle', user, stranger), none],
+  ],
+  [
+    'a second status of an agent',
+    'duplicate',
+    ({ agent }) => [f.agentsByStatus, statusKey('idle', user, agent), none],
+  ],
+  [
+    'an old name of an agent',
+    'duplicate',
+    ({ agent }) => [f.agentsByName, nameKey('old', user, agent), none],
+  ],
   ['a name of nobody', 'dangling', () => [f.agentsByName, nameKey('ghost', user, stranger), none]],
-  ['a label that was taken off', 'duplicate', ({ agent }) => [f.agentsByLabel, labelKey('team', 'blue', user, agent), none]],
+  [
+    'a label that was taken off',
+    'duplicate',
+    ({ agent }) => [f.agentsByLabel, labelKey('team', 'blue', user, agent), none],
+  ],
   ['a label of nobody', 'dangling', () => [f.agentsByLabel, labelKey('team', 'blue', user, stranger), none]],
   ['the owner of nobody', 'dangling', () => [f.agentsById, stranger, user]],
-  ['the meta of nobody', 'dangling', () => [f.agentMeta, agentKey(user, stranger), Buffer.from('{"user":"alice"}')]],
-  ['the lease of nobody', 'dangling', () => [f.leases, agentKey(user, stranger), Buffer.from('{"holder":null}')]],
-  ['a session that is not there', 'dangling', ({ agent }) => [f.sessionsByAgent, sessionByAgentKey(agent, strangerSession), none]],
-  ['a session under another agent', 'duplicate', ({ session }) => [f.sessionsByAgent, sessionByAgentKey(stranger, session), none]],
-  ['a second status of a session', 'duplicate', ({ agent, session }) => [f.sessionsByStatus, sessionByStatusKey('closed', agent, session), none]],
-  ['a count of nobody\'s agents', 'wrong', () => [f.counts, agentCountKey(stranger), Buffer.from('0000000000000003', 'hex')]],
-  ['the fence of nobody\'s deleted agents', 'dangling', () => [f.counts, deletedFenceKey(stranger), Buffer.from('0000000000000003', 'hex')]],
-  ['a count of something unknown', 'wrong', () => [f.counts, Buffer.from('ff01', 'hex'), Buffer.from('0000000000000003', 'hex')]],
+  [
+    'the meta of nobody',
+    'dangling',
+    () => [f.agentMeta, agentKey(user, stranger), Buffer.from('{"user":"alice"}')],
+  ],
+  [
+    'the lease of nobody',
+    'dangling',
+    () => [f.leases, agentKey(user, stranger), Buffer.from('{"holder":null}')],
+  ],
+  [
+    'a session that is not there',
+    'dangling',
+    ({ agent }) => [f.sessionsByAgent, sessionByAgentKey(agent, strangerSession), none],
+  ],
+  [
+    'a session under another agent',
+    'duplicate',
+    ({ session }) => [f.sessionsByAgent, sessionByAgentKey(stranger, session), none],
+  ],
+  [
+    'a second status of a session',
+    'duplicate',
+    ({ agent, session }) => [f.sessionsByStatus, sessionByStatusKey('closed', agent, session), none],
+  ],
+  [
+    "a count of nobody's agents",
+    'wrong',
+    () => [f.counts, agentCountKey(stranger), Buffer.from('0000000000000003', 'hex')],
+  ],
+  [
+    "the fence of nobody's deleted agents",
+    'dangling',
+    () => [f.counts, deletedFenceKey(stranger), Buffer.from('0000000000000003', 'hex')],
+  ],
+  [
+    'a count of something unknown',
+    'wrong',
+    () => [f.counts, Buffer.from('ff01', 'hex'), Buffer.from('0000000000000003', 'hex')],
+  ],
   ['a readable id of other bytes', 'wrong', () => [f.userNames, stranger, Buffer.from('mallory')]],
   ['the settings of nobody', 'dangling', () => [f.userSettings, stranger, Buffer.from('{"agentsMax":1}')]],
   ['a link of nobody', 'dangling', () => [f.identityLinks, linkByIdentityKey('key-9'), stranger]],
@@ -131,7 +219,9 @@ describe.each([
     const [family, key, value] = rowOf(at);
     expect(at.store.get(family, key)).toBeUndefined();
     const found = await damage(at.store, (tx) => tx.put(family, key, value));
-    expect(found).toEqual([expect.objectContaining({ family, key: key.toString('hex'), kind, repaired: false })]);
+    expect(found).toEqual([
+      expect.objectContaining({ family, key: key.toString('hex'), kind, repaired: false }),
+    ]);
     expect(dump(at.store)).toEqual(before);
   });
 
@@ -150,7 +240,9 @@ describe.each([
     const before = dump(at.store);
     const key = agentKey(user, at.agent);
     const row = JSON.parse((at.store.get(f.agentMeta, key) as Buffer).toString()) as object;
-    const found = await damage(at.store, (tx) => tx.put(f.agentMeta, key, Buffer.from(JSON.stringify({ ...row, activeSessions: 7 }))));
+    const found = await damage(at.store, (tx) =>
+      tx.put(f.agentMeta, key, Buffer.from(JSON.stringify({ ...row, activeSessions: 7 }))),
+    );
     expect(found).toEqual([expect.objectContaining({ family: f.agentMeta, kind: 'wrong' })]);
     expect(dump(at.store)).toEqual(before);
   });
@@ -175,7 +267,15 @@ describe.each([
     const key = agentKey(user, at.agent);
     await at.store.transact((tx) => tx.put(f.agents, key, Buffer.from('junk')));
     for (const repair of [false, true, false]) {
-      expect(await findings(repair)).toEqual([expect.objectContaining({ family: f.agents, key: key.toString('hex'), kind: 'unreadable', repair: null, repaired: false })]);
+      expect(await findings(repair)).toEqual([
+        expect.objectContaining({
+          family: f.agents,
+          key: key.toString('hex'),
+          kind: 'unreadable',
+          repair: null,
+          repaired: false,
+        }),
+      ]);
     }
     expect(at.store.get(f.agents, key)?.toString()).toBe('junk');
   });
@@ -185,7 +285,8 @@ describe.each([
     for (const family of Object.values(f)) {
       const rows = [...at.store.range(family, {})];
       expect([family, rows.length > 0]).toEqual([family, true]);
-      for (const { key, value } of rows) expect(Object.values(decodeRegistryEntry(family, key, value) as object)).not.toContain(undefined);
+      for (const { key, value } of rows)
+        expect(Object.values(decodeRegistryEntry(family, key, value) as object)).not.toContain(undefined);
     }
     expect(decodeRegistryEntry('data/documents', none, none)).toBeUndefined();
   });
@@ -202,7 +303,9 @@ describe('the doctor of the directory', () => {
       tx.put('kernel/directory', ghost, user);
       tx.put('kernel/directory', Buffer.from('task_01'), user);
     });
-    await expect(opened.registry.getAgent(operator, agent.toString('hex'))).rejects.toMatchObject({ code: 'not_found' });
+    await expect(opened.registry.getAgent(operator, agent.toString('hex'))).rejects.toMatchObject({
+      code: 'not_found',
+    });
     const found = await findings(true);
     expect(found.map(({ family, kind }) => [family, kind])).toContainEqual(['kernel/directory', 'missing']);
     expect(found).toContainEqual(expect.objectContaining({ key: ghost.toString('hex'), kind: 'dangling' }));
@@ -220,12 +323,22 @@ describe('the doctor of the directory', () => {
     const session_id = sessionIdOf(session);
     const names = Array.from({ length: 20 }, (_, index) => `user-${index}`);
     for (const isNeighbour of [true, false]) {
-      const other = userCaller(names.find((name) => (kernel.storeOf(userKey(name)) === kernel.storeOf(user)) === isNeighbour) as string);
+      const other = userCaller(
+        names.find(
+          (name) => (kernel.storeOf(userKey(name)) === kernel.storeOf(user)) === isNeighbour,
+        ) as string,
+      );
       const own = await registry.createAgent(other, { name: 'own' });
       await registry.start(other, own.agent_id);
-      await expect(registry.putAgent(other, { agent_id, name: 'taken' })).rejects.toMatchObject({ code: 'not_found' });
-      await expect(registry.openSession(other, own.agent_id, { session_id })).rejects.toMatchObject({ code: 'already_exists' });
-      await expect(registry.openSession(other, agent_id, { session_id })).rejects.toMatchObject({ code: 'not_found' });
+      await expect(registry.putAgent(other, { agent_id, name: 'taken' })).rejects.toMatchObject({
+        code: 'not_found',
+      });
+      await expect(registry.openSession(other, own.agent_id, { session_id })).rejects.toMatchObject({
+        code: 'already_exists',
+      });
+      await expect(registry.openSession(other, agent_id, { session_id })).rejects.toMatchObject({
+        code: 'not_found',
+      });
     }
     expect(await findings()).toEqual([]);
   });
@@ -234,19 +347,33 @@ describe('the doctor of the directory', () => {
     opened = await openRegistry({ shards: 4 });
     const { registry, kernel } = opened;
     const names = Array.from({ length: 40 }, (_, index) => `user-${index}`);
-    const callers = kernel.stores.map((store) => userCaller(names.find((name) => kernel.storeOf(userKey(name)) === store) as string));
+    const callers = kernel.stores.map((store) =>
+      userCaller(names.find((name) => kernel.storeOf(userKey(name)) === store) as string),
+    );
     const own = await Promise.all(callers.map((caller) => registry.createAgent(caller, { name: 'own' })));
-    await Promise.all(callers.map((caller, index) => registry.start(caller, (own[index] as { agent_id: string }).agent_id)));
+    await Promise.all(
+      callers.map((caller, index) => registry.start(caller, (own[index] as { agent_id: string }).agent_id)),
+    );
     for (let round = 0; round < 8; round += 1) {
       const agent_id = `${round}`.padStart(64, '0');
       const session_id = sessionIdOf(Buffer.alloc(16, round + 1));
-      const put = await Promise.allSettled(callers.map((caller) => registry.putAgent(caller, { agent_id, name: 'wanted' })));
-      const opening = await Promise.allSettled(callers.map((caller, index) => registry.openSession(caller, (own[index] as { agent_id: string }).agent_id, { session_id })));
-      for (const results of [put, opening]) expect(results.filter(({ status }) => status === 'fulfilled')).toHaveLength(1);
+      const put = await Promise.allSettled(
+        callers.map((caller) => registry.putAgent(caller, { agent_id, name: 'wanted' })),
+      );
+      const opening = await Promise.allSettled(
+        callers.map((caller, index) =>
+          registry.openSession(caller, (own[index] as { agent_id: string }).agent_id, { session_id }),
+        ),
+      );
+      for (const results of [put, opening])
+        expect(results.filter(({ status }) => status === 'fulfilled')).toHaveLength(1);
       const winner = callers[put.findIndex(({ status }) => status === 'fulfilled')] as Caller;
       expect((await registry.getAgent(operator, agent_id)).user).toBe(winner.user);
       await registry.updateAgentStatus(winner, agent_id, 'error');
-      await Promise.all([registry.deleteAgent(winner, agent_id), registry.putAgent(winner, { agent_id, name: 'again' })]);
+      await Promise.all([
+        registry.deleteAgent(winner, agent_id),
+        registry.putAgent(winner, { agent_id, name: 'again' }),
+      ]);
     }
     expect(await findings()).toEqual([]);
   });

@@ -46,12 +46,28 @@ const label = fc.constantFrom('red', 'blue', 'green');
 const agent = fc.nat(7);
 const step: fc.Arbitrary<Step> = fc.oneof(
   { weight: 3, arbitrary: fc.record({ op: fc.constant('create' as const), user, label }) },
-  { weight: 8, arbitrary: fc.record({ op: fc.constant('move' as const), agent, status: fc.constantFrom(...agentStates), stale: fc.boolean() }) },
+  {
+    weight: 8,
+    arbitrary: fc.record({
+      op: fc.constant('move' as const),
+      agent,
+      status: fc.constantFrom(...agentStates),
+      stale: fc.boolean(),
+    }),
+  },
   { weight: 2, arbitrary: fc.record({ op: fc.constant('label' as const), agent, label }) },
   { weight: 4, arbitrary: fc.record({ op: fc.constant('open' as const), agent }) },
   { weight: 3, arbitrary: fc.record({ op: fc.constant('close' as const), agent, session: fc.nat(3) }) },
   { weight: 2, arbitrary: fc.record({ op: fc.constant('delete' as const), agent }) },
-  { weight: 4, arbitrary: fc.record({ op: fc.constant('beat' as const), agent, holder: fc.constantFrom('node-1', 'node-2'), fence: fc.option(fc.nat(4)) }) },
+  {
+    weight: 4,
+    arbitrary: fc.record({
+      op: fc.constant('beat' as const),
+      agent,
+      holder: fc.constantFrom('node-1', 'node-2'),
+      fence: fc.option(fc.nat(4)),
+    }),
+  },
   { weight: 1, arbitrary: fc.record({ op: fc.constant('release' as const), agent }) },
   { weight: 3, arbitrary: fc.record({ op: fc.constant('pass' as const), seconds: fc.nat(200) }) },
 );
@@ -83,11 +99,25 @@ class Model {
     }
     if (step.op === 'create') {
       const owned = this.agents.filter((each) => each.user === step.user).length;
-      const attempt = registry.createAgent(userCaller(step.user), { name: 'scout', labels: { team: step.label } });
+      const attempt = registry.createAgent(userCaller(step.user), {
+        name: 'scout',
+        labels: { team: step.label },
+      });
       expect(await codeOf(attempt)).toBe(owned >= agentsMax ? 'quota_exceeded' : null);
       if (owned >= agentsMax) return;
       const { agent_id } = await attempt;
-      this.agents.push({ id: agent_id, user: step.user, status: 'provisioning', label: step.label, version: 1, open: [], closed: [], holder: null, fence: 0, lostAtMs: 0 });
+      this.agents.push({
+        id: agent_id,
+        user: step.user,
+        status: 'provisioning',
+        label: step.label,
+        version: 1,
+        open: [],
+        closed: [],
+        holder: null,
+        fence: 0,
+        lostAtMs: 0,
+      });
       return;
     }
     const it = this.agents[step.agent % Math.max(1, this.agents.length)];
@@ -95,7 +125,11 @@ class Model {
     const caller = userCaller(it.user);
     switch (step.op) {
       case 'move': {
-        const code = await codeOf(registry.updateAgentStatus(caller, it.id, step.status, { ifVersion: step.stale ? it.version - 1 : it.version }));
+        const code = await codeOf(
+          registry.updateAgentStatus(caller, it.id, step.status, {
+            ifVersion: step.stale ? it.version - 1 : it.version,
+          }),
+        );
         if (step.stale) expect(code).toBe('version_conflict');
         else if (!allowed[it.status].includes(step.status)) expect(code).toBe('invalid_transition');
         else if (step.status === 'hibernating' && it.open.length > 0) expect(code).toBe('conflict');
@@ -137,12 +171,18 @@ class Model {
         return;
       }
       case 'beat': {
-        const code = await codeOf(registry.heartbeat({ ...caller, fence: step.fence }, it.id, { holder: step.holder }));
+        const code = await codeOf(
+          registry.heartbeat({ ...caller, fence: step.fence }, it.id, { holder: step.holder }),
+        );
         if (step.fence !== null && step.fence < it.fence) expect(code).toBe('fenced');
         else if (it.holder !== null && it.holder !== step.holder) expect(code).toBe('conflict');
         else {
           expect(code).toBeNull();
-          Object.assign(it, { holder: step.holder, fence: Math.max(1, it.fence), lostAtMs: clock.nowMs + 90_000 });
+          Object.assign(it, {
+            holder: step.holder,
+            fence: Math.max(1, it.fence),
+            lostAtMs: clock.nowMs + 90_000,
+          });
         }
         return;
       }
@@ -154,7 +194,8 @@ class Model {
 
   /** What passing time does to a lease. */
   settle(it: ModelAgent): void {
-    if (it.holder !== null && this.real.clock.nowMs >= it.lostAtMs) Object.assign(it, { holder: null, fence: it.fence + 1 });
+    if (it.holder !== null && this.real.clock.nowMs >= it.lostAtMs)
+      Object.assign(it, { holder: null, fence: it.fence + 1 });
   }
 
   become(it: ModelAgent, status: AgentState): void {
@@ -165,22 +206,53 @@ class Model {
   async compare(): Promise<void> {
     const { registry } = this.real;
     const { items } = await registry.listAgents(operator, { limit: 1_000 });
-    const seen = items.map(({ agent_id, user, status, labels, version, active_sessions, lease }) => ({ agent_id, user, status, labels, version, active_sessions, holder: lease?.holder ?? null }));
-    const expected = this.agents.map(({ id, user, status, label: team, version, open, holder }) => ({ agent_id: id, user, status, labels: { team }, version, active_sessions: open.length, holder }));
+    const seen = items.map(({ agent_id, user, status, labels, version, active_sessions, lease }) => ({
+      agent_id,
+      user,
+      status,
+      labels,
+      version,
+      active_sessions,
+      holder: lease?.holder ?? null,
+    }));
+    const expected = this.agents.map(({ id, user, status, label: team, version, open, holder }) => ({
+      agent_id: id,
+      user,
+      status,
+      labels: { team },
+      version,
+      active_sessions: open.length,
+      holder,
+    }));
     expect(seen.toSorted(byId)).toEqual(expected.toSorted(byId));
     for (const status of agentStates) {
       const { items: listed } = await registry.listAgentsByStatus(operator, status, { limit: 1_000 });
-      expect(listed.map(({ agent_id }) => agent_id).toSorted()).toEqual(this.agents.filter((each) => each.status === status).map(({ id }) => id).toSorted());
+      expect(listed.map(({ agent_id }) => agent_id).toSorted()).toEqual(
+        this.agents
+          .filter((each) => each.status === status)
+          .map(({ id }) => id)
+          .toSorted(),
+      );
     }
     for (const team of ['red', 'blue', 'green']) {
       const { items: listed } = await registry.listAgents(operator, { label: `team=${team}`, limit: 1_000 });
-      expect(listed.map(({ agent_id }) => agent_id).toSorted()).toEqual(this.agents.filter((each) => each.label === team).map(({ id }) => id).toSorted());
+      expect(listed.map(({ agent_id }) => agent_id).toSorted()).toEqual(
+        this.agents
+          .filter((each) => each.label === team)
+          .map(({ id }) => id)
+          .toSorted(),
+      );
     }
     for (const it of this.agents) {
       const { items: sessions } = await registry.listSessions(operator, it.id, { limit: 1_000 });
-      expect(sessions.map(({ session_id }) => session_id).toSorted()).toEqual([...it.open, ...it.closed].toSorted());
+      expect(sessions.map(({ session_id }) => session_id).toSorted()).toEqual(
+        [...it.open, ...it.closed].toSorted(),
+      );
     }
-    for (const name of ['alice', 'bob']) expect(await registry.countAgents(userCaller(name))).toBe(this.agents.filter((each) => each.user === name).length);
+    for (const name of ['alice', 'bob'])
+      expect(await registry.countAgents(userCaller(name))).toBe(
+        this.agents.filter((each) => each.user === name).length,
+      );
   }
 }
 
@@ -202,7 +274,11 @@ describe.each([
   it('ends as the model says, with every index in order', async () => {
     await fc.assert(
       fc.asyncProperty(fc.array(step, { maxLength: 60 }), async (steps) => {
-        const real = await openRegistry({ engine, shards, limits: { agentsPerUserMax: agentsMax, idleAfterSeconds: 0, hibernateAfterSeconds: 0 } });
+        const real = await openRegistry({
+          engine,
+          shards,
+          limits: { agentsPerUserMax: agentsMax, idleAfterSeconds: 0, hibernateAfterSeconds: 0 },
+        });
         try {
           const model = new Model(real);
           for (const each of steps) await model.run(each);
@@ -218,26 +294,42 @@ describe.each([
 
   it('of many callers at once leaves every index in order, and no sleeper with a session', async () => {
     await fc.assert(
-      fc.asyncProperty(fc.array(fc.array(step, { maxLength: 12 }), { minLength: 2, maxLength: 5 }), async (histories) => {
-        const real = await openRegistry({ engine, shards, limits: { agentsPerUserMax: agentsMax, idleAfterSeconds: 30, hibernateAfterSeconds: 50 } });
-        try {
-          const ids: [string, string][] = [];
-          for (const name of ['alice', 'bob']) for (let index = 0; index < 3; index += 1) ids.push([name, (await real.registry.createAgent(userCaller(name), { name: 'scout' })).agent_id]);
-          await Promise.all(histories.map((steps) => runBlindly(real, ids, steps)));
-          const { items } = await real.registry.listAgents(operator, { limit: 1_000 });
-          for (const each of items) if (each.status === 'hibernating') expect(each.active_sessions).toBe(0);
-          await expectHealthy(real);
-        } finally {
-          await real.close();
-        }
-      }),
+      fc.asyncProperty(
+        fc.array(fc.array(step, { maxLength: 12 }), { minLength: 2, maxLength: 5 }),
+        async (histories) => {
+          const real = await openRegistry({
+            engine,
+            shards,
+            limits: { agentsPerUserMax: agentsMax, idleAfterSeconds: 30, hibernateAfterSeconds: 50 },
+          });
+          try {
+            const ids: [string, string][] = [];
+            for (const name of ['alice', 'bob'])
+              for (let index = 0; index < 3; index += 1)
+                ids.push([
+                  name,
+                  (await real.registry.createAgent(userCaller(name), { name: 'scout' })).agent_id,
+                ]);
+            await Promise.all(histories.map((steps) => runBlindly(real, ids, steps)));
+            const { items } = await real.registry.listAgents(operator, { limit: 1_000 });
+            for (const each of items) if (each.status === 'hibernating') expect(each.active_sessions).toBe(0);
+            await expectHealthy(real);
+          } finally {
+            await real.close();
+          }
+        },
+      ),
       { numRuns },
     );
   });
 });
 
 /** Does what it can; refusals are expected, faults are not. */
-async function runBlindly(real: TestRegistry, ids: readonly [string, string][], steps: readonly Step[]): Promise<void> {
+async function runBlindly(
+  real: TestRegistry,
+  ids: readonly [string, string][],
+  steps: readonly Step[],
+): Promise<void> {
   const { registry } = real;
   const opened: string[] = [];
   for (const each of steps) {
@@ -250,7 +342,8 @@ async function runBlindly(real: TestRegistry, ids: readonly [string, string][], 
     const attempts: Record<Exclude<Step['op'], 'pass'>, () => Promise<unknown>> = {
       create: () => registry.createAgent(caller, { name: 'more' }),
       move: () => registry.updateAgentStatus(caller, id, each.op === 'move' ? each.status : 'running'),
-      label: () => registry.updateAgent(caller, id, { labels: { team: each.op === 'label' ? each.label : '' } }),
+      label: () =>
+        registry.updateAgent(caller, id, { labels: { team: each.op === 'label' ? each.label : '' } }),
       open: async () => opened.push((await registry.openSession(caller, id)).session_id),
       close: () => registry.closeSession(operator, opened.at(-1) ?? '00000000-0000-7000-8000-000000000000'),
       delete: () => registry.deleteAgent(caller, id),

@@ -37,7 +37,11 @@ export interface TestRegistryOptions {
   limits?: Partial<Limits>;
 }
 
-export async function openRegistry({ engine = 'memory', shards = 1, limits: given = {} }: TestRegistryOptions = {}): Promise<TestRegistry> {
+export async function openRegistry({
+  engine = 'memory',
+  shards = 1,
+  limits: given = {},
+}: TestRegistryOptions = {}): Promise<TestRegistry> {
   const dataDir = await mkdtemp(join(tmpdir(), 'stoa-registry-'));
   const clock = { nowMs: startMs };
   const limits = limitsWith(given);

@@ -1,6 +1,13 @@
 import { afterEach, describe, expect, it } from 'vitest';
 import type { AgentState } from '../../src/registry/model.js';
-import { type TestRegistry, type TestRegistryOptions, openRegistry, operator, startMs, userCaller } from './open-registry.js';
+import {
+  type TestRegistry,
+  type TestRegistryOptions,
+  openRegistry,
+  operator,
+  startMs,
+  userCaller,
+} from './open-registry.js';
 
 const alice = userCaller('alice');
 const bob = userCaller('bob');
@@ -27,11 +34,19 @@ describe.each([
     const { registry } = await open(options);
     const agentId = await agentThrough('running', 'idle');
     const first = await registry.openSession(alice, agentId);
-    expect(first).toMatchObject({ agent_id: agentId, status: 'active', created_at: startMs, closed_at: null });
+    expect(first).toMatchObject({
+      agent_id: agentId,
+      status: 'active',
+      created_at: startMs,
+      closed_at: null,
+    });
     const second = await registry.openSession(alice, agentId);
     expect(await registry.getAgent(alice, agentId)).toMatchObject({ status: 'running', active_sessions: 2 });
     opened.clock.nowMs += 7;
-    expect(await registry.closeSession(alice, first.session_id)).toMatchObject({ status: 'closed', closed_at: startMs + 7 });
+    expect(await registry.closeSession(alice, first.session_id)).toMatchObject({
+      status: 'closed',
+      closed_at: startMs + 7,
+    });
     expect((await registry.getAgent(alice, agentId)).status).toBe('running');
     await registry.closeSession(alice, second.session_id);
     expect(await registry.getAgent(alice, agentId)).toMatchObject({ status: 'idle', active_sessions: 0 });
@@ -46,7 +61,11 @@ describe.each([
       const agentId = await agentThrough(...steps);
       const { session_id } = await registry.openSession(alice, agentId);
       expect((await registry.getAgent(alice, agentId)).status).toBe('provisioning');
-      expect(opened.changes().at(-1)).toMatchObject({ kind: 'agent.wake_requested', id: agentId, facts: { session: session_id } });
+      expect(opened.changes().at(-1)).toMatchObject({
+        kind: 'agent.wake_requested',
+        id: agentId,
+        facts: { session: session_id },
+      });
     }
   });
 
@@ -54,7 +73,10 @@ describe.each([
     const { registry } = await open(options);
     for (const steps of [[], ['running', 'stopping'], ['error']] as const) {
       const agentId = await agentThrough(...steps);
-      await expect(registry.openSession(alice, agentId)).rejects.toMatchObject({ code: 'conflict', status: 409 });
+      await expect(registry.openSession(alice, agentId)).rejects.toMatchObject({
+        code: 'conflict',
+        status: 409,
+      });
       expect((await registry.listSessions(alice, agentId)).items).toEqual([]);
     }
   });
@@ -66,19 +88,34 @@ describe.each([
     const closed = await registry.closeSession(alice, session_id);
     opened.clock.nowMs += 1_000;
     expect(await registry.closeSession(alice, session_id)).toEqual(closed);
-    await expect(registry.updateSessionStatus(alice, session_id, 'active')).rejects.toMatchObject({ code: 'conflict' });
-    await expect(registry.openSession(alice, agentId, { session_id })).rejects.toMatchObject({ code: 'already_exists' });
-    await expect(registry.putSession(alice, { session_id, agent_id: agentId, status: 'active' })).rejects.toMatchObject({ code: 'conflict' });
+    await expect(registry.updateSessionStatus(alice, session_id, 'active')).rejects.toMatchObject({
+      code: 'conflict',
+    });
+    await expect(registry.openSession(alice, agentId, { session_id })).rejects.toMatchObject({
+      code: 'already_exists',
+    });
+    await expect(
+      registry.putSession(alice, { session_id, agent_id: agentId, status: 'active' }),
+    ).rejects.toMatchObject({ code: 'conflict' });
   });
 
   it('can be put under an id of the caller and closed by putting them again', async () => {
     const { registry } = await open(options);
     const agentId = await agentThrough('running');
     const session_id = '550e8400-e29b-41d4-a716-446655440000';
-    await expect(registry.putSession(alice, { session_id, agent_id: agentId, status: 'closed' })).rejects.toMatchObject({ code: 'conflict' });
-    expect(await registry.putSession(alice, { session_id, agent_id: agentId })).toMatchObject({ session_id, status: 'active' });
-    expect(await registry.putSession(alice, { session_id, agent_id: agentId })).toMatchObject({ status: 'active' });
-    expect(await registry.putSession(alice, { session_id, agent_id: agentId, status: 'closed' })).toMatchObject({ status: 'closed' });
+    await expect(
+      registry.putSession(alice, { session_id, agent_id: agentId, status: 'closed' }),
+    ).rejects.toMatchObject({ code: 'conflict' });
+    expect(await registry.putSession(alice, { session_id, agent_id: agentId })).toMatchObject({
+      session_id,
+      status: 'active',
+    });
+    expect(await registry.putSession(alice, { session_id, agent_id: agentId })).toMatchObject({
+      status: 'active',
+    });
+    expect(
+      await registry.putSession(alice, { session_id, agent_id: agentId, status: 'closed' }),
+    ).toMatchObject({ status: 'closed' });
     expect(await registry.getSession(operator, session_id.toUpperCase())).toMatchObject({ session_id });
   });
 
@@ -92,7 +129,9 @@ describe.each([
     await expect(registry.closeSession(bob, session_id)).rejects.toMatchObject(gone);
     await expect(registry.getSession(alice, session_id, otherId)).rejects.toMatchObject(gone);
     await expect(registry.closeSession(alice, session_id, otherId)).rejects.toMatchObject(gone);
-    await expect(registry.getSession(userCaller('alice', { kind: 'agent', agentId: otherId }), session_id)).rejects.toMatchObject(gone);
+    await expect(
+      registry.getSession(userCaller('alice', { kind: 'agent', agentId: otherId }), session_id),
+    ).rejects.toMatchObject(gone);
     expect(await registry.getSession(alice, session_id, agentId)).toMatchObject({ session_id });
   });
 
@@ -113,7 +152,11 @@ describe.each([
     } while (cursor !== undefined);
     expect(seen).toEqual(ids);
     await registry.closeSession(alice, ids[3] as string);
-    expect((await registry.listSessions(alice, agentId, { status: 'closed' })).items.map(({ session_id }) => session_id)).toEqual([ids[3]]);
+    expect(
+      (await registry.listSessions(alice, agentId, { status: 'closed' })).items.map(
+        ({ session_id }) => session_id,
+      ),
+    ).toEqual([ids[3]]);
     expect((await registry.listSessions(alice, agentId, { status: 'active' })).items).toHaveLength(24);
   });
 
@@ -121,7 +164,9 @@ describe.each([
     const { registry } = await open(options);
     const agentId = await agentThrough('running');
     const idempotency = { scope: 'alice', key: 'k', fingerprint: 'f', seconds: 60 };
-    const answers = await Promise.all(Array.from({ length: 10 }, () => registry.openSession(alice, agentId, {}, idempotency)));
+    const answers = await Promise.all(
+      Array.from({ length: 10 }, () => registry.openSession(alice, agentId, {}, idempotency)),
+    );
     expect(new Set(answers.map(({ session_id }) => session_id)).size).toBe(1);
     expect((await registry.getAgent(alice, agentId)).active_sessions).toBe(1);
   });
@@ -129,7 +174,9 @@ describe.each([
   it('are limited an agent', async () => {
     const { registry } = await open({ ...options, limits: { sessionsPerAgentMax: 2 } });
     const agentId = await agentThrough('running');
-    const outcomes = await Promise.allSettled(Array.from({ length: 5 }, () => registry.openSession(alice, agentId)));
+    const outcomes = await Promise.allSettled(
+      Array.from({ length: 5 }, () => registry.openSession(alice, agentId)),
+    );
     expect(outcomes.filter(({ status }) => status === 'fulfilled')).toHaveLength(2);
   });
 
@@ -137,13 +184,20 @@ describe.each([
     const { registry } = await open({ ...options, limits: { sessionsDeletedAtOnceMax: 3 } });
     const agentId = await agentThrough('running');
     await registry.openSession(alice, agentId);
-    for (let index = 0; index < 10; index += 1) await registry.closeSession(alice, (await registry.openSession(alice, agentId)).session_id);
+    for (let index = 0; index < 10; index += 1)
+      await registry.closeSession(alice, (await registry.openSession(alice, agentId)).session_id);
     await expect(registry.deleteAgent(alice, agentId)).rejects.toMatchObject({ code: 'conflict' });
     expect((await registry.listSessions(alice, agentId)).items).toHaveLength(11);
     await registry.updateAgentStatus(alice, agentId, 'error');
     await registry.deleteAgent(alice, agentId);
     for (const store of opened.kernel.stores) {
-      for (const family of ['registry/sessions', 'registry/sessions_by_agent', 'registry/sessions_by_status', 'registry/counts', 'kernel/directory']) {
+      for (const family of [
+        'registry/sessions',
+        'registry/sessions_by_agent',
+        'registry/sessions_by_status',
+        'registry/counts',
+        'kernel/directory',
+      ]) {
         expect([family, ...store.range(family, {})]).toEqual([family]);
       }
     }

@@ -11,18 +11,26 @@ const repository = dirname(dirname(dirname(fileURLToPath(import.meta.url))));
 let running: ChildProcess | undefined;
 let tree: string | undefined;
 afterAll(async () => {
-  if (running?.exitCode === null && running.signalCode === null) process.kill(-(running.pid as number), 'SIGKILL');
+  if (running?.exitCode === null && running.signalCode === null)
+    process.kill(-(running.pid as number), 'SIGKILL');
   if (tree !== undefined) await rm(tree, { recursive: true, force: true, maxRetries: 5 });
 });
 
 /** Runs `npm start` until it greets; answers what it printed. */
 async function start(directory: string): Promise<string> {
   // A group of its own, as a terminal gives it: npm and the server get the signal together.
-  const child = spawn('npm', ['start', '--silent', '--', '--port', '0'], { cwd: directory, detached: true, stdio: ['ignore', 'ignore', 'pipe'], env: { ...process.env, npm_config_prefer_offline: 'true' } });
+  const child = spawn('npm', ['start', '--silent', '--', '--port', '0'], {
+    cwd: directory,
+    detached: true,
+    stdio: ['ignore', 'ignore', 'pipe'],
+    env: { ...process.env, npm_config_prefer_offline: 'true' },
+  });
   running = child;
   let printed = '';
   child.stderr?.on('data', (chunk: Buffer) => (printed += chunk.toString()));
-  await expect.poll(() => (child.exitCode === null ? printed : `ended: ${printed}`), { timeout: 170_000, interval: 50 }).toMatch(/try it|^ended/);
+  await expect
+    .poll(() => (child.exitCode === null ? printed : `ended: ${printed}`), { timeout: 170_000, interval: 50 })
+    .toMatch(/try it|^ended/);
   return printed;
 }
 
@@ -35,21 +43,30 @@ async function end(directory: string): Promise<void> {
   await expect.poll(() => readLock(join(directory, 'data')), { timeout: 30_000 }).toBeUndefined();
 }
 
-test('npm start brings a bare clone up, and the second time neither installs nor compiles', { timeout: 200_000 }, async () => {
-  const bare = await mkdtemp(join(tmpdir(), 'stoa-bare-'));
-  tree = bare;
-  const files = execFileSync('git', ['ls-files', '-z', '--', ':!test'], { cwd: repository, encoding: 'utf8' }).split('\0').filter((file) => file !== '');
-  for (const file of files) await cp(join(repository, file), join(bare, file));
+test(
+  'npm start brings a bare clone up, and the second time neither installs nor compiles',
+  { timeout: 200_000 },
+  async () => {
+    const bare = await mkdtemp(join(tmpdir(), 'stoa-bare-'));
+    tree = bare;
+    const files = execFileSync('git', ['ls-files', '-z', '--', ':!test'], {
+      cwd: repository,
+      encoding: 'utf8',
+    })
+      .split('\0')
+      .filter((file) => file !== '');
+    for (const file of files) await cp(join(repository, file), join(bare, file));
 
-  const first = await start(bare);
-  expect(first).toContain('Installing');
-  expect(first).toContain('Compiling');
-  const url = /Stoa is up at (\S+)/.exec(first)?.[1] ?? '';
-  expect((await fetch(`${url}/livez`)).status).toBe(200);
-  await end(bare);
+    const first = await start(bare);
+    expect(first).toContain('Installing');
+    expect(first).toContain('Compiling');
+    const url = /Stoa is up at (\S+)/.exec(first)?.[1] ?? '';
+    expect((await fetch(`${url}/livez`)).status).toBe(200);
+    await end(bare);
 
-  const second = await start(bare);
-  expect(second).not.toContain('Installing');
-  expect(second).not.toContain('Compiling');
-  await end(bare);
-});
+    const second = await start(bare);
+    expect(second).not.toContain('Installing');
+    expect(second).not.toContain('Compiling');
+    await end(bare);
+  },
+);

@@ -29,11 +29,14 @@ it('a key file that others can read is closed to them', async () => {
   expect((await stat(file)).mode & 0o777).toBe(0o600);
 });
 
-it.each(['', '{}', 'no json', '{"current":"a","keys":{}}', '{"current":"a","keys":{"a":"c2hvcnQ="}}'])('a damaged key file is refused, not replaced: %j', async (content) => {
-  await writeFile(file, content);
-  await expect(openKeyRing({ file })).rejects.toMatchObject({ code: 'damaged_data' });
-  expect(await readFile(file, 'utf8')).toBe(content);
-});
+it.each(['', '{}', 'no json', '{"current":"a","keys":{}}', '{"current":"a","keys":{"a":"c2hvcnQ="}}'])(
+  'a damaged key file is refused, not replaced: %j',
+  async (content) => {
+    await writeFile(file, content);
+    await expect(openKeyRing({ file })).rejects.toMatchObject({ code: 'damaged_data' });
+    expect(await readFile(file, 'utf8')).toBe(content);
+  },
+);
 
 it('a secret opens again, under the same id only, and every sealing differs', async () => {
   const sealer = new Sealer(await openKeyRing({ file }));
@@ -55,7 +58,8 @@ it('a secret of which one bit was altered does not open', async () => {
     altered[byte]! ^= 1;
     expect(() => sealer.open(sealed.slice(0, at) + altered.toString('base64url'), 'ws_1')).toThrow(/altered/);
   }
-  for (const text of ['', 'enc:v1:', 'plain', `${sealed}!`]) expect(() => sealer.open(text, 'ws_1')).toThrow(/altered/);
+  for (const text of ['', 'enc:v1:', 'plain', `${sealed}!`])
+    expect(() => sealer.open(text, 'ws_1')).toThrow(/altered/);
 });
 
 it('after re-keying old secrets still open, also after a restart', async () => {
@@ -79,5 +83,7 @@ it('keys from the environment come before the file, the first one encrypts', asy
   await expect(ring.addKey()).rejects.toMatchObject({ code: 'conflict' });
   const without = new Sealer(await openKeyRing({ file: null, environment: newKey }));
   expect(() => without.open(sealed, 'id')).toThrow(/which the key ring does not have/);
-  await expect(openKeyRing({ file: null, environment: 'short' })).rejects.toMatchObject({ code: 'invalid_config' });
+  await expect(openKeyRing({ file: null, environment: 'short' })).rejects.toMatchObject({
+    code: 'invalid_config',
+  });
 });

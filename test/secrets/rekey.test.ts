@@ -21,19 +21,33 @@ afterEach(async () => {
 
 async function open(): Promise<Stoa> {
   await opened.pop()?.close();
-  const stoa = await openStoa({ data: directory, limits: limitsWith({ workspaceStepRowsMax: 2 }), sweepIntervalMs: 3_600_000 });
+  const stoa = await openStoa({
+    data: directory,
+    limits: limitsWith({ workspaceStepRowsMax: 2 }),
+    sweepIntervalMs: 3_600_000,
+  });
   opened.push(stoa);
   return stoa;
 }
 
 async function post(stoa: Stoa, agent: string): Promise<string> {
   const { rooms } = stoa.messaging;
-  return (await rooms.post(operatorCaller('ada', agent), await rooms.find(globalRoomId), { body: 'x', pid: '' }, null)).from;
+  return (
+    await rooms.post(
+      operatorCaller('ada', agent),
+      await rooms.find(globalRoomId),
+      { body: 'x', pid: '' },
+      null,
+    )
+  ).from;
 }
 
 /** With which key each identity that the server keeps is encrypted. */
 function keysInUse(stoa: Stoa): string[] {
-  return Array.from(stoa.kernel.root.range('messaging/kept_identities', {}), ({ value }) => /enc:v1:(\w+):/.exec(value.toString())?.[1] ?? 'none');
+  return Array.from(
+    stoa.kernel.root.range('messaging/kept_identities', {}),
+    ({ value }) => /enc:v1:(\w+):/.exec(value.toString())?.[1] ?? 'none',
+  );
 }
 
 it('a re-keying that is cut off goes on at the next start, until nothing needs the old key', async () => {
@@ -62,7 +76,11 @@ it('a re-keying that is cut off goes on at the next start, until nothing needs t
 
   // One that came to its end leaves nothing to go on with.
   const { key_id, resealed } = await second.secrets.rekey();
-  expect([keysInUse(second), resealed['messaging'], existsSync(join(directory, 'secret.rekeying'))]).toEqual([agents.map(() => key_id), 5, false]);
+  expect([keysInUse(second), resealed['messaging'], existsSync(join(directory, 'secret.rekeying'))]).toEqual([
+    agents.map(() => key_id),
+    5,
+    false,
+  ]);
 });
 
 it('a re-keying that is cut off before anybody had heard of it reaches workspaces too', async () => {
@@ -74,7 +92,10 @@ it('a re-keying that is cut off before anybody had heard of it reaches workspace
   await writeFile(join(directory, 'secret.rekeying'), newKey);
 
   const second = await open();
-  const sealedUnder = async () => /^enc:v1:(\w+):/.exec((await second.workspaces.port.getWorkspace(null, workspace.id, false)).claude_key ?? '')?.[1];
+  const sealedUnder = async () =>
+    /^enc:v1:(\w+):/.exec(
+      (await second.workspaces.port.getWorkspace(null, workspace.id, false)).claude_key ?? '',
+    )?.[1];
   await expect.poll(sealedUnder).toBe(newKey);
   await expect.poll(() => existsSync(join(directory, 'secret.rekeying'))).toBe(false);
 });

@@ -6,7 +6,9 @@ import { Running } from './running.js';
 
 let running: Running;
 beforeAll(async () => {
-  running = await Running.start({ limits: { agentsPerUserMax: 100_000, streamHeartbeatSeconds: 0.05, feedBytesMax: 20_000 } });
+  running = await Running.start({
+    limits: { agentsPerUserMax: 100_000, streamHeartbeatSeconds: 0.05, feedBytesMax: 20_000 },
+  });
 });
 afterAll(() => running.stop());
 
@@ -31,7 +33,10 @@ class Stream {
   status = 0;
 
   async open(path: string, token: string, headers: Record<string, string> = {}): Promise<this> {
-    const response = await fetch(running.url + path, { headers: { authorization: `Bearer ${token}`, accept: 'text/event-stream', ...headers }, signal: this.#stop.signal });
+    const response = await fetch(running.url + path, {
+      headers: { authorization: `Bearer ${token}`, accept: 'text/event-stream', ...headers },
+      signal: this.#stop.signal,
+    });
     this.status = response.status;
     expect(response.headers.get('request-id')).toBeTruthy();
     if (response.status === 200) {
@@ -66,20 +71,35 @@ class Stream {
   }
 
   #take(block: string): void {
-    const fields = new Map(block.split('\n').filter((line) => !line.startsWith(':')).map((line) => [line.slice(0, line.indexOf(':')), line.slice(line.indexOf(':') + 2)]));
+    const fields = new Map(
+      block
+        .split('\n')
+        .filter((line) => !line.startsWith(':'))
+        .map((line) => [line.slice(0, line.indexOf(':')), line.slice(line.indexOf(':') + 2)]),
+    );
     const data = fields.get('data');
-    if (data !== undefined) this.events.push({ event: fields.get('event') ?? 'message', id: fields.get('id'), data: JSON.parse(data) });
+    if (data !== undefined)
+      this.events.push({
+        event: fields.get('event') ?? 'message',
+        id: fields.get('id'),
+        data: JSON.parse(data),
+      });
   }
 }
 
-const create = (user: string, name: string) => running.stoa.registry.createAgent(operatorCaller(user), { name });
+const create = (user: string, name: string) =>
+  running.stoa.registry.createAgent(operatorCaller(user), { name });
 
 test('pages go through everything once, in order', async () => {
   for (let made = 0; made < 7; made += 1) await create('alice', `page ${made}`);
   const seen: number[] = [];
   let since: string | null = '';
   while (since !== null) {
-    const { json } = await running.ask('GET', `/v1/changes?topics=agent.created&limit=2${since === '' ? '' : `&since=${since}`}`, { as: running.alice });
+    const { json } = await running.ask(
+      'GET',
+      `/v1/changes?topics=agent.created&limit=2${since === '' ? '' : `&since=${since}`}`,
+      { as: running.alice },
+    );
     seen.push(...json.items.map(({ seq }: { seq: number }) => seq));
     since = json.next_cursor;
   }
@@ -92,11 +112,14 @@ test('a page carries the position it has looked to, also when nothing fits', asy
   expect(json).toEqual({ items: [], next_cursor: null, position: running.stoa.changes.position });
 });
 
-test('a caller sees its own changes and nobody else\'s; the operator sees all', async () => {
+test("a caller sees its own changes and nobody else's; the operator sees all", async () => {
   const since = running.stoa.changes.position;
   const mine = await create('alice', 'mine');
   const theirs = await create('bob', 'theirs');
-  const idsFor = async (as: string, headers = {}) => (await running.ask('GET', `/v1/changes?since=${since}&topics=agent.created`, { as, headers })).json.items.map(({ id }: { id: string }) => id);
+  const idsFor = async (as: string, headers = {}) =>
+    (
+      await running.ask('GET', `/v1/changes?since=${since}&topics=agent.created`, { as, headers })
+    ).json.items.map(({ id }: { id: string }) => id);
   expect(await idsFor(running.alice)).toEqual([mine.agent_id]);
   expect(await idsFor(running.bob)).toEqual([theirs.agent_id]);
   expect(await idsFor(running.operator)).toEqual([mine.agent_id, theirs.agent_id]);
@@ -113,14 +136,19 @@ test('a stream resumes after a cut without gap or repeat', async () => {
   const since = running.stoa.changes.position;
   const expected: string[] = [];
   const writer = (async () => {
-    for (let made = 0; made < 150; made += 1) expected.push((await create('alice', `resume ${made}`)).agent_id);
+    for (let made = 0; made < 150; made += 1)
+      expected.push((await create('alice', `resume ${made}`)).agent_id);
   })();
   const got: string[] = [];
   let last = since;
   for (let cuts = 0; got.length < 150; cuts += 1) {
-    const stream = await new Stream().open('/v1/changes?topics=agent.created', running.alice, { 'last-event-id': last });
+    const stream = await new Stream().open('/v1/changes?topics=agent.created', running.alice, {
+      'last-event-id': last,
+    });
     const wanted = Math.min(150, got.length + 10 * (cuts % 3));
-    await vi.waitFor(() => expect(got.length + stream.changes.length).toBeGreaterThanOrEqual(wanted), { timeout: 10_000 });
+    await vi.waitFor(() => expect(got.length + stream.changes.length).toBeGreaterThanOrEqual(wanted), {
+      timeout: 10_000,
+    });
     stream.close();
     got.push(...stream.changes.map(({ id }) => id));
     last = stream.events.findLast(({ id }) => id !== undefined)?.id ?? last;
@@ -135,7 +163,9 @@ test('a stream without a position begins at the newest, and tells where it is wh
   await create('alice', 'unseen');
   const after = running.stoa.changes.position;
   expect(after).not.toBe(before);
-  await vi.waitFor(() => expect(stream.events.at(-1)).toEqual({ event: 'position', id: after, data: { position: after } }));
+  await vi.waitFor(() =>
+    expect(stream.events.at(-1)).toEqual({ event: 'position', id: after, data: { position: after } }),
+  );
   expect(stream.changes).toEqual([]);
   stream.close();
 });
@@ -146,8 +176,11 @@ test('one event is one commit', async () => {
   const alice = operatorCaller('alice');
   await running.stoa.registry.start(alice, agent.agent_id);
   await running.stoa.registry.restart(alice, agent.agent_id);
-  await vi.waitFor(() => expect(stream.changes.filter(({ id }) => id === agent.agent_id).length).toBeGreaterThanOrEqual(3));
-  for (const { event, data } of stream.events) if (event === 'changes') expect(new Set(data.items.map(({ seq }: { seq: number }) => seq)).size).toBe(1);
+  await vi.waitFor(() =>
+    expect(stream.changes.filter(({ id }) => id === agent.agent_id).length).toBeGreaterThanOrEqual(3),
+  );
+  for (const { event, data } of stream.events)
+    if (event === 'changes') expect(new Set(data.items.map(({ seq }: { seq: number }) => seq)).size).toBe(1);
   stream.close();
 });
 
@@ -177,8 +210,10 @@ test('a page can be of one namespace, prefix, project or thing, and end at a pos
   await running.stoa.data.set(alice, 'other', 'a/1', 1);
   await running.stoa.data.set(operatorCaller('bob'), 'n', 'a/1', 1);
   const agent = await create('alice', 'alone');
-  const read = async (query: string, as = running.alice) => (await running.ask('GET', `/v1/changes?since=${since}&${query}`, { as })).json;
-  const idsOf = async (query: string, as?: string) => (await read(query, as)).items.map(({ id }: { id: string }) => id);
+  const read = async (query: string, as = running.alice) =>
+    (await running.ask('GET', `/v1/changes?since=${since}&${query}`, { as })).json;
+  const idsOf = async (query: string, as?: string) =>
+    (await read(query, as)).items.map(({ id }: { id: string }) => id);
   expect(await idsOf('namespace=n')).toEqual(['n/~YS8x', 'n/b']);
   expect(await idsOf('namespace=n&prefix=a/')).toEqual(['n/~YS8x']);
   expect(await idsOf(`id=${agent.agent_id}`)).toEqual([agent.agent_id]);
@@ -188,14 +223,18 @@ test('a page can be of one namespace, prefix, project or thing, and end at a pos
   // The operator who names nobody means the user "default" in the data store, here too.
   expect(await idsOf('namespace=n', running.operator)).toEqual([]);
   expect(await idsOf('namespace=n', running.bob)).toEqual(['n/~YS8x']);
-  expect((await running.ask('GET', `/v1/changes?since=${since}&until=nonsense`, { as: running.alice })).status).toBe(400);
+  expect(
+    (await running.ask('GET', `/v1/changes?since=${since}&until=nonsense`, { as: running.alice })).status,
+  ).toBe(400);
   const page = await running.ask('GET', '/v1/data/n', { as: running.alice });
   expect(page.headers.get('stoa-position')).toBe(running.stoa.changes.position);
 });
 
 test('a bad position is refused before the stream begins', async () => {
   expect((await new Stream().open('/v1/changes?since=nonsense', running.alice)).status).toBe(400);
-  expect((await new Stream().open('/v1/changes', running.alice, { 'last-event-id': '99999999' })).status).toBe(410);
+  expect(
+    (await new Stream().open('/v1/changes', running.alice, { 'last-event-id': '99999999' })).status,
+  ).toBe(410);
 });
 
 test('a position that has left the feed is 410 resync, for pages and streams', async () => {
@@ -203,12 +242,17 @@ test('a position that has left the feed is 410 resync, for pages and streams', a
   // More than the feed keeps in memory for readers that are near its end.
   for (let made = 0; made < 40; made += 1) {
     await running.stoa.kernel.root.transact((tx) => {
-      for (let change = 0; change < 1_000; change += 1) tx.change({ domain: 'data', kind: 'document.set', id: 'flood', user: 'bob', version: 1 });
+      for (let change = 0; change < 1_000; change += 1)
+        tx.change({ domain: 'data', kind: 'document.set', id: 'flood', user: 'bob', version: 1 });
     });
   }
   await running.stoa.kernel.trim();
   const page = await running.ask('GET', `/v1/changes?since=${old}`, { as: running.alice });
-  expect(page.json).toMatchObject({ code: 'resync', status: 410, details: { position: running.stoa.changes.position } });
+  expect(page.json).toMatchObject({
+    code: 'resync',
+    status: 410,
+    details: { position: running.stoa.changes.position },
+  });
   expect((await new Stream().open('/v1/changes', running.alice, { 'last-event-id': old })).status).toBe(410);
 });
 
@@ -217,12 +261,15 @@ test('a reader that takes nothing costs no memory, and its place is given up', a
   try {
     const socket = createConnection({ port: slow.port, host: '127.0.0.1' });
     socket.pause();
-    socket.write(`GET /v1/changes?since=0 HTTP/1.1\r\nHost: localhost\r\nAccept: text/event-stream\r\nAuthorization: Bearer ${slow.operator}\r\n\r\n`);
+    socket.write(
+      `GET /v1/changes?since=0 HTTP/1.1\r\nHost: localhost\r\nAccept: text/event-stream\r\nAuthorization: Bearer ${slow.operator}\r\n\r\n`,
+    );
     await vi.waitFor(() => expect(slow.app.stoaServer.streams.count).toBe(1));
     const id = 'x'.repeat(1_000);
     while (slow.app.stoaServer.streams.count > 0) {
       await slow.stoa.kernel.root.transact((tx) => {
-        for (let made = 0; made < 500; made += 1) tx.change({ domain: 'data', kind: 'document.set', id, user: 'alice', version: 1 });
+        for (let made = 0; made < 500; made += 1)
+          tx.change({ domain: 'data', kind: 'document.set', id, user: 'alice', version: 1 });
       });
     }
     expect(slow.app.stoaServer.streams.count).toBe(0);
@@ -259,8 +306,18 @@ test('HEAD of a stream takes no place', async () => {
 test('nobody takes the streams of all: each user, and each address without credentials, has a number of its own', async () => {
   const few = await Running.start({ limits: { streamsPerCallerMax: 1 } });
   const stop = new AbortController();
-  const open = (path: string, token?: string) => fetch(few.url + path, { headers: { accept: 'text/event-stream', ...(token !== undefined && { authorization: `Bearer ${token}` }) }, signal: stop.signal });
-  const statuses = async (path: string, token?: string) => [(await open(path, token)).status, (await open(path, token)).status];
+  const open = (path: string, token?: string) =>
+    fetch(few.url + path, {
+      headers: {
+        accept: 'text/event-stream',
+        ...(token !== undefined && { authorization: `Bearer ${token}` }),
+      },
+      signal: stop.signal,
+    });
+  const statuses = async (path: string, token?: string) => [
+    (await open(path, token)).status,
+    (await open(path, token)).status,
+  ];
   expect(await statuses('/v1/changes', few.alice)).toEqual([200, 503]);
   expect(await statuses('/v1/changes', few.bob)).toEqual([200, 503]);
   expect(await statuses('/room/global/stream')).toEqual([200, 503]);
@@ -268,7 +325,9 @@ test('nobody takes the streams of all: each user, and each address without crede
   stop.abort();
   await vi.waitFor(() => expect(few.app.stoaServer.streams.count).toBe(0));
   // Whoever has closed its own may open another.
-  const again = await fetch(`${few.url}/v1/changes`, { headers: { accept: 'text/event-stream', authorization: `Bearer ${few.alice}` } });
+  const again = await fetch(`${few.url}/v1/changes`, {
+    headers: { accept: 'text/event-stream', authorization: `Bearer ${few.alice}` },
+  });
   expect(again.status).toBe(200);
   await again.body?.cancel();
   await few.stop();

@@ -5,7 +5,10 @@ let running: Running;
 let path: string;
 beforeAll(async () => {
   running = await Running.start();
-  const { json } = await running.ask('POST', '/v1/agents', { as: running.alice, body: { name: 'versioned' } });
+  const { json } = await running.ask('POST', '/v1/agents', {
+    as: running.alice,
+    body: { name: 'versioned' },
+  });
   path = `/v1/agents/${json.agent_id}`;
 });
 afterAll(() => running.stop());
@@ -47,7 +50,10 @@ test.each([
 });
 
 test('If-Match: "0" makes nothing: only If-None-Match: * says that it must not exist', async () => {
-  expect((await putAbsent({ 'if-match': '"0"' })).json).toMatchObject({ code: 'version_conflict', status: 412 });
+  expect((await putAbsent({ 'if-match': '"0"' })).json).toMatchObject({
+    code: 'version_conflict',
+    status: 412,
+  });
   expect((await putAbsent({ 'if-none-match': '*' })).status).toBe(201);
 });
 
@@ -66,16 +72,28 @@ test('If-None-Match: * refuses to write what exists', async () => {
 
 test('a reader that has the version gets 304 and no body', async () => {
   const { headers } = await running.ask('GET', path, { as: running.alice });
-  const again = await running.ask('GET', path, { as: running.alice, headers: { 'if-none-match': headers.get('etag') ?? '' } });
+  const again = await running.ask('GET', path, {
+    as: running.alice,
+    headers: { 'if-none-match': headers.get('etag') ?? '' },
+  });
   expect(again.status).toBe(304);
   expect(again.text).toBe('');
-  expect((await running.ask('GET', path, { as: running.alice, headers: { 'if-none-match': '"0"' } })).status).toBe(200);
+  expect(
+    (await running.ask('GET', path, { as: running.alice, headers: { 'if-none-match': '"0"' } })).status,
+  ).toBe(200);
 });
 
 test('of racing writers with the same version one wins', async () => {
   const { headers } = await running.ask('GET', path, { as: running.alice });
-  const replies = await Promise.all(Array.from({ length: 10 }, (_, index) => patch({ 'if-match': headers.get('etag') ?? '' }, { n: `race ${index}` })));
-  expect(replies.map(({ status }) => status).toSorted()).toEqual([200, ...Array.from({ length: 9 }, () => 412)]);
+  const replies = await Promise.all(
+    Array.from({ length: 10 }, (_, index) =>
+      patch({ 'if-match': headers.get('etag') ?? '' }, { n: `race ${index}` }),
+    ),
+  );
+  expect(replies.map(({ status }) => status).toSorted()).toEqual([
+    200,
+    ...Array.from({ length: 9 }, () => 412),
+  ]);
 });
 
 test('a heartbeat changes neither the version nor the time of change', async () => {
@@ -88,9 +106,13 @@ test('a heartbeat changes neither the version nor the time of change', async () 
   expect(after.json.updated_at).toBe(before.json.updated_at);
 });
 
-test('a fence below the lease\'s is refused', async () => {
+test("a fence below the lease's is refused", async () => {
   const { json } = await running.ask('POST', `${path}/heartbeat`, { as: running.alice, body: {} });
-  const late = await running.ask('PATCH', path, { as: running.alice, body: { labels: { late: '1' } }, headers: { 'stoa-fence': String(json.lease.fence - 1) } });
+  const late = await running.ask('PATCH', path, {
+    as: running.alice,
+    body: { labels: { late: '1' } },
+    headers: { 'stoa-fence': String(json.lease.fence - 1) },
+  });
   expect(late.json).toMatchObject({ code: 'fenced', status: 409 });
 });
 
@@ -99,7 +121,11 @@ test.each([
   ['POST', '/v1/data/conditional', { set: { a: 1 } }],
   ['DELETE', '/v1/data/conditional', undefined],
 ])('%s %s refuses an If-Match that it could only overlook', async (method, path, body) => {
-  const reply = await running.ask(method, path, { as: running.alice, headers: { 'if-match': '"3"' }, ...(body !== undefined && { body }) });
+  const reply = await running.ask(method, path, {
+    as: running.alice,
+    headers: { 'if-match': '"3"' },
+    ...(body !== undefined && { body }),
+  });
   expect(reply.status, reply.text).toBe(400);
   expect(reply.json.detail).toMatch(/takes no If-Match/);
 });
@@ -109,18 +135,34 @@ test.each([
   ['DELETE', '/v1/data/conditional', undefined],
   ['POST', '/v1/commit', { operations: [{ op: 'data.set', key: 'a', value: 1 }] }],
 ])('%s %s refuses an If-None-Match that it could only overlook', async (method, path, body) => {
-  const reply = await running.ask(method, path, { as: running.alice, headers: { 'if-none-match': '*' }, ...(body !== undefined && { body }) });
+  const reply = await running.ask(method, path, {
+    as: running.alice,
+    headers: { 'if-none-match': '*' },
+    ...(body !== undefined && { body }),
+  });
   expect(reply.status, reply.text).toBe(400);
   expect(reply.json.detail).toMatch(/takes no If-None-Match/);
 });
 
 test('what makes a new thing takes If-None-Match: *, which it keeps to', async () => {
-  expect((await running.ask('POST', '/v1/agents', { as: running.alice, headers: { 'if-none-match': '*' }, body: { name: 'new' } })).status).toBe(201);
+  expect(
+    (
+      await running.ask('POST', '/v1/agents', {
+        as: running.alice,
+        headers: { 'if-none-match': '*' },
+        body: { name: 'new' },
+      })
+    ).status,
+  ).toBe(201);
 });
 
 test('a body in an encoding that is not undone is refused, not taken for what it is not', async () => {
   const headers = { 'content-encoding': 'gzip' };
-  const reply = await running.ask('POST', '/v1/agents', { as: running.alice, headers, body: { name: 'packed' } });
+  const reply = await running.ask('POST', '/v1/agents', {
+    as: running.alice,
+    headers,
+    body: { name: 'packed' },
+  });
   expect(reply.status, reply.text).toBe(415);
   expect(reply.json.fix).toBe('Send the body as it is.');
 });

@@ -43,7 +43,9 @@ describe('the end of a turn', () => {
   it('finds each in the context in which it asked', async () => {
     const endOfTurn = new EndOfTurn();
     const context = new AsyncLocalStorage<number>();
-    const found = await Promise.all([1, 2, 3].map((number) => context.run(number, () => endOfTurn.wait().then(() => context.getStore()))));
+    const found = await Promise.all(
+      [1, 2, 3].map((number) => context.run(number, () => endOfTurn.wait().then(() => context.getStore()))),
+    );
     expect(found).toEqual([1, 2, 3]);
   });
 });

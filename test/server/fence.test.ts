@@ -1,7 +1,12 @@
 import { randomBytes, randomUUID } from 'node:crypto';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test, vi } from 'vitest';
 import type { EmbeddedWorkspaces } from '../../src/backends/embedded/workspaces.js';
-import { type PostgresSql, openPostgres, query, transaction } from '../../src/backends/postgres/connection.js';
+import {
+  type PostgresSql,
+  openPostgres,
+  query,
+  transaction,
+} from '../../src/backends/postgres/connection.js';
 import { type Caller, operatorCaller } from '../../src/identity/caller.js';
 import { userKey } from '../../src/identity/user-key.js';
 import { shardOf } from '../../src/kernel/manifest.js';
@@ -21,35 +26,77 @@ beforeAll(async () => {
 afterAll(() => running.stop());
 afterEach(() => vi.restoreAllMocks());
 
-function write(path: string, body: object, fence: number, as: string | Record<string, string> = { 'x-test-agent': agentId }) {
-  return running.ask(path.endsWith('/key') ? 'PUT' : 'POST', path, { as, body, headers: { 'stoa-fence': String(fence) } });
+function write(
+  path: string,
+  body: object,
+  fence: number,
+  as: string | Record<string, string> = { 'x-test-agent': agentId },
+) {
+  return running.ask(path.endsWith('/key') ? 'PUT' : 'POST', path, {
+    as,
+    body,
+    headers: { 'stoa-fence': String(fence) },
+  });
 }
 
 test('a holder that was lost is refused in every domain, and its successor is not', async () => {
-  const { lease } = await running.stoa.registry.heartbeat(operatorCaller('alice'), agentId, { holder: 'first' });
+  const { lease } = await running.stoa.registry.heartbeat(operatorCaller('alice'), agentId, {
+    holder: 'first',
+  });
   expect((await write('/v1/data/notes/key', { value: 1 }, lease.fence)).status).toBe(201);
   nowMs += 91_000;
-  for (const [path, body] of [['/v1/data/notes/key', { value: 2 }], ['/v1/data/notes', { set: { key: 2 } }], ['/v1/workspaces', { name: 'late' }], ['/v1/commit', { operations: [{ op: 'data.set', namespace: 'notes', key: 'key', value: 2 }] }]] as const) {
+  for (const [path, body] of [
+    ['/v1/data/notes/key', { value: 2 }],
+    ['/v1/data/notes', { set: { key: 2 } }],
+    ['/v1/workspaces', { name: 'late' }],
+    ['/v1/commit', { operations: [{ op: 'data.set', namespace: 'notes', key: 'key', value: 2 }] }],
+  ] as const) {
     expect((await write(path, body, lease.fence)).json, path).toMatchObject({ code: 'fenced', status: 409 });
   }
   expect((await running.ask('GET', '/v1/data/notes/key', { as: running.alice })).json.value).toBe(1);
-  const successor = await running.stoa.registry.heartbeat(operatorCaller('alice'), agentId, { holder: 'second' });
+  const successor = await running.stoa.registry.heartbeat(operatorCaller('alice'), agentId, {
+    holder: 'second',
+  });
   expect((await write('/v1/data/notes/key', { value: 3 }, successor.lease.fence)).status).toBe(200);
 });
 
 test('a number that could speak of no lease is refused, not overlooked', async () => {
   const reply = await write('/v1/data/notes/key', { value: 4 }, 1_000, running.alice);
-  expect(reply.json).toMatchObject({ code: 'invalid_request', status: 400, fix: expect.stringContaining('/v1/commit') });
-  expect((await running.ask('GET', '/v1/data/notes/key', { as: running.alice, headers: { 'stoa-fence': '1' } })).json.value).toBe(3);
-  expect((await running.ask('POST', '/room/global', { as: running.alice, body: { body: 'late' }, headers: { 'stoa-fence': '1' } })).status).toBe(400);
-  expect((await running.ask('POST', '/mcp', { as: running.alice, body: {}, headers: { 'stoa-fence': '1' } })).json).toMatchObject({ code: 'invalid_request', status: 400 });
-  expect((await write(`/v1/agents/${agentId}/heartbeat`, { holder: 'second' }, 1_000, running.alice)).status).toBe(200);
+  expect(reply.json).toMatchObject({
+    code: 'invalid_request',
+    status: 400,
+    fix: expect.stringContaining('/v1/commit'),
+  });
+  expect(
+    (await running.ask('GET', '/v1/data/notes/key', { as: running.alice, headers: { 'stoa-fence': '1' } }))
+      .json.value,
+  ).toBe(3);
+  expect(
+    (
+      await running.ask('POST', '/room/global', {
+        as: running.alice,
+        body: { body: 'late' },
+        headers: { 'stoa-fence': '1' },
+      })
+    ).status,
+  ).toBe(400);
+  expect(
+    (await running.ask('POST', '/mcp', { as: running.alice, body: {}, headers: { 'stoa-fence': '1' } })).json,
+  ).toMatchObject({ code: 'invalid_request', status: 400 });
+  expect(
+    (await write(`/v1/agents/${agentId}/heartbeat`, { holder: 'second' }, 1_000, running.alice)).status,
+  ).toBe(200);
 });
 
 test('a commit that checks a lease fails from the moment the lease is over', async () => {
-  const { lease } = await running.stoa.registry.heartbeat(operatorCaller('alice'), agentId, { holder: 'second' });
+  const { lease } = await running.stoa.registry.heartbeat(operatorCaller('alice'), agentId, {
+    holder: 'second',
+  });
   const commit = () =>
-    running.stoa.commit.commit(operatorCaller('alice'), { checks: [{ check: 'lease', agent_id: agentId, fence: lease.fence }], operations: [{ op: 'data.increment', key: 'n' }] });
+    running.stoa.commit.commit(operatorCaller('alice'), {
+      checks: [{ check: 'lease', agent_id: agentId, fence: lease.fence }],
+      operations: [{ op: 'data.increment', key: 'n' }],
+    });
   expect(await commit()).toMatchObject({ ok: true });
   nowMs += 91_000;
   expect(await commit()).toMatchObject({ ok: false, failed: { check: 0, code: 'fenced' } });
@@ -79,17 +126,38 @@ test('a lease that is lost between the door and the transaction refuses the writ
     ['POST', '/v1/workspaces', { name: 'late' }],
     ['POST', `/v1/workspaces/${workspace.id}/projects`, { name: 'late' }],
     ['POST', '/room/global', { body: 'late' }],
-    ['POST', '/mcp', { jsonrpc: '2.0', id: 1, method: 'tools/call', params: { name: 'remember', arguments: { namespace: 'notes', key: 'key', value: 'late' } } }],
-    ['POST', '/v1/commit', { operations: [{ op: 'data.set', namespace: 'notes', key: 'key', value: 'late' }] }],
+    [
+      'POST',
+      '/mcp',
+      {
+        jsonrpc: '2.0',
+        id: 1,
+        method: 'tools/call',
+        params: { name: 'remember', arguments: { namespace: 'notes', key: 'key', value: 'late' } },
+      },
+    ],
+    [
+      'POST',
+      '/v1/commit',
+      { operations: [{ op: 'data.set', namespace: 'notes', key: 'key', value: 'late' }] },
+    ],
   ] as const;
   for (const [method, path, body] of writes) {
-    const { lease } = await running.stoa.registry.heartbeat(alice, agentId, { holder: `holder of ${method} ${path}` });
-    const reply = await running.ask(method, path, { as: { 'x-test-agent': agentId }, body, headers: { 'stoa-fence': String(lease.fence) } });
+    const { lease } = await running.stoa.registry.heartbeat(alice, agentId, {
+      holder: `holder of ${method} ${path}`,
+    });
+    const reply = await running.ask(method, path, {
+      as: { 'x-test-agent': agentId },
+      body,
+      headers: { 'stoa-fence': String(lease.fence) },
+    });
     expect(reply.status, `${method} ${path} ${reply.text}`).toBe(path === '/mcp' ? 200 : 409);
     expect(reply.text).toContain('below the lease');
   }
   expect((await running.ask('GET', '/v1/data/notes/key', { as: running.alice })).json.value).toEqual(before);
-  expect((await running.stoa.workspaces.listWorkspaces(alice)).items.map(({ name }) => name)).not.toContain('late');
+  expect((await running.stoa.workspaces.listWorkspaces(alice)).items.map(({ name }) => name)).not.toContain(
+    'late',
+  );
 });
 
 test('a claim that waited for a task is refused when the lease was lost meanwhile', async () => {
@@ -115,7 +183,10 @@ test('a claim that is refused leaves the task to the next in the line', async ()
   const { waiters } = workspaces.port as EmbeddedWorkspaces;
   const late = write(`/v1/projects/${project}/tasks/claim`, { wait: 30 }, lease.fence);
   await vi.waitFor(() => expect(waiters.size).toBe(1));
-  const next = running.ask('POST', `/v1/projects/${project}/tasks/claim`, { as: running.alice, body: { wait: 30 } });
+  const next = running.ask('POST', `/v1/projects/${project}/tasks/claim`, {
+    as: running.alice,
+    body: { wait: 30 },
+  });
   await vi.waitFor(() => expect(waiters.size).toBe(2));
   nowMs += 91_000;
   const task = await workspaces.createTask(alice, session, { command: 'once' });
@@ -123,16 +194,23 @@ test('a claim that is refused leaves the task to the next in the line', async ()
   expect((await next).json.task.id).toBe(task.id);
 });
 
-test('one\'s own messaging profile and key look at the lease as they change', async () => {
+test("one's own messaging profile and key look at the lease as they change", async () => {
   const { stoa } = running;
   const alice = operatorCaller('alice');
-  const { identity } = await stoa.messaging.port.register({ publicKey: randomBytes(32).toString('base64'), name: null, email: null, proven: true });
+  const { identity } = await stoa.messaging.port.register({
+    publicKey: randomBytes(32).toString('base64'),
+    name: null,
+    email: null,
+    proven: true,
+  });
   const { lease } = await stoa.registry.heartbeat(alice, agentId, { holder: 'profile' });
   const caller: Caller = { ...alice, kind: 'agent', identity: identity.id, agentId, fence: lease.fence };
   const { identities } = stoa.fenced(caller).messaging;
   expect((await identities.updateProfile(caller, identity.id, { name: 'before' })).name).toBe('before');
   await stoa.registry.releaseLease(alice, agentId);
-  await expect(identities.updateProfile(caller, identity.id, { name: 'late' })).rejects.toMatchObject({ code: 'fenced' });
+  await expect(identities.updateProfile(caller, identity.id, { name: 'late' })).rejects.toMatchObject({
+    code: 'fenced',
+  });
   expect((await stoa.messaging.identities.get(identity.id)).name).toBe('before');
 });
 
@@ -169,14 +247,23 @@ describe('in PostgreSQL', () => {
 
   test('fenced writes are measured as others are', async () => {
     const calls: string[] = [];
-    const stop = stoa.onBackendCall(({ domain, backend, verb, failed }) => calls.push(`${domain} ${backend} ${verb} ${failed}`));
+    const stop = stoa.onBackendCall(({ domain, backend, verb, failed }) =>
+      calls.push(`${domain} ${backend} ${verb} ${failed}`),
+    );
     await fenced.data.set(caller, 'measured', 'k', 1);
     await fenced.data.increment(caller, 'measured', 'k');
     await fenced.workspaces.createWorkspace(caller, { name: 'measured' });
     await stoa.registry.releaseLease(alice, caller.agentId ?? '');
     await expect(fenced.data.set(caller, 'measured', 'k', 2)).rejects.toMatchObject({ code: 'fenced' });
     stop();
-    expect(calls).toEqual(expect.arrayContaining(['data postgres write false', 'data postgres modify false', 'workspaces postgres createWorkspace false', 'data postgres write true']));
+    expect(calls).toEqual(
+      expect.arrayContaining([
+        'data postgres write false',
+        'data postgres modify false',
+        'workspaces postgres createWorkspace false',
+        'data postgres write true',
+      ]),
+    );
   });
 
   /** Begins to write while somebody else holds the row, and lets go of the lease before the row. */
@@ -185,7 +272,14 @@ describe('in PostgreSQL', () => {
     await transaction(sql, async (tx) => {
       await query(tx, lock);
       writing = write().catch((error: unknown) => error);
-      await vi.waitFor(async () => expect(await query(sql, "SELECT 1 FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'")).not.toEqual([]));
+      await vi.waitFor(async () =>
+        expect(
+          await query(
+            sql,
+            "SELECT 1 FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'",
+          ),
+        ).not.toEqual([]),
+      );
       await stoa.registry.releaseLease(alice, caller.agentId ?? '');
     });
     return writing;
@@ -193,12 +287,22 @@ describe('in PostgreSQL', () => {
 
   test('a write of a holder is taken, and one whose lease is lost before the commit leaves nothing', async () => {
     await fenced.data.set(caller, 'notes', 'key', 1);
-    const writes = [() => fenced.data.set(caller, 'notes', 'key', 2), () => fenced.data.increment(caller, 'notes', 'key'), () => fenced.data.delete(caller, 'notes', 'key'), () => stoa.commit.commit(caller, { operations: [{ op: 'data.set', namespace: 'notes', key: 'key', value: 2 }] })];
+    const writes = [
+      () => fenced.data.set(caller, 'notes', 'key', 2),
+      () => fenced.data.increment(caller, 'notes', 'key'),
+      () => fenced.data.delete(caller, 'notes', 'key'),
+      () =>
+        stoa.commit.commit(caller, {
+          operations: [{ op: 'data.set', namespace: 'notes', key: 'key', value: 2 }],
+        }),
+    ];
     for (const write of writes) {
       const { lease } = await stoa.registry.heartbeat(alice, caller.agentId ?? '', { holder: 'first' });
       caller = { ...caller, fence: lease.fence };
       fenced = stoa.fenced(caller);
-      expect(await losingTheLease(`SELECT 1 FROM agent_data_store WHERE key = 'key' FOR UPDATE`, write)).toMatchObject({ code: 'fenced' });
+      expect(
+        await losingTheLease(`SELECT 1 FROM agent_data_store WHERE key = 'key' FOR UPDATE`, write),
+      ).toMatchObject({ code: 'fenced' });
     }
     await expect(fenced.data.clear(caller, 'notes')).rejects.toMatchObject({ code: 'fenced' });
     expect(await stoa.data.getEntry(alice, 'notes', 'key')).toMatchObject({ value: 1, version: 1 });
@@ -215,7 +319,11 @@ describe('in PostgreSQL', () => {
     const task = await stoa.workspaces.createTask(alice, session, { command: 'once' });
     expect(await late).toMatchObject({ code: 'fenced' });
     expect((await next)?.task.id).toBe(task.id);
-    expect(await losingTheLease('LOCK TABLE workspaces.sessions IN EXCLUSIVE MODE', () => fenced.workspaces.createSession(caller, project, {}))).toMatchObject({ code: 'fenced' });
+    expect(
+      await losingTheLease('LOCK TABLE workspaces.sessions IN EXCLUSIVE MODE', () =>
+        fenced.workspaces.createSession(caller, project, {}),
+      ),
+    ).toMatchObject({ code: 'fenced' });
   });
 });
 
@@ -244,7 +352,12 @@ test('a database without transactions is asked to write only after a look at the
     const { data } = stoa.fenced(caller);
     await data.set(caller, 'notes', 'key', 1);
     await stoa.registry.releaseLease(alice, agent_id);
-    for (const late of [data.set(caller, 'notes', 'key', 2), data.increment(caller, 'notes', 'key'), data.delete(caller, 'notes', 'key'), data.clear(caller, 'notes')]) {
+    for (const late of [
+      data.set(caller, 'notes', 'key', 2),
+      data.increment(caller, 'notes', 'key'),
+      data.delete(caller, 'notes', 'key'),
+      data.clear(caller, 'notes'),
+    ]) {
       await expect(late).rejects.toMatchObject({ code: 'fenced' });
     }
     expect(await data.get(caller, 'notes', 'key')).toBe(1);
@@ -262,8 +375,10 @@ test('messages look at a lease that lies in another shard', async () => {
     const caller = { ...alice, kind: 'user' as const, agentId: agent_id, fence: lease.fence };
     const { messaging, commit } = sharded.stoa;
     const room = await messaging.rooms.find('global');
-    const post = () => sharded.stoa.fenced(caller).messaging.rooms.post(caller, room, { body: 'hello', pid: '' }, null);
-    const commitPost = () => commit.commit(caller, { operations: [{ op: 'room.post', room: 'global', body: 'hello' }] });
+    const post = () =>
+      sharded.stoa.fenced(caller).messaging.rooms.post(caller, room, { body: 'hello', pid: '' }, null);
+    const commitPost = () =>
+      commit.commit(caller, { operations: [{ op: 'room.post', room: 'global', body: 'hello' }] });
     await post();
     expect(await commitPost()).toMatchObject({ ok: true });
     // Not yet on disk, and counted all the same.
@@ -271,7 +386,9 @@ test('messages look at a lease that lies in another shard', async () => {
     await expect(post()).rejects.toMatchObject({ code: 'fenced' });
     await expect(commitPost()).rejects.toMatchObject({ code: 'fenced' });
     await released;
-    expect((await messaging.rooms.read(room, { beforeMs: null, limit: 10 }, 0, AbortSignal.timeout(5_000))).items).toHaveLength(2);
+    expect(
+      (await messaging.rooms.read(room, { beforeMs: null, limit: 10 }, 0, AbortSignal.timeout(5_000))).items,
+    ).toHaveLength(2);
   } finally {
     await sharded.stop();
   }

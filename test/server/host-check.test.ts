@@ -3,13 +3,25 @@ import { Running } from './running.js';
 
 let running: Running;
 beforeAll(async () => {
-  running = await Running.start({}, { allowedHosts: ['stoa.example'], allowedOrigins: ['https://console.example'] });
+  running = await Running.start(
+    {},
+    { allowedHosts: ['stoa.example'], allowedOrigins: ['https://console.example'] },
+  );
 });
 afterAll(() => running.stop());
 
 /** The status of a request with these headers; fetch would not let them through. */
 async function statusOf(path: string, headers: string[]): Promise<number> {
-  const answer = await running.bytes(['GET ' + path + ' HTTP/1.1', ...headers, `Authorization: Bearer ${running.operator}`, 'Connection: close', '', ''].join('\r\n'));
+  const answer = await running.bytes(
+    [
+      'GET ' + path + ' HTTP/1.1',
+      ...headers,
+      `Authorization: Bearer ${running.operator}`,
+      'Connection: close',
+      '',
+      '',
+    ].join('\r\n'),
+  );
   return Number(answer.slice(9, 12));
 }
 
@@ -52,14 +64,20 @@ test('health stays open to probes under any name', async () => {
   expect(await statusOf('/livez', ['Host: evil.example'])).toBe(200);
 });
 
-test.each(['/v1/status', '/mcp', '/livez', '/openapi.json', '/nowhere', '/v1/agents/%ff'])('a request without Host is a 400 with a reason: %s', async (path) => {
-  const answer = await running.bytes(`GET ${path} HTTP/1.1\r\nConnection: close\r\n\r\n`);
-  expect(answer).toMatch(/^HTTP\/1\.1 400 /);
-  expect(answer).toMatch(/^content-type: application\/problem\+json/im);
-  const { code, request_id: id } = JSON.parse(answer.slice(answer.indexOf('\r\n\r\n') + 4)) as { code: string; request_id: string };
-  expect(code).toBe('invalid_request');
-  expect(answer.toLowerCase()).toContain(`request-id: ${id}`);
-});
+test.each(['/v1/status', '/mcp', '/livez', '/openapi.json', '/nowhere', '/v1/agents/%ff'])(
+  'a request without Host is a 400 with a reason: %s',
+  async (path) => {
+    const answer = await running.bytes(`GET ${path} HTTP/1.1\r\nConnection: close\r\n\r\n`);
+    expect(answer).toMatch(/^HTTP\/1\.1 400 /);
+    expect(answer).toMatch(/^content-type: application\/problem\+json/im);
+    const { code, request_id: id } = JSON.parse(answer.slice(answer.indexOf('\r\n\r\n') + 4)) as {
+      code: string;
+      request_id: string;
+    };
+    expect(code).toBe('invalid_request');
+    expect(answer.toLowerCase()).toContain(`request-id: ${id}`);
+  },
+);
 
 test.each([
   ['/v1/status', ['localhost', 'evil.example']],
@@ -69,21 +87,35 @@ test.each([
   ['/livez', ['localhost', 'evil.example']],
   ['/nowhere', ['localhost', 'evil.example']],
 ])('two Hosts are a 400, whichever comes first: %s %j', async (path, hosts) => {
-  expect(await statusOf(path, hosts.map((host) => `Host: ${host}`))).toBe(400);
+  expect(
+    await statusOf(
+      path,
+      hosts.map((host) => `Host: ${host}`),
+    ),
+  ).toBe(400);
 });
 
 test('credentials that come twice prove nothing, whichever comes first', async () => {
-  for (const tokens of [[running.operator, 'nobody'], ['nobody', running.operator]]) {
+  for (const tokens of [
+    [running.operator, 'nobody'],
+    ['nobody', running.operator],
+  ]) {
     const credentials = tokens.map((token) => `Authorization: Bearer ${token}`);
-    const answer = await running.bytes(['GET /v1/status HTTP/1.1', 'Host: localhost', ...credentials, 'Connection: close', '', ''].join('\r\n'));
+    const answer = await running.bytes(
+      ['GET /v1/status HTTP/1.1', 'Host: localhost', ...credentials, 'Connection: close', '', ''].join(
+        '\r\n',
+      ),
+    );
     expect(answer).toMatch(/^HTTP\/1\.1 401 /);
   }
 });
 
-test('a request without Host is a 400 in messaging\'s own shape, and good in HTTP/1.0', async () => {
+test("a request without Host is a 400 in messaging's own shape, and good in HTTP/1.0", async () => {
   const answer = await running.bytes('GET /stats HTTP/1.1\r\nConnection: close\r\n\r\n');
   expect(answer).toMatch(/^HTTP\/1\.1 400 /);
   expect(answer).toContain('{"error":"The request has no Host."}');
   expect(await running.bytes('GET /livez HTTP/1.0\r\n\r\n')).toMatch(/^HTTP\/1\.1 200 /);
-  expect(await running.bytes(`GET /v1/status HTTP/1.0\r\nAuthorization: Bearer ${running.operator}\r\n\r\n`)).toMatch(/^HTTP\/1\.1 403 /);
+  expect(
+    await running.bytes(`GET /v1/status HTTP/1.0\r\nAuthorization: Bearer ${running.operator}\r\n\r\n`),
+  ).toMatch(/^HTTP\/1\.1 403 /);
 });

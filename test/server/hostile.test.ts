@@ -8,7 +8,9 @@ let impatient: Running;
 beforeAll(async () => {
   impatient = await Running.start({ limits: { requestSecondsMax: 0.2, fieldErrorsMax: 2 } });
   floodable = await Running.start();
-  running = await Running.start({ limits: { bodyBytesMax: 100_000, headerBytesMax: 16_384, jsonDepthMax: 50 } });
+  running = await Running.start({
+    limits: { bodyBytesMax: 100_000, headerBytesMax: 16_384, jsonDepthMax: 50 },
+  });
 });
 afterAll(() => Promise.all([running.stop(), floodable.stop(), impatient.stop()]));
 
@@ -20,7 +22,15 @@ async function post(raw: string | Uint8Array<ArrayBuffer>, headers: Record<strin
 
 /** A request on a bare connection; the server closes it after the answer. */
 function rawRequest(line: string, headers: string[], body = ''): string {
-  return [line, `Host: 127.0.0.1:${running.port}`, `Authorization: Bearer ${running.alice}`, ...headers, 'Connection: close', '', body].join('\r\n');
+  return [
+    line,
+    `Host: 127.0.0.1:${running.port}`,
+    `Authorization: Bearer ${running.alice}`,
+    ...headers,
+    'Connection: close',
+    '',
+    body,
+  ].join('\r\n');
 }
 
 describe('bodies', () => {
@@ -48,12 +58,18 @@ describe('bodies', () => {
     const reply = await post(body);
     expect(reply.status, reply.text).toBe(400);
     expect(reply.headers.get('content-type')).toBe('application/problem+json; charset=utf-8');
-    expect(reply.json).toMatchObject({ code: 'invalid_request', status: 400, request_id: reply.headers.get('request-id') });
+    expect(reply.json).toMatchObject({
+      code: 'invalid_request',
+      status: 400,
+      request_id: reply.headers.get('request-id'),
+    });
     expect(reply.json.detail.length).toBeGreaterThan(5);
   });
 
   test('bytes that are not UTF-8 are a 400', async () => {
-    const reply = await post(new Uint8Array([...Buffer.from('{"name": "'), 0xff, 0xfe, ...Buffer.from('"}')]));
+    const reply = await post(
+      new Uint8Array([...Buffer.from('{"name": "'), 0xff, 0xfe, ...Buffer.from('"}')]),
+    );
     expect(reply.status).toBe(400);
     expect(reply.json.detail).toContain('UTF-8');
   });
@@ -61,12 +77,19 @@ describe('bodies', () => {
   test('every unknown field is named', async () => {
     const reply = await post('{"name": "a", "colour": 1, "spec": {"gpu": 2}}');
     expect(reply.status).toBe(400);
-    expect(reply.json.errors.map(({ field }: { field: string }) => field).toSorted()).toEqual(['body.colour', 'body.spec.gpu']);
+    expect(reply.json.errors.map(({ field }: { field: string }) => field).toSorted()).toEqual([
+      'body.colour',
+      'body.spec.gpu',
+    ]);
   });
 
   test('a flood of unknown fields is refused like any other, with the first of them named', async () => {
     const flood = `{"name": "a", ${Array.from({ length: 200_000 }, (_, index) => `"field${index}": 1`).join(', ')}}`;
-    const reply = await floodable.ask('POST', '/v1/agents', { as: floodable.alice, raw: flood, headers: json });
+    const reply = await floodable.ask('POST', '/v1/agents', {
+      as: floodable.alice,
+      raw: flood,
+      headers: json,
+    });
     expect(reply.status).toBe(400);
     expect(reply.json.errors).toHaveLength(100);
     expect(reply.json.errors[0]).toEqual({ field: 'body.field0', message: 'is not known here' });
@@ -76,7 +99,10 @@ describe('bodies', () => {
   });
 
   test('as many wrong fields are named as the limit says, wherever they are', async () => {
-    const reply = await impatient.ask('POST', '/v1/agents?x=1', { as: impatient.alice, body: { a: 1, b: 1, c: 1 } });
+    const reply = await impatient.ask('POST', '/v1/agents?x=1', {
+      as: impatient.alice,
+      body: { a: 1, b: 1, c: 1 },
+    });
     expect(reply.json.errors.map(({ field }: { field: string }) => field)).toEqual(['query.x', 'body.name']);
   });
 
@@ -86,9 +112,23 @@ describe('bodies', () => {
 
   test('a body above the limit is 413, with its length told or not', async () => {
     const large = JSON.stringify({ name: 'a'.repeat(200_000) });
-    expect((await post(large)).json).toMatchObject({ code: 'too_large', status: 413, fix: expect.stringContaining('raise bodyBytesMax'), details: { bodyBytesMax: 100_000 } });
-    expect((await running.ask('POST', '/v1/nothing', { raw: large, headers: json })).json).toMatchObject({ code: 'too_large', details: { bodyBytesMax: 100_000 } });
-    const chunked = await running.bytes(rawRequest('POST /v1/agents HTTP/1.1', ['Content-Type: application/json', 'Transfer-Encoding: chunked'], `30d40\r\n${'a'.repeat(200_000)}\r\n0\r\n\r\n`));
+    expect((await post(large)).json).toMatchObject({
+      code: 'too_large',
+      status: 413,
+      fix: expect.stringContaining('raise bodyBytesMax'),
+      details: { bodyBytesMax: 100_000 },
+    });
+    expect((await running.ask('POST', '/v1/nothing', { raw: large, headers: json })).json).toMatchObject({
+      code: 'too_large',
+      details: { bodyBytesMax: 100_000 },
+    });
+    const chunked = await running.bytes(
+      rawRequest(
+        'POST /v1/agents HTTP/1.1',
+        ['Content-Type: application/json', 'Transfer-Encoding: chunked'],
+        `30d40\r\n${'a'.repeat(200_000)}\r\n0\r\n\r\n`,
+      ),
+    );
     expect(chunked).toMatch(/^HTTP\/1\.1 413 /);
     expect(chunked).toContain('"code":"too_large"');
   });
@@ -96,21 +136,47 @@ describe('bodies', () => {
   test('a body in chunks is read like any other', async () => {
     const body = '{"name": "chunked"}';
     const answer = await running.bytes(
-      rawRequest('POST /v1/agents HTTP/1.1', ['Content-Type: application/json', 'Transfer-Encoding: chunked'], `5\r\n${body.slice(0, 5)}\r\n${(body.length - 5).toString(16)}\r\n${body.slice(5)}\r\n0\r\n\r\n`),
+      rawRequest(
+        'POST /v1/agents HTTP/1.1',
+        ['Content-Type: application/json', 'Transfer-Encoding: chunked'],
+        `5\r\n${body.slice(0, 5)}\r\n${(body.length - 5).toString(16)}\r\n${body.slice(5)}\r\n0\r\n\r\n`,
+      ),
     );
     expect(answer).toMatch(/^HTTP\/1\.1 201 /);
   });
 
-  test.each(['text/plain', 'application/x-www-form-urlencoded', 'multipart/form-data', 'application/jsonx', ''])('the content type "%s" is 415', async (type) => {
-    const reply = await running.bytes(rawRequest('POST /v1/agents HTTP/1.1', [...(type === '' ? [] : [`Content-Type: ${type}`]), 'Content-Length: 12'], '{"name":"a"}'));
+  test.each([
+    'text/plain',
+    'application/x-www-form-urlencoded',
+    'multipart/form-data',
+    'application/jsonx',
+    '',
+  ])('the content type "%s" is 415', async (type) => {
+    const reply = await running.bytes(
+      rawRequest(
+        'POST /v1/agents HTTP/1.1',
+        [...(type === '' ? [] : [`Content-Type: ${type}`]), 'Content-Length: 12'],
+        '{"name":"a"}',
+      ),
+    );
     expect(reply).toMatch(/^HTTP\/1\.1 415 /);
     expect(reply).toContain('application/problem+json');
   });
 
   test('a route without a body refuses one, and takes {}', async () => {
     const { json: agent } = await post('{"name": "bodiless"}');
-    expect((await running.ask('POST', `/v1/agents/${agent.agent_id}/start`, { as: running.alice, body: { force: true } })).status).toBe(400);
-    expect((await running.ask('POST', `/v1/agents/${agent.agent_id}/start`, { as: running.alice, body: {} })).status).toBe(200);
+    expect(
+      (
+        await running.ask('POST', `/v1/agents/${agent.agent_id}/start`, {
+          as: running.alice,
+          body: { force: true },
+        })
+      ).status,
+    ).toBe(400);
+    expect(
+      (await running.ask('POST', `/v1/agents/${agent.agent_id}/start`, { as: running.alice, body: {} }))
+        .status,
+    ).toBe(200);
   });
 });
 
@@ -119,20 +185,39 @@ describe('percent-encoding', () => {
   const broken = ['%ed%a0%80', '%ff', '%c0%80', '%e2%82', '%zz', '%'];
 
   test.each(broken)('that is not UTF-8 in a query is a 400 that names the parameter: %s', async (text) => {
-    const queries = { '/v1/data/notes?values=1&prefix=': 'prefix', '/v1/agents?name=': 'name', '/v1/changes?topics=': 'topics', '/v1/workspaces?limit=2&cursor=': 'cursor' };
+    const queries = {
+      '/v1/data/notes?values=1&prefix=': 'prefix',
+      '/v1/agents?name=': 'name',
+      '/v1/changes?topics=': 'topics',
+      '/v1/workspaces?limit=2&cursor=': 'cursor',
+    };
     for (const [path, name] of Object.entries(queries)) {
       const reply = await running.ask('GET', path + text, { as: running.alice });
-      expect(reply.json, path).toMatchObject({ status: 400, code: 'invalid_request', errors: [{ field: `query.${name}`, message: expect.stringContaining('not percent-encoded UTF-8') }] });
+      expect(reply.json, path).toMatchObject({
+        status: 400,
+        code: 'invalid_request',
+        errors: [{ field: `query.${name}`, message: expect.stringContaining('not percent-encoded UTF-8') }],
+      });
     }
     expect((await running.ask('GET', `/v1/agents?${text}=1`, { as: running.alice })).status).toBe(400);
-    expect((await running.ask('GET', `/find?q=${text}`)).json).toEqual({ error: expect.stringContaining('query.q: is not percent-encoded UTF-8') });
+    expect((await running.ask('GET', `/find?q=${text}`)).json).toEqual({
+      error: expect.stringContaining('query.q: is not percent-encoded UTF-8'),
+    });
   });
 
   test.each(broken)('that is not UTF-8 in a path is a 400 that shows the segment: %s', async (text) => {
-    for (const path of [`/v1/data/notes/${text}`, `/v1/data/${text}/key?prefix=%C3%A9`, `/v1/agents/${text}/sessions`]) {
+    for (const path of [
+      `/v1/data/notes/${text}`,
+      `/v1/data/${text}/key?prefix=%C3%A9`,
+      `/v1/agents/${text}/sessions`,
+    ]) {
       for (const method of ['GET', 'PUT', 'DELETE']) {
         const reply = await running.ask(method, path, { as: running.alice });
-        expect(reply.json, `${method} ${path}`).toMatchObject({ status: 400, code: 'invalid_request', errors: [{ field: 'path', message: expect.stringContaining(`"${text}"`) }] });
+        expect(reply.json, `${method} ${path}`).toMatchObject({
+          status: 400,
+          code: 'invalid_request',
+          errors: [{ field: 'path', message: expect.stringContaining(`"${text}"`) }],
+        });
       }
     }
   });
@@ -141,7 +226,9 @@ describe('percent-encoding', () => {
     for (const key of ['é', '100%', '日本', '🎉', 'a b+c&d=e']) {
       const path = `/v1/data/encoded/${encodeURIComponent(key)}`;
       expect((await running.ask('PUT', path, { as: running.alice, body: { value: key } })).status).toBe(201);
-      const { json } = await running.ask('GET', `/v1/data/encoded?prefix=${encodeURIComponent(key)}`, { as: running.alice });
+      const { json } = await running.ask('GET', `/v1/data/encoded?prefix=${encodeURIComponent(key)}`, {
+        as: running.alice,
+      });
       expect(json.items.map((item: { key: string }) => item.key)).toEqual([key]);
     }
   });
@@ -197,22 +284,37 @@ describe('paths', () => {
     const tag = Buffer.from(page.next_cursor, 'base64url').subarray(0, 4);
     for (const length of [1, 9, 11, 3_000]) {
       const forged = Buffer.concat([tag, Buffer.alloc(length)]).toString('base64url');
-      expect((await running.ask('GET', `${list}?cursor=${forged}`, { as: running.operator })).json).toMatchObject({ code: 'invalid_cursor', status: 400 });
+      expect(
+        (await running.ask('GET', `${list}?cursor=${forged}`, { as: running.operator })).json,
+      ).toMatchObject({ code: 'invalid_cursor', status: 400 });
     }
-    expect((await running.ask('GET', `/v1/inspect/agents?prefix=${'00'.repeat(2_500)}`, { as: running.operator })).status).toBe(400);
+    expect(
+      (await running.ask('GET', `/v1/inspect/agents?prefix=${'00'.repeat(2_500)}`, { as: running.operator }))
+        .status,
+    ).toBe(400);
   });
 
   test('a limit above the largest is clamped, not refused', async () => {
     expect((await running.ask('GET', '/v1/agents?limit=100000', { as: running.alice })).status).toBe(200);
   });
 
-  test.each(['a/b', '..', '.', '~tilde', 'a b', 'ä/ö', '%2F', 'a?b#c', 'tokens', '../status'])('a user named %j reaches its own route and no other', async (user) => {
-    const segment = `~${Buffer.from(user).toString('base64url')}`;
-    const put = await running.ask('PUT', `/v1/users/${segment}`, { as: running.operator, body: { email: 'x@example.org' } });
-    expect(put.status, put.text).toBe(200);
-    expect(put.json.user).toBe(user);
-    if (/^[^.~]/.test(user)) expect((await running.ask('GET', `/v1/users/${encodeURIComponent(user)}`, { as: running.operator })).json.user).toBe(user);
-  });
+  test.each(['a/b', '..', '.', '~tilde', 'a b', 'ä/ö', '%2F', 'a?b#c', 'tokens', '../status'])(
+    'a user named %j reaches its own route and no other',
+    async (user) => {
+      const segment = `~${Buffer.from(user).toString('base64url')}`;
+      const put = await running.ask('PUT', `/v1/users/${segment}`, {
+        as: running.operator,
+        body: { email: 'x@example.org' },
+      });
+      expect(put.status, put.text).toBe(200);
+      expect(put.json.user).toBe(user);
+      if (/^[^.~]/.test(user))
+        expect(
+          (await running.ask('GET', `/v1/users/${encodeURIComponent(user)}`, { as: running.operator })).json
+            .user,
+        ).toBe(user);
+    },
+  );
 });
 
 describe('headers', () => {
@@ -227,24 +329,36 @@ describe('headers', () => {
     ['Stoa-Fence', '1.5'],
     ['Stoa-Fence', 'abc'],
   ])('%s: %s is a 400', async (name, value) => {
-    const reply = await running.ask('GET', '/v1/agents', { as: running.operator, headers: { [name]: value } });
+    const reply = await running.ask('GET', '/v1/agents', {
+      as: running.operator,
+      headers: { [name]: value },
+    });
     expect(reply.status).toBe(400);
   });
 
   test('the agent and the user are percent-encoded UTF-8', async () => {
-    const reply = await running.ask('POST', '/v1/agents', { as: running.operator, body: { name: 'x' }, headers: { 'stoa-user': encodeURIComponent('zoë/1'), 'stoa-agent': encodeURIComponent('späher') } });
+    const reply = await running.ask('POST', '/v1/agents', {
+      as: running.operator,
+      body: { name: 'x' },
+      headers: { 'stoa-user': encodeURIComponent('zoë/1'), 'stoa-agent': encodeURIComponent('späher') },
+    });
     expect(reply.status).toBe(201);
     expect(reply.json.user).toBe('zoë/1');
   });
 
-  test.each(['Stoa-User', 'Stoa-Agent', 'Stoa-Fence'])('%s given twice is a 400, not a third name', async (name) => {
-    const answer = await running.bytes(rawRequest('GET /v1/agents HTTP/1.1', [`${name}: 1`, `${name}: 2`]));
-    expect(answer).toMatch(/^HTTP\/1\.1 400 /);
-    expect(answer).toContain(`${name} is given more than once.`);
-  });
+  test.each(['Stoa-User', 'Stoa-Agent', 'Stoa-Fence'])(
+    '%s given twice is a 400, not a third name',
+    async (name) => {
+      const answer = await running.bytes(rawRequest('GET /v1/agents HTTP/1.1', [`${name}: 1`, `${name}: 2`]));
+      expect(answer).toMatch(/^HTTP\/1\.1 400 /);
+      expect(answer).toContain(`${name} is given more than once.`);
+    },
+  );
 
   test('headers beyond the limit are 431', async () => {
-    const answer = await running.bytes(rawRequest('GET /v1/agents HTTP/1.1', [`X-Large: ${'a'.repeat(20_000)}`]));
+    const answer = await running.bytes(
+      rawRequest('GET /v1/agents HTTP/1.1', [`X-Large: ${'a'.repeat(20_000)}`]),
+    );
     expect(answer).toMatch(/^HTTP\/1\.1 431 /);
     expect(answer).toContain('"code":"headers_too_large"');
     expect(answer).toContain('raise headerBytesMax');
@@ -252,7 +366,14 @@ describe('headers', () => {
 
   test('the last of very many headers counts like the first', async () => {
     const many = Array.from({ length: 3_000 }, () => 'a:');
-    const put = (condition: string) => running.bytes(rawRequest('PUT /v1/data/headers/last HTTP/1.1', [...many, 'Content-Type: application/json', 'Content-Length: 11', condition], '{"value":1}'));
+    const put = (condition: string) =>
+      running.bytes(
+        rawRequest(
+          'PUT /v1/data/headers/last HTTP/1.1',
+          [...many, 'Content-Type: application/json', 'Content-Length: 11', condition],
+          '{"value":1}',
+        ),
+      );
     expect(await put('If-Match: "7"')).toMatch(/^HTTP\/1\.1 412 /);
     expect(await put('If-None-Match: *')).toMatch(/^HTTP\/1\.1 201 /);
   });
@@ -276,12 +397,20 @@ describe('headers', () => {
   });
 
   test('two lengths that differ are refused', async () => {
-    const answer = await running.bytes(rawRequest('POST /v1/agents HTTP/1.1', ['Content-Type: application/json', 'Content-Length: 12', 'Content-Length: 13'], '{"name":"a"}'));
+    const answer = await running.bytes(
+      rawRequest(
+        'POST /v1/agents HTTP/1.1',
+        ['Content-Type: application/json', 'Content-Length: 12', 'Content-Length: 13'],
+        '{"name":"a"}',
+      ),
+    );
     expect(answer).toMatch(/^HTTP\/1\.1 400 /);
   });
 
   test('two bearer tokens in one header prove nothing', async () => {
-    const reply = await running.ask('GET', '/v1/agents', { headers: { authorization: `Bearer ${running.alice}, Bearer ${running.bob}` } });
+    const reply = await running.ask('GET', '/v1/agents', {
+      headers: { authorization: `Bearer ${running.alice}, Bearer ${running.bob}` },
+    });
     expect(reply.status).toBe(401);
   });
 });

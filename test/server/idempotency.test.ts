@@ -36,7 +36,9 @@ test('retries at the same time make one agent', async () => {
   const key = newKey();
   const replies = await Promise.all(Array.from({ length: 20 }, () => create(key, 'together')));
   expect(new Set(replies.map(({ text }) => text)).size).toBe(1);
-  expect((await running.ask('GET', '/v1/agents?name=together', { as: running.alice })).json.items).toHaveLength(1);
+  expect(
+    (await running.ask('GET', '/v1/agents?name=together', { as: running.alice })).json.items,
+  ).toHaveLength(1);
 });
 
 test('the same key with another body is 422', async () => {
@@ -48,10 +50,18 @@ test('the same key with another body is 422', async () => {
 test('the same key on another path is 422', async () => {
   const key = newKey();
   const { json } = await create(key, 'path');
-  const reply = await running.ask('POST', `/v1/agents/${json.agent_id}/sessions`, { as: running.alice, body: { name: 'path' }, headers: { 'idempotency-key': key } });
+  const reply = await running.ask('POST', `/v1/agents/${json.agent_id}/sessions`, {
+    as: running.alice,
+    body: { name: 'path' },
+    headers: { 'idempotency-key': key },
+  });
   expect(reply.status).toBe(400);
   await running.ask('POST', `/v1/agents/${json.agent_id}/start`, { as: running.alice });
-  const sessions = await running.ask('POST', `/v1/agents/${json.agent_id}/sessions`, { as: running.alice, body: {}, headers: { 'idempotency-key': key } });
+  const sessions = await running.ask('POST', `/v1/agents/${json.agent_id}/sessions`, {
+    as: running.alice,
+    body: {},
+    headers: { 'idempotency-key': key },
+  });
   expect(sessions.status).toBe(422);
 });
 
@@ -65,7 +75,14 @@ test('two users may use the same key', async () => {
 
 test('an answer is not told again to a token that reaches less', async () => {
   const headers = { 'idempotency-key': newKey() };
-  const narrow = (await running.stoa.identity.createToken(operatorCaller(), 'alice', { scopes: { namespaces: ['notes'] } }, null)).token;
+  const narrow = (
+    await running.stoa.identity.createToken(
+      operatorCaller(),
+      'alice',
+      { scopes: { namespaces: ['notes'] } },
+      null,
+    )
+  ).token;
   const body = { operations: [{ op: 'data.increment', namespace: 'payroll', key: 'total', by: 987654321 }] };
   const first = await running.ask('POST', '/v1/commit', { as: running.alice, body, headers });
   expect(first.json).toMatchObject({ ok: true });
@@ -82,11 +99,21 @@ test('a refused request uses up no key', async () => {
 
 test('a token is not shown twice: the repeat is 409', async () => {
   const headers = { 'idempotency-key': newKey() };
-  const first = await running.ask('POST', '/v1/users/dora/tokens', { as: running.operator, body: { name: 'a' }, headers });
+  const first = await running.ask('POST', '/v1/users/dora/tokens', {
+    as: running.operator,
+    body: { name: 'a' },
+    headers,
+  });
   expect(first.status).toBe(201);
-  const second = await running.ask('POST', '/v1/users/dora/tokens', { as: running.operator, body: { name: 'a' }, headers });
+  const second = await running.ask('POST', '/v1/users/dora/tokens', {
+    as: running.operator,
+    body: { name: 'a' },
+    headers,
+  });
   expect(second.json).toMatchObject({ code: 'idempotency_unrepeatable', status: 409 });
-  expect((await running.ask('GET', '/v1/users/dora/tokens', { as: running.operator })).json.items).toHaveLength(1);
+  expect(
+    (await running.ask('GET', '/v1/users/dora/tokens', { as: running.operator })).json.items,
+  ).toHaveLength(1);
 });
 
 test.each(['', 'k'.repeat(256)])('a key of a wrong length is 400', async (key) => {
@@ -104,7 +131,12 @@ test('a key is free again after a day', async () => {
 
 test('a backup that is asked for again under its key is made once', async () => {
   const directory = await mkdtemp(join(tmpdir(), 'stoa-backup-'));
-  const ask = (key: string) => running.ask('POST', '/v1/backups', { as: running.operator, body: { directory }, headers: { 'idempotency-key': key } });
+  const ask = (key: string) =>
+    running.ask('POST', '/v1/backups', {
+      as: running.operator,
+      body: { directory },
+      headers: { 'idempotency-key': key },
+    });
   const first = await ask('nightly');
   expect(first.status).toBe(201);
   expect((await ask('nightly')).text).toBe(first.text);
@@ -116,7 +148,12 @@ test('a backup that is asked for again under its key is made once', async () => 
 
 test('a backup that failed can be tried again under its key', async () => {
   const directory = await mkdtemp(join(tmpdir(), 'stoa-backup-'));
-  const ask = () => running.ask('POST', '/v1/backups', { as: running.operator, body: { directory, kind: 'incremental' }, headers: { 'idempotency-key': 'step' } });
+  const ask = () =>
+    running.ask('POST', '/v1/backups', {
+      as: running.operator,
+      body: { directory, kind: 'incremental' },
+      headers: { 'idempotency-key': 'step' },
+    });
   expect((await ask()).status).toBeGreaterThanOrEqual(400);
   await running.ask('POST', '/v1/backups', { as: running.operator, body: { directory } });
   expect((await ask()).json).toMatchObject({ kind: 'incremental' });

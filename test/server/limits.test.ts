@@ -5,20 +5,37 @@ let running: Running;
 let nowMs = Date.now();
 
 beforeAll(async () => {
-  running = await Running.start({ clock: () => nowMs, limits: { tokenNameCharactersMax: 8, userIdBytesMax: 300, fieldErrorsMax: 3, lastSeenSeconds: 0 } });
+  running = await Running.start({
+    clock: () => nowMs,
+    limits: { tokenNameCharactersMax: 8, userIdBytesMax: 300, fieldErrorsMax: 3, lastSeenSeconds: 0 },
+  });
 });
 afterAll(() => running.stop());
 
-const makeToken = (name: string) => running.ask('POST', '/v1/users/alice/tokens', { as: running.operator, body: { name } });
+const makeToken = (name: string) =>
+  running.ask('POST', '/v1/users/alice/tokens', { as: running.operator, body: { name } });
 
-const lastSeen = async () => (await running.ask('GET', '/v1/users/alice', { as: running.operator })).json.last_seen_at;
+const lastSeen = async () =>
+  (await running.ask('GET', '/v1/users/alice', { as: running.operator })).json.last_seen_at;
 
 /** What a call in each domain answers to the operator who acts for this user. */
 async function statusesAs(user: string): Promise<number[]> {
   return [
-    (await running.ask('POST', '/v1/agents', { as: running.operator, headers: { 'stoa-user': user }, body: { name: 'scout' } })).status,
+    (
+      await running.ask('POST', '/v1/agents', {
+        as: running.operator,
+        headers: { 'stoa-user': user },
+        body: { name: 'scout' },
+      })
+    ).status,
     (await running.ask('GET', '/v1/agents', { as: running.operator, headers: { 'stoa-user': user } })).status,
-    (await running.ask('PUT', '/v1/data/notes/today', { as: running.operator, headers: { 'stoa-user': user }, body: { value: 1 } })).status,
+    (
+      await running.ask('PUT', '/v1/data/notes/today', {
+        as: running.operator,
+        headers: { 'stoa-user': user },
+        body: { value: 1 },
+      })
+    ).status,
     (await running.ask('GET', `/v1/users/${user}`, { as: running.operator })).status,
   ];
 }
@@ -26,7 +43,10 @@ async function statusesAs(user: string): Promise<number[]> {
 test('a token has a name as long as the operator allows, counted in characters', async () => {
   expect((await makeToken('\u{1f30a}'.repeat(8))).status).toBe(201);
   const refused = await makeToken('laptop of ada');
-  expect(refused).toMatchObject({ status: 400, json: { code: 'invalid_request', errors: [{ field: 'body.name' }] } });
+  expect(refused).toMatchObject({
+    status: 400,
+    json: { code: 'invalid_request', errors: [{ field: 'body.name' }] },
+  });
 });
 
 test('a user id as long as the operator allows works in every domain, and a longer one in none', async () => {
@@ -43,7 +63,9 @@ test('a refusal lists as many wrong fields as the operator allows', async () => 
 });
 
 test('the last call of a user is as fresh as the operator wants it, and of no user that was never written', async () => {
-  expect((await running.ask('POST', '/v1/agents', { as: running.alice, body: { name: 'scout' } })).status).toBe(201);
+  expect(
+    (await running.ask('POST', '/v1/agents', { as: running.alice, body: { name: 'scout' } })).status,
+  ).toBe(201);
   for (let call = 0; call < 3; call += 1) {
     nowMs += 1_000;
     await running.ask('GET', '/v1/agents', { as: running.alice });

@@ -14,7 +14,10 @@ interface Operation {
   responses: Record<string, unknown>;
 }
 
-let document: { paths: Record<string, Record<string, Operation>>; components: { schemas: Record<string, object> } };
+let document: {
+  paths: Record<string, Record<string, Operation>>;
+  components: { schemas: Record<string, object> };
+};
 beforeAll(async () => {
   running = await Running.start();
   document = JSON.parse((await running.ask('GET', '/openapi.json')).text) as typeof document;
@@ -22,10 +25,13 @@ beforeAll(async () => {
 afterAll(() => running.stop());
 
 const routes = routeGroups.flatMap((group) => group.routes).filter(({ hidden }) => hidden !== true);
-const operations = (): Operation[] => Object.values(document.paths).flatMap((methods) => Object.values(methods));
+const operations = (): Operation[] =>
+  Object.values(document.paths).flatMap((methods) => Object.values(methods));
 
 test('every route is in the document, and nothing else', () => {
-  const documented = Object.entries(document.paths).flatMap(([path, methods]) => Object.keys(methods).map((method) => `${method.toUpperCase()} ${path}`));
+  const documented = Object.entries(document.paths).flatMap(([path, methods]) =>
+    Object.keys(methods).map((method) => `${method.toUpperCase()} ${path}`),
+  );
   expect(documented.toSorted()).toEqual(routes.map(({ method, path }) => `${method} ${path}`).toSorted());
 });
 
@@ -37,7 +43,9 @@ test('operation ids are unique', () => {
 test('every parameter in a path is declared, and every operation has a summary, a tag and answers', () => {
   for (const [path, methods] of Object.entries(document.paths)) {
     for (const operation of Object.values(methods)) {
-      const declared = operation.parameters.filter((parameter) => parameter.in === 'path').map(({ name }) => `{${name}}`);
+      const declared = operation.parameters
+        .filter((parameter) => parameter.in === 'path')
+        .map(({ name }) => `{${name}}`);
       expect(declared).toEqual(path.match(/\{\w+\}/g) ?? []);
       expect(operation.summary.length).toBeGreaterThan(3);
       expect(operation.tags.length).toBeGreaterThan(0);
@@ -55,7 +63,8 @@ test('every reference leads somewhere and every schema compiles', () => {
   }
   const ajv = new Ajv2020({ strict: false, validateFormats: false });
   ajv.addSchema({ $id: 'openapi', ...document });
-  for (const name of Object.keys(document.components.schemas)) expect(ajv.getSchema(`openapi#/components/schemas/${name}`)).toBeTypeOf('function');
+  for (const name of Object.keys(document.components.schemas))
+    expect(ajv.getSchema(`openapi#/components/schemas/${name}`)).toBeTypeOf('function');
 });
 
 test('the page loads nothing from elsewhere and runs no inline script', async () => {
@@ -64,6 +73,10 @@ test('the page loads nothing from elsewhere and runs no inline script', async ()
   expect(text).not.toMatch(/<script(?![^>]*src=)/);
   expect(text).not.toMatch(/\son\w+=/);
   expect(headers.get('content-security-policy')).toContain("script-src 'self'");
-  expect((await running.ask('GET', '/reference/reference.js')).headers.get('content-type')).toContain('text/javascript');
-  expect((await running.ask('GET', '/reference/reference.css')).headers.get('content-type')).toContain('text/css');
+  expect((await running.ask('GET', '/reference/reference.js')).headers.get('content-type')).toContain(
+    'text/javascript',
+  );
+  expect((await running.ask('GET', '/reference/reference.css')).headers.get('content-type')).toContain(
+    'text/css',
+  );
 });

@@ -17,7 +17,15 @@ test('metrics count requests by route, and name no id', async () => {
   expect(text).toContain('stoa_http_requests_total{method="GET",route="/v1/agents/{id}",status="200"} 1');
   expect(text).not.toContain(json.agent_id);
   expect(text).not.toContain('alice');
-  for (const name of ['stoa_commits_total', 'stoa_commit_group_size', 'stoa_fsync_seconds', 'stoa_feed_lag_commits', 'stoa_expiry_backlog_seconds', 'stoa_leases']) expect(text).toMatch(new RegExp(`^${name}`, 'm'));
+  for (const name of [
+    'stoa_commits_total',
+    'stoa_commit_group_size',
+    'stoa_fsync_seconds',
+    'stoa_feed_lag_commits',
+    'stoa_expiry_backlog_seconds',
+    'stoa_leases',
+  ])
+    expect(text).toMatch(new RegExp(`^${name}`, 'm'));
 });
 
 test('metrics tell how long calls of a database outside the process take', async () => {
@@ -31,13 +39,19 @@ test('metrics tell how long calls of a database outside the process take', async
 
 test('health has the shape that AICQ clients read', async () => {
   const { json } = await running.ask('GET', '/health');
-  expect(json).toMatchObject({ status: 'healthy', version: expect.any(String), checks: { postgres: { status: 'pass' }, redis: { status: 'pass' } }, timestamp: expect.stringMatching(/Z$/) });
+  expect(json).toMatchObject({
+    status: 'healthy',
+    version: expect.any(String),
+    checks: { postgres: { status: 'pass' }, redis: { status: 'pass' } },
+    timestamp: expect.stringMatching(/Z$/),
+  });
 });
 
 test('with a limit set, callers are told it, and refused beyond it', async () => {
   const limited = await Running.start({ limits: { requestsPerMinuteMax: 3 } });
   const statuses: number[] = [];
-  for (let asked = 0; asked < 5; asked += 1) statuses.push((await limited.ask('GET', '/v1/agents', { as: limited.alice })).status);
+  for (let asked = 0; asked < 5; asked += 1)
+    statuses.push((await limited.ask('GET', '/v1/agents', { as: limited.alice })).status);
   expect(statuses).toEqual([200, 200, 200, 429, 429]);
   const refused = await limited.ask('GET', '/v1/agents', { as: limited.alice });
   expect(refused.headers.get('ratelimit-policy')).toBe('"default";q=3;w=60');
@@ -63,10 +77,22 @@ test('logs tell what was answered, and no secret', async () => {
   const logger = createLogger('debug', sink);
   const loud = await Running.start({}, { logger });
   await loud.ask('GET', '/v1/agents', { as: loud.alice });
-  logger.info({ authorization: 'Bearer s3cret', headers: { 'x-aicq-room-key': 's3cret' }, request: { token: 's3cret' } }, 'test');
+  logger.info(
+    {
+      authorization: 'Bearer s3cret',
+      headers: { 'x-aicq-room-key': 's3cret' },
+      request: { token: 's3cret' },
+    },
+    'test',
+  );
   await loud.stop();
-  const lines = written.trim().split('\n').map((line) => JSON.parse(line));
-  expect(lines).toContainEqual(expect.objectContaining({ msg: 'answered', method: 'GET', route: '/v1/agents', status: 200 }));
+  const lines = written
+    .trim()
+    .split('\n')
+    .map((line) => JSON.parse(line));
+  expect(lines).toContainEqual(
+    expect.objectContaining({ msg: 'answered', method: 'GET', route: '/v1/agents', status: 200 }),
+  );
   expect(written).not.toContain('s3cret');
   expect(written).not.toContain(loud.alice);
 });

@@ -13,7 +13,9 @@ let agentId: string;
 
 beforeAll(async () => {
   running = await Running.start({ limits: { agentsPerUserMax: 1_000_000 } });
-  checker = new AnswerChecker(JSON.parse((await running.ask('GET', '/openapi.json')).text) as OpenApiDocument);
+  checker = new AnswerChecker(
+    JSON.parse((await running.ask('GET', '/openapi.json')).text) as OpenApiDocument,
+  );
   agentId = (await running.stoa.registry.createAgent(operatorCaller('alice'), { name: 'signed' })).agent_id;
 });
 afterAll(() => running.stop());
@@ -36,18 +38,30 @@ function credentialsOf(principal: TestPrincipal): Ask['as'] {
 }
 
 test('every route has a row in the table, and every row a route', () => {
-  expect(Object.keys(routeTable).toSorted()).toEqual(routes.map(({ method, path }) => `${method} ${path}`).toSorted());
+  expect(Object.keys(routeTable).toSorted()).toEqual(
+    routes.map(({ method, path }) => `${method} ${path}`).toSorted(),
+  );
 });
 
-describe.each(routes.map((route) => ({ route, name: `${route.method} ${route.path}` })))('$name', ({ route, name }) => {
-  test.each(principals)('answers %s as the table says, in a shape that the document declares', async (principal) => {
-    const row = routeTable[name];
-    if (row === undefined) throw new Error(`${name} has no row in the table of principals.`);
-    const { path, body, headers } = await row.request(running, agentId);
-    const as = credentialsOf(principal);
-    const reply = await running.ask(route.method, path, { ...(as === undefined ? {} : { as }), body, headers: headers ?? {} });
-    expect(reply.status, reply.text).toBe(row.status[principal]);
-    expect(reply.headers.get('request-id')).toMatch(/^[0-9a-f]{12}-[0-9a-z]+$/);
-    if (route.hidden !== true) expect(checker.complaint(route.method, route.path, reply)).toBeUndefined();
-  });
-});
+describe.each(routes.map((route) => ({ route, name: `${route.method} ${route.path}` })))(
+  '$name',
+  ({ route, name }) => {
+    test.each(principals)(
+      'answers %s as the table says, in a shape that the document declares',
+      async (principal) => {
+        const row = routeTable[name];
+        if (row === undefined) throw new Error(`${name} has no row in the table of principals.`);
+        const { path, body, headers } = await row.request(running, agentId);
+        const as = credentialsOf(principal);
+        const reply = await running.ask(route.method, path, {
+          ...(as === undefined ? {} : { as }),
+          body,
+          headers: headers ?? {},
+        });
+        expect(reply.status, reply.text).toBe(row.status[principal]);
+        expect(reply.headers.get('request-id')).toMatch(/^[0-9a-f]{12}-[0-9a-z]+$/);
+        if (route.hidden !== true) expect(checker.complaint(route.method, route.path, reply)).toBeUndefined();
+      },
+    );
+  },
+);

@@ -12,16 +12,29 @@ const codes = Object.keys(errorKinds) as (keyof typeof errorKinds)[];
 const faults: RouteGroup = {
   routes: [
     defineRoute({
-      method: 'GET', path: '/fault/{code}', summary: 'Throws', tags: ['test'], principals: anyone,
-      params: z.object({ code: z.string() }), answers: { 200: z.object({}) },
+      method: 'GET',
+      path: '/fault/{code}',
+      summary: 'Throws',
+      tags: ['test'],
+      principals: anyone,
+      params: z.object({ code: z.string() }),
+      answers: { 200: z.object({}) },
       handler: ({ params: { code } }) => {
         if (code === 'bug') throw new TypeError('secret internals');
-        throw new StoaError(code as keyof typeof errorKinds, 'A sentence.', { fix: 'A fix.', details: { from: 'a', to: 'b' } });
+        throw new StoaError(code as keyof typeof errorKinds, 'A sentence.', {
+          fix: 'A fix.',
+          details: { from: 'a', to: 'b' },
+        });
       },
     }),
     defineRoute({
-      method: 'GET', path: '/undeclared', summary: 'Answers a status that it does not declare', tags: ['test'], principals: anyone,
-      answers: { 200: z.object({}) }, handler: () => answer(202, {}),
+      method: 'GET',
+      path: '/undeclared',
+      summary: 'Answers a status that it does not declare',
+      tags: ['test'],
+      principals: anyone,
+      answers: { 200: z.object({}) },
+      handler: () => answer(202, {}),
     }),
   ],
 };
@@ -32,7 +45,16 @@ const plain: RouteGroup = {
   writeError: (error, _request, reply) => reply.code(error.status).send({ error: error.message }),
   onRequest: (_request, reply) => void reply.header('access-control-allow-origin', '*'),
   routes: [
-    defineRoute({ method: 'POST', path: '/plain', summary: 'Takes a name', tags: ['test'], principals: anyone, body: z.object({ name: z.string() }), answers: { 200: z.object({}) }, handler: () => ({}) }),
+    defineRoute({
+      method: 'POST',
+      path: '/plain',
+      summary: 'Takes a name',
+      tags: ['test'],
+      principals: anyone,
+      body: z.object({ name: z.string() }),
+      answers: { 200: z.object({}) },
+      handler: () => ({}),
+    }),
   ],
 };
 
@@ -47,7 +69,14 @@ test.each(codes)('the code %s has its status, title, detail and fix on the wire'
   expect(reply.status).toBe(errorKinds[code].status);
   expect(reply.headers.get('content-type')).toBe('application/problem+json; charset=utf-8');
   expect(problemSchema.strict().parse(reply.json)).toEqual({
-    type: `/reference#${code}`, title: errorKinds[code].title, status: errorKinds[code].status, code, detail: 'A sentence.', fix: 'A fix.', details: { from: 'a', to: 'b' }, request_id: reply.headers.get('request-id'),
+    type: `/reference#${code}`,
+    title: errorKinds[code].title,
+    status: errorKinds[code].status,
+    code,
+    detail: 'A sentence.',
+    fix: 'A fix.',
+    details: { from: 'a', to: 'b' },
+    request_id: reply.headers.get('request-id'),
   });
 });
 
@@ -107,7 +136,10 @@ test.each([
   ['GET', '/plain', undefined, 405],
   ['GET', '/plain/other', undefined, 404],
 ])('a group with a shape of its own keeps it for %s %s %s', async (method, path, raw, status) => {
-  const reply = await running.ask(method, path, { ...(raw === undefined ? {} : { raw }), headers: { 'content-type': 'application/json' } });
+  const reply = await running.ask(method, path, {
+    ...(raw === undefined ? {} : { raw }),
+    headers: { 'content-type': 'application/json' },
+  });
   expect(reply.status).toBe(status);
   expect(Object.keys(reply.json)).toEqual(['error']);
   expect(reply.headers.get('access-control-allow-origin')).toBe('*');
@@ -127,5 +159,9 @@ test.each([
   ['POST', '/v1/tasks/task_00000000-0000-7000-8000-000000000000/complete', 'body.fence'],
 ] as const)('%s %s without what it needs says what is missing', async (method, path, field) => {
   const reply = await running.ask(method, path, { as: running.operator, body: {} });
-  expect(reply.json).toMatchObject({ status: 400, detail: `${field}: is missing.`, errors: [{ field, message: 'is missing' }] });
+  expect(reply.json).toMatchObject({
+    status: 400,
+    detail: `${field}: is missing.`,
+    errors: [{ field, message: 'is missing' }],
+  });
 });

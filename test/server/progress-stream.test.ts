@@ -14,7 +14,8 @@ const accept = 'text/event-stream';
 beforeAll(async () => {
   directory = await mkdtemp(join(tmpdir(), 'stoa-progress-'));
   running = await Running.start();
-  for (let index = 0; index < 20; index += 1) await running.ask('PUT', `/v1/data/notes/k${index}`, { as: running.alice, body: { value: index } });
+  for (let index = 0; index < 20; index += 1)
+    await running.ask('PUT', `/v1/data/notes/k${index}`, { as: running.alice, body: { value: index } });
 });
 afterAll(async () => {
   await running.stop();
@@ -32,19 +33,38 @@ async function eventsOf(path: string, body: string, contentType: string): Promis
   const response = await fetch(running.url + path, { method: 'POST', headers, body });
   expect(response.headers.get('content-type')).toContain('text/event-stream');
   const text = await response.text();
-  return [...text.matchAll(/event: (\w+)\ndata: (.*)\n\n/g)].map(([, event, data]) => ({ event: event as string, data: JSON.parse(data as string) as unknown }));
+  return [...text.matchAll(/event: (\w+)\ndata: (.*)\n\n/g)].map(([, event, data]) => ({
+    event: event as string,
+    data: JSON.parse(data as string) as unknown,
+  }));
 }
 
 test('a backup tells how far it is, and its answer is the last event', async () => {
-  const events = await eventsOf('/v1/backups', JSON.stringify({ directory: join(directory, 'events') }), 'application/json');
-  expect(events[0]).toEqual({ event: 'progress', data: { done: expect.any(Number), total: expect.any(Number) } });
+  const events = await eventsOf(
+    '/v1/backups',
+    JSON.stringify({ directory: join(directory, 'events') }),
+    'application/json',
+  );
+  expect(events[0]).toEqual({
+    event: 'progress',
+    data: { done: expect.any(Number), total: expect.any(Number) },
+  });
   expect(events.at(-1)).toMatchObject({ event: 'done', data: { kind: 'full', reason: null } });
-  const { json } = await running.ask('GET', `/v1/backups?directory=${encodeURIComponent(join(directory, 'events'))}`, { as: running.operator });
-  expect((json.items as object[]).map((item) => ({ ...item, not_included: [] }))).toEqual([events.at(-1)?.data]);
+  const { json } = await running.ask(
+    'GET',
+    `/v1/backups?directory=${encodeURIComponent(join(directory, 'events'))}`,
+    { as: running.operator },
+  );
+  expect((json.items as object[]).map((item) => ({ ...item, not_included: [] }))).toEqual([
+    events.at(-1)?.data,
+  ]);
 });
 
 test('without asking for events the answer is what it was', async () => {
-  const { status, json } = await running.ask('POST', '/v1/backups', { as: running.operator, body: { directory: join(directory, 'plain') } });
+  const { status, json } = await running.ask('POST', '/v1/backups', {
+    as: running.operator,
+    body: { directory: join(directory, 'plain') },
+  });
   expect(status).toBe(201);
   expect(json).toMatchObject({ kind: 'full' });
 });
@@ -52,7 +72,10 @@ test('without asking for events the answer is what it was', async () => {
 test('a backup names the domains that another database keeps', async () => {
   const elsewhere = await Running.start({ workspaces: (await sharedPostgres()).url });
   try {
-    const { json } = await elsewhere.ask('POST', '/v1/backups', { as: elsewhere.operator, body: { directory: join(directory, 'elsewhere') } });
+    const { json } = await elsewhere.ask('POST', '/v1/backups', {
+      as: elsewhere.operator,
+      body: { directory: join(directory, 'elsewhere') },
+    });
     expect(json).toMatchObject({ not_included: ['workspaces'] });
   } finally {
     await elsewhere.stop();
@@ -62,7 +85,11 @@ test('a backup names the domains that another database keeps', async () => {
 test('a server without a stream to spare does the work and answers without one', async () => {
   const full = await Running.start({ limits: { streamsMax: 0 } });
   try {
-    const { status, json } = await full.ask('POST', '/v1/backups', { as: full.operator, body: { directory: join(directory, 'full') }, headers: { accept } });
+    const { status, json } = await full.ask('POST', '/v1/backups', {
+      as: full.operator,
+      body: { directory: join(directory, 'full') },
+      headers: { accept },
+    });
     expect(status).toBe(201);
     expect(json).toMatchObject({ kind: 'full' });
   } finally {
@@ -71,10 +98,16 @@ test('a server without a stream to spare does the work and answers without one',
 });
 
 test('what is refused before there is progress has its own status', async () => {
-  const { status, json } = await running.ask('POST', '/v1/backups', { as: running.operator, body: { directory: 'relative' }, headers: { accept } });
+  const { status, json } = await running.ask('POST', '/v1/backups', {
+    as: running.operator,
+    body: { directory: 'relative' },
+    headers: { accept },
+  });
   expect(status).toBe(400);
   expect(json.code).toBe('invalid_request');
-  expect((await running.ask('POST', '/v1/backups', { as: running.alice, body: {}, headers: { accept } })).status).toBe(403);
+  expect(
+    (await running.ask('POST', '/v1/backups', { as: running.alice, body: {}, headers: { accept } })).status,
+  ).toBe(403);
 });
 
 test('an import tells how far it is; what goes wrong on the way is the last event', async () => {
@@ -89,10 +122,26 @@ test('an import tells how far it is; what goes wrong on the way is the last even
 });
 
 test('the command line hears every step, and an error on the way as the same error', async () => {
-  const connection = await connect({ url: running.url, token: running.operator, loadConfig: () => loadConfig({ flags: {}, environment: {} }).config });
+  const connection = await connect({
+    url: running.url,
+    token: running.operator,
+    loadConfig: () => loadConfig({ flags: {}, environment: {} }).config,
+  });
   const steps: { done: number; total: number }[] = [];
-  const made = await connection.work<{ kind: string }>('POST', '/v1/backups', { body: { directory: join(directory, 'command') } }, (step) => steps.push({ ...step }));
+  const made = await connection.work<{ kind: string }>(
+    'POST',
+    '/v1/backups',
+    { body: { directory: join(directory, 'command') } },
+    (step) => steps.push({ ...step }),
+  );
   expect(made.kind).toBe('full');
   expect(steps.length).toBeGreaterThan(0);
-  await expect(connection.work('POST', '/v1/backups', { body: { kind: 'incremental', directory: join(directory, 'none') } }, () => undefined)).rejects.toMatchObject({ code: 'conflict' });
+  await expect(
+    connection.work(
+      'POST',
+      '/v1/backups',
+      { body: { kind: 'incremental', directory: join(directory, 'none') } },
+      () => undefined,
+    ),
+  ).rejects.toMatchObject({ code: 'conflict' });
 });

@@ -14,21 +14,21 @@ const hostile: Readonly<Record<string, string>> = {
   'four thousand characters': 'x'.repeat(4_000),
   'four thousand digits': '7'.repeat(4_000),
   'a cursor of nobody': Buffer.alloc(3_000, 0xff).toString('base64url'),
-  'NUL': '%00',
+  NUL: '%00',
   'NUL in the middle': 'a%00b',
-  'emoji': encodeURIComponent('🎉'.repeat(300)),
+  emoji: encodeURIComponent('🎉'.repeat(300)),
   'a lone surrogate as bytes': '%ed%a0%80',
   'a lone surrogate as an escape': encodeURIComponent('\\ud800'),
   'a negative number': '-1',
   'a path out of here': encodeURIComponent('../../etc/passwd'),
   'a name of every object': '__proto__',
-  'nothing': '',
+  nothing: '',
 };
 
 /** What may stand in a cursor behind the mark of its list. */
 const forgedKeys: Readonly<Record<string, Buffer>> = {
   'one byte': Buffer.of(0x41),
-  'NUL': Buffer.alloc(40),
+  NUL: Buffer.alloc(40),
   'bytes that are no text': Buffer.alloc(64, 0xff),
   'a key longer than any': Buffer.alloc(3_000, 0x7a),
   'two thousand bytes': Buffer.alloc(2_000, 0x31),
@@ -41,12 +41,30 @@ let running: Running;
 let agentId: string;
 
 beforeAll(async () => {
-  running = await Running.start({ limits: { agentsPerUserMax: 1_000_000, addressRequestsPerMinuteMax: 1_000_000, roomReadsPerMinuteMax: 1_000_000, searchesPerMinuteMax: 1_000_000, channelReadsPerMinuteMax: 1_000_000, directReadsPerMinuteMax: 1_000_000, profileReadsPerMinuteMax: 1_000_000 } });
+  running = await Running.start({
+    limits: {
+      agentsPerUserMax: 1_000_000,
+      addressRequestsPerMinuteMax: 1_000_000,
+      roomReadsPerMinuteMax: 1_000_000,
+      searchesPerMinuteMax: 1_000_000,
+      channelReadsPerMinuteMax: 1_000_000,
+      directReadsPerMinuteMax: 1_000_000,
+      profileReadsPerMinuteMax: 1_000_000,
+    },
+  });
   agentId = (await running.stoa.registry.createAgent(operatorCaller('alice'), { name: 'signed' })).agent_id;
 });
 afterAll(() => running.stop());
 
-const asked = routeGroups.flatMap((group) => group.routes).flatMap((route) => parametersOf(route).map((parameter) => ({ route, parameter, name: `${route.method} ${route.path}?${parameter}` })));
+const asked = routeGroups
+  .flatMap((group) => group.routes)
+  .flatMap((route) =>
+    parametersOf(route).map((parameter) => ({
+      route,
+      parameter,
+      name: `${route.method} ${route.path}?${parameter}`,
+    })),
+  );
 
 function parametersOf({ query }: Route): string[] {
   return query instanceof z.ZodObject ? Object.keys(query.shape) : [];
@@ -60,10 +78,20 @@ async function requestOf({ method, path }: Route): Promise<RowRequest> {
 }
 
 /** A request with a parameter set to what is already encoded. */
-async function ask({ method }: Route, { path, body, headers = {} }: RowRequest, parameter: string, value: string, as: Record<string, string>): Promise<Reply> {
+async function ask(
+  { method }: Route,
+  { path, body, headers = {} }: RowRequest,
+  parameter: string,
+  value: string,
+  as: Record<string, string>,
+): Promise<Reply> {
   const [base, given = ''] = path.split('?');
   const others = given.split('&').filter((pair) => pair !== '' && pair.split('=', 1)[0] !== parameter);
-  return running.ask(method, `${base}?${[...others, `${parameter}=${value}`].join('&')}`, { as, body, headers });
+  return running.ask(method, `${base}?${[...others, `${parameter}=${value}`].join('&')}`, {
+    as,
+    body,
+    headers,
+  });
 }
 
 function operator(): Record<string, string> {
@@ -87,7 +115,10 @@ describe('every query parameter of every route', () => {
 
   test.each(asked)('takes or refuses whatever it is given: $name', async ({ route, parameter, name }) => {
     for (const [kind, value] of Object.entries(hostile)) {
-      const reply = await ask(route, await requestOf(route), parameter, value, { ...operator(), 'stoa-user': 'alice' });
+      const reply = await ask(route, await requestOf(route), parameter, value, {
+        ...operator(),
+        'stoa-user': 'alice',
+      });
       expectOwnAnswer(route, reply, `${name} with ${kind}`);
       if (kind === 'a lone surrogate as bytes') expect(reply.status, name).toBe(400);
     }
@@ -95,30 +126,41 @@ describe('every query parameter of every route', () => {
 });
 
 describe('every cursor', () => {
-  const lists = asked.filter(({ route, parameter }) => parameter === 'cursor' && route.path.startsWith('/v1/'));
+  const lists = asked.filter(
+    ({ route, parameter }) => parameter === 'cursor' && route.path.startsWith('/v1/'),
+  );
 
-  test.each(lists)('that is forged behind a true beginning is refused, or begins where it says: $name', async ({ route, name }) => {
-    const request = await filled(route);
-    let walked = 0;
-    for (const as of [operator(), { authorization: `Bearer ${running.alice}` }]) {
-      const first = await ask(route, request, 'limit', '1', as);
-      // Some lists are the operator's alone.
-      if (first.status === 403) continue;
-      const { next_cursor: cursor } = first.json as { next_cursor: string | null };
-      // Without a user, the operator has documents of its own, which are none.
-      if (cursor === null) continue;
-      const second = await ask(route, request, 'cursor', cursor, as);
-      expect(second.status, `${name} ${second.text}`).toBe(200);
-      const mark = Buffer.from(cursor, 'base64url').subarray(0, 4);
-      for (const [kind, key] of Object.entries(forgedKeys)) {
-        const reply = await ask(route, request, 'cursor', Buffer.concat([mark, key]).toString('base64url'), as);
-        expectOwnAnswer(route, reply, `${name} with ${kind}`);
-        expect([200, 400], `${name} with ${kind}`).toContain(reply.status);
-        walked += 1;
+  test.each(lists)(
+    'that is forged behind a true beginning is refused, or begins where it says: $name',
+    async ({ route, name }) => {
+      const request = await filled(route);
+      let walked = 0;
+      for (const as of [operator(), { authorization: `Bearer ${running.alice}` }]) {
+        const first = await ask(route, request, 'limit', '1', as);
+        // Some lists are the operator's alone.
+        if (first.status === 403) continue;
+        const { next_cursor: cursor } = first.json as { next_cursor: string | null };
+        // Without a user, the operator has documents of its own, which are none.
+        if (cursor === null) continue;
+        const second = await ask(route, request, 'cursor', cursor, as);
+        expect(second.status, `${name} ${second.text}`).toBe(200);
+        const mark = Buffer.from(cursor, 'base64url').subarray(0, 4);
+        for (const [kind, key] of Object.entries(forgedKeys)) {
+          const reply = await ask(
+            route,
+            request,
+            'cursor',
+            Buffer.concat([mark, key]).toString('base64url'),
+            as,
+          );
+          expectOwnAnswer(route, reply, `${name} with ${kind}`);
+          expect([200, 400], `${name} with ${kind}`).toContain(reply.status);
+          walked += 1;
+        }
       }
-    }
-    expect(walked).toBeGreaterThan(0);
-  });
+      expect(walked).toBeGreaterThan(0);
+    },
+  );
 });
 
 /** A request for a list that has several items. */
@@ -153,7 +195,12 @@ async function addTo(route: string, path: string, number: number): Promise<void>
       await registry.openSession(alice, id);
       return;
     case '/v1/agents/{id}/identities': {
-      const { identity: made } = await messaging.port.register({ publicKey: randomBytes(32).toString('base64'), name: 'several', email: null, proven: false });
+      const { identity: made } = await messaging.port.register({
+        publicKey: randomBytes(32).toString('base64'),
+        name: 'several',
+        email: null,
+        proven: false,
+      });
       await registry.linkIdentity(alice, id, made.id);
       return;
     }

@@ -12,8 +12,11 @@ async function foundOf(sizes: readonly number[]): Promise<number[]> {
   const room = (await port.room('00000000-0000-0000-0000-000000000001')) as Room;
   const pages = new RoomPages();
   const page = (size: number) => ({ messages: [{ ts: port.nowMs(), body: 'x'.repeat(size) }] });
-  for (const [index, size] of sizes.entries()) pages.keep(messaging, room, { beforeMs: null, limit: index + 1 }, port.roomRevision(room.id), page(size));
-  const found = sizes.map((_, index) => index + 1).filter((limit) => pages.find(port, room, { beforeMs: null, limit }) !== undefined);
+  for (const [index, size] of sizes.entries())
+    pages.keep(messaging, room, { beforeMs: null, limit: index + 1 }, port.roomRevision(room.id), page(size));
+  const found = sizes
+    .map((_, index) => index + 1)
+    .filter((limit) => pages.find(port, room, { beforeMs: null, limit }) !== undefined);
   await stoa.close();
   return found;
 }

@@ -50,7 +50,12 @@ export class Running {
   readonly bob: string;
   readonly reader: string;
 
-  private constructor(stoa: Stoa, app: FastifyInstance, url: string, tokens: { alice: string; bob: string; reader: string }) {
+  private constructor(
+    stoa: Stoa,
+    app: FastifyInstance,
+    url: string,
+    tokens: { alice: string; bob: string; reader: string },
+  ) {
     this.stoa = stoa;
     this.app = app;
     this.url = url;
@@ -64,8 +69,13 @@ export class Running {
     const stoa = await openStoa({ data: '', engine: 'memory', ...options });
     const app = createApp(stoa, { authenticators: [testAgents], ...appOptions });
     const url = await app.listen({ port: 0, host: '127.0.0.1' });
-    const tokenOf = async (user: string, write = true) => (await stoa.identity.createToken(operatorCaller(), user, { scopes: { write } }, null)).token;
-    return new Running(stoa, app, url, { alice: await tokenOf('alice'), bob: await tokenOf('bob'), reader: await tokenOf('alice', false) });
+    const tokenOf = async (user: string, write = true) =>
+      (await stoa.identity.createToken(operatorCaller(), user, { scopes: { write } }, null)).token;
+    return new Running(stoa, app, url, {
+      alice: await tokenOf('alice'),
+      bob: await tokenOf('bob'),
+      reader: await tokenOf('alice', false),
+    });
   }
 
   get port(): number {
@@ -75,12 +85,21 @@ export class Running {
   async ask(method: string, path: string, { as, body, raw, headers = {} }: Ask = {}): Promise<Reply> {
     const response = await fetch(this.url + path, {
       method,
-      headers: { ...credentials(as), ...(body === undefined ? {} : { 'content-type': 'application/json' }), ...headers },
+      headers: {
+        ...credentials(as),
+        ...(body === undefined ? {} : { 'content-type': 'application/json' }),
+        ...headers,
+      },
       ...(raw !== undefined ? { body: raw } : body === undefined ? {} : { body: JSON.stringify(body) }),
     });
     const text = await textOf(response);
     const isJson = /[/+]json/.test(response.headers.get('content-type') ?? '');
-    return { status: response.status, headers: response.headers, text, json: isJson && text.length > 0 ? JSON.parse(text) : undefined };
+    return {
+      status: response.status,
+      headers: response.headers,
+      text,
+      json: isJson && text.length > 0 ? JSON.parse(text) : undefined,
+    };
   }
 
   /** Bytes on a bare connection, for requests that no client library would send; answers all that came back. */
@@ -102,7 +121,11 @@ export class Running {
 
 /** The whole answer, or what a stream begins with: a stream itself does not end. */
 async function textOf(response: Response): Promise<string> {
-  if (response.headers.get('content-type')?.startsWith('text/event-stream') !== true || response.body === null) return response.text();
+  if (
+    response.headers.get('content-type')?.startsWith('text/event-stream') !== true ||
+    response.body === null
+  )
+    return response.text();
   const reader = response.body.getReader();
   const { value } = await reader.read();
   await reader.cancel();

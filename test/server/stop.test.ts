@@ -12,7 +12,12 @@ function slowGroup(entered: () => void, release: Promise<void>): RouteGroup {
   return {
     routes: [
       defineRoute({
-        method: 'POST', path: '/slow', summary: 'Waits', tags: ['test'], principals: anyone, answers: { 200: z.object({ done: z.boolean() }) },
+        method: 'POST',
+        path: '/slow',
+        summary: 'Waits',
+        tags: ['test'],
+        principals: anyone,
+        answers: { 200: z.object({ done: z.boolean() }) },
         handler: async () => {
           entered();
           await release;
@@ -27,8 +32,13 @@ test('a stop finishes the request that runs, ends streams and refuses new work',
   let entered = false;
   const gate = new EventEmitter();
   const released = once(gate, 'release').then(() => undefined);
-  const running = await Running.start({}, { groups: [...routeGroups, slowGroup(() => (entered = true), released)] });
-  const stream = await fetch(`${running.url}/v1/changes`, { headers: { authorization: `Bearer ${running.alice}`, accept: 'text/event-stream' } });
+  const running = await Running.start(
+    {},
+    { groups: [...routeGroups, slowGroup(() => (entered = true), released)] },
+  );
+  const stream = await fetch(`${running.url}/v1/changes`, {
+    headers: { authorization: `Bearer ${running.alice}`, accept: 'text/event-stream' },
+  });
   const streamEnd = stream.text();
   const slow = running.ask('POST', '/slow');
   await vi.waitFor(() => expect(entered).toBe(true));
@@ -57,7 +67,10 @@ test('a connection that asks nothing does not hold up a stop', async () => {
 
 test('a request that does not end is cut off after the limit', async () => {
   let entered = false;
-  const running = await Running.start({}, { groups: [slowGroup(() => (entered = true), new Promise(() => {}))] });
+  const running = await Running.start(
+    {},
+    { groups: [slowGroup(() => (entered = true), new Promise(() => {}))] },
+  );
   const slow = running.ask('POST', '/slow').catch((error: unknown) => error);
   await vi.waitFor(() => expect(entered).toBe(true));
   await stopApp(running.app, 0.05);

@@ -11,7 +11,12 @@ let nowMs = Date.now();
 const data = mkdtempSync(join(tmpdir(), 'stoa-tokens-'));
 
 beforeAll(async () => {
-  running = await Running.start({ data, engine: 'lmdb', clock: () => nowMs, limits: { tokensPerUserMax: 5 } });
+  running = await Running.start({
+    data,
+    engine: 'lmdb',
+    clock: () => nowMs,
+    limits: { tokensPerUserMax: 5 },
+  });
 });
 afterAll(async () => {
   await running.stop();
@@ -26,7 +31,7 @@ async function newToken(user: string, body: object = {}) {
 
 const status = async (token: string) => (await running.ask('GET', '/v1/agents', { as: token })).status;
 
-test('the operator\'s token is in a file that only its owner can read', async () => {
+test("the operator's token is in a file that only its owner can read", async () => {
   const path = join(data, 'operator.token');
   expect(statSync(path).mode & 0o777).toBe(0o600);
   expect((await readFile(path, 'utf8')).trim()).toBe(running.operator);
@@ -45,15 +50,22 @@ test('no secret is in the data directory beside that file', async () => {
 test('a token works until it is revoked, also when it was used before', async () => {
   const { token, token_id } = await newToken('rita');
   expect(await status(token)).toBe(200);
-  const revoked = await running.ask('DELETE', `/v1/users/rita/tokens?token=${token_id}`, { as: running.operator });
+  const revoked = await running.ask('DELETE', `/v1/users/rita/tokens?token=${token_id}`, {
+    as: running.operator,
+  });
   expect(revoked.json).toEqual({ revoked: [token_id] });
   expect(await status(token)).toBe(401);
-  expect((await running.ask('DELETE', `/v1/users/rita/tokens?token=${token_id}`, { as: running.operator })).status).toBe(404);
+  expect(
+    (await running.ask('DELETE', `/v1/users/rita/tokens?token=${token_id}`, { as: running.operator })).status,
+  ).toBe(404);
 });
 
 test('a token cannot be revoked through another user', async () => {
   const { token, token_id } = await newToken('rosa');
-  expect((await running.ask('DELETE', `/v1/users/other/tokens?token=${token_id}`, { as: running.operator })).status).toBe(404);
+  expect(
+    (await running.ask('DELETE', `/v1/users/other/tokens?token=${token_id}`, { as: running.operator }))
+      .status,
+  ).toBe(404);
   expect(await status(token)).toBe(200);
 });
 
@@ -61,7 +73,11 @@ test('the 64 digits that a user id is stored under are no second way to that use
   const owner = 'olga';
   const digits = userKey(owner).toString('hex');
   const early = (await newToken(digits)).token;
-  const put = await running.ask('PUT', '/v1/data/notes/plan', { as: running.operator, headers: { 'stoa-user': owner }, body: { value: 'hers alone' } });
+  const put = await running.ask('PUT', '/v1/data/notes/plan', {
+    as: running.operator,
+    headers: { 'stoa-user': owner },
+    body: { value: 'hers alone' },
+  });
   expect(put.status).toBe(201);
   const tries = [{ as: early }, { as: running.operator, headers: { 'stoa-user': digits } }];
   for (const caller of tries) {
@@ -69,11 +85,18 @@ test('the 64 digits that a user id is stored under are no second way to that use
       const reply = await running.ask('GET', path, caller);
       expect([path, reply.status], reply.text).toEqual([path, 409]);
     }
-    expect((await running.ask('PUT', '/v1/data/notes/plan', { ...caller, body: { value: 'theirs' } })).status).toBe(409);
+    expect(
+      (await running.ask('PUT', '/v1/data/notes/plan', { ...caller, body: { value: 'theirs' } })).status,
+    ).toBe(409);
     expect((await running.ask('DELETE', '/v1/data/notes', caller)).status).toBe(409);
   }
-  expect((await running.ask('POST', `/v1/users/${digits}/tokens`, { as: running.operator, body: {} })).json.code).toBe('conflict');
-  const kept = await running.ask('GET', '/v1/data/notes/plan', { as: running.operator, headers: { 'stoa-user': owner } });
+  expect(
+    (await running.ask('POST', `/v1/users/${digits}/tokens`, { as: running.operator, body: {} })).json.code,
+  ).toBe('conflict');
+  const kept = await running.ask('GET', '/v1/data/notes/plan', {
+    as: running.operator,
+    headers: { 'stoa-user': owner },
+  });
   expect(kept.json.value).toBe('hers alone');
 });
 
@@ -100,8 +123,16 @@ test('a token expires, also when it was used before', async () => {
   expect((await running.ask('GET', '/v1/users/tim/tokens', { as: running.operator })).json.items).toEqual([]);
 });
 
-test.each([[{ expires_at: 1 }], [{ expires_in: 0 }], [{ expires_in: 5, expires_at: 9e12 }], [{ scopes: { admin: true } }], [{ name: 'n'.repeat(101) }]])('%j is refused', async (body) => {
-  expect((await running.ask('POST', '/v1/users/tim/tokens', { as: running.operator, body })).status).toBe(400);
+test.each([
+  [{ expires_at: 1 }],
+  [{ expires_in: 0 }],
+  [{ expires_in: 5, expires_at: 9e12 }],
+  [{ scopes: { admin: true } }],
+  [{ name: 'n'.repeat(101) }],
+])('%j is refused', async (body) => {
+  expect((await running.ask('POST', '/v1/users/tim/tokens', { as: running.operator, body })).status).toBe(
+    400,
+  );
 });
 
 test('a user has at most so many tokens', async () => {
@@ -112,8 +143,12 @@ test('a user has at most so many tokens', async () => {
 
 test('lists page through every token once, and show no secret', async () => {
   const ids: string[] = [];
-  for (let cursor: string | null = ''; cursor !== null; ) {
-    const { json, text } = await running.ask('GET', `/v1/users/ulla/tokens?limit=2${cursor === '' ? '' : `&cursor=${cursor}`}`, { as: running.operator });
+  for (let cursor: string | null = ''; cursor !== null;) {
+    const { json, text } = await running.ask(
+      'GET',
+      `/v1/users/ulla/tokens?limit=2${cursor === '' ? '' : `&cursor=${cursor}`}`,
+      { as: running.operator },
+    );
     ids.push(...json.items.map(({ token_id }: { token_id: string }) => token_id));
     expect(text).not.toMatch(/hash|stoa_/);
     cursor = json.next_cursor;
@@ -124,10 +159,14 @@ test('lists page through every token once, and show no secret', async () => {
 
 test('the last use shows in the list', async () => {
   const { token } = await newToken('vera');
-  expect((await running.ask('GET', '/v1/users/vera/tokens', { as: running.operator })).json.items[0].last_used_at).toBeNull();
+  expect(
+    (await running.ask('GET', '/v1/users/vera/tokens', { as: running.operator })).json.items[0].last_used_at,
+  ).toBeNull();
   await status(token);
   await running.stoa.identity.flush();
-  expect((await running.ask('GET', '/v1/users/vera/tokens', { as: running.operator })).json.items[0].last_used_at).toBe(nowMs);
+  expect(
+    (await running.ask('GET', '/v1/users/vera/tokens', { as: running.operator })).json.items[0].last_used_at,
+  ).toBe(nowMs);
 });
 
 describe('what proves nothing', () => {
@@ -135,7 +174,7 @@ describe('what proves nothing', () => {
     ['another secret with a known id', (token: string) => `${token.slice(0, -4)}AAAA`],
     ['the id alone', (token: string) => token.slice(0, 26)],
     ['a longer one', (token: string) => `${token}A`],
-    ['an operator token of somebody\'s making', () => `stoa_operator_${'A'.repeat(43)}`],
+    ["an operator token of somebody's making", () => `stoa_operator_${'A'.repeat(43)}`],
     ['nothing', () => ''],
     ['nonsense', () => 'nonsense'],
   ])('%s is 401', async (_name, change) => {
@@ -153,14 +192,22 @@ describe('what proves nothing', () => {
 
 test('only the operator acts for another user', async () => {
   const { token } = await newToken('xaver');
-  expect((await running.ask('GET', '/v1/agents', { as: token, headers: { 'stoa-user': 'bob' } })).status).toBe(403);
-  expect((await running.ask('GET', '/v1/agents', { as: token, headers: { 'stoa-user': 'xaver' } })).status).toBe(200);
+  expect(
+    (await running.ask('GET', '/v1/agents', { as: token, headers: { 'stoa-user': 'bob' } })).status,
+  ).toBe(403);
+  expect(
+    (await running.ask('GET', '/v1/agents', { as: token, headers: { 'stoa-user': 'xaver' } })).status,
+  ).toBe(200);
 });
 
 test('a signed agent goes by its own name', async () => {
   const as = { 'x-test-agent': '0'.repeat(64) };
-  expect((await running.ask('GET', '/v1/agents', { as, headers: { 'stoa-agent': 'other' } })).status).toBe(403);
-  expect((await running.ask('GET', '/v1/agents', { as, headers: { 'stoa-agent': 'signed' } })).status).toBe(200);
+  expect((await running.ask('GET', '/v1/agents', { as, headers: { 'stoa-agent': 'other' } })).status).toBe(
+    403,
+  );
+  expect((await running.ask('GET', '/v1/agents', { as, headers: { 'stoa-agent': 'signed' } })).status).toBe(
+    200,
+  );
 });
 
 test('a token outlives a restart, and the operator keeps its own', async () => {
@@ -175,13 +222,29 @@ test('a token outlives a restart, and the operator keeps its own', async () => {
 test('a damaged operator token is refused at start, with the way out', async () => {
   const broken = mkdtempSync(join(tmpdir(), 'stoa-broken-'));
   writeFileSync(join(broken, 'operator.token'), 'hello');
-  await expect(Running.start({ data: broken, engine: 'lmdb' })).rejects.toMatchObject({ code: 'invalid_config', fix: expect.stringContaining('Remove') });
+  await expect(Running.start({ data: broken, engine: 'lmdb' })).rejects.toMatchObject({
+    code: 'invalid_config',
+    fix: expect.stringContaining('Remove'),
+  });
   rmSync(broken, { recursive: true, force: true });
 });
 
 test('a token is narrowed only to namespaces that could be, and not to any number of them', async () => {
-  for (const namespaces of [[], [''], ['a\0b'], ['\ud800'], ['x'.repeat(257)], Array.from({ length: 1_001 }, (_, number) => `n${number}`)]) {
-    const reply = await running.ask('POST', '/v1/users/alice/tokens', { as: running.operator, body: { scopes: { namespaces } } });
-    expect(reply.json).toMatchObject({ code: 'invalid_request', detail: expect.stringContaining('scopes.namespaces') });
+  for (const namespaces of [
+    [],
+    [''],
+    ['a\0b'],
+    ['\ud800'],
+    ['x'.repeat(257)],
+    Array.from({ length: 1_001 }, (_, number) => `n${number}`),
+  ]) {
+    const reply = await running.ask('POST', '/v1/users/alice/tokens', {
+      as: running.operator,
+      body: { scopes: { namespaces } },
+    });
+    expect(reply.json).toMatchObject({
+      code: 'invalid_request',
+      detail: expect.stringContaining('scopes.namespaces'),
+    });
   }
 });

@@ -11,6 +11,9 @@ export async function refuseLargeStatements(sql: PostgresSql, table: string, row
       END $$`,
   );
   for (const event of ['delete', 'update']) {
-    await query(sql, `CREATE TRIGGER large_${event} AFTER ${event} ON ${table} REFERENCING OLD TABLE AS changed FOR EACH STATEMENT EXECUTE FUNCTION public.refuse_large_statement(${rowsMax})`);
+    await query(
+      sql,
+      `CREATE TRIGGER large_${event} AFTER ${event} ON ${table} REFERENCING OLD TABLE AS changed FOR EACH STATEMENT EXECUTE FUNCTION public.refuse_large_statement(${rowsMax})`,
+    );
   }
 }

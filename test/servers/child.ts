@@ -58,7 +58,8 @@ export class Child {
         await Promise.race([this.#outputEnded, new Promise((resolve) => setTimeout(resolve, 1_000))]);
         throw new Error(`${this.#name} ended before it was ready:\n${this.#output}`);
       }
-      if (Date.now() > deadline) throw new Error(`${this.#name} was not ready after ${secondsMax} s:\n${this.#output}`);
+      if (Date.now() > deadline)
+        throw new Error(`${this.#name} was not ready after ${secondsMax} s:\n${this.#output}`);
       await new Promise((resolve) => setTimeout(resolve, 20));
     }
   }

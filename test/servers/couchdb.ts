@@ -16,16 +16,23 @@ const revisionsKept = 20;
 
 export async function start(): Promise<TestServer> {
   const given = process.env['COUCHDB_URL'];
-  if (given !== undefined && given !== '') return { url: given, describe: `CouchDB at ${given} (given)`, stop: async () => undefined };
-  const databases = PouchDB.plugin(memory).plugin(mapReduce).defaults({ adapter: 'memory', revs_limit: revisionsKept });
-  const app = expressPouchdb(databases, { mode: 'minimumForPouchDB', overrideMode: { include: ['routes/find'], exclude: ['compression'] } });
+  if (given !== undefined && given !== '')
+    return { url: given, describe: `CouchDB at ${given} (given)`, stop: async () => undefined };
+  const databases = PouchDB.plugin(memory)
+    .plugin(mapReduce)
+    .defaults({ adapter: 'memory', revs_limit: revisionsKept });
+  const app = expressPouchdb(databases, {
+    mode: 'minimumForPouchDB',
+    overrideMode: { include: ['routes/find'], exclude: ['compression'] },
+  });
   app.dbWrapper.registerWrapper((_name, database, next) => {
     const find = promisify(database.find.bind(database));
     database.find = callbackify((query: FindQuery) => findWithBookmark(find, query));
     return next();
   });
   const server = createServer((request, response) => {
-    if (request.url === '/_up') response.writeHead(200, { 'Content-Type': 'application/json' }).end('{"status":"ok","seeds":{}}');
+    if (request.url === '/_up')
+      response.writeHead(200, { 'Content-Type': 'application/json' }).end('{"status":"ok","seeds":{}}');
     else app(request, response);
   });
   await new Promise<void>((resolve, reject) => {
@@ -48,11 +55,19 @@ export async function start(): Promise<TestServer> {
  * CouchDB pages a `_find` by bookmark, PouchDB only by skip: the bookmark here is the number of
  * documents already given. As in CouchDB, the last page has a bookmark too.
  */
-async function findWithBookmark(find: (query: FindQuery) => Promise<FoundPage>, query: FindQuery): Promise<FoundPage> {
+async function findWithBookmark(
+  find: (query: FindQuery) => Promise<FoundPage>,
+  query: FindQuery,
+): Promise<FoundPage> {
   const { bookmark, limit = findLimitDefault, skip: asked = 0, ...rest } = query;
   const given = typeof bookmark === 'string' && bookmark !== 'nil' ? bookmark : undefined;
-  const skip = given === undefined ? Number(asked) : Number(Buffer.from(given, 'base64url').toString() || NaN);
-  if (!Number.isSafeInteger(skip)) throw Object.assign(new Error(`Invalid bookmark value: ${JSON.stringify(bookmark)}`), { name: 'invalid_bookmark', status: 400 });
+  const skip =
+    given === undefined ? Number(asked) : Number(Buffer.from(given, 'base64url').toString() || NaN);
+  if (!Number.isSafeInteger(skip))
+    throw Object.assign(new Error(`Invalid bookmark value: ${JSON.stringify(bookmark)}`), {
+      name: 'invalid_bookmark',
+      status: 400,
+    });
   const page = { ...rest, selector: withInclusiveStarts(rest['selector']), limit, skip };
   for (let attempts = 0; ; attempts += 1) {
     try {
@@ -60,7 +75,8 @@ async function findWithBookmark(find: (query: FindQuery) => Promise<FoundPage>, 
       return { ...answer, bookmark: Buffer.from(String(skip + answer.docs.length)).toString('base64url') };
     } catch (error) {
       // PouchDB stumbles over a document that is deleted between its look into the index and its look at the document.
-      if (attempts === 20 || !(error instanceof Error && error.message.includes('of undefined (reading'))) throw error;
+      if (attempts === 20 || !(error instanceof Error && error.message.includes('of undefined (reading')))
+        throw error;
     }
   }
 }
@@ -71,6 +87,8 @@ async function findWithBookmark(find: (query: FindQuery) => Promise<FoundPage>, 
  */
 function withInclusiveStarts(selector: unknown): unknown {
   if (typeof selector !== 'object' || selector === null || Array.isArray(selector)) return selector;
-  const fields = Object.entries(selector).map(([name, value]) => (name === '$gt' && typeof value === 'string' ? ['$gte', `${value}\0`] : [name, withInclusiveStarts(value)]));
+  const fields = Object.entries(selector).map(([name, value]) =>
+    name === '$gt' && typeof value === 'string' ? ['$gte', `${value}\0`] : [name, withInclusiveStarts(value)],
+  );
   return Object.fromEntries(fields) as unknown;
 }

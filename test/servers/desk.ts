@@ -85,7 +85,9 @@ export default async function setup(project: TestProject): Promise<() => Promise
     desk.close();
     desk.closeAllConnections();
     const started = await Promise.allSettled(running.values());
-    const stopped = await Promise.allSettled(started.map((result) => (result.status === 'fulfilled' ? result.value.stop() : undefined)));
+    const stopped = await Promise.allSettled(
+      started.map((result) => (result.status === 'fulfilled' ? result.value.stop() : undefined)),
+    );
     const usage = [...suitesOf].map(([describe, suites]) => ({ describe, suites: [...suites].toSorted() }));
     await mkdir(dirname(usagePath), { recursive: true });
     await writeFile(usagePath, JSON.stringify(usage, null, 2));

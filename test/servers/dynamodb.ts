@@ -11,7 +11,8 @@ export interface DynamodbOptions {
 
 export async function start(options: DynamodbOptions = {}): Promise<TestServer> {
   const given = process.env['DYNAMODB_ENDPOINT'];
-  if (given !== undefined && given !== '') return { url: given, describe: `DynamoDB at ${given} (given)`, stop: async () => undefined };
+  if (given !== undefined && given !== '')
+    return { url: given, describe: `DynamoDB at ${given} (given)`, stop: async () => undefined };
   const server = dynalite({ createTableMs: 0, deleteTableMs: 0, updateTableMs: 0, ...options });
   await new Promise<void>((resolve, reject) => {
     server.once('error', reject);

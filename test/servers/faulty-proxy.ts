@@ -1,5 +1,11 @@
 /** A proxy in front of an HTTP server that can vanish, come back, and answer in the server's place. */
-import { type IncomingMessage, type Server, type ServerResponse, createServer, request as forward } from 'node:http';
+import {
+  type IncomingMessage,
+  type Server,
+  type ServerResponse,
+  createServer,
+  request as forward,
+} from 'node:http';
 import type { AddressInfo } from 'node:net';
 
 export interface Answer {
@@ -64,19 +70,24 @@ export class FaultyProxy {
     await this.before(seen);
     const answer = this.intercept(seen);
     if (answer !== undefined) {
-      response.writeHead(answer.status, { 'Content-Type': 'application/x-amz-json-1.0' }).end(JSON.stringify(answer.body));
+      response
+        .writeHead(answer.status, { 'Content-Type': 'application/x-amz-json-1.0' })
+        .end(JSON.stringify(answer.body));
       return;
     }
     const { hostname, port } = this.#target;
     const isLost = this.losesAnswer(seen);
-    const onward = forward({ hostname, port, path: request.url, method: request.method, headers: request.headers }, (back) => {
-      if (isLost) {
-        back.resume().on('end', () => response.destroy());
-        return;
-      }
-      response.writeHead(back.statusCode ?? 502, back.headers);
-      back.pipe(response);
-    });
+    const onward = forward(
+      { hostname, port, path: request.url, method: request.method, headers: request.headers },
+      (back) => {
+        if (isLost) {
+          back.resume().on('end', () => response.destroy());
+          return;
+        }
+        response.writeHead(back.statusCode ?? 502, back.headers);
+        back.pipe(response);
+      },
+    );
     onward.on('error', (error) => response.destroy(error));
     onward.end(body);
   }

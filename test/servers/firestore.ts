@@ -16,7 +16,12 @@ export async function start(): Promise<FirestoreServer> {
   const given = process.env['FIRESTORE_EMULATOR_HOST'];
   if (given !== undefined && given !== '') {
     const firestore = new Firestore({ projectId });
-    return { url: `firestore://${projectId}`, describe: `Firestore emulator at ${given} (given)`, firestore, stop: () => firestore.terminate() };
+    return {
+      url: `firestore://${projectId}`,
+      describe: `Firestore emulator at ${given} (given)`,
+      firestore,
+      stop: () => firestore.terminate(),
+    };
   }
   const { FirestoreMock } = loadEmulator();
   const mock = new FirestoreMock();
@@ -39,8 +44,11 @@ type Emulator = typeof import('@firebase-bridge/firestore-admin');
 function loadEmulator(): Emulator {
   const require = createRequire(import.meta.url);
   const main = require.resolve('@firebase-bridge/firestore-admin');
-  const comparison = require(join(dirname(main), 'lib/_internal/mock-gapic-client/utils/compare-values.js')) as { compareValues(a: unknown, b: unknown): number };
+  const comparison = require(
+    join(dirname(main), 'lib/_internal/mock-gapic-client/utils/compare-values.js'),
+  ) as { compareValues(a: unknown, b: unknown): number };
   const { compareValues } = comparison;
-  comparison.compareValues = (a, b) => (typeof a === 'string' && typeof b === 'string' ? compareCodePoints(a, b) : compareValues(a, b));
+  comparison.compareValues = (a, b) =>
+    typeof a === 'string' && typeof b === 'string' ? compareCodePoints(a, b) : compareValues(a, b);
   return require(main) as Emulator;
 }

@@ -17,10 +17,19 @@ export async function start(): Promise<HaltingServer> {
   const owner = process.getuid?.() === 0 ? { uid: nobody, gid: nobody } : {};
   await chmod(directory, 0o700);
   if (owner.uid !== undefined) await chown(directory, owner.uid, owner.gid);
-  const options = { ...owner, cwd: directory, env: { ...process.env, LC_ALL: 'C', LD_LIBRARY_PATH: join(native, 'lib') } };
+  const options = {
+    ...owner,
+    cwd: directory,
+    env: { ...process.env, LC_ALL: 'C', LD_LIBRARY_PATH: join(native, 'lib') },
+  };
   const data = join(directory, 'data');
 
-  const initdb = new Child('initdb', join(native, 'bin', 'initdb'), ['-D', data, '-U', 'stoa', '-A', 'trust', '-E', 'UTF8', '--no-sync', '--locale=C'], options);
+  const initdb = new Child(
+    'initdb',
+    join(native, 'bin', 'initdb'),
+    ['-D', data, '-U', 'stoa', '-A', 'trust', '-E', 'UTF8', '--no-sync', '--locale=C'],
+    options,
+  );
   if ((await initdb.exit()) !== 0) throw new Error(`initdb failed:\n${initdb.output}`);
 
   const port = await freePort();
@@ -36,7 +45,9 @@ export async function start(): Promise<HaltingServer> {
   const flags = Object.entries(settings).flatMap(([name, value]) => ['-c', `${name}=${value}`]);
   const run = async (): Promise<Child> => {
     const child = new Child('postgres', join(native, 'bin', 'postgres'), ['-D', data, ...flags], options);
-    await child.until(async () => child.output.includes('ready to accept connections') && (await accepts(port)));
+    await child.until(
+      async () => child.output.includes('ready to accept connections') && (await accepts(port)),
+    );
     return child;
   };
   let server = await run();
@@ -77,7 +88,10 @@ function nativeDirectory(): string {
 
 /** npm keeps no symbolic links; the package lists them for its install script, which may have been forbidden to run. */
 async function restoreSymlinks(native: string): Promise<void> {
-  const links = JSON.parse(await readFile(join(native, 'pg-symlinks.json'), 'utf8')) as { source: string; target: string }[];
+  const links = JSON.parse(await readFile(join(native, 'pg-symlinks.json'), 'utf8')) as {
+    source: string;
+    target: string;
+  }[];
   const packageDirectory = dirname(native);
   for (const { source, target } of links) {
     const path = join(packageDirectory, target);

@@ -37,7 +37,14 @@ export async function startCluster(): Promise<TestServer> {
   const started = await Promise.allSettled(
     [0, 1, 2].map(async () => {
       const directory = await mkdtemp(join(tmpdir(), 'stoa-redis-'));
-      const { port, child } = await startNode(directory, clusterPortMax, ['--cluster-enabled', 'yes', '--cluster-node-timeout', '5000', '--appendonly', 'yes']);
+      const { port, child } = await startNode(directory, clusterPortMax, [
+        '--cluster-enabled',
+        'yes',
+        '--cluster-node-timeout',
+        '5000',
+        '--appendonly',
+        'yes',
+      ]);
       return { directory, port, child };
     }),
   );
@@ -76,11 +83,25 @@ export async function startCluster(): Promise<TestServer> {
 }
 
 /** Tried again when it ends at once: a port was taken since it was looked for, and that of a cluster's bus is not looked for at all. */
-async function startNode(directory: string, portMax: number | undefined, args: readonly string[]): Promise<{ port: number; child: Child }> {
+async function startNode(
+  directory: string,
+  portMax: number | undefined,
+  args: readonly string[],
+): Promise<{ port: number; child: Child }> {
   for (let attempt = 1; ; attempt += 1) {
     const port = await freePort(portMax);
     const child = new Child('redis-server', 'redis-server', [
-      '--port', String(port), '--bind', '127.0.0.1', '--dir', directory, '--save', '', '--daemonize', 'no', ...args,
+      '--port',
+      String(port),
+      '--bind',
+      '127.0.0.1',
+      '--dir',
+      directory,
+      '--save',
+      '',
+      '--daemonize',
+      'no',
+      ...args,
     ]);
     try {
       await child.until(async () => child.output.includes('Ready to accept connections'));
@@ -102,6 +123,8 @@ function installedVersion(): string {
     const line = execFileSync('redis-server', ['--version'], { encoding: 'utf8' });
     return /v=([\d.]+)/.exec(line)?.[1] ?? 'of unknown version';
   } catch (error) {
-    throw new Error('redis-server is not installed. Debian and Ubuntu: apt-get install redis-server.', { cause: error });
+    throw new Error('redis-server is not installed. Debian and Ubuntu: apt-get install redis-server.', {
+      cause: error,
+    });
   }
 }

@@ -26,7 +26,9 @@ test('Redis answers alone and as a cluster of three masters', async () => {
   expect(await redis.config('GET', 'appendfsync')).toContain('always');
   redis.disconnect();
 
-  const nodes = (await sharedServer('redis-cluster')).url.split(',').map((url) => ({ host: '127.0.0.1', port: Number(new URL(url).port) }));
+  const nodes = (await sharedServer('redis-cluster')).url
+    .split(',')
+    .map((url) => ({ host: '127.0.0.1', port: Number(new URL(url).port) }));
   expect(nodes).toHaveLength(3);
   const cluster = new Cluster(nodes);
   for (const key of ['a', 'b', 'c', 'd']) await cluster.set(key, key);
@@ -36,7 +38,11 @@ test('Redis answers alone and as a cluster of three masters', async () => {
 
 test('CouchDB is up, guards revisions and pages a _find by bookmark with 25 as its default limit', async () => {
   const { url } = await sharedServer('couchdb');
-  const call = async (method: string, path: string, body?: unknown): Promise<{ status: number; body: Record<string, unknown> }> => {
+  const call = async (
+    method: string,
+    path: string,
+    body?: unknown,
+  ): Promise<{ status: number; body: Record<string, unknown> }> => {
     const answer = await fetch(url + path, {
       method,
       headers: { 'Content-Type': 'application/json' },
@@ -48,21 +54,35 @@ test('CouchDB is up, guards revisions and pages a _find by bookmark with 25 as i
   expect((await call('PUT', '/papers')).status).toBe(201);
   expect((await call('PUT', '/papers/one', { n: 1 })).status).toBe(201);
   expect((await call('PUT', '/papers/one', { n: 2 })).status).toBe(409);
-  const docs = Array.from({ length: 30 }, (_, n) => ({ _id: `doc-${String(n).padStart(2, '0')}`, n, kind: 'doc' }));
+  const docs = Array.from({ length: 30 }, (_, n) => ({
+    _id: `doc-${String(n).padStart(2, '0')}`,
+    n,
+    kind: 'doc',
+  }));
   await call('POST', '/papers/_bulk_docs', { docs });
   await call('POST', '/papers/_index', { index: { fields: ['kind'] }, name: 'by-kind' });
   const first = await call('POST', '/papers/_find', { selector: { kind: 'doc' } });
   expect(first.body['docs']).toHaveLength(25);
-  const second = await call('POST', '/papers/_find', { selector: { kind: 'doc' }, bookmark: first.body['bookmark'] });
+  const second = await call('POST', '/papers/_find', {
+    selector: { kind: 'doc' },
+    bookmark: first.body['bookmark'],
+  });
   expect(second.body['docs']).toHaveLength(5);
-  const last = await call('POST', '/papers/_find', { selector: { kind: 'doc' }, bookmark: second.body['bookmark'] });
+  const last = await call('POST', '/papers/_find', {
+    selector: { kind: 'doc' },
+    bookmark: second.body['bookmark'],
+  });
   expect(last.body['docs']).toEqual([]);
 });
 
 test('DynamoDB refuses a conditional write whose condition does not hold', async () => {
   const { DynamoDBClient, CreateTableCommand, PutItemCommand } = await import('@aws-sdk/client-dynamodb');
   const { url } = await sharedServer('dynamodb');
-  const client = new DynamoDBClient({ endpoint: url, region: 'local', credentials: { accessKeyId: 'test', secretAccessKey: 'test' } });
+  const client = new DynamoDBClient({
+    endpoint: url,
+    region: 'local',
+    credentials: { accessKeyId: 'test', secretAccessKey: 'test' },
+  });
   await client.send(
     new CreateTableCommand({
       TableName: 'papers',
@@ -71,7 +91,11 @@ test('DynamoDB refuses a conditional write whose condition does not hold', async
       KeySchema: [{ AttributeName: 'id', KeyType: 'HASH' }],
     }),
   );
-  const put = new PutItemCommand({ TableName: 'papers', Item: { id: { S: 'one' } }, ConditionExpression: 'attribute_not_exists(id)' });
+  const put = new PutItemCommand({
+    TableName: 'papers',
+    Item: { id: { S: 'one' } },
+    ConditionExpression: 'attribute_not_exists(id)',
+  });
   await client.send(put);
   await expect(client.send(put)).rejects.toThrow(/conditional request failed/i);
   client.destroy();

@@ -5,7 +5,9 @@ import type { SharedServerName } from './desk.js';
 import { createDatabase } from './postgres.js';
 
 /** The server of that name, started when the first suite asks; it ends with the run, so nobody stops it. */
-export async function sharedServer(name: SharedServerName | 'program'): Promise<{ url: string; describe: string }> {
+export async function sharedServer(
+  name: SharedServerName | 'program',
+): Promise<{ url: string; describe: string }> {
   const answer = await fetch(`${inject('serverDesk')}/${name}?${new URLSearchParams({ suite: suite() })}`);
   if (!answer.ok) throw new Error(await answer.text());
   return (await answer.json()) as { url: string; describe: string };

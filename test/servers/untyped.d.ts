@@ -1,7 +1,11 @@
 /** The servers that ship no types: only what the tests call. */
 declare module 'dynalite' {
   import type { Server } from 'node:http';
-  export default function dynalite(options: { createTableMs?: number; deleteTableMs?: number; updateTableMs?: number }): Server;
+  export default function dynalite(options: {
+    createTableMs?: number;
+    deleteTableMs?: number;
+    updateTableMs?: number;
+  }): Server;
 }
 
 declare module 'pouchdb-core' {
@@ -36,7 +40,12 @@ declare module 'express-pouchdb' {
   interface App {
     (request: IncomingMessage, response: ServerResponse): void;
     /** What a wrapper does to a database, it does once, before the first request to it. */
-    dbWrapper: { registerWrapper(wrapper: (name: string, database: Database, next: () => unknown) => unknown): void };
+    dbWrapper: {
+      registerWrapper(wrapper: (name: string, database: Database, next: () => unknown) => unknown): void;
+    };
   }
-  export default function expressPouchdb(database: unknown, options: { mode?: string; overrideMode?: { include?: string[]; exclude?: string[] } }): App;
+  export default function expressPouchdb(
+    database: unknown,
+    options: { mode?: string; overrideMode?: { include?: string[]; exclude?: string[] } },
+  ): App;
 }

@@ -10,7 +10,10 @@ interface Attribute {
 }
 
 interface Export {
-  resourceSpans: { resource: { attributes: Attribute[] }; scopeSpans: { scope: { name: string; version: string }; spans: OtlpSpan[] }[] }[];
+  resourceSpans: {
+    resource: { attributes: Attribute[] };
+    scopeSpans: { scope: { name: string; version: string }; spans: OtlpSpan[] }[];
+  }[];
 }
 
 interface OtlpSpan {
@@ -48,7 +51,10 @@ export class Collector {
         const status = this.answers.shift() ?? 200;
         this.requests.push({ path: request.url ?? '', headers: request.headers });
         const body = Buffer.concat(chunks);
-        if (status === 200) this.#take(request.headers['content-encoding'] === 'gzip' ? gunzipSync(body).toString() : body.toString());
+        if (status === 200)
+          this.#take(
+            request.headers['content-encoding'] === 'gzip' ? gunzipSync(body).toString() : body.toString(),
+          );
         response.writeHead(status, { 'content-type': 'application/json' }).end('{}');
       });
     });
@@ -79,12 +85,18 @@ export class Collector {
     this.text += text;
     for (const { resource, scopeSpans } of (JSON.parse(text) as Export).resourceSpans) {
       for (const { spans } of scopeSpans) {
-        for (const { attributes, ...span } of spans) this.spans.push({ ...span, facts: factsOf(attributes), resource: factsOf(resource.attributes) });
+        for (const { attributes, ...span } of spans)
+          this.spans.push({ ...span, facts: factsOf(attributes), resource: factsOf(resource.attributes) });
       }
     }
   }
 }
 
 function factsOf(attributes: readonly Attribute[]): Record<string, string | number | boolean> {
-  return Object.fromEntries(attributes.map(({ key, value: { stringValue, boolValue, intValue, doubleValue } }) => [key, stringValue ?? boolValue ?? (intValue === undefined ? (doubleValue as number) : Number(intValue))]));
+  return Object.fromEntries(
+    attributes.map(({ key, value: { stringValue, boolValue, intValue, doubleValue } }) => [
+      key,
+      stringValue ?? boolValue ?? (intValue === undefined ? (doubleValue as number) : Number(intValue)),
+    ]),
+  );
 }

@@ -4,10 +4,22 @@ import { traceContextOf } from '../../src/tracing/trace-context.js';
 const trace = '0af7651916cd43dd8448eb211c80319c';
 const span = 'b7ad6b7169203331';
 
-test('a traceparent names the trace, the caller\'s span and whether it is recorded', () => {
-  expect(traceContextOf(`00-${trace}-${span}-01`, 'a=1')).toEqual({ traceId: trace, spanId: span, sampled: true, traceState: 'a=1' });
-  expect(traceContextOf(`00-${trace}-${span}-00`, undefined)).toEqual({ traceId: trace, spanId: span, sampled: false, traceState: '' });
-  expect(traceContextOf(`cc-${trace}-${span}-03-what-comes-later`, undefined)).toMatchObject({ sampled: true });
+test("a traceparent names the trace, the caller's span and whether it is recorded", () => {
+  expect(traceContextOf(`00-${trace}-${span}-01`, 'a=1')).toEqual({
+    traceId: trace,
+    spanId: span,
+    sampled: true,
+    traceState: 'a=1',
+  });
+  expect(traceContextOf(`00-${trace}-${span}-00`, undefined)).toEqual({
+    traceId: trace,
+    spanId: span,
+    sampled: false,
+    traceState: '',
+  });
+  expect(traceContextOf(`cc-${trace}-${span}-03-what-comes-later`, undefined)).toMatchObject({
+    sampled: true,
+  });
 });
 
 test.each([

@@ -5,7 +5,14 @@ import { Tracer } from '../../src/tracing/tracer.js';
 
 test('a store with traces tells its callers the same as one without: what is durable, and at once what is undone', async () => {
   const stoa = await openStoa({ data: '', engine: 'memory' });
-  traceStore(stoa, new Tracer({ sampler: { followsParent: true, ratio: 1 }, onEnd: () => undefined, close: async () => undefined }));
+  traceStore(
+    stoa,
+    new Tracer({
+      sampler: { followsParent: true, ratio: 1 },
+      onEnd: () => undefined,
+      close: async () => undefined,
+    }),
+  );
   const told: string[] = [];
   const failing = stoa.kernel.root.transact(
     () => {
@@ -16,7 +23,10 @@ test('a store with traces tells its callers the same as one without: what is dur
   );
   expect(told).toEqual(['undone']);
   await expect(failing).rejects.toThrow('refused inside');
-  await stoa.kernel.root.transact((tx) => tx.change({ domain: 'data', kind: 'document.set', id: 'n/k', user: null, version: 1 }), () => told.push('durable'));
+  await stoa.kernel.root.transact(
+    (tx) => tx.change({ domain: 'data', kind: 'document.set', id: 'n/k', user: null, version: 1 }),
+    () => told.push('durable'),
+  );
   expect(told).toEqual(['undone', 'durable']);
   await stoa.close();
 });

@@ -10,7 +10,10 @@ export const configSecret = 'config-in-the-clear';
 export const ada = operatorCaller('ada');
 export const bob = operatorCaller('bob');
 
-export async function linesOf(stoa: Stoa, options: { user?: string; domains?: TransferDomain[]; withSecrets?: boolean } = {}): Promise<string[]> {
+export async function linesOf(
+  stoa: Stoa,
+  options: { user?: string; domains?: TransferDomain[]; withSecrets?: boolean } = {},
+): Promise<string[]> {
   const lines: string[] = [];
   for await (const line of stoa.transfer.export(operatorCaller(), options)) lines.push(line);
   return lines;
@@ -38,24 +41,74 @@ export async function fill(stoa: Stoa): Promise<void> {
   await stoa.data.set(ada, 'notes', 'twice', 1);
   await stoa.data.set(ada, 'notes', 'twice', 2);
   await stoa.data.set(bob, 'default', 'k', null);
-  const workspace = await stoa.workspaces.createWorkspace(ada, { name: 'site', project_path: '/srv/site', claude_key: secret });
-  const project = await stoa.workspaces.createProject(ada, workspace.id, { name: 'web', config: { model: 'm', api_key: configSecret } });
+  const workspace = await stoa.workspaces.createWorkspace(ada, {
+    name: 'site',
+    project_path: '/srv/site',
+    claude_key: secret,
+  });
+  const project = await stoa.workspaces.createProject(ada, workspace.id, {
+    name: 'web',
+    config: { model: 'm', api_key: configSecret },
+  });
   const session = await stoa.workspaces.createSession(ada, project.id, { status: 'active' });
   const first = await stoa.workspaces.createTask(ada, session.id, { command: 'first' });
   await stoa.workspaces.createTask(ada, session.id, { command: 'second', depends_on: [first.id] });
   await stoa.workspaces.createTask(ada, session.id, { command: 'third', priority: 5 });
   const claim = await stoa.workspaces.claimTask(operatorCaller('ada', 'worker'), project.id);
-  await stoa.workspaces.completeTask(operatorCaller('ada', 'worker'), claim?.task.id as string, { fence: claim?.lease.fence as number, output: 'done' });
+  await stoa.workspaces.completeTask(operatorCaller('ada', 'worker'), claim?.task.id as string, {
+    fence: claim?.lease.fence as number,
+    output: 'done',
+  });
   await stoa.workspaces.claimTask(operatorCaller('ada', 'worker'), project.id);
   const gone = await stoa.workspaces.createWorkspace(ada, { name: 'gone' });
   await stoa.workspaces.deleteWorkspace(ada, gone.id);
   const { port } = stoa.messaging;
-  const writer = (await port.register({ publicKey: randomBytes(32).toString('base64'), name: 'writer', email: null, proven: true })).identity;
-  const reader = (await port.register({ publicKey: randomBytes(32).toString('base64'), name: 'reader', email: null, proven: true })).identity;
+  const writer = (
+    await port.register({
+      publicKey: randomBytes(32).toString('base64'),
+      name: 'writer',
+      email: null,
+      proven: true,
+    })
+  ).identity;
+  const reader = (
+    await port.register({
+      publicKey: randomBytes(32).toString('base64'),
+      name: 'reader',
+      email: null,
+      proven: true,
+    })
+  ).identity;
   await stoa.registry.linkIdentity(ada, agent.agent_id, writer.id);
-  const room = await port.createRoom({ name: 'closed', isPrivate: true, keyHash: '$2b$10$hash', createdBy: writer.id });
-  const root = await port.post({ roomId: globalRoomId, from: writer.id, body: 'hello everybody', parentId: null, proof: null, serverSigned: false });
-  await port.post({ roomId: globalRoomId, from: reader.id, body: 'an answer', parentId: root.id, proof: null, serverSigned: false });
-  await port.post({ roomId: room.id, from: writer.id, body: 'hidden', parentId: null, proof: null, serverSigned: false });
+  const room = await port.createRoom({
+    name: 'closed',
+    isPrivate: true,
+    keyHash: '$2b$10$hash',
+    createdBy: writer.id,
+  });
+  const root = await port.post({
+    roomId: globalRoomId,
+    from: writer.id,
+    body: 'hello everybody',
+    parentId: null,
+    proof: null,
+    serverSigned: false,
+  });
+  await port.post({
+    roomId: globalRoomId,
+    from: reader.id,
+    body: 'an answer',
+    parentId: root.id,
+    proof: null,
+    serverSigned: false,
+  });
+  await port.post({
+    roomId: room.id,
+    from: writer.id,
+    body: 'hidden',
+    parentId: null,
+    proof: null,
+    serverSigned: false,
+  });
   await port.send({ from: writer.id, to: reader.id, body: 'between us', proof: null, serverSigned: false });
 }

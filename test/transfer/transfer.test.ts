@@ -18,14 +18,18 @@ let whole: string;
 let plain: string;
 const opened: Stoa[] = [];
 
-async function open(name: string, options: { engine?: EngineName; shards?: number; limits?: Partial<Limits> } = {}): Promise<Stoa> {
+async function open(
+  name: string,
+  options: { engine?: EngineName; shards?: number; limits?: Partial<Limits> } = {},
+): Promise<Stoa> {
   const stoa = await openStoa({ data: join(directory, name), sweepIntervalMs: 3_600_000, ...options });
   opened.push(stoa);
   return stoa;
 }
 
 async function expectHealthy(stoa: Stoa): Promise<void> {
-  for await (const finding of examineAll(stoa.kernel.stores, embeddedChecks(stoa.kernel), { repair: false })) throw new Error(`The doctor found: ${finding.family}: ${finding.problem}`);
+  for await (const finding of examineAll(stoa.kernel.stores, embeddedChecks(stoa.kernel), { repair: false }))
+    throw new Error(`The doctor found: ${finding.family}: ${finding.problem}`);
 }
 
 async function save(lines: readonly string[], name = 'export.ndjson'): Promise<string> {
@@ -34,7 +38,8 @@ async function save(lines: readonly string[], name = 'export.ndjson'): Promise<s
   return path;
 }
 
-const run = (stoa: Stoa, path: string, options: Parameters<Stoa['transfer']['import']>[2] = {}) => stoa.transfer.import(operatorCaller(), path, options);
+const run = (stoa: Stoa, path: string, options: Parameters<Stoa['transfer']['import']>[2] = {}) =>
+  stoa.transfer.import(operatorCaller(), path, options);
 
 beforeAll(async () => {
   directory = await mkdtemp(join(tmpdir(), 'stoa-transfer-'));
@@ -51,32 +56,65 @@ afterAll(async () => {
 
 describe('an export', () => {
   it('begins with a header and ends with counts and a hash', async () => {
-    const lines = (await readFile(plain, 'utf8')).trimEnd().split('\n').map((line) => JSON.parse(line) as Record<string, unknown>);
-    expect(lines[0]).toMatchObject({ type: 'stoa.export', format: 'stoa-export', version: 1, store: source.kernel.manifest.id, user: null, with_secrets: false });
+    const lines = (await readFile(plain, 'utf8'))
+      .trimEnd()
+      .split('\n')
+      .map((line) => JSON.parse(line) as Record<string, unknown>);
+    expect(lines[0]).toMatchObject({
+      type: 'stoa.export',
+      format: 'stoa-export',
+      version: 1,
+      store: source.kernel.manifest.id,
+      user: null,
+      with_secrets: false,
+    });
     expect(lines.at(-1)).toMatchObject({
       type: 'stoa.end',
-      counts: { 'registry.agent': 2, 'registry.session': 1, 'registry.link': 1, 'data.document': 3, 'workspaces.workspace': 2, 'workspaces.task': 3, 'messaging.identity': 2, 'messaging.message': 3, 'messaging.direct': 1 },
+      counts: {
+        'registry.agent': 2,
+        'registry.session': 1,
+        'registry.link': 1,
+        'data.document': 3,
+        'workspaces.workspace': 2,
+        'workspaces.task': 3,
+        'messaging.identity': 2,
+        'messaging.message': 3,
+        'messaging.direct': 1,
+      },
     });
   });
 
   it('holds secrets only when they are asked for, and never tokens', async () => {
     const { token } = await source.identity.createToken(operatorCaller(), 'ada', {}, null);
-    const [without, withThem] = [(await linesOf(source)).join(''), (await linesOf(source, { withSecrets: true })).join('')];
-    for (const text of [secret, configSecret, '$2b$10$hash', 'enc:v1', token]) expect(without).not.toContain(text);
+    const [without, withThem] = [
+      (await linesOf(source)).join(''),
+      (await linesOf(source, { withSecrets: true })).join(''),
+    ];
+    for (const text of [secret, configSecret, '$2b$10$hash', 'enc:v1', token])
+      expect(without).not.toContain(text);
     for (const text of [secret, configSecret, '$2b$10$hash']) expect(withThem).toContain(text);
     expect(withThem).not.toContain('enc:v1');
     expect(withThem).not.toContain(token);
   });
 
   it('holds no password of a repository, and an import stores none', async () => {
-    const lines = (await linesOf(source, { domains: ['workspaces'] })).map((line) => (line.includes('"workspaces.project"') ? line.replace('"git_url":""', '"git_url":"https://ada:hunter2@example.org/x.git"').replace('"git_info":{}', '"git_info":{"remote_url":"https://ada:hunter2@example.org/x.git"}') : line));
+    const lines = (await linesOf(source, { domains: ['workspaces'] })).map((line) =>
+      line.includes('"workspaces.project"')
+        ? line
+            .replace('"git_url":""', '"git_url":"https://ada:hunter2@example.org/x.git"')
+            .replace('"git_info":{}', '"git_info":{"remote_url":"https://ada:hunter2@example.org/x.git"}')
+        : line,
+    );
     expect(lines.join('').split('hunter2')).toHaveLength(3);
     const target = await open('git-passwords');
     await run(target, await save(lines.slice(0, -1), 'git-passwords.ndjson'), { keepGoing: true });
     const [workspace] = (await target.workspaces.listWorkspaces(ada)).items;
     const [project] = (await target.workspaces.listProjects(ada, workspace?.id as string)).items;
-    expect((await target.workspaces.port.getProject('ada', project?.id as string, false)).git_url).toBe('https://…@example.org/x.git');
-    for (const withSecrets of [false, true]) expect((await linesOf(target, { withSecrets })).join('')).not.toContain('hunter2');
+    expect((await target.workspaces.port.getProject('ada', project?.id as string, false)).git_url).toBe(
+      'https://…@example.org/x.git',
+    );
+    for (const withSecrets of [false, true])
+      expect((await linesOf(target, { withSecrets })).join('')).not.toContain('hunter2');
   });
 
   it('of one user holds that user alone', async () => {
@@ -86,7 +124,11 @@ describe('an export', () => {
     expect(text).not.toContain('messaging.');
     const documents = await linesOf(source, { domains: ['data'] });
     expect(documents).toHaveLength(3 + 2);
-    expect(JSON.parse(documents[1] as string)).toMatchObject({ type: 'data.document', userId: expect.any(String) as string, _id: expect.any(String) as string });
+    expect(JSON.parse(documents[1] as string)).toMatchObject({
+      type: 'data.document',
+      userId: expect.any(String) as string,
+      _id: expect.any(String) as string,
+    });
   });
 });
 
@@ -98,12 +140,24 @@ describe.each([
     const target = await open(`whole-${engine}`, { engine, shards });
     const report = await run(target, whole);
     expect(report).toMatchObject({ replaced: 0, skipped: 0, conflicts_total: 0, bad_total: 0 });
-    expect(comparable(await linesOf(target, { withSecrets: true }))).toEqual(comparable(await linesOf(source, { withSecrets: true })));
+    expect(comparable(await linesOf(target, { withSecrets: true }))).toEqual(
+      comparable(await linesOf(source, { withSecrets: true })),
+    );
     await expectHealthy(target);
     const [workspace] = (await target.workspaces.listWorkspaces(ada)).items;
     expect(workspace).toMatchObject({ name: 'site', active_tasks: 2 });
     expect(await target.workspaces.revealWorkspaceKey(ada, workspace?.id as string)).toBe(secret);
-    expect((await target.messaging.port.search({ words: ['everybody'], roomId: null, afterMs: 0, beforeMs: null, limit: 10 })).messages).toHaveLength(1);
+    expect(
+      (
+        await target.messaging.port.search({
+          words: ['everybody'],
+          roomId: null,
+          afterMs: 0,
+          beforeMs: null,
+          limit: 10,
+        })
+      ).messages,
+    ).toHaveLength(1);
   });
 
   it('a second time with skip ends in the same state', async () => {
@@ -160,7 +214,11 @@ describe('conflicts', () => {
     await target.workspaces.createWorkspace(ada, { name: 'site' });
     const before = await linesOf(target);
     const report = await run(target, plain, { dryRun: true });
-    expect(report.conflicts.map(({ kind, type }) => `${type} ${kind}`).toSorted()).toEqual(['data.document exists', 'registry.user exists', 'workspaces.workspace name_taken']);
+    expect(report.conflicts.map(({ kind, type }) => `${type} ${kind}`).toSorted()).toEqual([
+      'data.document exists',
+      'registry.user exists',
+      'workspaces.workspace name_taken',
+    ]);
     expect(report.conflicts.every(({ line }) => line > 1)).toBe(true);
     expect(comparable(await linesOf(target))).toEqual(comparable(before));
   });
@@ -183,7 +241,10 @@ describe('conflicts', () => {
     await target.workspaces.updateWorkspace(ada, workspace?.id as string, { name: 'renamed' });
     const report = await run(target, plain, { onConflict: 'replace' });
     expect(report.replaced).toBe(1);
-    expect(await target.workspaces.getWorkspace(ada, workspace?.id as string)).toMatchObject({ name: 'site', active_tasks: 2 });
+    expect(await target.workspaces.getWorkspace(ada, workspace?.id as string)).toMatchObject({
+      name: 'site',
+      active_tasks: 2,
+    });
     expect(await target.workspaces.revealWorkspaceKey(ada, workspace?.id as string)).toBe(secret);
   });
 
@@ -195,14 +256,24 @@ describe('conflicts', () => {
   });
 
   it('a quota of agents holds, counted over the file, with the quota that the file brings', async () => {
-    const lines = (await linesOf(source, { user: 'bob', domains: ['registry'] })).filter((line) => !line.includes('stoa.end'));
-    const agent = JSON.parse(lines.find((line) => line.includes('registry.agent')) as string) as Record<string, unknown>;
-    const many = Array.from({ length: 11 }, () => `${JSON.stringify({ ...agent, agent_id: randomBytes(32).toString('hex') })}\n`);
+    const lines = (await linesOf(source, { user: 'bob', domains: ['registry'] })).filter(
+      (line) => !line.includes('stoa.end'),
+    );
+    const agent = JSON.parse(lines.find((line) => line.includes('registry.agent')) as string) as Record<
+      string,
+      unknown
+    >;
+    const many = Array.from(
+      { length: 11 },
+      () => `${JSON.stringify({ ...agent, agent_id: randomBytes(32).toString('hex') })}\n`,
+    );
     const path = await save([...lines, ...many], 'quota.ndjson');
     const report = await run(target, path, { dryRun: true, keepGoing: true });
     expect(report.conflicts.map(({ kind }) => kind)).toEqual(['quota', 'quota']);
     const raised = lines.map((line) => line.replace('"agents_max":null', '"agents_max":20'));
-    expect((await run(target, await save([...raised, ...many], 'raised.ndjson'), { keepGoing: true })).written).toBe(13);
+    expect(
+      (await run(target, await save([...raised, ...many], 'raised.ndjson'), { keepGoing: true })).written,
+    ).toBe(13);
   });
 });
 
@@ -217,25 +288,41 @@ describe('documents', () => {
     const usual = await open('usual');
     await expect(run(usual, await save(lines))).rejects.toThrow('this one has 1100');
     expect(comparable(await linesOf(usual))).toEqual([]);
-    expect(await run(usual, await save(lines), { keepGoing: true })).toMatchObject({ bad_total: 1, bad: [{ line: 3 }], written: 1 });
+    expect(await run(usual, await save(lines), { keepGoing: true })).toMatchObject({
+      bad_total: 1,
+      bad: [{ line: 3 }],
+      written: 1,
+    });
   });
 
   it('nested deeper than anything may be are bad lines, and so is every other record', async () => {
     const deep = `${'['.repeat(50_000)}${']'.repeat(50_000)}`;
     const lines = await linesOf(source);
     const project = lines.findIndex((line) => line.includes('"type":"workspaces.project"'));
-    const nested = lines.with(project, (lines[project] as string).replace('"config":{', `"config":{"deep":${deep},`)).toSpliced(1, 0, `{"type":"data.document","userId":"ada","namespace":"n","key":"k","value":${deep}}\n`);
-    await expect(run(await open('deep'), await save(nested))).rejects.toMatchObject({ code: 'invalid_request', details: { bad: [{ line: 2 }, { line: project + 2, reason: 'it is nested too deeply' }] } });
+    const nested = lines
+      .with(project, (lines[project] as string).replace('"config":{', `"config":{"deep":${deep},`))
+      .toSpliced(1, 0, `{"type":"data.document","userId":"ada","namespace":"n","key":"k","value":${deep}}\n`);
+    await expect(run(await open('deep'), await save(nested))).rejects.toMatchObject({
+      code: 'invalid_request',
+      details: { bad: [{ line: 2 }, { line: project + 2, reason: 'it is nested too deeply' }] },
+    });
   });
 
   it('beyond a quota are conflicts that are counted over the file, and left out where that is asked for', async () => {
     const many = await open('many');
-    await many.data.setMany(ada, 'notes', Object.fromEntries(Array.from({ length: 5 }, (_, index) => [`k${index}`, index])));
+    await many.data.setMany(
+      ada,
+      'notes',
+      Object.fromEntries(Array.from({ length: 5 }, (_, index) => [`k${index}`, index])),
+    );
     const path = await save(await linesOf(many, { domains: ['data'] }), 'quota.ndjson');
     const small = await open('few', { limits: { dataDocumentsPerUserMax: 3 } });
     await small.data.set(ada, 'other', 'mine', 1);
     const before = comparable(await linesOf(small));
-    expect(await run(small, path, { dryRun: true })).toMatchObject({ conflicts_total: 3, conflicts: [{ kind: 'quota' }, { kind: 'quota' }, { kind: 'quota' }] });
+    expect(await run(small, path, { dryRun: true })).toMatchObject({
+      conflicts_total: 3,
+      conflicts: [{ kind: 'quota' }, { kind: 'quota' }, { kind: 'quota' }],
+    });
     await expect(run(small, path)).rejects.toMatchObject({ code: 'conflict' });
     expect(comparable(await linesOf(small))).toEqual(before);
     expect(await run(small, path, { onConflict: 'skip' })).toMatchObject({ written: 2, skipped: 3 });
@@ -257,14 +344,30 @@ describe('a file that is not right', () => {
   it.each([
     ['is cut off', (all: string[]) => all.slice(0, -1), 'cut off'],
     ['lacks a line', (all: string[]) => all.toSpliced(4, 1), 'but'],
-    ['has a changed line', (all: string[]) => all.map((line) => line.replace('hello everybody', 'hullo everybody')), 'not those that were exported'],
+    [
+      'has a changed line',
+      (all: string[]) => all.map((line) => line.replace('hello everybody', 'hullo everybody')),
+      'not those that were exported',
+    ],
     ['has a line that is no JSON', (all: string[]) => all.with(3, '{"type":\n'), 'Line 4: it is not JSON'],
-    ['has an unknown type', (all: string[]) => all.with(3, '{"type":"registry.robot"}\n'), 'Line 4: the type "registry.robot" is not known'],
-    ['has an unknown member', (all: string[]) => all.with(1, (all[1] as string).replace('{', '{"extra":1,')), 'Line 2: extra'],
+    [
+      'has an unknown type',
+      (all: string[]) => all.with(3, '{"type":"registry.robot"}\n'),
+      'Line 4: the type "registry.robot" is not known',
+    ],
+    [
+      'has an unknown member',
+      (all: string[]) => all.with(1, (all[1] as string).replace('{', '{"extra":1,')),
+      'Line 2: extra',
+    ],
     ['has a record twice', (all: string[]) => all.toSpliced(2, 0, all[1] as string), 'comes a second time'],
     ['has no header', (all: string[]) => all.slice(1), 'Line 1: this is not an export'],
     ['goes on after its end', (all: string[]) => [...all, all[1] as string], 'more behind the last line'],
-    ['is of a newer version', (all: string[]) => all.with(0, (all[0] as string).replace('"version":1', '"version":2')), 'version 2'],
+    [
+      'is of a newer version',
+      (all: string[]) => all.with(0, (all[0] as string).replace('"version":1', '"version":2')),
+      'version 2',
+    ],
     ['is empty', () => [], 'empty'],
   ])('that %s is refused, and nothing is written', async (_what, change, reason) => {
     await expect(attempt(change(lines))).rejects.toThrow(reason);
@@ -272,15 +375,33 @@ describe('a file that is not right', () => {
   });
 
   it('a record that comes twice is taken once when told to keep going', async () => {
-    const report = await run(await open('twice'), await save([lines[0] as string, lines[1] as string, ...lines.slice(1)]), { keepGoing: true });
-    expect(report).toMatchObject({ bad_total: 2, conflicts_total: 0, records: lines.length - 2, written: report.records - report.same });
-    expect(report.bad.map(({ reason }) => reason)).toContainEqual(expect.stringContaining('comes a second time'));
+    const report = await run(
+      await open('twice'),
+      await save([lines[0] as string, lines[1] as string, ...lines.slice(1)]),
+      { keepGoing: true },
+    );
+    expect(report).toMatchObject({
+      bad_total: 2,
+      conflicts_total: 0,
+      records: lines.length - 2,
+      written: report.records - report.same,
+    });
+    expect(report.bad.map(({ reason }) => reason)).toContainEqual(
+      expect.stringContaining('comes a second time'),
+    );
   });
 
   it('a file of more records than are allowed is refused before anything is written', async () => {
-    const small = await openStoa({ data: join(directory, 'small'), limits: { importRecordsMax: 5 }, sweepIntervalMs: 3_600_000 });
+    const small = await openStoa({
+      data: join(directory, 'small'),
+      limits: { importRecordsMax: 5 },
+      sweepIntervalMs: 3_600_000,
+    });
     opened.push(small);
-    await expect(run(small, await save(lines, 'many.ndjson'), { keepGoing: true })).rejects.toMatchObject({ code: 'too_large', details: { importRecordsMax: 5 } });
+    await expect(run(small, await save(lines, 'many.ndjson'), { keepGoing: true })).rejects.toMatchObject({
+      code: 'too_large',
+      details: { importRecordsMax: 5 },
+    });
     expect(comparable(await linesOf(small))).toEqual([]);
   });
 

@@ -4,7 +4,11 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { workspaceChecks } from '../../src/backends/embedded/doctor-workspaces.js';
-import { type EmbeddedWorkspaces, openEmbeddedWorkspaces, workspacesFamilies } from '../../src/backends/embedded/workspaces.js';
+import {
+  type EmbeddedWorkspaces,
+  openEmbeddedWorkspaces,
+  workspacesFamilies,
+} from '../../src/backends/embedded/workspaces.js';
 import { examine } from '../../src/kernel/doctor.js';
 import type { EngineName } from '../../src/kernel/engine.js';
 import { type Kernel, openKernel } from '../../src/kernel/kernel.js';
@@ -30,7 +34,13 @@ interface Opened {
 }
 
 async function during<T>(engine: EngineName, body: (opened: Opened) => Promise<T>): Promise<T> {
-  const kernel = await openKernel({ dataDir, engine, families: workspacesFamilies, limits, sweepIntervalMs: 3_600_000 });
+  const kernel = await openKernel({
+    dataDir,
+    engine,
+    families: workspacesFamilies,
+    limits,
+    sweepIntervalMs: 3_600_000,
+  });
   const secrets = await openSecrets({ dataDir });
   const port = await openEmbeddedWorkspaces(kernel, { sealer: secrets.sealer });
   secrets.addHolder({ name: 'workspaces', reseal: (onProgress) => port.reseal(onProgress) });
@@ -45,7 +55,13 @@ async function during<T>(engine: EngineName, body: (opened: Opened) => Promise<T
 
 /** What is stored after the process has ended, and before the next one has begun. */
 async function storedBetween(engine: EngineName): Promise<string> {
-  const kernel = await openKernel({ dataDir, engine, families: workspacesFamilies, limits, sweepIntervalMs: 3_600_000 });
+  const kernel = await openKernel({
+    dataDir,
+    engine,
+    families: workspacesFamilies,
+    limits,
+    sweepIntervalMs: 3_600_000,
+  });
   try {
     return textOf(kernel);
   } finally {
@@ -54,7 +70,11 @@ async function storedBetween(engine: EngineName): Promise<string> {
 }
 
 function textOf(kernel: Kernel): string {
-  return workspacesFamilies.flatMap((family) => Array.from(kernel.root.range(family, {}), ({ key, value }) => `${key.toString()} ${value.toString()}`)).join('\n');
+  return workspacesFamilies
+    .flatMap((family) =>
+      Array.from(kernel.root.range(family, {}), ({ key, value }) => `${key.toString()} ${value.toString()}`),
+    )
+    .join('\n');
 }
 
 /** By itself: nobody asks for it. */
@@ -63,7 +83,8 @@ async function settled({ kernel }: Opened): Promise<void> {
 }
 
 async function expectSound({ kernel }: Opened): Promise<void> {
-  for await (const finding of examine(kernel.root, workspaceChecks())) throw new Error(`The doctor found: ${finding.problem}`);
+  for await (const finding of examine(kernel.root, workspaceChecks()))
+    throw new Error(`The doctor found: ${finding.problem}`);
 }
 
 describe.each(['lmdb', 'rocksdb'] as const)('on %s', (engine) => {
@@ -89,7 +110,8 @@ describe.each(['lmdb', 'rocksdb'] as const)('on %s', (engine) => {
     const { sessionId, first } = await during(engine, async ({ service }) => {
       const place = await makePlace(service, ada);
       const [task] = await makeTasks(service, ada, place.sessionId, 1);
-      for (let index = 0; index < 20; index += 1) await service.createTask(ada, place.sessionId, { command: 'x', depends_on: [task!.id] });
+      for (let index = 0; index < 20; index += 1)
+        await service.createTask(ada, place.sessionId, { command: 'x', depends_on: [task!.id] });
       await service.cancelTask(ada, task!.id);
       return { sessionId: place.sessionId, first: task! };
     });
@@ -105,7 +127,8 @@ describe.each(['lmdb', 'rocksdb'] as const)('on %s', (engine) => {
   it('a re-keying goes on after a restart, and every secret opens in between', async () => {
     const ids = await during(engine, async ({ service, secrets }) => {
       const made: string[] = [];
-      for (let index = 0; index < 12; index += 1) made.push((await service.createWorkspace(ada, { name: `w${index}`, claude_key: `key ${index}` })).id);
+      for (let index = 0; index < 12; index += 1)
+        made.push((await service.createWorkspace(ada, { name: `w${index}`, claude_key: `key ${index}` })).id);
       // The first step ends the process.
       await new Promise<void>((resolve) => {
         void secrets.rekey(() => {
@@ -120,7 +143,11 @@ describe.each(['lmdb', 'rocksdb'] as const)('on %s', (engine) => {
       await settled(opened);
       for (const [index, id] of ids.entries()) {
         expect(await opened.service.revealWorkspaceKey(ada, id)).toBe(`key ${index}`);
-        expect(opened.secrets.sealer.isStale((await opened.port.getWorkspace('ada', id, false)).claude_key as string)).toBe(false);
+        expect(
+          opened.secrets.sealer.isStale(
+            (await opened.port.getWorkspace('ada', id, false)).claude_key as string,
+          ),
+        ).toBe(false);
       }
       await expectSound(opened);
     });

@@ -17,7 +17,11 @@ export function describeHolders(backend: string, open: OpenBench): void {
     afterAll(() => bench.close());
 
     it('a new workspace has the fields of the seed', async () => {
-      const made = await service.createWorkspace(ada, { name: 'My Project', project_path: '/home/user/projects/myproject', claude_key: 'sk-plain' });
+      const made = await service.createWorkspace(ada, {
+        name: 'My Project',
+        project_path: '/home/user/projects/myproject',
+        claude_key: 'sk-plain',
+      });
       expect(made).toEqual({
         id: expect.stringMatching(/^ws_[0-9a-f-]{36}$/),
         name: 'My Project',
@@ -46,12 +50,40 @@ export function describeHolders(backend: string, open: OpenBench): void {
         config: { environment: { NODE_ENV: 'test', API_KEY: 'sk-1' }, build_command: 'make' },
         git_info: { is_clean: true, last_commit: 'abc' },
       });
-      expect(project).toMatchObject({ workspace_id: workspace.id, name: 'api', status: 'active', version: 1, deleted_at: null, git_info: { is_clean: true, last_commit: 'abc' } });
-      expect(project.config).toEqual({ environment: { NODE_ENV: 'test', API_KEY: '********' }, build_command: 'make' });
+      expect(project).toMatchObject({
+        workspace_id: workspace.id,
+        name: 'api',
+        status: 'active',
+        version: 1,
+        deleted_at: null,
+        git_info: { is_clean: true, last_commit: 'abc' },
+      });
+      expect(project.config).toEqual({
+        environment: { NODE_ENV: 'test', API_KEY: '********' },
+        build_command: 'make',
+      });
       expect(await service.getProject(ada, project.id)).toEqual(project);
     });
 
-    it.each(['', 'a/b', 'a\\b', 'a:b', 'a;b', 'a|b', 'a?b', 'a*b', 'a<b', 'a>b', 'a&b', 'a"b', "a'b", 'a\nb', 'a\u0000b', 'a\ud800b', 'x'.repeat(101)])('the name %j is refused', async (name) => {
+    it.each([
+      '',
+      'a/b',
+      'a\\b',
+      'a:b',
+      'a;b',
+      'a|b',
+      'a?b',
+      'a*b',
+      'a<b',
+      'a>b',
+      'a&b',
+      'a"b',
+      "a'b",
+      'a\nb',
+      'a\u0000b',
+      'a\ud800b',
+      'x'.repeat(101),
+    ])('the name %j is refused', async (name) => {
       await expect(service.createWorkspace(ada, { name })).rejects.toMatchObject({ code: 'invalid_request' });
     });
 
@@ -61,8 +93,14 @@ export function describeHolders(backend: string, open: OpenBench): void {
     });
 
     it('an unknown field is named', async () => {
-      await expect(service.createWorkspace(ada, { name: 'x', colour: 'red' })).rejects.toMatchObject({ code: 'invalid_request', message: expect.stringContaining('colour') });
-      await expect(service.createWorkspace(ada, { name: 'x', active_tasks: 7 })).rejects.toMatchObject({ code: 'invalid_request', message: expect.stringContaining('active_tasks') });
+      await expect(service.createWorkspace(ada, { name: 'x', colour: 'red' })).rejects.toMatchObject({
+        code: 'invalid_request',
+        message: expect.stringContaining('colour'),
+      });
+      await expect(service.createWorkspace(ada, { name: 'x', active_tasks: 7 })).rejects.toMatchObject({
+        code: 'invalid_request',
+        message: expect.stringContaining('active_tasks'),
+      });
     });
 
     it('a path has at most 1024 bytes, and a long one is found again', async () => {
@@ -71,38 +109,61 @@ export function describeHolders(backend: string, open: OpenBench): void {
       const workspace = await service.createWorkspace(caller, { name: 'long', project_path: path });
       await service.createWorkspace(caller, { name: 'other', project_path: `${path}x` });
       expect((await service.listWorkspaces(caller, { path })).items).toEqual([workspace]);
-      await expect(service.createWorkspace(caller, { name: 'too long', project_path: 'x'.repeat(1025) })).rejects.toMatchObject({ code: 'invalid_request' });
+      await expect(
+        service.createWorkspace(caller, { name: 'too long', project_path: 'x'.repeat(1025) }),
+      ).rejects.toMatchObject({ code: 'invalid_request' });
     });
 
     it('a name is unique among the live workspaces of one owner', async () => {
       const first = await service.createWorkspace(ada, { name: 'twice' });
-      await expect(service.createWorkspace(ada, { name: 'twice' })).rejects.toMatchObject({ code: 'already_exists', details: { id: first.id } });
+      await expect(service.createWorkspace(ada, { name: 'twice' })).rejects.toMatchObject({
+        code: 'already_exists',
+        details: { id: first.id },
+      });
       await service.createWorkspace(userCaller('bob'), { name: 'twice' });
       const second = await service.createWorkspace(ada, { name: 'thrice' });
-      await expect(service.updateWorkspace(ada, second.id, { name: 'twice' })).rejects.toMatchObject({ code: 'already_exists' });
+      await expect(service.updateWorkspace(ada, second.id, { name: 'twice' })).rejects.toMatchObject({
+        code: 'already_exists',
+      });
       await service.deleteWorkspace(ada, first.id);
       expect((await service.updateWorkspace(ada, second.id, { name: 'twice' })).name).toBe('twice');
       await expect(service.restoreWorkspace(ada, first.id)).rejects.toMatchObject({ code: 'already_exists' });
-      expect(await service.restoreWorkspace(ada, first.id, { name: 'back' })).toMatchObject({ name: 'back', deleted_at: null });
+      expect(await service.restoreWorkspace(ada, first.id, { name: 'back' })).toMatchObject({
+        name: 'back',
+        deleted_at: null,
+      });
     });
 
     it('two creations of one name at the same time make one workspace', async () => {
-      const outcomes = await Promise.allSettled(Array.from({ length: 8 }, () => service.createWorkspace(userCaller('racer'), { name: 'same' })));
+      const outcomes = await Promise.allSettled(
+        Array.from({ length: 8 }, () => service.createWorkspace(userCaller('racer'), { name: 'same' })),
+      );
       expect(outcomes.filter(({ status }) => status === 'fulfilled')).toHaveLength(1);
       expect((await service.listWorkspaces(userCaller('racer'))).items).toHaveLength(1);
     });
 
     it('two spellings of one name in Unicode are one name', async () => {
       await service.createWorkspace(userCaller('spelling'), { name: 'caf\u00e9' });
-      await expect(service.createWorkspace(userCaller('spelling'), { name: 'cafe\u0301' })).rejects.toMatchObject({ code: 'already_exists' });
+      await expect(
+        service.createWorkspace(userCaller('spelling'), { name: 'cafe\u0301' }),
+      ).rejects.toMatchObject({ code: 'already_exists' });
     });
 
     it('a stale version is a conflict, not a not-found', async () => {
       const workspace = await service.createWorkspace(ada, { name: 'versions' });
-      const changed = await service.updateWorkspace(ada, workspace.id, { status: 'inactive' }, { ifVersion: 1 });
+      const changed = await service.updateWorkspace(
+        ada,
+        workspace.id,
+        { status: 'inactive' },
+        { ifVersion: 1 },
+      );
       expect(changed.version).toBe(2);
-      await expect(service.updateWorkspace(ada, workspace.id, { status: 'active' }, { ifVersion: 1 })).rejects.toMatchObject({ code: 'version_conflict', details: { version: 2 } });
-      await expect(service.deleteWorkspace(ada, workspace.id, { ifVersion: 1 })).rejects.toMatchObject({ code: 'version_conflict' });
+      await expect(
+        service.updateWorkspace(ada, workspace.id, { status: 'active' }, { ifVersion: 1 }),
+      ).rejects.toMatchObject({ code: 'version_conflict', details: { version: 2 } });
+      await expect(service.deleteWorkspace(ada, workspace.id, { ifVersion: 1 })).rejects.toMatchObject({
+        code: 'version_conflict',
+      });
     });
 
     it('every change of every record can be tied to its version', async () => {
@@ -117,14 +178,28 @@ export function describeHolders(backend: string, open: OpenBench): void {
         () => service.updateTask(ada, task!.id, { priority: 1 }, stale),
         () => service.deleteTask(ada, task!.id, stale),
       ];
-      for (const attempt of refused) await expect(attempt()).rejects.toMatchObject({ code: 'version_conflict', details: { expected: 99 } });
+      for (const attempt of refused)
+        await expect(attempt()).rejects.toMatchObject({
+          code: 'version_conflict',
+          details: { expected: 99 },
+        });
       const deleted = await service.deleteProject(ada, projectId, { ifVersion: 1 });
-      await expect(service.restoreProject(ada, projectId, {}, { ifVersion: 1 })).rejects.toMatchObject({ code: 'version_conflict' });
-      await expect(service.purgeProject(ada, projectId, { ifVersion: 1 })).rejects.toMatchObject({ code: 'version_conflict' });
-      expect((await service.restoreProject(ada, projectId, {}, { ifVersion: deleted.version })).version).toBe(deleted.version + 1);
+      await expect(service.restoreProject(ada, projectId, {}, { ifVersion: 1 })).rejects.toMatchObject({
+        code: 'version_conflict',
+      });
+      await expect(service.purgeProject(ada, projectId, { ifVersion: 1 })).rejects.toMatchObject({
+        code: 'version_conflict',
+      });
+      expect((await service.restoreProject(ada, projectId, {}, { ifVersion: deleted.version })).version).toBe(
+        deleted.version + 1,
+      );
       await service.deleteWorkspace(ada, workspaceId, { ifVersion: 1 });
-      await expect(service.restoreWorkspace(ada, workspaceId, {}, { ifVersion: 1 })).rejects.toMatchObject({ code: 'version_conflict' });
-      await expect(service.purgeWorkspace(ada, workspaceId, { ifVersion: 1 })).rejects.toMatchObject({ code: 'version_conflict' });
+      await expect(service.restoreWorkspace(ada, workspaceId, {}, { ifVersion: 1 })).rejects.toMatchObject({
+        code: 'version_conflict',
+      });
+      await expect(service.purgeWorkspace(ada, workspaceId, { ifVersion: 1 })).rejects.toMatchObject({
+        code: 'version_conflict',
+      });
     });
 
     it('what belongs to another is not found, whatever is asked', async () => {
@@ -168,12 +243,15 @@ export function describeHolders(backend: string, open: OpenBench): void {
 
     it('a caller that can only read writes nothing', async () => {
       const reader = userCaller('ada', { scopes: { write: false, namespaces: null } });
-      await expect(service.createWorkspace(reader, { name: 'no' })).rejects.toMatchObject({ code: 'forbidden' });
+      await expect(service.createWorkspace(reader, { name: 'no' })).rejects.toMatchObject({
+        code: 'forbidden',
+      });
       expect((await service.listWorkspaces(reader)).items.length).toBeGreaterThan(0);
     });
 
     it('an owner whose id holds colons and percents lists its own rows only', async () => {
-      for (const owner of ['u', 'u:1', 'u%3A1', 'u:1:2']) await service.createWorkspace(userCaller(owner), { name: 'one' });
+      for (const owner of ['u', 'u:1', 'u%3A1', 'u:1:2'])
+        await service.createWorkspace(userCaller(owner), { name: 'one' });
       for (const owner of ['u', 'u:1', 'u%3A1', 'u:1:2']) {
         const { items } = await service.listWorkspaces(userCaller(owner));
         expect(items.map(({ owner_id }) => owner_id)).toEqual([owner]);
@@ -183,7 +261,8 @@ export function describeHolders(backend: string, open: OpenBench): void {
     it('lists come in pages, in the order of creation, 20 by default and 100 at most', async () => {
       const caller = userCaller('pages');
       const made: string[] = [];
-      for (let index = 0; index < 45; index += 1) made.push((await service.createWorkspace(caller, { name: `w${index}` })).id);
+      for (let index = 0; index < 45; index += 1)
+        made.push((await service.createWorkspace(caller, { name: `w${index}` })).id);
       const seen: string[] = [];
       let cursor: string | undefined;
       do {
@@ -199,15 +278,20 @@ export function describeHolders(backend: string, open: OpenBench): void {
     it('a cursor of another list, or of none, is refused', async () => {
       const caller = userCaller('pages');
       const { next_cursor: cursor } = await service.listWorkspaces(caller, { limit: 1 });
-      await expect(service.listWorkspaces(caller, { cursor, status: 'active' })).rejects.toMatchObject({ code: 'invalid_cursor' });
-      await expect(service.listWorkspaces(caller, { cursor: 'nonsense' })).rejects.toMatchObject({ code: 'invalid_cursor' });
+      await expect(service.listWorkspaces(caller, { cursor, status: 'active' })).rejects.toMatchObject({
+        code: 'invalid_cursor',
+      });
+      await expect(service.listWorkspaces(caller, { cursor: 'nonsense' })).rejects.toMatchObject({
+        code: 'invalid_cursor',
+      });
     });
 
     it('lists are filtered by status, name and path', async () => {
       const caller = userCaller('filters');
       const a = await service.createWorkspace(caller, { name: 'a', project_path: '/a' });
       const b = await service.createWorkspace(caller, { name: 'b', project_path: '/b', status: 'archived' });
-      const ids = async (query: object): Promise<string[]> => (await service.listWorkspaces(caller, query)).items.map(({ id }) => id);
+      const ids = async (query: object): Promise<string[]> =>
+        (await service.listWorkspaces(caller, query)).items.map(({ id }) => id);
       expect(await ids({ status: 'archived' })).toEqual([b.id]);
       expect(await ids({ name: 'a' })).toEqual([a.id]);
       expect(await ids({ path: '/b' })).toEqual([b.id]);
@@ -233,10 +317,20 @@ export function describeHolders(backend: string, open: OpenBench): void {
       const gone = await service.createProject(ada, workspaceId, { name: 'gone before' });
       await service.deleteProject(ada, gone.id);
       await service.deleteWorkspace(ada, workspaceId);
-      const calls = [() => service.getWorkspace(ada, workspaceId), () => service.getProject(ada, projectId), () => service.getSession(ada, sessionId), () => service.getTask(ada, task!.id), () => service.claimTask(ada, projectId)];
+      const calls = [
+        () => service.getWorkspace(ada, workspaceId),
+        () => service.getProject(ada, projectId),
+        () => service.getSession(ada, sessionId),
+        () => service.getTask(ada, task!.id),
+        () => service.claimTask(ada, projectId),
+      ];
       for (const call of calls) await expect(call()).rejects.toMatchObject({ code: 'not_found' });
-      expect((await service.listWorkspaces(ada, { limit: 100 })).items.map(({ id }) => id)).not.toContain(workspaceId);
-      expect((await service.listWorkspaces(ada, { deleted: true, limit: 100 })).items.map(({ id }) => id)).toContain(workspaceId);
+      expect((await service.listWorkspaces(ada, { limit: 100 })).items.map(({ id }) => id)).not.toContain(
+        workspaceId,
+      );
+      expect(
+        (await service.listWorkspaces(ada, { deleted: true, limit: 100 })).items.map(({ id }) => id),
+      ).toContain(workspaceId);
       expect((await service.getWorkspace(ada, workspaceId, { deleted: true })).deleted_at).not.toBeNull();
       await service.restoreWorkspace(ada, workspaceId);
       expect(await service.getTask(ada, task!.id)).toEqual(task);
@@ -247,7 +341,8 @@ export function describeHolders(backend: string, open: OpenBench): void {
     it('active_tasks counts the open tasks of live projects, through deletion, restoring and moves', async () => {
       const { workspaceId, projectId, sessionId } = await makePlace(service, ada);
       const other = await service.createWorkspace(ada, { name: `other of ${workspaceId}` });
-      const active = async (id: string): Promise<number> => (await service.getWorkspace(ada, id)).active_tasks;
+      const active = async (id: string): Promise<number> =>
+        (await service.getWorkspace(ada, id)).active_tasks;
       const tasks = await makeTasks(service, ada, sessionId, 5);
       expect(await active(workspaceId)).toBe(5);
       const before = await service.getWorkspace(ada, workspaceId);
@@ -275,8 +370,12 @@ export function describeHolders(backend: string, open: OpenBench): void {
     it('a project does not move to the workspace of another owner', async () => {
       const { projectId } = await makePlace(service, ada);
       const theirs = await service.createWorkspace(userCaller('bob'), { name: 'theirs' });
-      await expect(service.updateProject(ada, projectId, { workspace_id: theirs.id })).rejects.toMatchObject({ code: 'not_found' });
-      await expect(service.updateProject(operatorCaller(), projectId, { workspace_id: theirs.id })).rejects.toMatchObject({ code: 'not_found' });
+      await expect(service.updateProject(ada, projectId, { workspace_id: theirs.id })).rejects.toMatchObject({
+        code: 'not_found',
+      });
+      await expect(
+        service.updateProject(operatorCaller(), projectId, { workspace_id: theirs.id }),
+      ).rejects.toMatchObject({ code: 'not_found' });
     });
 
     it('purging needs a deletion first, and leaves nothing behind', async () => {
@@ -290,11 +389,14 @@ export function describeHolders(backend: string, open: OpenBench): void {
       await expect(service.purgeWorkspace(caller, workspaceId)).rejects.toMatchObject({ code: 'conflict' });
       await service.deleteWorkspace(caller, workspaceId);
       await service.purgeWorkspace(caller, workspaceId);
-      await expect(service.getWorkspace(caller, workspaceId, { deleted: true })).rejects.toMatchObject({ code: 'not_found' });
+      await expect(service.getWorkspace(caller, workspaceId, { deleted: true })).rejects.toMatchObject({
+        code: 'not_found',
+      });
       await expect(service.getTask(caller, tasks[0]!.id)).rejects.toMatchObject({ code: 'not_found' });
       await bench.sweep();
       const stored = await bench.dump();
-      for (const id of [workspaceId, projectId, second.id, sessionId, ...tasks.map((task) => task.id)]) expect(stored).not.toContain(id);
+      for (const id of [workspaceId, projectId, second.id, sessionId, ...tasks.map((task) => task.id)])
+        expect(stored).not.toContain(id);
     });
 
     it('a purged project goes with its sessions and tasks; the rest of the workspace stays', async () => {
@@ -314,7 +416,13 @@ export function describeHolders(backend: string, open: OpenBench): void {
       const idempotency = { scope: 'ada', key: 'k1', fingerprint: 'f1', seconds: 60 };
       const first = await service.createWorkspace(ada, { name: 'once only' }, { idempotency });
       expect(await service.createWorkspace(ada, { name: 'once only' }, { idempotency })).toEqual(first);
-      await expect(service.createWorkspace(ada, { name: 'else' }, { idempotency: { ...idempotency, fingerprint: 'f2' } })).rejects.toMatchObject({ code: 'idempotency_mismatch' });
+      await expect(
+        service.createWorkspace(
+          ada,
+          { name: 'else' },
+          { idempotency: { ...idempotency, fingerprint: 'f2' } },
+        ),
+      ).rejects.toMatchObject({ code: 'idempotency_mismatch' });
     });
 
     it('every change is in the feed, with its owner', async () => {

@@ -19,7 +19,10 @@ export function describeSecrets(backend: string, open: OpenBench): void {
     afterAll(() => bench.close());
 
     it('a key is stored sealed, answered as a mask, and opens for the library', async () => {
-      const workspace = await service.createWorkspace(ada, { name: 'sealed', claude_key: 'sk-ant-very-secret' });
+      const workspace = await service.createWorkspace(ada, {
+        name: 'sealed',
+        claude_key: 'sk-ant-very-secret',
+      });
       expect(workspace.claude_key).toBe(mask);
       expect((await service.listWorkspaces(ada)).items[0]?.claude_key).toBe(mask);
       expect(await bench.dump()).not.toContain('sk-ant-very-secret');
@@ -31,7 +34,9 @@ export function describeSecrets(backend: string, open: OpenBench): void {
       await service.updateWorkspace(ada, workspace.id, { claude_key: mask, status: 'inactive' });
       expect(await service.revealWorkspaceKey(ada, workspace.id)).toBe('sk-1');
       expect((await service.updateWorkspace(ada, workspace.id, { claude_key: null })).claude_key).toBeNull();
-      await expect(service.createWorkspace(ada, { name: 'masked', claude_key: mask })).rejects.toMatchObject({ code: 'invalid_request' });
+      await expect(service.createWorkspace(ada, { name: 'masked', claude_key: mask })).rejects.toMatchObject({
+        code: 'invalid_request',
+      });
     });
 
     it('secrets in a config are sealed, wherever they stand', async () => {
@@ -49,11 +54,20 @@ export function describeSecrets(backend: string, open: OpenBench): void {
       });
       expect(await bench.dump()).not.toContain('hunter2');
       expect(await service.revealProjectConfig(ada, project.id)).toEqual(config);
-      await service.updateProject(ada, project.id, { config: { ...project.config, environment: { DATABASE_PASSWORD: 'hunter3', NODE_ENV: 'live' } } });
-      expect(await service.revealProjectConfig(ada, project.id)).toEqual({ ...config, environment: { DATABASE_PASSWORD: 'hunter3', NODE_ENV: 'live' } });
-      await expect(service.updateProject(ada, project.id, { config: { new_token: mask } })).rejects.toMatchObject({ code: 'invalid_request' });
+      await service.updateProject(ada, project.id, {
+        config: { ...project.config, environment: { DATABASE_PASSWORD: 'hunter3', NODE_ENV: 'live' } },
+      });
+      expect(await service.revealProjectConfig(ada, project.id)).toEqual({
+        ...config,
+        environment: { DATABASE_PASSWORD: 'hunter3', NODE_ENV: 'live' },
+      });
+      await expect(
+        service.updateProject(ada, project.id, { config: { new_token: mask } }),
+      ).rejects.toMatchObject({ code: 'invalid_request' });
       for (const forged of [{ $sealed: 'x' }, { new_token: { $sealed: 'x' } }, { list: [{ $sealed: 5 }] }]) {
-        await expect(service.updateProject(ada, project.id, { config: forged })).rejects.toMatchObject({ code: 'invalid_request' });
+        await expect(service.updateProject(ada, project.id, { config: forged })).rejects.toMatchObject({
+          code: 'invalid_request',
+        });
       }
     });
 
@@ -62,7 +76,11 @@ export function describeSecrets(backend: string, open: OpenBench): void {
       const config = {
         api_keys: { openai: 'hunter4-below', list: ['hunter4-list', { also: 'hunter4-object' }] },
         Authorization: 'Bearer hunter4-header',
-        environment: { DATABASE_URL: 'postgres://ada:hunter4-url@db/app', HOME_PAGE: 'https://example.org/a@b', MAX_TOKENS: 4096 },
+        environment: {
+          DATABASE_URL: 'postgres://ada:hunter4-url@db/app',
+          HOME_PAGE: 'https://example.org/a@b',
+          MAX_TOKENS: 4096,
+        },
         mask: mask,
       };
       const project = await service.createProject(ada, workspace.id, { name: 'p', config });
@@ -77,7 +95,10 @@ export function describeSecrets(backend: string, open: OpenBench): void {
       await service.updateProject(ada, project.id, { config: { ...project.config, more: true } });
       expect(await service.revealProjectConfig(ada, project.id)).toEqual({ ...config, more: true });
       for (const bare of [{ secrets: { pin: 1234 } }, { secrets: { deep: [{ on: true }] } }]) {
-        await expect(service.updateProject(ada, project.id, { config: bare })).rejects.toMatchObject({ code: 'invalid_request', message: expect.stringContaining('is a text') as string });
+        await expect(service.updateProject(ada, project.id, { config: bare })).rejects.toMatchObject({
+          code: 'invalid_request',
+          message: expect.stringContaining('is a text') as string,
+        });
       }
       await service.updateProject(ada, project.id, { config: { secrets: { nothing: null } } });
     });
@@ -101,13 +122,45 @@ export function describeSecrets(backend: string, open: OpenBench): void {
         'https://example.org/x.git?private_token=hunter5',
       ];
       for (const url of bad) {
-        const given = [{ git_url: url }, { git_info: { remote_url: url } }, { git_info: { remotes: [{ fetch: `origin ${url} (fetch)` }] } }];
-        const refused = await Promise.all(given.flatMap((fields) => [service.createProject(ada, workspace.id, { name: 'bad', ...fields }), service.updateProject(ada, project.id, fields)].map((attempt) => attempt.catch((error: unknown) => error))));
-        for (const error of refused) expect(error).toMatchObject({ code: 'invalid_request', fix: expect.stringContaining('config under "secrets"') as string });
+        const given = [
+          { git_url: url },
+          { git_info: { remote_url: url } },
+          { git_info: { remotes: [{ fetch: `origin ${url} (fetch)` }] } },
+        ];
+        const refused = await Promise.all(
+          given.flatMap((fields) =>
+            [
+              service.createProject(ada, workspace.id, { name: 'bad', ...fields }),
+              service.updateProject(ada, project.id, fields),
+            ].map((attempt) => attempt.catch((error: unknown) => error)),
+          ),
+        );
+        for (const error of refused)
+          expect(error).toMatchObject({
+            code: 'invalid_request',
+            fix: expect.stringContaining('config under "secrets"') as string,
+          });
         expect(JSON.stringify(refused) + refused.map(String).join('')).not.toContain('hunter5');
       }
-      const good = ['', 'git@example.org:x/y.git', 'ssh://git@example.org:22/x/y.git', 'ssh://git@example.org:22/x/y@1.git', 'ssh://ada@example.org@example.org/x.git', 'https://ada@example.org/x.git', 'https://example.org:8443/x.git', 'https://example.org/x@1.git', 'https://host:8443/path@x', 'https://example.org:8443/x@1.git', 'https://localhost:8443/x@1.git', 'http://[::1]:8443/x@1.git', '/srv/git/x.git'];
-      for (const url of good) expect(await service.updateProject(ada, project.id, { git_url: url, git_info: { remote_url: url } })).toMatchObject({ git_url: url, git_info: { remote_url: url } });
+      const good = [
+        '',
+        'git@example.org:x/y.git',
+        'ssh://git@example.org:22/x/y.git',
+        'ssh://git@example.org:22/x/y@1.git',
+        'ssh://ada@example.org@example.org/x.git',
+        'https://ada@example.org/x.git',
+        'https://example.org:8443/x.git',
+        'https://example.org/x@1.git',
+        'https://host:8443/path@x',
+        'https://example.org:8443/x@1.git',
+        'https://localhost:8443/x@1.git',
+        'http://[::1]:8443/x@1.git',
+        '/srv/git/x.git',
+      ];
+      for (const url of good)
+        expect(
+          await service.updateProject(ada, project.id, { git_url: url, git_info: { remote_url: url } }),
+        ).toMatchObject({ git_url: url, git_info: { remote_url: url } });
       expect(await bench.dump()).not.toContain('hunter5');
     });
 
@@ -115,12 +168,34 @@ export function describeSecrets(backend: string, open: OpenBench): void {
       const workspace = await service.createWorkspace(ada, { name: 'stored before' });
       const url = 'https://ada:hunter6@example.org/x.git';
       const id = newId('project');
-      await bench.port.createProject('ada', workspace.id, id, { name: 'old', git_url: url, git_info: { remote_url: url, remotes: [url], is_clean: true } }, null);
-      const answers = [await service.getProject(ada, id), ...(await service.listProjects(ada, workspace.id)).items, await service.updateProject(ada, id, { language: 'c' }), await service.deleteProject(ada, id), await service.restoreProject(ada, id)];
+      await bench.port.createProject(
+        'ada',
+        workspace.id,
+        id,
+        { name: 'old', git_url: url, git_info: { remote_url: url, remotes: [url], is_clean: true } },
+        null,
+      );
+      const answers = [
+        await service.getProject(ada, id),
+        ...(await service.listProjects(ada, workspace.id)).items,
+        await service.updateProject(ada, id, { language: 'c' }),
+        await service.deleteProject(ada, id),
+        await service.restoreProject(ada, id),
+      ];
       expect(answers).toHaveLength(5);
-      for (const answer of answers) expect(answer).toMatchObject({ git_url: 'https://…@example.org/x.git', git_info: { remote_url: mask, remotes: [mask], is_clean: true } });
+      for (const answer of answers)
+        expect(answer).toMatchObject({
+          git_url: 'https://…@example.org/x.git',
+          git_info: { remote_url: mask, remotes: [mask], is_clean: true },
+        });
       const unlike = newId('project');
-      await bench.port.createProject('ada', workspace.id, unlike, { name: 'no address', git_url: `git clone ${url}` }, null);
+      await bench.port.createProject(
+        'ada',
+        workspace.id,
+        unlike,
+        { name: 'no address', git_url: `git clone ${url}` },
+        null,
+      );
       const shown = await service.getProject(ada, unlike);
       expect(shown.git_url).toBe(mask);
       expect(JSON.stringify([answers, shown, await bench.changes()])).not.toContain('hunter6');
@@ -128,15 +203,33 @@ export function describeSecrets(backend: string, open: OpenBench): void {
 
     it('texts that nearly hold a password a thousand times are looked through at once', async () => {
       const { id } = await service.createWorkspace(ada, { name: 'nearly' });
-      for (const [index, text] of ['a'.repeat(60_000), `a://${':'.repeat(60_000)}`, 'a://a:'.repeat(10_000), `a://${'@'.repeat(60_000)}`, 'a://gla-'.repeat(7_000), '?token'.repeat(10_000)].entries()) {
-        const project = await service.createProject(ada, id, { name: `p${index}`, config: { text }, git_info: { text } });
+      for (const [index, text] of [
+        'a'.repeat(60_000),
+        `a://${':'.repeat(60_000)}`,
+        'a://a:'.repeat(10_000),
+        `a://${'@'.repeat(60_000)}`,
+        'a://gla-'.repeat(7_000),
+        '?token'.repeat(10_000),
+      ].entries()) {
+        const project = await service.createProject(ada, id, {
+          name: `p${index}`,
+          config: { text },
+          git_info: { text },
+        });
         expect([project.config, project.git_info]).toEqual([{ text }, { text }]);
       }
     });
 
     it('re-keying puts every secret under a new key, and changes nothing else', async () => {
-      const workspaces = await Promise.all(Array.from({ length: 25 }, (_, index) => service.createWorkspace(ada, { name: `rekey ${index}`, claude_key: `sk-rekey-${index}` })));
-      const project = await service.createProject(ada, workspaces[0]!.id, { name: 'p', config: { token: 'sk-token' } });
+      const workspaces = await Promise.all(
+        Array.from({ length: 25 }, (_, index) =>
+          service.createWorkspace(ada, { name: `rekey ${index}`, claude_key: `sk-rekey-${index}` }),
+        ),
+      );
+      const project = await service.createProject(ada, workspaces[0]!.id, {
+        name: 'p',
+        config: { token: 'sk-token' },
+      });
       const oldKey = bench.sealer.ring.currentId;
       const report = await bench.rekey();
       expect(report.key_id).not.toBe(oldKey);

@@ -24,7 +24,8 @@ afterEach(() => bench.close());
 
 async function findings(repair = false): Promise<string[]> {
   const found: string[] = [];
-  for await (const { kind, family } of examine(bench.kernel.root, workspaceChecks(), { repair })) found.push(`${kind} ${family}`);
+  for await (const { kind, family } of examine(bench.kernel.root, workspaceChecks(), { repair }))
+    found.push(`${kind} ${family}`);
   return found;
 }
 
@@ -47,13 +48,19 @@ it('every single index entry that is lost is found and written again', async () 
 
 it('an entry that speaks of nothing, or of another status, is removed', async () => {
   const before = await bench.dump();
-  const task = Array.from(bench.kernel.root.range(buckets.tasks, {}), ({ key }) => key.toString().slice('task:'.length))[0]!;
+  const task = Array.from(bench.kernel.root.range(buckets.tasks, {}), ({ key }) =>
+    key.toString().slice('task:'.length),
+  )[0]!;
   await bench.kernel.root.transact((tx) => {
     tx.put(buckets.indexes, Buffer.from('idx:task:session:sess_x:task_x'), Buffer.from('task_x'));
     tx.put(buckets.indexes, Buffer.from(`idx:task:status:sess_x:failed:${task}`), Buffer.from(task));
     tx.put(buckets.leases, Buffer.from('lease:task_x'), Buffer.from('{}'));
   });
-  expect((await findings()).toSorted()).toEqual([`dangling ${buckets.indexes}`, `dangling ${buckets.leases}`, `duplicate ${buckets.indexes}`]);
+  expect((await findings()).toSorted()).toEqual([
+    `dangling ${buckets.indexes}`,
+    `dangling ${buckets.leases}`,
+    `duplicate ${buckets.indexes}`,
+  ]);
   await findings(true);
   expect(await bench.dump()).toBe(before);
 });
@@ -61,8 +68,14 @@ it('an entry that speaks of nothing, or of another status, is removed', async ()
 it('wrong counters are counted again', async () => {
   const before = await bench.dump();
   await bench.kernel.root.transact((tx) => {
-    for (const { key } of Array.from(tx.range(buckets.metadata, {}))) if (key.toString().startsWith('meta:open_tasks')) tx.put(buckets.metadata, key, Buffer.from('99'));
-    for (const { key, value } of Array.from(tx.range(buckets.workspaces, {}))) tx.put(buckets.workspaces, key, Buffer.from(value.toString().replace(/"active_tasks":\d+/, '"active_tasks":7')));
+    for (const { key } of Array.from(tx.range(buckets.metadata, {})))
+      if (key.toString().startsWith('meta:open_tasks')) tx.put(buckets.metadata, key, Buffer.from('99'));
+    for (const { key, value } of Array.from(tx.range(buckets.workspaces, {})))
+      tx.put(
+        buckets.workspaces,
+        key,
+        Buffer.from(value.toString().replace(/"active_tasks":\d+/, '"active_tasks":7')),
+      );
   });
   await findings(true);
   expect(await findings()).toEqual([]);
@@ -70,7 +83,9 @@ it('wrong counters are counted again', async () => {
 });
 
 it('a running task that nobody holds goes back; a lease without a timer gets one', async () => {
-  const timers = Array.from(bench.kernel.root.range(kernelFamilies.timers, {}), ({ key }) => key).filter((key) => key.toString('latin1').includes('workspaces.lease'));
+  const timers = Array.from(bench.kernel.root.range(kernelFamilies.timers, {}), ({ key }) => key).filter(
+    (key) => key.toString('latin1').includes('workspaces.lease'),
+  );
   await bench.kernel.root.transact((tx) => tx.delete(kernelFamilies.timers, timers[0]!));
   expect(await findings(true)).toEqual([`missing ${kernelFamilies.timers}`]);
   expect(await findings()).toEqual([]);

@@ -2,7 +2,11 @@
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { type EmbeddedWorkspaces, openEmbeddedWorkspaces, workspacesFamilies } from '../../src/backends/embedded/workspaces.js';
+import {
+  type EmbeddedWorkspaces,
+  openEmbeddedWorkspaces,
+  workspacesFamilies,
+} from '../../src/backends/embedded/workspaces.js';
 import { type Caller, operatorCaller } from '../../src/identity/caller.js';
 import type { EngineName } from '../../src/kernel/engine.js';
 import { type Kernel, openKernel } from '../../src/kernel/kernel.js';
@@ -42,12 +46,24 @@ export interface EmbeddedBench extends Bench {
 
 export type OpenBench = (limits?: Partial<Limits>) => Promise<Bench>;
 
-export async function openEmbedded(engine: EngineName, limits: Partial<Limits> = {}, shards = 1): Promise<EmbeddedBench> {
+export async function openEmbedded(
+  engine: EngineName,
+  limits: Partial<Limits> = {},
+  shards = 1,
+): Promise<EmbeddedBench> {
   const dataDir = await mkdtemp(join(tmpdir(), 'stoa-workspaces-'));
   const allLimits = limitsWith(limits);
   let offsetMs = 0;
   const clock = (): number => Date.now() + offsetMs;
-  const kernel = await openKernel({ dataDir, engine, shards, families: workspacesFamilies, limits: allLimits, clock, sweepIntervalMs: 3_600_000 });
+  const kernel = await openKernel({
+    dataDir,
+    engine,
+    shards,
+    families: workspacesFamilies,
+    limits: allLimits,
+    clock,
+    sweepIntervalMs: 3_600_000,
+  });
   const secrets = await openSecrets({ dataDir });
   const { sealer } = secrets;
   const port = await openEmbeddedWorkspaces(kernel, { sealer });
@@ -65,8 +81,23 @@ export async function openEmbedded(engine: EngineName, limits: Partial<Limits> =
       await kernel.sweep();
       await port.bulk.finish();
     },
-    changes: async () => kernel.feed.read().commits.flatMap(({ changes }) => changes.map(({ kind, id, user, facts = {} }) => ({ kind, id, user, facts }))),
-    dump: async () => kernel.stores.flatMap((store) => workspacesFamilies.flatMap((family) => Array.from(store.range(family, {}), ({ key, value }) => `${family} ${key.toString()} ${value.toString()}`))).join('\n'),
+    changes: async () =>
+      kernel.feed
+        .read()
+        .commits.flatMap(({ changes }) =>
+          changes.map(({ kind, id, user, facts = {} }) => ({ kind, id, user, facts })),
+        ),
+    dump: async () =>
+      kernel.stores
+        .flatMap((store) =>
+          workspacesFamilies.flatMap((family) =>
+            Array.from(
+              store.range(family, {}),
+              ({ key, value }) => `${family} ${key.toString()} ${value.toString()}`,
+            ),
+          ),
+        )
+        .join('\n'),
     close: async () => {
       await port.close();
       await kernel.close();
@@ -98,8 +129,14 @@ export async function makePlace(service: WorkspacesService, caller: Caller): Pro
 }
 
 /** Few tasks are made one after the other, so that their order is known; many at the same time. */
-export async function makeTasks(service: WorkspacesService, caller: Caller, sessionId: string, count: number): Promise<Task[]> {
-  const make = (index: number): Promise<Task> => service.createTask(caller, sessionId, { command: `command ${index}` });
+export async function makeTasks(
+  service: WorkspacesService,
+  caller: Caller,
+  sessionId: string,
+  count: number,
+): Promise<Task[]> {
+  const make = (index: number): Promise<Task> =>
+    service.createTask(caller, sessionId, { command: `command ${index}` });
   if (count > 10) return Promise.all(Array.from({ length: count }, (_, index) => make(index)));
   const tasks: Task[] = [];
   for (let index = 0; index < count; index += 1) tasks.push(await make(index));

@@ -1,6 +1,10 @@
 /** A process of claiming workers, as a fleet has them: claim, work, complete, again. It may be killed at any moment. */
 const [url, token, projectId, name, loops] = process.argv.slice(2);
-const headers = { authorization: `Bearer ${token}`, 'stoa-user': 'fleet', 'content-type': 'application/json' };
+const headers = {
+  authorization: `Bearer ${token}`,
+  'stoa-user': 'fleet',
+  'content-type': 'application/json',
+};
 
 async function post(path, body) {
   const answer = await fetch(url + path, { method: 'POST', headers, body: JSON.stringify(body) });
@@ -11,12 +15,19 @@ async function post(path, body) {
 async function work(holder) {
   for (;;) {
     try {
-      const claim = await post(`/v1/projects/${projectId}/tasks/claim`, { agent_id: holder, wait: 5, lease_seconds: 4 });
+      const claim = await post(`/v1/projects/${projectId}/tasks/claim`, {
+        agent_id: holder,
+        wait: 5,
+        lease_seconds: 4,
+      });
       if (claim.status !== 200) continue;
       const { task, lease } = claim.body;
       // What the server may lose is the answer, not the report: the same report again is no error.
       for (let attempt = 0; attempt < 100; attempt += 1) {
-        const done = await post(`/v1/tasks/${task.id}/complete`, { fence: lease.fence, output: holder }).catch(() => undefined);
+        const done = await post(`/v1/tasks/${task.id}/complete`, {
+          fence: lease.fence,
+          output: holder,
+        }).catch(() => undefined);
         if (done === undefined || done.status >= 500) {
           await new Promise((resolve) => setTimeout(resolve, 100));
           continue;

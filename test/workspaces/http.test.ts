@@ -11,10 +11,24 @@ afterAll(() => running.stop());
 
 async function make(): Promise<{ workspace: string; project: string; session: string; etag: string | null }> {
   made += 1;
-  const workspace = await running.ask('POST', '/v1/workspaces', { as: running.alice, body: { name: `http ${made}` } });
-  const project = await running.ask('POST', `/v1/workspaces/${workspace.json.id}/projects`, { as: running.alice, body: { name: 'p' } });
-  const session = await running.ask('POST', `/v1/projects/${project.json.id}/sessions`, { as: running.alice, body: {} });
-  return { workspace: workspace.json.id, project: project.json.id, session: session.json.id, etag: workspace.headers.get('etag') };
+  const workspace = await running.ask('POST', '/v1/workspaces', {
+    as: running.alice,
+    body: { name: `http ${made}` },
+  });
+  const project = await running.ask('POST', `/v1/workspaces/${workspace.json.id}/projects`, {
+    as: running.alice,
+    body: { name: 'p' },
+  });
+  const session = await running.ask('POST', `/v1/projects/${project.json.id}/sessions`, {
+    as: running.alice,
+    body: {},
+  });
+  return {
+    workspace: workspace.json.id,
+    project: project.json.id,
+    session: session.json.id,
+    etag: workspace.headers.get('etag'),
+  };
 }
 
 let made = 0;
@@ -22,23 +36,46 @@ let made = 0;
 it('the ETag is the quoted version; a stale If-Match is 412', async () => {
   const { workspace, etag } = await make();
   expect(etag).toBe('"1"');
-  const first = await running.ask('PATCH', `/v1/workspaces/${workspace}`, { as: running.alice, body: { status: 'inactive' }, headers: { 'if-match': '"1"' } });
+  const first = await running.ask('PATCH', `/v1/workspaces/${workspace}`, {
+    as: running.alice,
+    body: { status: 'inactive' },
+    headers: { 'if-match': '"1"' },
+  });
   expect([first.status, first.headers.get('etag')]).toEqual([200, '"2"']);
-  const second = await running.ask('PATCH', `/v1/workspaces/${workspace}`, { as: running.alice, body: { status: 'active' }, headers: { 'if-match': '"1"' } });
+  const second = await running.ask('PATCH', `/v1/workspaces/${workspace}`, {
+    as: running.alice,
+    body: { status: 'active' },
+    headers: { 'if-match': '"1"' },
+  });
   expect([second.status, second.json.code]).toEqual([412, 'version_conflict']);
 });
 
 it('a malformed id is 400, an id of nobody is 404', async () => {
-  for (const id of ['x', 'ws_', 'proj_00000000-0000-7000-8000-000000000000', `ws_${'0'.repeat(36)}`, 'ws_%2e%2e']) {
+  for (const id of [
+    'x',
+    'ws_',
+    'proj_00000000-0000-7000-8000-000000000000',
+    `ws_${'0'.repeat(36)}`,
+    'ws_%2e%2e',
+  ]) {
     const { status, json } = await running.ask('GET', `/v1/workspaces/${id}`, { as: running.alice });
     expect([status, json.detail]).toEqual([400, 'path.id: must be ws_ and a UUID.']);
   }
-  expect((await running.ask('GET', '/v1/workspaces/ws_00000000-0000-7000-8000-000000000000', { as: running.alice })).status).toBe(404);
+  expect(
+    (
+      await running.ask('GET', '/v1/workspaces/ws_00000000-0000-7000-8000-000000000000', {
+        as: running.alice,
+      })
+    ).status,
+  ).toBe(404);
 });
 
 it('unknown fields and parameters are named', async () => {
   const { session } = await make();
-  const body = await running.ask('POST', `/v1/sessions/${session}/tasks`, { as: running.alice, body: { command: 'x', colour: 'red' } });
+  const body = await running.ask('POST', `/v1/sessions/${session}/tasks`, {
+    as: running.alice,
+    body: { command: 'x', colour: 'red' },
+  });
   expect([body.status, body.json.detail]).toEqual([400, expect.stringContaining('colour')]);
   const query = await running.ask('GET', `/v1/sessions/${session}/tasks?sort=up`, { as: running.alice });
   expect([query.status, query.json.detail]).toEqual([400, expect.stringContaining('sort')]);
@@ -46,41 +83,77 @@ it('unknown fields and parameters are named', async () => {
 
 it('a claim without a task is 204; a claim with one has task and lease', async () => {
   const { project, session } = await make();
-  expect((await running.ask('POST', `/v1/projects/${project}/tasks/claim`, { as: running.alice })).status).toBe(204);
+  expect(
+    (await running.ask('POST', `/v1/projects/${project}/tasks/claim`, { as: running.alice })).status,
+  ).toBe(204);
   await running.ask('POST', `/v1/sessions/${session}/tasks`, { as: running.alice, body: { command: 'x' } });
-  const claim = await running.ask('POST', `/v1/projects/${project}/tasks/claim`, { as: running.alice, body: { agent_id: 'w' } });
-  expect(claim.json).toMatchObject({ task: { status: 'running', claimed_by: 'w' }, lease: { fence: 1, expires_at: expect.any(String) } });
-  const late = await running.ask('POST', `/v1/tasks/${claim.json.task.id}/complete`, { as: running.alice, body: { fence: 9 } });
+  const claim = await running.ask('POST', `/v1/projects/${project}/tasks/claim`, {
+    as: running.alice,
+    body: { agent_id: 'w' },
+  });
+  expect(claim.json).toMatchObject({
+    task: { status: 'running', claimed_by: 'w' },
+    lease: { fence: 1, expires_at: expect.any(String) },
+  });
+  const late = await running.ask('POST', `/v1/tasks/${claim.json.task.id}/complete`, {
+    as: running.alice,
+    body: { fence: 9 },
+  });
   expect([late.status, late.json.code]).toEqual([409, 'fenced']);
 });
 
 it('the same Idempotency-Key makes one task', async () => {
   const { session } = await make();
-  const create = () => running.ask('POST', `/v1/sessions/${session}/tasks`, { as: running.alice, body: { command: 'x' }, headers: { 'idempotency-key': 'one' } });
+  const create = () =>
+    running.ask('POST', `/v1/sessions/${session}/tasks`, {
+      as: running.alice,
+      body: { command: 'x' },
+      headers: { 'idempotency-key': 'one' },
+    });
   const [first, second] = [await create(), await create()];
   expect(second.json).toEqual(first.json);
-  expect((await running.ask('GET', `/v1/sessions/${session}/tasks`, { as: running.alice })).json.items).toHaveLength(1);
+  expect(
+    (await running.ask('GET', `/v1/sessions/${session}/tasks`, { as: running.alice })).json.items,
+  ).toHaveLength(1);
 });
 
 it('a caller who hangs up while it waits gets no task', async () => {
   const { project, session } = await make();
   const gone = new AbortController();
-  const claim = fetch(`${running.url}/v1/projects/${project}/tasks/claim`, { method: 'POST', headers: { authorization: `Bearer ${running.alice}`, 'content-type': 'application/json' }, body: '{"wait":30}', signal: gone.signal });
+  const claim = fetch(`${running.url}/v1/projects/${project}/tasks/claim`, {
+    method: 'POST',
+    headers: { authorization: `Bearer ${running.alice}`, 'content-type': 'application/json' },
+    body: '{"wait":30}',
+    signal: gone.signal,
+  });
   const aborted = expect(claim).rejects.toThrow('aborted');
   await expect.poll(() => waiting()).toBe(1);
   gone.abort();
   await aborted;
   await expect.poll(() => waiting()).toBe(0);
-  const task = await running.ask('POST', `/v1/sessions/${session}/tasks`, { as: running.alice, body: { command: 'x' } });
-  expect((await running.ask('GET', `/v1/tasks/${task.json.id}`, { as: running.alice })).json.status).toBe('pending');
+  const task = await running.ask('POST', `/v1/sessions/${session}/tasks`, {
+    as: running.alice,
+    body: { command: 'x' },
+  });
+  expect((await running.ask('GET', `/v1/tasks/${task.json.id}`, { as: running.alice })).json.status).toBe(
+    'pending',
+  );
 });
 
 it('a server that stops answers the claims that wait', async () => {
   const stopping = await Running.start();
   const workspace = await stopping.ask('POST', '/v1/workspaces', { as: stopping.alice, body: { name: 'w' } });
-  const project = await stopping.ask('POST', `/v1/workspaces/${workspace.json.id}/projects`, { as: stopping.alice, body: { name: 'p' } });
-  const claim = stopping.ask('POST', `/v1/projects/${project.json.id}/tasks/claim`, { as: stopping.alice, body: { wait: 30 } });
-  await expect.poll(() => (stopping.stoa.workspaces.port as unknown as { waiters: { size: number } }).waiters.size).toBe(1);
+  const project = await stopping.ask('POST', `/v1/workspaces/${workspace.json.id}/projects`, {
+    as: stopping.alice,
+    body: { name: 'p' },
+  });
+  const claim = stopping.ask('POST', `/v1/projects/${project.json.id}/tasks/claim`, {
+    as: stopping.alice,
+    body: { wait: 30 },
+  });
+  await expect
+    .poll(() => (stopping.stoa.workspaces.port as unknown as { waiters: { size: number } }).waiters.size)
+    .toBe(1);
   await stopping.stop();
   expect((await claim).status).toBe(204);
 });

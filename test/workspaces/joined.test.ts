@@ -48,28 +48,47 @@ describe('workspaces joined with the other domains', () => {
     });
     expect(outcome).toMatchObject({ ok: false, failed: { operation: 1, code: 'fenced' } });
     expect(await stoa.data.get(ada, 'default', 'late')).toBeUndefined();
-    const checked = await stoa.commit.commit(ada, { checks: [{ check: 'claim', task_id: task.id, fence: claim!.lease.fence }], operations: [{ op: 'data.set', key: 'late', value: 'no' }] });
+    const checked = await stoa.commit.commit(ada, {
+      checks: [{ check: 'claim', task_id: task.id, fence: claim!.lease.fence }],
+      operations: [{ op: 'data.set', key: 'late', value: 'no' }],
+    });
     expect(checked).toMatchObject({ ok: false, failed: { check: 0, code: 'fenced' } });
     await stoa.workspaces.cancelTask(ada, task.id);
   });
 
   it('a waiting claim is woken by a task that a commit makes', async () => {
     const waiting = stoa.workspaces.claimTask(ada, place.projectId, { wait: 30 });
-    await stoa.commit.commit(ada, { operations: [{ op: 'task.create', session_id: place.sessionId, command: 'from a commit' }] });
+    await stoa.commit.commit(ada, {
+      operations: [{ op: 'task.create', session_id: place.sessionId, command: 'from a commit' }],
+    });
     expect((await waiting)?.task.command).toBe('from a commit');
   });
 
   it('a claim in a commit that fails gives its task back at once, in its place', async () => {
     const { projectId, sessionId } = await makePlace(stoa.workspaces, ada);
     const made: string[] = [];
-    for (let number = 0; number < 6; number += 1) made.push((await stoa.workspaces.createTask(ada, sessionId, { command: `${number}` })).id);
+    for (let number = 0; number < 6; number += 1)
+      made.push((await stoa.workspaces.createTask(ada, sessionId, { command: `${number}` })).id);
     const failing = (): Promise<unknown> =>
-      stoa.commit.commit(ada, { operations: [{ op: 'task.claim', project_id: projectId }, { op: 'task.complete', task_id: made[5] as string, fence: 99 }] });
-    const claim = async (): Promise<string | undefined> => (await stoa.workspaces.claimTask(ada, projectId))?.task.id;
+      stoa.commit.commit(ada, {
+        operations: [
+          { op: 'task.claim', project_id: projectId },
+          { op: 'task.complete', task_id: made[5] as string, fence: 99 },
+        ],
+      });
+    const claim = async (): Promise<string | undefined> =>
+      (await stoa.workspaces.claimTask(ada, projectId))?.task.id;
     expect(await failing()).toMatchObject({ ok: false, failed: { operation: 1, code: 'fenced' } });
     expect(await claim()).toBe(made[0]);
     // Side by side, in one group, too.
-    const [, second, , third, , fourth] = await Promise.all([failing(), claim(), failing(), claim(), failing(), claim()]);
+    const [, second, , third, , fourth] = await Promise.all([
+      failing(),
+      claim(),
+      failing(),
+      claim(),
+      failing(),
+      claim(),
+    ]);
     expect([second, third, fourth]).toEqual(made.slice(1, 4));
     // While the disk is still busy with something else, and whoever made the commit has not heard of its end.
     const busy = stoa.data.set(ada, 'default', 'busy', true);
@@ -92,7 +111,13 @@ describe.each(['embedded', 'PostgreSQL'])('agents that are lost, with workspaces
 
   beforeAll(async () => {
     const workspaces = backend === 'embedded' ? 'embedded' : (await sharedPostgres()).url;
-    stoa = await openStoa({ data: 'unused', engine: 'memory', workspaces, clock, sweepIntervalMs: 3_600_000 });
+    stoa = await openStoa({
+      data: 'unused',
+      engine: 'memory',
+      workspaces,
+      clock,
+      sweepIntervalMs: 3_600_000,
+    });
   });
   afterAll(() => stoa.close());
 
@@ -104,7 +129,9 @@ describe.each(['embedded', 'PostgreSQL'])('agents that are lost, with workspaces
     await stoa.workspaces.claimTask(ada, projectId, { agent_id: agent.agent_id, lease_seconds: 3600 });
     offsetMs += 91_000;
     await stoa.kernel.sweep();
-    await expect.poll(() => stoa.workspaces.getTask(ada, task.id)).toMatchObject({ status: 'pending', attempts: 1, reason: expect.stringContaining('presence') });
+    await expect
+      .poll(() => stoa.workspaces.getTask(ada, task.id))
+      .toMatchObject({ status: 'pending', attempts: 1, reason: expect.stringContaining('presence') });
   });
 
   it('what an agent had claimed comes back when it is deleted', async () => {
@@ -115,11 +142,27 @@ describe.each(['embedded', 'PostgreSQL'])('agents that are lost, with workspaces
     await stoa.workspaces.claimTask(ada, projectId, { agent_id, lease_seconds: 3600 });
     await stoa.registry.updateAgentStatus(ada, agent_id, 'error');
     await stoa.registry.deleteAgent(ada, agent_id);
-    await expect.poll(() => stoa.workspaces.getTask(ada, task.id)).toMatchObject({ status: 'pending', attempts: 1 });
+    await expect
+      .poll(() => stoa.workspaces.getTask(ada, task.id))
+      .toMatchObject({ status: 'pending', attempts: 1 });
   });
 
   it('every change is in the feed of the directory', async () => {
     // Of PostgreSQL the changes follow right after their commit.
-    await expect.poll(() => stoa.changes.read(operatorCaller(), { topics: ['workspaces'] }).items.map(({ kind }) => kind), { timeout: 10_000 }).toEqual(expect.arrayContaining(['workspace.created', 'project.created', 'session.created', 'task.created', 'task.claimed', 'task.returned']));
+    await expect
+      .poll(
+        () => stoa.changes.read(operatorCaller(), { topics: ['workspaces'] }).items.map(({ kind }) => kind),
+        { timeout: 10_000 },
+      )
+      .toEqual(
+        expect.arrayContaining([
+          'workspace.created',
+          'project.created',
+          'session.created',
+          'task.created',
+          'task.claimed',
+          'task.returned',
+        ]),
+      );
   });
 });

@@ -3,7 +3,11 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, expect, it } from 'vitest';
-import { EmbeddedWorkspaces, openEmbeddedWorkspaces, workspacesFamilies } from '../../src/backends/embedded/workspaces.js';
+import {
+  EmbeddedWorkspaces,
+  openEmbeddedWorkspaces,
+  workspacesFamilies,
+} from '../../src/backends/embedded/workspaces.js';
 import { buckets } from '../../src/backends/embedded/workspaces-keys.js';
 import { type Migration, workspaceMigrations } from '../../src/backends/embedded/workspaces-migrations.js';
 import { type Kernel, openKernel } from '../../src/kernel/kernel.js';
@@ -26,7 +30,10 @@ afterEach(() => rm(dataDir, { recursive: true, force: true }));
 
 async function open(migrations?: readonly Migration[]): Promise<WorkspacesService> {
   kernel = await openKernel({ dataDir, families: workspacesFamilies, limits, sweepIntervalMs: 3_600_000 });
-  const port: EmbeddedWorkspaces = await openEmbeddedWorkspaces(kernel, { sealer: secrets.sealer, ...(migrations && { migrations }) });
+  const port: EmbeddedWorkspaces = await openEmbeddedWorkspaces(kernel, {
+    sealer: secrets.sealer,
+    ...(migrations && { migrations }),
+  });
   return new WorkspacesService({ port, limits, sealer: secrets.sealer });
 }
 
@@ -36,12 +43,17 @@ async function close(service: WorkspacesService): Promise<void> {
 }
 
 function stored(bucket: string): Record<string, string> {
-  return Object.fromEntries(Array.from(kernel.root.range(bucket, {}), ({ key, value }) => [key.toString(), value.toString()]));
+  return Object.fromEntries(
+    Array.from(kernel.root.range(bucket, {}), ({ key, value }) => [key.toString(), value.toString()]),
+  );
 }
 
-it('a new directory has the seed\'s version, buckets and keys', async () => {
+it("a new directory has the seed's version, buckets and keys", async () => {
   const service = await open();
-  expect(stored(buckets.metadata)).toEqual({ 'meta:schema_version': '1', 'meta:last_migration': '001_initial' });
+  expect(stored(buckets.metadata)).toEqual({
+    'meta:schema_version': '1',
+    'meta:last_migration': '001_initial',
+  });
   const workspace = await service.createWorkspace(userCaller('user_123'), { name: 'My Project' });
   const project = await service.createProject(userCaller('user_123'), workspace.id, { name: 'p' });
   const session = await service.createSession(userCaller('user_123'), project.id, { status: 'active' });
@@ -53,7 +65,10 @@ it('a new directory has the seed\'s version, buckets and keys', async () => {
     [`idx:task:session:${session.id}:${task.id}`]: task.id,
     [`idx:session:active:${project.id}`]: session.id,
   });
-  expect(JSON.parse(stored(buckets.workspaces)[`workspace:${workspace.id}`] ?? '')).toEqual({ ...workspace, active_tasks: 1 });
+  expect(JSON.parse(stored(buckets.workspaces)[`workspace:${workspace.id}`] ?? '')).toEqual({
+    ...workspace,
+    active_tasks: 1,
+  });
   expect(Object.keys(stored(buckets.projects))).toEqual([`project:${project.id}`]);
   expect(Object.keys(stored(buckets.sessions))).toEqual([`session:${session.id}`]);
   expect(Object.keys(stored(buckets.tasks))).toEqual([`task:${task.id}`]);
@@ -69,8 +84,15 @@ function secondVersion(failAfterSteps = Infinity): Migration {
     step: (tx, from) => {
       steps += 1;
       if (steps > failAfterSteps) throw new Error('the machine stopped here');
-      const rows = Array.from(tx.range(buckets.tasks, { ...(from !== null && { gt: Buffer.from(from) }), limit: 3 }));
-      for (const { key, value } of rows) tx.put(buckets.tasks, key, Buffer.from(JSON.stringify({ ...(JSON.parse(value.toString()) as object), labels: [] })));
+      const rows = Array.from(
+        tx.range(buckets.tasks, { ...(from !== null && { gt: Buffer.from(from) }), limit: 3 }),
+      );
+      for (const { key, value } of rows)
+        tx.put(
+          buckets.tasks,
+          key,
+          Buffer.from(JSON.stringify({ ...(JSON.parse(value.toString()) as object), labels: [] })),
+        );
       return rows.length < 3 ? null : (rows.at(-1)?.key.toString() ?? null);
     },
   };
@@ -83,11 +105,17 @@ it('a second version is made of data of the first, step by step, also when it wa
   await close(first);
 
   await expect(open([...workspaceMigrations, secondVersion(2)])).rejects.toThrow('the machine stopped here');
-  expect(stored(buckets.metadata)).toMatchObject({ 'meta:schema_version': '1', 'meta:migrating': expect.stringContaining('task:') });
+  expect(stored(buckets.metadata)).toMatchObject({
+    'meta:schema_version': '1',
+    'meta:migrating': expect.stringContaining('task:'),
+  });
   await kernel.close();
 
   const second = await open([...workspaceMigrations, secondVersion()]);
-  expect(stored(buckets.metadata)).toMatchObject({ 'meta:schema_version': '2', 'meta:last_migration': '002_task_labels' });
+  expect(stored(buckets.metadata)).toMatchObject({
+    'meta:schema_version': '2',
+    'meta:last_migration': '002_task_labels',
+  });
   expect(stored(buckets.metadata)).not.toHaveProperty('meta:migrating');
   for (const { id } of tasks) expect(await second.getTask(ada, id)).toMatchObject({ id, labels: [] });
   await close(second);

@@ -13,9 +13,23 @@ export interface PostgresBench extends Bench {
   url: URL;
 }
 
-const tables = ['workspaces', 'projects', 'sessions', 'tasks', 'task_dependencies', 'leases', 'bulk_work', 'outbox', 'idempotency'];
+const tables = [
+  'workspaces',
+  'projects',
+  'sessions',
+  'tasks',
+  'task_dependencies',
+  'leases',
+  'bulk_work',
+  'outbox',
+  'idempotency',
+];
 
-export async function openPostgresBench(limits: Partial<Limits> = {}, existing?: URL, migrations?: readonly TableMigration[]): Promise<PostgresBench> {
+export async function openPostgresBench(
+  limits: Partial<Limits> = {},
+  existing?: URL,
+  migrations?: readonly TableMigration[],
+): Promise<PostgresBench> {
   const url = existing ?? new URL((await sharedPostgres()).url);
   const allLimits = limitsWith(limits);
   const secrets = await openSecrets({ dataDir: null });
@@ -49,8 +63,15 @@ export async function openPostgresBench(limits: Partial<Limits> = {}, existing?:
     },
     changes: async () => changes,
     dump: async () => {
-      const rows = await Promise.all(tables.map((table) => query<{ row: string }>(sql, `SELECT row_to_json(t)::text AS row FROM workspaces.${table} t`)));
-      return rows.flat().map(({ row }) => row).join('\n');
+      const rows = await Promise.all(
+        tables.map((table) =>
+          query<{ row: string }>(sql, `SELECT row_to_json(t)::text AS row FROM workspaces.${table} t`),
+        ),
+      );
+      return rows
+        .flat()
+        .map(({ row }) => row)
+        .join('\n');
     },
     close: async () => {
       await port.close();

@@ -39,7 +39,12 @@ describe('workspaces of several servers on one PostgreSQL', () => {
     await makePlace(first, userCaller('eve'));
     const sql = await openPostgres(benches[0]!.url, { connectionsMax: 1 });
     try {
-      await expect(query(sql, "UPDATE workspaces.projects SET workspace_id = 'ws_nowhere' WHERE id = (SELECT min(id) FROM workspaces.projects)")).rejects.toThrow(/foreign key/);
+      await expect(
+        query(
+          sql,
+          "UPDATE workspaces.projects SET workspace_id = 'ws_nowhere' WHERE id = (SELECT min(id) FROM workspaces.projects)",
+        ),
+      ).rejects.toThrow(/foreign key/);
       expect(await query(sql, 'SELECT key, value FROM workspaces.metadata ORDER BY key')).toEqual([
         { key: 'meta:last_migration', value: '001_initial' },
         { key: 'meta:schema_version', value: '1' },
@@ -57,7 +62,9 @@ it('tables of a newer program are refused, and stay as they are', async () => {
     const { workspaceId } = await makePlace(bench.service, userCaller('ada'));
     await query(sql, "INSERT INTO stoa_migrations (domain, step) VALUES ('workspaces', 99)");
     await expect(openPostgresBench({}, bench.url)).rejects.toMatchObject({ code: 'newer_data' });
-    expect(await query(sql, 'SELECT id FROM workspaces.workspaces WHERE id = $1', [workspaceId])).toHaveLength(1);
+    expect(
+      await query(sql, 'SELECT id FROM workspaces.workspaces WHERE id = $1', [workspaceId]),
+    ).toHaveLength(1);
   } finally {
     await sql.end();
     await bench.close();
@@ -68,9 +75,21 @@ it('a second version is made of tables of the first, once, whoever opens them, a
   const ada = userCaller('ada');
   const bench = await openPostgresBench();
   const sql = await openPostgres(bench.url, { connectionsMax: 1 });
-  const columns = async () => (await query<{ name: string }>(sql, "SELECT column_name AS name FROM information_schema.columns WHERE table_schema = 'workspaces' AND table_name = 'tasks'")).map(({ name }) => name);
-  const version = async () => (await query<{ value: string }>(sql, 'SELECT value FROM workspaces.metadata ORDER BY key')).map(({ value }) => value);
-  const second = { name: '002_task_labels', up: "ALTER TABLE workspaces.tasks ADD COLUMN labels json NOT NULL DEFAULT '[]'; UPDATE workspaces.tasks SET labels = json_build_array(command)" };
+  const columns = async () =>
+    (
+      await query<{ name: string }>(
+        sql,
+        "SELECT column_name AS name FROM information_schema.columns WHERE table_schema = 'workspaces' AND table_name = 'tasks'",
+      )
+    ).map(({ name }) => name);
+  const version = async () =>
+    (await query<{ value: string }>(sql, 'SELECT value FROM workspaces.metadata ORDER BY key')).map(
+      ({ value }) => value,
+    );
+  const second = {
+    name: '002_task_labels',
+    up: "ALTER TABLE workspaces.tasks ADD COLUMN labels json NOT NULL DEFAULT '[]'; UPDATE workspaces.tasks SET labels = json_build_array(command)",
+  };
   const benches: PostgresBench[] = [bench];
   try {
     const { projectId, sessionId } = await makePlace(bench.service, ada);
@@ -83,7 +102,9 @@ it('a second version is made of tables of the first, once, whoever opens them, a
     const migrations = [...workspacesMigrations, second];
     benches.push(...(await Promise.all([1, 2, 3].map(() => openPostgresBench({}, bench.url, migrations)))));
     expect(await version()).toEqual(['002_task_labels', '2']);
-    expect(await query(sql, 'SELECT id, labels FROM workspaces.tasks')).toEqual([{ id: task.id, labels: '["build"]' }]);
+    expect(await query(sql, 'SELECT id, labels FROM workspaces.tasks')).toEqual([
+      { id: task.id, labels: '["build"]' },
+    ]);
     expect((await benches[1]!.service.claimTask(ada, projectId))?.task.id).toBe(task.id);
     await expect(openPostgresBench({}, bench.url)).rejects.toMatchObject({ code: 'newer_data' });
   } finally {
@@ -97,8 +118,14 @@ it('a second version that changes rows does it step by step, goes on where it wa
   const bench = await openPostgresBench();
   const sql = await openPostgres(bench.url, { connectionsMax: 1 });
   const benches: PostgresBench[] = [];
-  const rewritten = async () => (await query<{ times: number }>(sql, 'SELECT times FROM workspaces.tasks ORDER BY id')).map(({ times }) => times);
-  const version = async () => (await query<{ value: string }>(sql, 'SELECT value FROM workspaces.metadata ORDER BY key')).map(({ value }) => value);
+  const rewritten = async () =>
+    (await query<{ times: number }>(sql, 'SELECT times FROM workspaces.tasks ORDER BY id')).map(
+      ({ times }) => times,
+    );
+  const version = async () =>
+    (await query<{ value: string }>(sql, 'SELECT value FROM workspaces.metadata ORDER BY key')).map(
+      ({ value }) => value,
+    );
   const second: TableMigration = {
     name: '002_task_times',
     up: 'ALTER TABLE workspaces.tasks ADD COLUMN times integer NOT NULL DEFAULT 0',
@@ -109,7 +136,10 @@ it('a second version that changes rows does it step by step, goes on where it wa
         SELECT max(id) AS position FROM next`,
     },
   };
-  const third: TableMigration = { name: '003_more_times', up: 'UPDATE workspaces.tasks SET times = times * 10' };
+  const third: TableMigration = {
+    name: '003_more_times',
+    up: 'UPDATE workspaces.tasks SET times = times * 10',
+  };
   try {
     const { sessionId } = await makePlace(bench.service, ada);
     await makeTasks(bench.service, ada, sessionId, 20);
@@ -117,15 +147,25 @@ it('a second version that changes rows does it step by step, goes on where it wa
     const limits = { migrationStepRowsMax: 3 };
     // The eighth row cannot be changed yet, so that the third step fails as it would with a process that is killed.
     await query(sql, 'ALTER TABLE workspaces.tasks ADD COLUMN stuck integer NOT NULL DEFAULT 1');
-    await query(sql, 'UPDATE workspaces.tasks SET stuck = 0 WHERE id = (SELECT id FROM workspaces.tasks ORDER BY id OFFSET 7 LIMIT 1)');
-    const failing = { ...second, rows: { first: '', rewrite: second.rows!.rewrite.replace('times + 1', 'times + 1 / stuck') } };
-    await expect(openPostgresBench(limits, bench.url, [...workspacesMigrations, failing, third])).rejects.toThrow(/division by zero/);
+    await query(
+      sql,
+      'UPDATE workspaces.tasks SET stuck = 0 WHERE id = (SELECT id FROM workspaces.tasks ORDER BY id OFFSET 7 LIMIT 1)',
+    );
+    const failing = {
+      ...second,
+      rows: { first: '', rewrite: second.rows!.rewrite.replace('times + 1', 'times + 1 / stuck') },
+    };
+    await expect(
+      openPostgresBench(limits, bench.url, [...workspacesMigrations, failing, third]),
+    ).rejects.toThrow(/division by zero/);
     expect(await rewritten()).toEqual([...Array<number>(6).fill(1), ...Array<number>(14).fill(0)]);
     expect(await version()).toEqual(['001_initial', '1']);
     await expect(openPostgresBench({}, bench.url)).rejects.toMatchObject({ code: 'newer_data' });
 
     const migrations = [...workspacesMigrations, second, third];
-    benches.push(...(await Promise.all([1, 2, 3].map(() => openPostgresBench(limits, bench.url, migrations)))));
+    benches.push(
+      ...(await Promise.all([1, 2, 3].map(() => openPostgresBench(limits, bench.url, migrations)))),
+    );
     expect(await rewritten()).toEqual(Array<number>(20).fill(10));
     expect(await version()).toEqual(['003_more_times', '3']);
     benches.push(await openPostgresBench(limits, bench.url, migrations));
@@ -145,7 +185,14 @@ it('a purge that the end of a server cuts off goes on at the next one', async ()
   await bench.service.purgeProject(ada, projectId);
   await bench.close();
   const sql = await openPostgres(bench.url, { connectionsMax: 1 });
-  const left = async () => (await query(sql, 'SELECT id FROM workspaces.tasks WHERE project_id = $1 UNION SELECT name FROM workspaces.bulk_work', [projectId])).length;
+  const left = async () =>
+    (
+      await query(
+        sql,
+        'SELECT id FROM workspaces.tasks WHERE project_id = $1 UNION SELECT name FROM workspaces.bulk_work',
+        [projectId],
+      )
+    ).length;
   expect(await left()).toBeGreaterThan(1);
   const next = await openPostgresBench({ workspaceStepRowsMax: 3 }, bench.url);
   try {
@@ -161,10 +208,15 @@ it('a server of before that still runs reads on and writes nothing more, once a 
   const ada = userCaller('ada');
   const older = await openPostgresBench();
   const { id } = await older.service.createWorkspace(ada, { name: 'before' });
-  const newer = await openPostgresBench({}, older.url, [...workspacesMigrations, { name: '002_notes', up: 'ALTER TABLE workspaces.workspaces ADD COLUMN notes text' }]);
+  const newer = await openPostgresBench({}, older.url, [
+    ...workspacesMigrations,
+    { name: '002_notes', up: 'ALTER TABLE workspaces.workspaces ADD COLUMN notes text' },
+  ]);
   try {
     await older.sweep();
-    await expect(older.service.createWorkspace(ada, { name: 'too late' })).rejects.toMatchObject({ code: 'newer_data' });
+    await expect(older.service.createWorkspace(ada, { name: 'too late' })).rejects.toMatchObject({
+      code: 'newer_data',
+    });
     await expect(older.service.deleteWorkspace(ada, id)).rejects.toMatchObject({ code: 'newer_data' });
     expect(await older.service.getWorkspace(ada, id)).toMatchObject({ name: 'before' });
     expect(await newer.service.createWorkspace(ada, { name: 'after' })).toMatchObject({ name: 'after' });
@@ -180,11 +232,20 @@ it('answers to repeats that are over go in small steps', async () => {
   try {
     await refuseLargeStatements(sql, 'workspaces.idempotency', 3);
     const ada = userCaller('ada');
-    for (let index = 0; index < 10; index += 1) await bench.service.createWorkspace(ada, { name: `w${index}` }, { idempotency: { scope: 'ada', key: String(index), fingerprint: 'f', seconds: 60 } });
-    expect(await query(sql, 'SELECT count(*)::int AS kept FROM workspaces.idempotency')).toEqual([{ kept: 10 }]);
+    for (let index = 0; index < 10; index += 1)
+      await bench.service.createWorkspace(
+        ada,
+        { name: `w${index}` },
+        { idempotency: { scope: 'ada', key: String(index), fingerprint: 'f', seconds: 60 } },
+      );
+    expect(await query(sql, 'SELECT count(*)::int AS kept FROM workspaces.idempotency')).toEqual([
+      { kept: 10 },
+    ]);
     bench.pass(25 * 3_600);
     await bench.sweep();
-    expect(await query(sql, 'SELECT count(*)::int AS kept FROM workspaces.idempotency')).toEqual([{ kept: 0 }]);
+    expect(await query(sql, 'SELECT count(*)::int AS kept FROM workspaces.idempotency')).toEqual([
+      { kept: 0 },
+    ]);
   } finally {
     await sql.end();
     await bench.close();
@@ -208,13 +269,22 @@ describe('a re-keying on PostgreSQL that is cut off', () => {
     try {
       const { service, sealer } = bench;
       const ada = userCaller('ada');
-      const workspaces = await Promise.all(Array.from({ length: 35 }, (_, index) => service.createWorkspace(ada, { name: `w${index}`, claude_key: `sk-${index}` })));
-      const project = await service.createProject(ada, workspaces[0]!.id, { name: 'p', config: { token: 'sk-config' } });
+      const workspaces = await Promise.all(
+        Array.from({ length: 35 }, (_, index) =>
+          service.createWorkspace(ada, { name: `w${index}`, claude_key: `sk-${index}` }),
+        ),
+      );
+      const project = await service.createProject(ada, workspaces[0]!.id, {
+        name: 'p',
+        config: { token: 'sk-config' },
+      });
       const allReadable = async (): Promise<void> => {
-        for (const [index, { id }] of workspaces.entries()) expect(await service.revealWorkspaceKey(ada, id)).toBe(`sk-${index}`);
+        for (const [index, { id }] of workspaces.entries())
+          expect(await service.revealWorkspaceKey(ada, id)).toBe(`sk-${index}`);
         expect(await service.revealProjectConfig(ada, project.id)).toEqual({ token: 'sk-config' });
       };
-      const keysInUse = async (): Promise<Set<string>> => new Set([...(await bench.dump()).matchAll(/enc:v1:(\w+):/g)].map(([, key]) => key as string));
+      const keysInUse = async (): Promise<Set<string>> =>
+        new Set([...(await bench.dump()).matchAll(/enc:v1:(\w+):/g)].map(([, key]) => key as string));
       const cut = new Error('the server was stopped');
       let steps = 0;
       await expect(

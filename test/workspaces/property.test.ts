@@ -18,9 +18,30 @@ type Step =
   | { do: 'hide' };
 
 const step: fc.Arbitrary<Step> = fc.oneof(
-  { weight: 5, arbitrary: fc.record({ do: fc.constant('create' as const), priority: fc.integer({ min: -2, max: 2 }), after: fc.array(fc.nat(11), { maxLength: 2 }) }) },
+  {
+    weight: 5,
+    arbitrary: fc.record({
+      do: fc.constant('create' as const),
+      priority: fc.integer({ min: -2, max: 2 }),
+      after: fc.array(fc.nat(11), { maxLength: 2 }),
+    }),
+  },
   { weight: 5, arbitrary: fc.constant({ do: 'claim' as const }) },
-  { weight: 8, arbitrary: fc.record({ do: fc.constantFrom('complete' as const, 'fail' as const, 'retry' as const, 'heartbeat' as const, 'cancel' as const, 'delete' as const), task: fc.nat(11), stale: fc.boolean() }) },
+  {
+    weight: 8,
+    arbitrary: fc.record({
+      do: fc.constantFrom(
+        'complete' as const,
+        'fail' as const,
+        'retry' as const,
+        'heartbeat' as const,
+        'cancel' as const,
+        'delete' as const,
+      ),
+      task: fc.nat(11),
+      stale: fc.boolean(),
+    }),
+  },
   { weight: 2, arbitrary: fc.record({ do: fc.constant('pass' as const), seconds: fc.constantFrom(20, 61) }) },
   { weight: 1, arbitrary: fc.constant({ do: 'hide' as const }) },
 );
@@ -42,16 +63,26 @@ class Model {
   now = 0;
 
   ready(): ModelTask[] {
-    const ready = this.tasks.filter((task) => task.status === 'pending' && task.after.every((dependency) => dependency.status === 'completed' || dependency.status === 'deleted'));
+    const ready = this.tasks.filter(
+      (task) =>
+        task.status === 'pending' &&
+        task.after.every(
+          (dependency) => dependency.status === 'completed' || dependency.status === 'deleted',
+        ),
+    );
     return ready.toSorted((a, b) => b.priority - a.priority || a.order - b.order);
   }
 
   /** A dependency that ended without a result takes what waits for it with it. */
   settle(): void {
-    for (let changed = true; changed; ) {
+    for (let changed = true; changed;) {
       changed = false;
       for (const task of this.tasks) {
-        if (task.status !== 'pending' || !task.after.some(({ status }) => status === 'failed' || status === 'cancelled')) continue;
+        if (
+          task.status !== 'pending' ||
+          !task.after.some(({ status }) => status === 'failed' || status === 'cancelled')
+        )
+          continue;
         task.status = 'cancelled';
         changed = true;
       }
@@ -59,7 +90,8 @@ class Model {
   }
 
   lapse(): void {
-    for (const task of this.tasks) if (task.status === 'running' && task.expiresAt <= this.now) this.giveBack(task);
+    for (const task of this.tasks)
+      if (task.status === 'running' && task.expiresAt <= this.now) this.giveBack(task);
     this.settle();
   }
 
@@ -85,21 +117,53 @@ async function play(bench: Bench, steps: readonly Step[]): Promise<void> {
   const model = new Model();
   for (const one of steps) {
     await playStep(bench, model, { projectId, sessionId }, one);
-    expect((await service.listReadyTasks(ada, projectId, { limit: 100 })).items.map(({ id }) => id)).toEqual(model.ready().map(({ id }) => id));
+    expect((await service.listReadyTasks(ada, projectId, { limit: 100 })).items.map(({ id }) => id)).toEqual(
+      model.ready().map(({ id }) => id),
+    );
     const living = model.tasks.filter(({ status }) => status !== 'deleted');
     const stored = (await service.listTasks(ada, sessionId, { limit: 100 })).items;
-    expect(stored.map(({ id, status, attempts }) => ({ id, status, attempts }))).toEqual(living.map(({ id, status, attempts }) => ({ id, status, attempts })));
-    expect((await service.getWorkspace(ada, workspaceId)).active_tasks).toBe(living.filter(({ status }) => status === 'pending' || status === 'running').length);
+    expect(stored.map(({ id, status, attempts }) => ({ id, status, attempts }))).toEqual(
+      living.map(({ id, status, attempts }) => ({ id, status, attempts })),
+    );
+    expect((await service.getWorkspace(ada, workspaceId)).active_tasks).toBe(
+      living.filter(({ status }) => status === 'pending' || status === 'running').length,
+    );
   }
 }
 
-async function playStep(bench: Bench, model: Model, { projectId, sessionId }: { projectId: string; sessionId: string }, one: Step): Promise<void> {
+async function playStep(
+  bench: Bench,
+  model: Model,
+  { projectId, sessionId }: { projectId: string; sessionId: string },
+  one: Step,
+): Promise<void> {
   const { service } = bench;
   switch (one.do) {
     case 'create': {
-      const after = [...new Set(one.after.map((index) => model.tasks[index]).filter((task) => task !== undefined && ['pending', 'running', 'completed'].includes(task.status)))] as ModelTask[];
-      const task = await service.createTask(ada, sessionId, { command: 'x', priority: one.priority, depends_on: after.map(({ id }) => id) });
-      model.tasks.push({ id: task.id, order: model.tasks.length, priority: one.priority, after, status: 'pending', attempts: 0, fence: 0, expiresAt: 0 });
+      const after = [
+        ...new Set(
+          one.after
+            .map((index) => model.tasks[index])
+            .filter(
+              (task) => task !== undefined && ['pending', 'running', 'completed'].includes(task.status),
+            ),
+        ),
+      ] as ModelTask[];
+      const task = await service.createTask(ada, sessionId, {
+        command: 'x',
+        priority: one.priority,
+        depends_on: after.map(({ id }) => id),
+      });
+      model.tasks.push({
+        id: task.id,
+        order: model.tasks.length,
+        priority: one.priority,
+        after,
+        status: 'pending',
+        attempts: 0,
+        fence: 0,
+        expiresAt: 0,
+      });
       return;
     }
     case 'claim': {
@@ -132,7 +196,13 @@ async function playStep(bench: Bench, model: Model, { projectId, sessionId }: { 
   }
 }
 
-async function actOn(service: WorkspacesService, model: Model, task: ModelTask, verb: 'complete' | 'fail' | 'retry' | 'heartbeat' | 'cancel' | 'delete', stale: boolean): Promise<void> {
+async function actOn(
+  service: WorkspacesService,
+  model: Model,
+  task: ModelTask,
+  verb: 'complete' | 'fail' | 'retry' | 'heartbeat' | 'cancel' | 'delete',
+  stale: boolean,
+): Promise<void> {
   if (verb === 'delete') {
     await service.deleteTask(ada, task.id);
     // What depends on a completed task goes on; on any other it is cancelled.
@@ -183,10 +253,14 @@ describe.each([
   afterAll(() => bench.close());
 
   it('end as the model says', { timeout: 300_000 }, async () => {
-    await fc.assert(fc.asyncProperty(fc.array(step, { minLength: 5, maxLength: 40 }), (steps) => play(bench, steps)), { numRuns: runs, endOnFailure: true });
+    await fc.assert(
+      fc.asyncProperty(fc.array(step, { minLength: 5, maxLength: 40 }), (steps) => play(bench, steps)),
+      { numRuns: runs, endOnFailure: true },
+    );
     if (!('kernel' in bench)) return;
     const found: unknown[] = [];
-    for await (const finding of examine((bench as EmbeddedBench).kernel.root, workspaceChecks())) found.push(finding);
+    for await (const finding of examine((bench as EmbeddedBench).kernel.root, workspaceChecks()))
+      found.push(finding);
     expect(found).toEqual([]);
   });
 });

@@ -1,9 +1,33 @@
 /** The data store on CouchDB: revisions guard every write, Mango indexes serve every list. */
 import { type Cancellation, checkWanted } from '../../cancellation.js';
 import { compareCodePoints } from '../../datastore/code-point-order.js';
-import { checkVersion, idCollision, mergeDocument, resultOf, sizeOf } from '../../datastore/merge-document.js';
-import { type DocumentRecord, type KeySummary, type NamespaceSummary, type Scope, collectionName } from '../../datastore/model.js';
-import { type AccessRead, type BatchResult, type ClearStep, type DataCapabilities, type DataStorePort, type DocumentWrite, type ExportPage, type KeyRange, PartlyRecorded, type WriteBatch, type WriteResult } from '../../datastore/port.js';
+import {
+  checkVersion,
+  idCollision,
+  mergeDocument,
+  resultOf,
+  sizeOf,
+} from '../../datastore/merge-document.js';
+import {
+  type DocumentRecord,
+  type KeySummary,
+  type NamespaceSummary,
+  type Scope,
+  collectionName,
+} from '../../datastore/model.js';
+import {
+  type AccessRead,
+  type BatchResult,
+  type ClearStep,
+  type DataCapabilities,
+  type DataStorePort,
+  type DocumentWrite,
+  type ExportPage,
+  type KeyRange,
+  PartlyRecorded,
+  type WriteBatch,
+  type WriteResult,
+} from '../../datastore/port.js';
 import { documentId } from '../../datastore/document-id.js';
 import { expiryOfMs, laterTime } from '../../datastore/times.js';
 import { StoaError } from '../../errors.js';
@@ -12,7 +36,18 @@ import { chunksOf } from '../in-flight.js';
 import { NamespaceAgents } from '../namespace-agents.js';
 import { contended } from '../retries.js';
 import { CouchClient, type CouchDocument, isUnanswered } from './client.js';
-import { couchId, fromCouch, isDocument, isLiveDocument, isOf, orderKey, scopeOf, summaryFields, summaryOf, toCouch } from './documents.js';
+import {
+  couchId,
+  fromCouch,
+  isDocument,
+  isLiveDocument,
+  isOf,
+  orderKey,
+  scopeOf,
+  summaryFields,
+  summaryOf,
+  toCouch,
+} from './documents.js';
 import { GuardedWrites } from './guarded-writes.js';
 import { NamespaceView } from './namespace-view.js';
 
@@ -23,7 +58,11 @@ export interface CouchOptions {
 }
 
 /** The seed's index, and ours: keys in code-point order, and documents by expiry. */
-const indexes = { seed: 'idx-user-namespace', keys: 'idx-user-namespace-key', expiry: 'idx-expires' } as const;
+const indexes = {
+  seed: 'idx-user-namespace',
+  keys: 'idx-user-namespace-key',
+  expiry: 'idx-expires',
+} as const;
 
 /** `couchdb://user:password@host:5984[/database]`; `couchdbs://` for TLS. */
 export async function openCouchDataStore(url: URL, options: CouchOptions): Promise<CouchDataStore> {
@@ -69,7 +108,10 @@ export class CouchDataStore implements DataStorePort {
     this.#agents = new NamespaceAgents({
       nowMs: options.nowMs,
       knownSeconds: options.limits.knownAgentSeconds,
-      store: { add: (scope, agents) => this.#changeAgents(scope, (kept) => [...new Set([...kept, ...agents])]), remove: (scope) => this.#changeAgents(scope, () => []) },
+      store: {
+        add: (scope, agents) => this.#changeAgents(scope, (kept) => [...new Set([...kept, ...agents])]),
+        remove: (scope) => this.#changeAgents(scope, () => []),
+      },
     });
   }
 
@@ -82,7 +124,11 @@ export class CouchDataStore implements DataStorePort {
     await this.#view.prepare();
     const served = await this.#client.explain(this.#database, this.#namespaceQuery('user', null));
     if (served !== undefined && served !== indexes.seed) {
-      throw new StoaError('damaged_data', `CouchDB would answer a list of namespaces from "${served}" instead of the index ${indexes.seed}.`, { fix: `Check the indexes of the database ${this.#database}.` });
+      throw new StoaError(
+        'damaged_data',
+        `CouchDB would answer a list of namespaces from "${served}" instead of the index ${indexes.seed}.`,
+        { fix: `Check the indexes of the database ${this.#database}.` },
+      );
     }
   }
 
@@ -98,13 +144,20 @@ export class CouchDataStore implements DataStorePort {
 
   async write(scope: Scope, batch: WriteBatch): Promise<BatchResult> {
     await this.#ensureIndexed(scope);
-    const sets = await this.#writes.settle(scope, batch.sets, (write, document) => this.#merged(scope, write, document));
+    const sets = await this.#writes.settle(scope, batch.sets, (write, document) =>
+      this.#merged(scope, write, document),
+    );
     const deletes = await this.#writes.settle(scope, batch.deletes, ({ key, ifVersion }, document) => {
       const current = document === undefined ? undefined : this.#visible(scope, document);
       checkVersion(key, current?.version ?? 0, ifVersion);
-      return current === undefined || document === undefined ? { answer: false } : { answer: true, document: deleted(document) };
+      return current === undefined || document === undefined
+        ? { answer: false }
+        : { answer: true, document: deleted(document) };
     });
-    await this.#agents.seen(scope, batch.sets.map(({ agent }, index) => (sets[index] instanceof Error ? null : agent)));
+    await this.#agents.seen(
+      scope,
+      batch.sets.map(({ agent }, index) => (sets[index] instanceof Error ? null : agent)),
+    );
     return { sets, deletes };
   }
 
@@ -117,11 +170,16 @@ export class CouchDataStore implements DataStorePort {
     return (await this.#range(scope, range)).map(fromCouch);
   }
 
-  async listNamespaces(user: string, after: string | null, limit: number, signal?: Cancellation): Promise<NamespaceSummary[]> {
+  async listNamespaces(
+    user: string,
+    after: string | null,
+    limit: number,
+    signal?: Cancellation,
+  ): Promise<NamespaceSummary[]> {
     await this.#agents.flush();
     const names = new Set<string>();
     // One request a namespace: CouchDB's own order decides which comes next, so that all are needed before ours can.
-    for (let last: string | null = null; ; ) {
+    for (let last: string | null = null; ;) {
       checkWanted(signal);
       const [next] = await this.#client.find(this.#database, this.#namespaceQuery(user, last));
       if (next === undefined) break;
@@ -130,7 +188,9 @@ export class CouchDataStore implements DataStorePort {
     }
     // That order takes some names for one and the same, and steps over the second; what was written through Stoa is kept apart.
     for (const namespace of await this.#keptNamespaces(user)) names.add(namespace);
-    const wanted = [...names].toSorted(compareCodePoints).filter((name) => after === null || compareCodePoints(name, after) > 0);
+    const wanted = [...names]
+      .toSorted(compareCodePoints)
+      .filter((name) => after === null || compareCodePoints(name, after) > 0);
     const summaries: NamespaceSummary[] = [];
     for (const page of chunksOf(wanted, limit)) {
       checkWanted(signal);
@@ -142,63 +202,112 @@ export class CouchDataStore implements DataStorePort {
 
   async clearStep(scope: Scope, after: string | null, limit: number): Promise<ClearStep> {
     await this.#adopt(scope);
-    const page = await this.#client.find(this.#database, this.#rangeQuery(scope, { prefix: '', after, limit }, ['_id', '_rev', 'userId', 'namespace', 'key', 'expiresAt']));
+    const page = await this.#client.find(
+      this.#database,
+      this.#rangeQuery(scope, { prefix: '', after, limit }, [
+        '_id',
+        '_rev',
+        'userId',
+        'namespace',
+        'key',
+        'expiresAt',
+      ]),
+    );
     const own = page.filter((document) => isOf(scope, document));
-    const removed = await this.#writes.settle(scope, own.map((document) => ({ key: String(document['key']) })), (_item, document) => {
-      const isThere = document !== undefined && isOf(scope, document);
-      return isThere ? { answer: isLiveDocument(document, this.#nowMs()), document: deleted(document) } : { answer: false };
-    });
+    const removed = await this.#writes.settle(
+      scope,
+      own.map((document) => ({ key: String(document['key']) })),
+      (_item, document) => {
+        const isThere = document !== undefined && isOf(scope, document);
+        return isThere
+          ? { answer: isLiveDocument(document, this.#nowMs()), document: deleted(document) }
+          : { answer: false };
+      },
+    );
     for (const outcome of removed) if (outcome instanceof Error) throw outcome;
     const isLast = page.length < limit;
     if (isLast) await this.#agents.forget(scope);
-    return { deleted: removed.filter((outcome) => outcome === true).length, after: isLast ? null : String(page.at(-1)?.['key']) };
+    return {
+      deleted: removed.filter((outcome) => outcome === true).length,
+      after: isLast ? null : String(page.at(-1)?.['key']),
+    };
   }
 
   async recordAccess(reads: readonly AccessRead[]): Promise<void> {
     const scopes = new Map(reads.map(({ scope }) => [`${scope.user}\n${scope.namespace}`, scope]));
     let unrecorded = [...reads];
     for (const scope of scopes.values()) {
-      const own = reads.filter((read) => read.scope.user === scope.user && read.scope.namespace === scope.namespace);
+      const own = reads.filter(
+        (read) => read.scope.user === scope.user && read.scope.namespace === scope.namespace,
+      );
       try {
-        const outcomes = await this.#writes.settle(scope, own, (read, document) => (document === undefined || !isOf(scope, document) ? { answer: false } : { answer: true, document: counted(document, read) }), 'readsId');
+        const outcomes = await this.#writes.settle(
+          scope,
+          own,
+          (read, document) =>
+            document === undefined || !isOf(scope, document)
+              ? { answer: false }
+              : { answer: true, document: counted(document, read) },
+          'readsId',
+        );
         const recorded = new Set(own.filter((_, index) => !(outcomes[index] instanceof Error)));
         unrecorded = unrecorded.filter((read) => !recorded.has(read));
         for (const outcome of outcomes) if (outcome instanceof Error) throw outcome;
       } catch (error) {
         throw new PartlyRecorded(unrecorded, error);
       }
-      await this.#agents.seen(scope, own.flatMap(({ agents }) => agents));
+      await this.#agents.seen(
+        scope,
+        own.flatMap(({ agents }) => agents),
+      );
     }
   }
 
   async exportPage(after: string | null, limit: number): Promise<ExportPage> {
     const page = await this.#client.allAfter(this.#database, after, limit);
-    const documents = page.filter((document) => isDocument(document) && isLiveDocument(document, this.#nowMs())).map(fromCouch);
+    const documents = page
+      .filter((document) => isDocument(document) && isLiveDocument(document, this.#nowMs()))
+      .map(fromCouch);
     return { documents, after: page.length < limit ? null : (page.at(-1)?._id ?? null) };
   }
 
   async heldByOthers(documents: readonly DocumentRecord[]): Promise<DocumentRecord[]> {
     const found = await this.#writes.look(documents.map((record) => couchId(scopeOf(record), record.key)));
-    return documents.filter((record, index) => found[index] !== undefined && !isOf(scopeOf(record), found[index]));
+    return documents.filter(
+      (record, index) => found[index] !== undefined && !isOf(scopeOf(record), found[index]),
+    );
   }
 
   async restore(documents: readonly DocumentRecord[]): Promise<void> {
     for (const record of documents) await this.#ensureIndexed(scopeOf(record));
-    const scopes = new Map(documents.map((record) => [`${record.userId}\n${record.namespace}`, scopeOf(record)]));
+    const scopes = new Map(
+      documents.map((record) => [`${record.userId}\n${record.namespace}`, scopeOf(record)]),
+    );
     for (const scope of scopes.values()) {
-      const own = documents.filter((record) => record.userId === scope.user && record.namespace === scope.namespace);
+      const own = documents.filter(
+        (record) => record.userId === scope.user && record.namespace === scope.namespace,
+      );
       const outcomes = await this.#writes.settle(scope, own, (record, document) => {
-        if (document !== undefined && !isOf(scope, document)) throw idCollision(documentId(scope.user, scope.namespace, record.key));
+        if (document !== undefined && !isOf(scope, document))
+          throw idCollision(documentId(scope.user, scope.namespace, record.key));
         return { answer: true, document: toCouch(record, document) };
       });
       for (const outcome of outcomes) if (outcome instanceof Error) throw outcome;
-      await this.#agents.seen(scope, own.flatMap(({ createdByAgent, lastAccessedByAgent }) => [createdByAgent, lastAccessedByAgent]));
+      await this.#agents.seen(
+        scope,
+        own.flatMap(({ createdByAgent, lastAccessedByAgent }) => [createdByAgent, lastAccessedByAgent]),
+      );
     }
   }
 
   async sweepExpired(limit: number): Promise<number> {
     const selector = { expiresAt: { $gte: '', $lte: expiryOfMs(this.#nowMs()) } };
-    const expired = await this.#client.find(this.#database, { selector, fields: ['_id', '_rev'], limit, use_index: indexes.expiry });
+    const expired = await this.#client.find(this.#database, {
+      selector,
+      fields: ['_id', '_rev'],
+      limit,
+      use_index: indexes.expiry,
+    });
     // A document that was written meanwhile conflicts, and stays.
     return (await this.#writes.bulk(expired.map(deleted))).filter(({ error }) => error === undefined).length;
   }
@@ -212,8 +321,13 @@ export class CouchDataStore implements DataStorePort {
   }
 
   /** What a write makes of the document that is there. */
-  #merged(scope: Scope, write: DocumentWrite, document: CouchDocument | undefined): { answer: WriteResult; document: CouchDocument } {
-    if (document !== undefined && !isOf(scope, document)) throw idCollision(documentId(scope.user, scope.namespace, write.key));
+  #merged(
+    scope: Scope,
+    write: DocumentWrite,
+    document: CouchDocument | undefined,
+  ): { answer: WriteResult; document: CouchDocument } {
+    if (document !== undefined && !isOf(scope, document))
+      throw idCollision(documentId(scope.user, scope.namespace, write.key));
     const current = document === undefined ? undefined : fromCouch(document);
     const record = mergeDocument(scope, current, write, this.#nowMs(), this.#limits);
     return { answer: resultOf(record), document: toCouch(record, document) };
@@ -227,21 +341,34 @@ export class CouchDataStore implements DataStorePort {
   async #range(scope: Scope, range: KeyRange, fields?: readonly string[]): Promise<CouchDocument[]> {
     await this.#adopt(scope, range.signal);
     const found: CouchDocument[] = [];
-    for (let { after } = range; ; ) {
+    for (let { after } = range; ;) {
       checkWanted(range.signal);
-      const page = await this.#client.find(this.#database, this.#rangeQuery(scope, { ...range, after }, fields));
-      found.push(...page.filter((document) => isOf(scope, document) && isLiveDocument(document, this.#nowMs())));
+      const page = await this.#client.find(
+        this.#database,
+        this.#rangeQuery(scope, { ...range, after }, fields),
+      );
+      found.push(
+        ...page.filter((document) => isOf(scope, document) && isLiveDocument(document, this.#nowMs())),
+      );
       if (found.length >= range.limit || page.length < range.limit) return found.slice(0, range.limit);
       after = String(page.at(-1)?.['key']);
     }
   }
 
-  #rangeQuery(scope: Scope, { prefix, after, limit }: KeyRange, fields?: readonly string[]): Parameters<CouchClient['find']>[1] {
+  #rangeQuery(
+    scope: Scope,
+    { prefix, after, limit }: KeyRange,
+    fields?: readonly string[],
+  ): Parameters<CouchClient['find']>[1] {
     const first = orderKey(prefix);
     const isAfter = after !== null && orderKey(after) >= first;
     return {
       // A key has two digits a byte, so that one digit more is just behind it, and "g" behind every key with the prefix.
-      selector: { userId: scope.user, namespace: scope.namespace, keyHex: { $gte: isAfter ? `${orderKey(after)}0` : first, $lt: `${first}g` } },
+      selector: {
+        userId: scope.user,
+        namespace: scope.namespace,
+        keyHex: { $gte: isAfter ? `${orderKey(after)}0` : first, $lt: `${first}g` },
+      },
       sort: [{ userId: 'asc' }, { namespace: 'asc' }, { keyHex: 'asc' }],
       limit,
       use_index: indexes.keys,
@@ -250,7 +377,13 @@ export class CouchDataStore implements DataStorePort {
   }
 
   #namespaceQuery(user: string, after: string | null): Parameters<CouchClient['find']>[1] {
-    return { selector: { userId: user, namespace: { $gt: after } }, sort: [{ userId: 'asc' }, { namespace: 'asc' }], fields: ['userId', 'namespace'], limit: 1, use_index: indexes.seed };
+    return {
+      selector: { userId: user, namespace: { $gt: after } },
+      sort: [{ userId: 'asc' }, { namespace: 'asc' }],
+      fields: ['userId', 'namespace'],
+      limit: 1,
+      use_index: indexes.seed,
+    };
   }
 
   /** Documents of other programs have no place in our index yet; they get it, and nothing else of them changes. */
@@ -260,11 +393,25 @@ export class CouchDataStore implements DataStorePort {
     if (Date.now() - lastMs < this.#limits.foreignDocumentsSeconds * 1_000) return;
     if (this.#adopted.size > rememberedMax) this.#adopted.clear();
     const selector = { userId: scope.user, namespace: scope.namespace, keyHex: { $exists: false } };
-    const foreign = await this.#client.find(this.#database, { selector, fields: ['_id'], limit: Number.MAX_SAFE_INTEGER, use_index: indexes.seed });
+    const foreign = await this.#client.find(this.#database, {
+      selector,
+      fields: ['_id'],
+      limit: Number.MAX_SAFE_INTEGER,
+      use_index: indexes.seed,
+    });
     // Any number of them, with values of any size: only a few are held at a time.
-    for (const ids of chunksOf(foreign.map(({ _id }) => _id), adoptedTogether)) {
+    for (const ids of chunksOf(
+      foreign.map(({ _id }) => _id),
+      adoptedTogether,
+    )) {
       checkWanted(signal);
-      const own = (await this.#writes.look(ids)).filter((document) => document !== undefined && isOf(scope, document) && isDocument(document) && document['keyHex'] === undefined);
+      const own = (await this.#writes.look(ids)).filter(
+        (document) =>
+          document !== undefined &&
+          isOf(scope, document) &&
+          isDocument(document) &&
+          document['keyHex'] === undefined,
+      );
       // One that changes meanwhile is found by the next look.
       await this.#writes.bulk(own.map((document) => placed(document as CouchDocument))); // Those that are gone were just left out.
     }
@@ -282,22 +429,48 @@ export class CouchDataStore implements DataStorePort {
   }
 
   async #keySummaries(scope: Scope, documents: readonly CouchDocument[]): Promise<KeySummary[]> {
-    const unknown = documents.filter((document) => summaryOf(document) === undefined).map((document) => String(document['key']));
-    const measured = new Map((await this.getMany(scope, unknown)).flatMap((record) => (record === undefined ? [] : [[record.key, record] as const])));
+    const unknown = documents
+      .filter((document) => summaryOf(document) === undefined)
+      .map((document) => String(document['key']));
+    const measured = new Map(
+      (await this.getMany(scope, unknown)).flatMap((record) =>
+        record === undefined ? [] : [[record.key, record] as const],
+      ),
+    );
     return documents.flatMap((document): KeySummary[] => {
       const summary = summaryOf(document);
       const record = measured.get(String(document['key']));
       if (summary !== undefined) return [summary];
-      return record === undefined ? [] : [{ key: record.key, version: record.version, sizeBytes: sizeOf(record), updatedAt: record.updatedAt }];
+      return record === undefined
+        ? []
+        : [
+            {
+              key: record.key,
+              version: record.version,
+              sizeBytes: sizeOf(record),
+              updatedAt: record.updatedAt,
+            },
+          ];
     });
   }
 
   /** Of those that have documents: the view adds them up, and the agents are also those whose documents are gone. */
-  async #summaries(user: string, names: readonly string[], signal: Cancellation | undefined): Promise<NamespaceSummary[]> {
+  async #summaries(
+    user: string,
+    names: readonly string[],
+    signal: Cancellation | undefined,
+  ): Promise<NamespaceSummary[]> {
     const totals = await this.#view.totals(user, names, this.#nowMs(), signal);
     const found = [...totals.keys()];
-    const kept = await this.#client.getAll(this.#namespaces, found.map((namespace) => namespaceId({ user, namespace })));
-    return [...totals].map(([namespace, { agents, ...total }], index) => ({ namespace, ...total, agents: [...new Set([...agents, ...agentsIn(kept[index])])].toSorted(compareCodePoints) }));
+    const kept = await this.#client.getAll(
+      this.#namespaces,
+      found.map((namespace) => namespaceId({ user, namespace })),
+    );
+    return [...totals].map(([namespace, { agents, ...total }], index) => ({
+      namespace,
+      ...total,
+      agents: [...new Set([...agents, ...agentsIn(kept[index])])].toSorted(compareCodePoints),
+    }));
   }
 
   async #keptNamespaces(user: string): Promise<string[]> {
@@ -310,7 +483,9 @@ export class CouchDataStore implements DataStorePort {
   async #keepNamespace(scope: Scope): Promise<void> {
     if ((await this.#client.get(this.#namespaces, namespaceId(scope))) !== undefined) return;
     // Another process may keep it at the same moment, which is as good.
-    await this.#client.bulk(this.#namespaces, [{ _id: namespaceId(scope), userId: scope.user, namespace: scope.namespace, agents: [] }]);
+    await this.#client.bulk(this.#namespaces, [
+      { _id: namespaceId(scope), userId: scope.user, namespace: scope.namespace, agents: [] },
+    ]);
   }
 
   async #changeAgents(scope: Scope, change: (kept: readonly string[]) => string[]): Promise<void> {
@@ -319,7 +494,13 @@ export class CouchDataStore implements DataStorePort {
       const kept = agentsIn(document);
       const agents = change(kept);
       if (agents.length === kept.length) return;
-      const next = { _id: namespaceId(scope), ...(document?._rev !== undefined && { _rev: document._rev }), userId: scope.user, namespace: scope.namespace, agents };
+      const next = {
+        _id: namespaceId(scope),
+        ...(document?._rev !== undefined && { _rev: document._rev }),
+        userId: scope.user,
+        namespace: scope.namespace,
+        agents,
+      };
       try {
         const [outcome] = await this.#client.bulk(this.#namespaces, [next]);
         if (outcome?.error === undefined) return;
@@ -349,7 +530,13 @@ function namespaceId(scope: Scope): string {
 
 /** A document of another program with its place in our index; nothing else of it changes. */
 function placed(document: CouchDocument): CouchDocument {
-  return { ...document, keyHex: orderKey(String(document['key'])), sizeBytes: sizeOf(fromCouch(document)), indexedAt: document['updatedAt'], valueText: undefined };
+  return {
+    ...document,
+    keyHex: orderKey(String(document['key'])),
+    sizeBytes: sizeOf(fromCouch(document)),
+    indexedAt: document['updatedAt'],
+    valueText: undefined,
+  };
 }
 
 function deleted(document: CouchDocument): CouchDocument {
@@ -359,6 +546,9 @@ function deleted(document: CouchDocument): CouchDocument {
 function counted(document: CouchDocument, { count, last }: AccessRead): CouchDocument {
   const record = fromCouch(document);
   const isLater = last !== null && laterTime(last.at, record.lastAccessedAt) === last.at;
-  return { ...document, accessCount: record.accessCount + count, ...(isLater && { lastAccessedAt: last.at, lastAccessedByAgent: last.agent }) };
+  return {
+    ...document,
+    accessCount: record.accessCount + count,
+    ...(isLater && { lastAccessedAt: last.at, lastAccessedByAgent: last.agent }),
+  };
 }
-

@@ -7,7 +7,21 @@ import { msOf, normaliseTime } from '../../datastore/times.js';
 import type { CouchDocument } from './client.js';
 
 /** What a list of keys needs. */
-export const summaryFields = ['_id', '_rev', 'userId', 'namespace', 'key', 'version', 'sizeBytes', 'indexedAt', 'updatedAt', 'createdAt', 'expiresAt', 'createdByAgent', 'lastAccessedByAgent'];
+export const summaryFields = [
+  '_id',
+  '_rev',
+  'userId',
+  'namespace',
+  'key',
+  'version',
+  'sizeBytes',
+  'indexedAt',
+  'updatedAt',
+  'createdAt',
+  'expiresAt',
+  'createdByAgent',
+  'lastAccessedByAgent',
+];
 
 /** CouchDB keeps ids that begin with `_` for itself. */
 export function couchId(scope: Scope, key: string): string {
@@ -38,14 +52,23 @@ export function toCouch(record: DocumentRecord, before: CouchDocument | undefine
 
 export function fromCouch(document: CouchDocument): DocumentRecord {
   const { valueText, indexedAt, updatedAt } = document;
-  return fromSeedFields(document, typeof valueText === 'string' && indexedAt === updatedAt ? valueText : undefined);
+  return fromSeedFields(
+    document,
+    typeof valueText === 'string' && indexedAt === updatedAt ? valueText : undefined,
+  );
 }
 
 /** Undefined where the document itself has to be looked at. */
 export function summaryOf(document: CouchDocument): KeySummary | undefined {
   const { key, version, sizeBytes, updatedAt, indexedAt } = document;
-  if (typeof sizeBytes !== 'number' || typeof updatedAt !== 'string' || indexedAt !== updatedAt) return undefined;
-  return { key: String(key), version: typeof version === 'number' ? version : 1, sizeBytes, updatedAt: normaliseTime(updatedAt) };
+  if (typeof sizeBytes !== 'number' || typeof updatedAt !== 'string' || indexedAt !== updatedAt)
+    return undefined;
+  return {
+    key: String(key),
+    version: typeof version === 'number' ? version : 1,
+    sizeBytes,
+    updatedAt: normaliseTime(updatedAt),
+  };
 }
 
 /** Two owners can share one id, and CouchDB's order takes some texts for equal that are not. */
@@ -60,7 +83,12 @@ export function isLiveDocument(document: CouchDocument, nowMs: number): boolean 
 
 /** A document of the data store, not a design document or somebody else's. */
 export function isDocument(document: CouchDocument): boolean {
-  return !document._id.startsWith('_design/') && typeof document['userId'] === 'string' && typeof document['namespace'] === 'string' && typeof document['key'] === 'string';
+  return (
+    !document._id.startsWith('_design/') &&
+    typeof document['userId'] === 'string' &&
+    typeof document['namespace'] === 'string' &&
+    typeof document['key'] === 'string'
+  );
 }
 
 export function scopeOf(record: DocumentRecord): Scope {

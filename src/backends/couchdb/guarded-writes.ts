@@ -40,7 +40,11 @@ export class GuardedWrites {
   async look(ids: readonly string[]): Promise<(CouchDocument | undefined)[]> {
     const [only] = ids;
     if (only !== undefined && ids.length === 1) return [await this.#client.get(this.#database, only)];
-    return (await mapInFlight(chunksOf(ids, documentsPerRequest), this.#limits.backendInFlightMax, (chunk) => this.#client.getAll(this.#database, chunk))).flat();
+    return (
+      await mapInFlight(chunksOf(ids, documentsPerRequest), this.#limits.backendInFlightMax, (chunk) =>
+        this.#client.getAll(this.#database, chunk),
+      )
+    ).flat();
   }
 
   /** Writes in chunks; throws where an answer was lost. */
@@ -86,14 +90,22 @@ export class GuardedWrites {
         const document = seen[position];
         const before = lost.get(index);
         try {
-          const fate = before === undefined ? 'undone' : await this.#fateOf(ids[position] as string, before.document, document, mark);
+          const fate =
+            before === undefined
+              ? 'undone'
+              : await this.#fateOf(ids[position] as string, before.document, document, mark);
           if (before !== undefined && fate !== 'undone') {
             results[index] = fate === 'done' ? before.answer : before.fault;
             continue;
           }
           const decision = decide(items[index] as Item, document);
           if (decision.document === undefined) results[index] = decision.answer;
-          else writes.push({ index, answer: decision.answer, document: { ...decision.document, [mark]: marks[index] } });
+          else
+            writes.push({
+              index,
+              answer: decision.answer,
+              document: { ...decision.document, [mark]: marks[index] },
+            });
         } catch (error) {
           if (!(error instanceof StoaError)) throw error;
           results[index] = error;
@@ -113,9 +125,15 @@ export class GuardedWrites {
   }
 
   /** What became of a write without an answer, by what is there now. Unknown where somebody else has written since. */
-  async #fateOf(id: string, sent: CouchDocument, found: CouchDocument | undefined, mark: Mark): Promise<'done' | 'undone' | 'unknown'> {
+  async #fateOf(
+    id: string,
+    sent: CouchDocument,
+    found: CouchDocument | undefined,
+    mark: Mark,
+  ): Promise<'done' | 'undone' | 'unknown'> {
     if (found !== undefined && found[mark] === sent[mark]) return 'done';
-    if (found === undefined && sent['_deleted'] === true) return (await this.#client.tombstone(this.#database, id))?.[mark] === sent[mark] ? 'done' : 'undone';
+    if (found === undefined && sent['_deleted'] === true)
+      return (await this.#client.tombstone(this.#database, id))?.[mark] === sent[mark] ? 'done' : 'undone';
     // Sent again on the same revision, only one of the two can succeed, even if the first is still on its way.
     return found?._rev === sent._rev ? 'undone' : 'unknown';
   }
@@ -123,9 +141,13 @@ export class GuardedWrites {
   /** Fewer results than documents, and the fault, where an answer was lost: what comes after it is not sent. */
   async #send(documents: readonly CouchDocument[]): Promise<{ results: BulkResult[]; fault?: StoaError }> {
     const results: BulkResult[] = [];
-    for (let start = 0; start < documents.length; ) {
+    for (let start = 0; start < documents.length;) {
       let [end, sizeBytes] = [start, 0];
-      while (end < documents.length && end - start < documentsPerRequest && (end === start || sizeBytes < requestBytesMax)) {
+      while (
+        end < documents.length &&
+        end - start < documentsPerRequest &&
+        (end === start || sizeBytes < requestBytesMax)
+      ) {
         sizeBytes += Number(documents[end]?.['sizeBytes'] ?? 0);
         end += 1;
       }
@@ -143,5 +165,8 @@ export class GuardedWrites {
 
 function refused({ error, reason }: BulkResult): StoaError {
   const isTooLarge = error === 'too_large' || error === 'document_too_large';
-  return new StoaError(isTooLarge ? 'too_large' : 'engine', `CouchDB refused the document: ${reason ?? error}.`);
+  return new StoaError(
+    isTooLarge ? 'too_large' : 'engine',
+    `CouchDB refused the document: ${reason ?? error}.`,
+  );
 }

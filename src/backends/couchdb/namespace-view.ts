@@ -101,26 +101,60 @@ export class NamespaceView {
   }
 
   /** Of these namespaces, which are in code-point order; those without a live document are left out. */
-  async totals(user: string, names: readonly string[], nowMs: number, signal?: Cancellation): Promise<Map<string, NamespaceTotals>> {
+  async totals(
+    user: string,
+    names: readonly string[],
+    nowMs: number,
+    signal?: Cancellation,
+  ): Promise<Map<string, NamespaceTotals>> {
     const [first, last] = [names[0], names.at(-1)];
     if (first === undefined || last === undefined) return new Map();
     const range = [[orderKey(first)], [orderKey(last)]] as const;
-    const totals = new Map((await this.#rows(user, 'documents', ...range, signal)).map(({ key, value }) => [key[2], value]));
+    const totals = new Map(
+      (await this.#rows(user, 'documents', ...range, signal)).map(({ key, value }) => [key[2], value]),
+    );
     const agents = new Map<string, string[]>();
-    for (const { key: [, , name = '', agent = ''] } of await this.#rows(user, 'agents', ...range, signal)) agents.set(name, [...(agents.get(name) ?? []), agent]);
-    const found = await mapInFlight(names, this.#limits.backendInFlightMax, async (name): Promise<[string, NamespaceTotals] | undefined> => {
-      const known = totals.get(orderKey(name));
-      // Only where something may have expired and is not swept yet, the live ones are asked for by themselves.
-      const total = known === undefined || known.expiring === 0 ? known : await this.#live(user, name, nowMs, signal);
-      if (total === undefined) return undefined;
-      const { count, sizeBytes, updatedAt } = total;
-      return [name, { count, sizeBytes, updatedAt: updatedAt === '' ? unknownTime : normaliseTime(updatedAt), agents: agents.get(orderKey(name)) ?? [] }];
-    });
+    for (const {
+      key: [, , name = '', agent = ''],
+    } of await this.#rows(user, 'agents', ...range, signal))
+      agents.set(name, [...(agents.get(name) ?? []), agent]);
+    const found = await mapInFlight(
+      names,
+      this.#limits.backendInFlightMax,
+      async (name): Promise<[string, NamespaceTotals] | undefined> => {
+        const known = totals.get(orderKey(name));
+        // Only where something may have expired and is not swept yet, the live ones are asked for by themselves.
+        const total =
+          known === undefined || known.expiring === 0 ? known : await this.#live(user, name, nowMs, signal);
+        if (total === undefined) return undefined;
+        const { count, sizeBytes, updatedAt } = total;
+        return [
+          name,
+          {
+            count,
+            sizeBytes,
+            updatedAt: updatedAt === '' ? unknownTime : normaliseTime(updatedAt),
+            agents: agents.get(orderKey(name)) ?? [],
+          },
+        ];
+      },
+    );
     return new Map(found.filter((entry) => entry !== undefined));
   }
 
-  async #live(user: string, name: string, nowMs: number, signal: Cancellation | undefined): Promise<Total | undefined> {
-    const [row] = await this.#rows(user, 'documents', [orderKey(name), Math.floor(nowMs) + 1], [orderKey(name)], signal);
+  async #live(
+    user: string,
+    name: string,
+    nowMs: number,
+    signal: Cancellation | undefined,
+  ): Promise<Total | undefined> {
+    const [row] = await this.#rows(
+      user,
+      'documents',
+      [orderKey(name), Math.floor(nowMs) + 1],
+      [orderKey(name)],
+      signal,
+    );
     return row?.value;
   }
 
@@ -128,12 +162,25 @@ export class NamespaceView {
    * The groups between two places. CouchDB brings the view up to date before it answers, which takes longer than a request may
    * after very many writes: as long as it answers other questions, it is asked again.
    */
-  async #rows(user: string, kind: 'documents' | 'agents', first: readonly unknown[], last: readonly unknown[], signal?: Cancellation): Promise<{ key: string[]; value: Total }[]> {
-    const range = { startkey: [orderKey(user), kind, ...first], endkey: [orderKey(user), kind, ...last, {}], group_level: kind === 'agents' ? 4 : 3 };
-    for (const endMs = performance.now() + this.#limits.backendReadySecondsMax * 1_000; ; ) {
+  async #rows(
+    user: string,
+    kind: 'documents' | 'agents',
+    first: readonly unknown[],
+    last: readonly unknown[],
+    signal?: Cancellation,
+  ): Promise<{ key: string[]; value: Total }[]> {
+    const range = {
+      startkey: [orderKey(user), kind, ...first],
+      endkey: [orderKey(user), kind, ...last, {}],
+      group_level: kind === 'agents' ? 4 : 3,
+    };
+    for (const endMs = performance.now() + this.#limits.backendReadySecondsMax * 1_000; ;) {
       checkWanted(signal);
       try {
-        return (await this.#client.reduced(this.#database, designName, viewName, range)) as { key: string[]; value: Total }[]; // What the functions above make.
+        return (await this.#client.reduced(this.#database, designName, viewName, range)) as {
+          key: string[];
+          value: Total;
+        }[]; // What the functions above make.
       } catch (error) {
         if (!isUnanswered(error) || performance.now() >= endMs) throw error;
         await this.#client.checkDatabase(this.#database);

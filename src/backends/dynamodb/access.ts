@@ -13,11 +13,29 @@ export async function recordAccess(client: DynamodbClient, table: string, read: 
 }
 
 /** False where the document is gone or, with a last reader, was touched later by somebody else. */
-async function update(client: DynamodbClient, table: string, { scope, key, count }: AccessRead, last: AccessRead['last'], readsId: string): Promise<boolean> {
-  const names: Record<string, string> = { '#accessCount': 'accessCount', '#userId': 'userId', '#namespace': 'namespace', '#readsId': 'readsId' };
-  const values: Item = { ':zero': { N: '0' }, ':count': { N: String(count) }, ':userId': { S: scope.user }, ':namespace': { S: scope.namespace }, ':readsId': { S: readsId } };
+async function update(
+  client: DynamodbClient,
+  table: string,
+  { scope, key, count }: AccessRead,
+  last: AccessRead['last'],
+  readsId: string,
+): Promise<boolean> {
+  const names: Record<string, string> = {
+    '#accessCount': 'accessCount',
+    '#userId': 'userId',
+    '#namespace': 'namespace',
+    '#readsId': 'readsId',
+  };
+  const values: Item = {
+    ':zero': { N: '0' },
+    ':count': { N: String(count) },
+    ':userId': { S: scope.user },
+    ':namespace': { S: scope.namespace },
+    ':readsId': { S: readsId },
+  };
   let set = 'SET #accessCount = if_not_exists(#accessCount, :zero) + :count, #readsId = :readsId';
-  let condition = '#userId = :userId AND #namespace = :namespace AND (attribute_not_exists(#readsId) OR #readsId <> :readsId)';
+  let condition =
+    '#userId = :userId AND #namespace = :namespace AND (attribute_not_exists(#readsId) OR #readsId <> :readsId)';
   if (last !== null) {
     set += ', #at = :at, #by = :by';
     condition += ' AND (attribute_not_exists(#at) OR #at < :before OR #at = :whole)';

@@ -56,7 +56,10 @@ export class Adoption {
     this.#looks.set(id, { atMs: next.atMs, done: Promise.resolve() });
     next.done.catch((error: unknown) => {
       this.#looks.delete(id);
-      if (!this.#isClosed) process.emitWarning(`looking for documents of other programs in "${scope.namespace}": ${messageOf(error)}`);
+      if (!this.#isClosed)
+        process.emitWarning(
+          `looking for documents of other programs in "${scope.namespace}": ${messageOf(error)}`,
+        );
     });
   }
 
@@ -72,7 +75,11 @@ export class Adoption {
 
   async #keptLook(scope: Scope): Promise<number | null> {
     const { client, tables } = this.#options;
-    const { Item: kept } = await client.call('GetItem', { TableName: tables.namespaces, Key: namespaceKey(scope), ConsistentRead: true });
+    const { Item: kept } = await client.call('GetItem', {
+      TableName: tables.namespaces,
+      Key: namespaceKey(scope),
+      ConsistentRead: true,
+    });
     return kept?.['lookedAtMs']?.N === undefined ? null : Number(kept['lookedAtMs'].N);
   }
 
@@ -97,20 +104,38 @@ export class Adoption {
         KeyConditionExpression: '#userId = :userId AND #namespace = :namespace',
         FilterExpression: 'attribute_not_exists(#indexedAt) OR #indexedAt <> #updatedAt',
         ProjectionExpression: '#id',
-        ExpressionAttributeNames: { '#userId': 'userId', '#namespace': 'namespace', '#indexedAt': 'indexedAt', '#updatedAt': 'updatedAt', '#id': '_id' },
+        ExpressionAttributeNames: {
+          '#userId': 'userId',
+          '#namespace': 'namespace',
+          '#indexedAt': 'indexedAt',
+          '#updatedAt': 'updatedAt',
+          '#id': '_id',
+        },
         ExpressionAttributeValues: { ':userId': { S: scope.user }, ':namespace': { S: scope.namespace } },
         ...(start !== undefined && { ExclusiveStartKey: start }),
       });
-      await mapInFlight(page.Items ?? [], limits.backendInFlightMax, (entry) => this.#adopt(scope, entry['_id']?.S ?? ''));
+      await mapInFlight(page.Items ?? [], limits.backendInFlightMax, (entry) =>
+        this.#adopt(scope, entry['_id']?.S ?? ''),
+      );
       start = page.LastEvaluatedKey;
     } while (start !== undefined);
   }
 
   async #adopt(scope: Scope, id: string): Promise<void> {
     const { client, tables, onAgents } = this.#options;
-    const { Item: item } = await client.call('GetItem', { TableName: tables.documents, Key: { _id: { S: id } }, ConsistentRead: true });
+    const { Item: item } = await client.call('GetItem', {
+      TableName: tables.documents,
+      Key: { _id: { S: id } },
+      ConsistentRead: true,
+    });
     // The index may lag behind, and an index without `indexedAt` names every document.
-    if (item === undefined || !isOf(scope, item) || item['updatedAt'] === undefined || item['indexedAt']?.S === item['updatedAt'].S) return;
+    if (
+      item === undefined ||
+      !isOf(scope, item) ||
+      item['updatedAt'] === undefined ||
+      item['indexedAt']?.S === item['updatedAt'].S
+    )
+      return;
     const sizeBytes = item['value'] === undefined ? 0 : Buffer.byteLength(nativeJson(item['value']));
     try {
       await client.call('UpdateItem', {
@@ -118,7 +143,14 @@ export class Adoption {
         Key: { _id: { S: id } },
         UpdateExpression: 'SET #scopeKey = :scopeKey, #sizeBytes = :sizeBytes, #indexedAt = :updatedAt',
         ConditionExpression: '#updatedAt = :updatedAt AND #userId = :userId AND #namespace = :namespace',
-        ExpressionAttributeNames: { '#scopeKey': 'scopeKey', '#sizeBytes': 'sizeBytes', '#indexedAt': 'indexedAt', '#updatedAt': 'updatedAt', '#userId': 'userId', '#namespace': 'namespace' },
+        ExpressionAttributeNames: {
+          '#scopeKey': 'scopeKey',
+          '#sizeBytes': 'sizeBytes',
+          '#indexedAt': 'indexedAt',
+          '#updatedAt': 'updatedAt',
+          '#userId': 'userId',
+          '#namespace': 'namespace',
+        },
         ExpressionAttributeValues: {
           ':scopeKey': { S: scopeKeyOf(scope) },
           ':sizeBytes': { N: String(sizeBytes) },

@@ -7,12 +7,16 @@ export function nativeJson(value: AttributeValue): string {
   if (value.S !== undefined) return JSON.stringify(value.S);
   if (value.N !== undefined) return value.N;
   if (value.BOOL !== undefined) return String(value.BOOL);
-  if (value.M !== undefined) return `{${Object.entries(value.M).map(([name, member]) => `${JSON.stringify(name)}:${nativeJson(member)}`).join(',')}}`;
+  if (value.M !== undefined)
+    return `{${Object.entries(value.M)
+      .map(([name, member]) => `${JSON.stringify(name)}:${nativeJson(member)}`)
+      .join(',')}}`;
   if (value.L !== undefined) return `[${value.L.map(nativeJson).join(',')}]`;
   if (value.SS !== undefined) return JSON.stringify(value.SS);
   if (value.NS !== undefined) return `[${value.NS.join(',')}]`;
   if (value.B !== undefined) return JSON.stringify(Buffer.from(value.B).toString('base64'));
-  if (value.BS !== undefined) return JSON.stringify(value.BS.map((bytes) => Buffer.from(bytes).toString('base64')));
+  if (value.BS !== undefined)
+    return JSON.stringify(value.BS.map((bytes) => Buffer.from(bytes).toString('base64')));
   return 'null';
 }
 
@@ -22,7 +26,9 @@ export function toAttribute(value: JsonValue): AttributeValue {
   if (typeof value === 'number') return { N: String(value) };
   if (typeof value === 'boolean') return { BOOL: value };
   if (Array.isArray(value)) return { L: value.map(toAttribute) };
-  return { M: Object.fromEntries(Object.entries(value).map(([name, member]) => [name, toAttribute(member)])) };
+  return {
+    M: Object.fromEntries(Object.entries(value).map(([name, member]) => [name, toAttribute(member)])),
+  };
 }
 
 /** DynamoDB nests 32 levels; the item and the attribute itself are two of them, and a few stay free. */
@@ -43,7 +49,10 @@ function fits(value: JsonValue, depthLeft: number): boolean {
 
 /** Bytes of an item by the rules of DynamoDB's limit, rounded up. */
 export function itemBytes(item: Item): number {
-  return Object.entries(item).reduce((sum, [name, value]) => sum + Buffer.byteLength(name) + attributeBytes(value), 0);
+  return Object.entries(item).reduce(
+    (sum, [name, value]) => sum + Buffer.byteLength(name) + attributeBytes(value),
+    0,
+  );
 }
 
 /** A number takes at most 21 bytes; a list or map three, and one more for each member. */

@@ -69,30 +69,66 @@ interface BatchKeys {
 /** The requests that the backend makes, as the driver's commands take and answer them. */
 export interface Operations {
   GetItem: { input: { TableName: string; Key: Item; ConsistentRead: boolean }; output: { Item?: Item } };
-  BatchGetItem: { input: { RequestItems: Record<string, BatchKeys> }; output: { Responses?: Record<string, Item[]>; UnprocessedKeys?: Record<string, BatchKeys> } };
-  BatchWriteItem: { input: { RequestItems: Record<string, WriteRequest[]> }; output: { UnprocessedItems?: Record<string, WriteRequest[]> } };
+  BatchGetItem: {
+    input: { RequestItems: Record<string, BatchKeys> };
+    output: { Responses?: Record<string, Item[]>; UnprocessedKeys?: Record<string, BatchKeys> };
+  };
+  BatchWriteItem: {
+    input: { RequestItems: Record<string, WriteRequest[]> };
+    output: { UnprocessedItems?: Record<string, WriteRequest[]> };
+  };
   UpdateItem: { input: { TableName: string; Key: Item } & Expressions; output: object };
-  DeleteItem: { input: { TableName: string; Key: Item; ReturnValues?: 'ALL_OLD' } & Expressions; output: { Attributes?: Item } };
-  Query: { input: { TableName: string; IndexName: string; Limit?: number; ExclusiveStartKey?: Item } & Expressions; output: Page };
-  Scan: { input: { TableName: string; Limit: number; ExclusiveStartKey?: Item; ConsistentRead: boolean }; output: Page };
+  DeleteItem: {
+    input: { TableName: string; Key: Item; ReturnValues?: 'ALL_OLD' } & Expressions;
+    output: { Attributes?: Item };
+  };
+  Query: {
+    input: { TableName: string; IndexName: string; Limit?: number; ExclusiveStartKey?: Item } & Expressions;
+    output: Page;
+  };
+  Scan: {
+    input: { TableName: string; Limit: number; ExclusiveStartKey?: Item; ConsistentRead: boolean };
+    output: Page;
+  };
   DescribeTable: { input: { TableName: string }; output: { Table?: TableDescription } };
   CreateTable: {
-    input: { TableName: string; BillingMode: 'PAY_PER_REQUEST'; AttributeDefinitions: AttributeDefinition[]; KeySchema: KeyElement[]; GlobalSecondaryIndexes?: IndexDefinition[] };
+    input: {
+      TableName: string;
+      BillingMode: 'PAY_PER_REQUEST';
+      AttributeDefinitions: AttributeDefinition[];
+      KeySchema: KeyElement[];
+      GlobalSecondaryIndexes?: IndexDefinition[];
+    };
     output: object;
   };
   UpdateTable: {
-    input: { TableName: string; AttributeDefinitions: AttributeDefinition[]; GlobalSecondaryIndexUpdates: { Create: IndexDefinition & { ProvisionedThroughput?: Throughput } }[] };
+    input: {
+      TableName: string;
+      AttributeDefinitions: AttributeDefinition[];
+      GlobalSecondaryIndexUpdates: { Create: IndexDefinition & { ProvisionedThroughput?: Throughput } }[];
+    };
     output: object;
   };
-  DescribeTimeToLive: { input: { TableName: string }; output: { TimeToLiveDescription?: { TimeToLiveStatus?: string; AttributeName?: string } } };
-  UpdateTimeToLive: { input: { TableName: string; TimeToLiveSpecification: { Enabled: boolean; AttributeName: string } }; output: object };
+  DescribeTimeToLive: {
+    input: { TableName: string };
+    output: { TimeToLiveDescription?: { TimeToLiveStatus?: string; AttributeName?: string } };
+  };
+  UpdateTimeToLive: {
+    input: { TableName: string; TimeToLiveSpecification: { Enabled: boolean; AttributeName: string } };
+    output: object;
+  };
 }
 
 /** As much of @aws-sdk/client-dynamodb as is used. */
 interface Driver {
-  DynamoDBClient: new (settings: Record<string, unknown>) => { send(command: object): Promise<unknown>; destroy(): void };
+  DynamoDBClient: new (settings: Record<string, unknown>) => {
+    send(command: object): Promise<unknown>;
+    destroy(): void;
+  };
 }
-type Commands = { [Name in keyof Operations as `${Name}Command`]: new (input: Operations[Name]['input']) => object };
+type Commands = {
+  [Name in keyof Operations as `${Name}Command`]: new (input: Operations[Name]['input']) => object;
+};
 
 /** A refusal by DynamoDB; `reason` is its own name for it. */
 export class DynamodbError extends StoaError {
@@ -134,23 +170,36 @@ export class DynamodbClient {
       ...(credentials !== null && { credentials }),
       // Attempts are counted here, in one place, by the limits of this process.
       maxAttempts: 1,
-      requestHandler: { connectionTimeout: timeoutMs, requestTimeout: timeoutMs, throwOnRequestTimeout: true },
+      requestHandler: {
+        connectionTimeout: timeoutMs,
+        requestTimeout: timeoutMs,
+        throwOnRequestTimeout: true,
+      },
     });
   }
 
   static async open(settings: ClientSettings): Promise<DynamodbClient> {
-    return new DynamodbClient(await importOptional<Driver & Commands>('@aws-sdk/client-dynamodb', 3), settings);
+    return new DynamodbClient(
+      await importOptional<Driver & Commands>('@aws-sdk/client-dynamodb', 3),
+      settings,
+    );
   }
 
   /** `onUnanswered` is told of each attempt of which nobody can say whether it was carried out. */
-  async call<Name extends keyof Operations>(name: Name, input: Operations[Name]['input'], onUnanswered: () => void = () => undefined): Promise<Operations[Name]['output']> {
+  async call<Name extends keyof Operations>(
+    name: Name,
+    input: Operations[Name]['input'],
+    onUnanswered: () => void = () => undefined,
+  ): Promise<Operations[Name]['output']> {
     const Command = this.#commands[`${name}Command`] as new (input: Operations[Name]['input']) => object; // The key keeps input and name together.
     try {
       const again = (error: unknown): boolean => {
         if (isUnreachable(error)) onUnanswered();
         return mayPass(error);
       };
-      return (await withRetries(this.#limits, again, () => this.#send(new Command(input)))) as Operations[Name]['output'];
+      return (await withRetries(this.#limits, again, () =>
+        this.#send(new Command(input)),
+      )) as Operations[Name]['output'];
     } catch (error) {
       throw error instanceof StoaError ? error : translated(name, error);
     }
@@ -159,9 +208,17 @@ export class DynamodbClient {
   /** Gets any number of items; what the server leaves over is asked for again. */
   async batchGet(table: string, ids: readonly string[], projection?: readonly string[]): Promise<Item[]> {
     const items: Item[] = [];
-    const names = projection === undefined ? {} : { ProjectionExpression: projection.map((name) => `#${name}`).join(', '), ExpressionAttributeNames: Object.fromEntries(projection.map((name) => [`#${name}`, name])) };
-    let asked: Record<string, BatchKeys> = { [table]: { Keys: ids.map((id) => ({ _id: { S: id } })), ConsistentRead: true, ...names } };
-    for (let emptyAnswers = 0; ; ) {
+    const names =
+      projection === undefined
+        ? {}
+        : {
+            ProjectionExpression: projection.map((name) => `#${name}`).join(', '),
+            ExpressionAttributeNames: Object.fromEntries(projection.map((name) => [`#${name}`, name])),
+          };
+    let asked: Record<string, BatchKeys> = {
+      [table]: { Keys: ids.map((id) => ({ _id: { S: id } })), ConsistentRead: true, ...names },
+    };
+    for (let emptyAnswers = 0; ;) {
       const { Responses, UnprocessedKeys } = await this.call('BatchGetItem', { RequestItems: asked });
       const found = Responses?.[table] ?? [];
       items.push(...found);
@@ -177,7 +234,7 @@ export class DynamodbClient {
   /** Writes any number of items without conditions; what the server leaves over is sent again. */
   async batchWrite(table: string, requests: WriteRequest[]): Promise<void> {
     let asked = requests;
-    for (let emptyAnswers = 0; ; ) {
+    for (let emptyAnswers = 0; ;) {
       const { UnprocessedItems } = await this.call('BatchWriteItem', { RequestItems: { [table]: asked } });
       const left = UnprocessedItems?.[table] ?? [];
       if (left.length === 0) return;
@@ -199,13 +256,29 @@ export class DynamodbClient {
   }
 
   async #waitForUnprocessed(emptyAnswers: number): Promise<void> {
-    if (emptyAnswers >= this.#limits.backendAttemptsMax) throw throttled(new Error('Items stayed unprocessed.'), 'UnprocessedItems');
+    if (emptyAnswers >= this.#limits.backendAttemptsMax)
+      throw throttled(new Error('Items stayed unprocessed.'), 'UnprocessedItems');
     await backOff(emptyAnswers + 1, this.#limits);
   }
 }
 
-const throttlingNames = new Set(['ProvisionedThroughputExceededException', 'ThrottlingException', 'RequestLimitExceeded', 'Throttling', 'TooManyRequestsException']);
-const connectionCodes = new Set(['ECONNREFUSED', 'ECONNRESET', 'EPIPE', 'ETIMEDOUT', 'ENOTFOUND', 'EAI_AGAIN', 'EHOSTUNREACH', 'ENETUNREACH']);
+const throttlingNames = new Set([
+  'ProvisionedThroughputExceededException',
+  'ThrottlingException',
+  'RequestLimitExceeded',
+  'Throttling',
+  'TooManyRequestsException',
+]);
+const connectionCodes = new Set([
+  'ECONNREFUSED',
+  'ECONNRESET',
+  'EPIPE',
+  'ETIMEDOUT',
+  'ENOTFOUND',
+  'EAI_AGAIN',
+  'EHOSTUNREACH',
+  'ENETUNREACH',
+]);
 
 function mayPass(error: unknown): boolean {
   return throttlingNames.has(nameOf(error)) || isUnreachable(error);
@@ -214,7 +287,11 @@ function mayPass(error: unknown): boolean {
 function isUnreachable(error: unknown): boolean {
   if (!(error instanceof Error)) return false;
   const { $metadata, code } = error as { $metadata?: { httpStatusCode?: number }; code?: unknown }; // What the driver adds to its errors.
-  return ($metadata?.httpStatusCode ?? 0) >= 500 || connectionCodes.has(String(code)) || nameOf(error) === 'TimeoutError';
+  return (
+    ($metadata?.httpStatusCode ?? 0) >= 500 ||
+    connectionCodes.has(String(code)) ||
+    nameOf(error) === 'TimeoutError'
+  );
 }
 
 function nameOf(error: unknown): string {
@@ -231,12 +308,27 @@ function throttled(error: unknown, reason: string): DynamodbError {
 function translated(operation: string, error: unknown): DynamodbError {
   const name = nameOf(error);
   if (throttlingNames.has(name)) return throttled(error, name);
-  if (isUnreachable(error)) return new DynamodbError('backend_unavailable', `DynamoDB does not answer: ${describe(error)}`, name, { cause: error });
-  if (name === 'ValidationException' && /item size/i.test(messageOf(error))) return new DynamodbError('too_large', `DynamoDB refuses the item: ${messageOf(error)}`, name, { cause: error });
-  if (name === 'CredentialsProviderError' || name === 'UnrecognizedClientException' || name === 'AccessDeniedException') {
-    return new DynamodbError('invalid_config', `DynamoDB refuses ${operation}: ${messageOf(error)}`, name, { fix: 'Check the credentials and what they may do (docs/backends/dynamodb.md).', cause: error });
+  if (isUnreachable(error))
+    return new DynamodbError('backend_unavailable', `DynamoDB does not answer: ${describe(error)}`, name, {
+      cause: error,
+    });
+  if (name === 'ValidationException' && /item size/i.test(messageOf(error)))
+    return new DynamodbError('too_large', `DynamoDB refuses the item: ${messageOf(error)}`, name, {
+      cause: error,
+    });
+  if (
+    name === 'CredentialsProviderError' ||
+    name === 'UnrecognizedClientException' ||
+    name === 'AccessDeniedException'
+  ) {
+    return new DynamodbError('invalid_config', `DynamoDB refuses ${operation}: ${messageOf(error)}`, name, {
+      fix: 'Check the credentials and what they may do (docs/backends/dynamodb.md).',
+      cause: error,
+    });
   }
-  return new DynamodbError('engine', `DynamoDB refuses ${operation}: ${name}: ${messageOf(error)}`, name, { cause: error });
+  return new DynamodbError('engine', `DynamoDB refuses ${operation}: ${name}: ${messageOf(error)}`, name, {
+    cause: error,
+  });
 }
 
 /** A refused connection on two addresses has an empty message and the reasons inside. */

@@ -1,7 +1,31 @@
 /** The data store on DynamoDB: conditional writes of single items, lists from indexes, never a scan but to export. */
-import { checkVersion, idCollision, isLive, mergeDocument, resultOf } from '../../datastore/merge-document.js';
-import { type DocumentRecord, type KeySummary, type NamespaceSummary, type Scope, collectionName } from '../../datastore/model.js';
-import type { AccessRead, BatchResult, ClearStep, DataCapabilities, DataStorePort, DocumentDelete, DocumentWrite, ExportPage, KeyRange, WriteBatch, WriteResult } from '../../datastore/port.js';
+import {
+  checkVersion,
+  idCollision,
+  isLive,
+  mergeDocument,
+  resultOf,
+} from '../../datastore/merge-document.js';
+import {
+  type DocumentRecord,
+  type KeySummary,
+  type NamespaceSummary,
+  type Scope,
+  collectionName,
+} from '../../datastore/model.js';
+import type {
+  AccessRead,
+  BatchResult,
+  ClearStep,
+  DataCapabilities,
+  DataStorePort,
+  DocumentDelete,
+  DocumentWrite,
+  ExportPage,
+  KeyRange,
+  WriteBatch,
+  WriteResult,
+} from '../../datastore/port.js';
 import { type Cancellation, checkWanted } from '../../cancellation.js';
 import { compareCodePoints } from '../../datastore/code-point-order.js';
 import { laterTime } from '../../datastore/times.js';
@@ -15,7 +39,22 @@ import { hasWrite, newWriteId } from '../write-ids.js';
 import { recordAccess } from './access.js';
 import { Adoption } from './adoption.js';
 import { DynamodbClient, type Item, isReason } from './client.js';
-import { fromItem, idBytesMax, idOf, isLiveItem, isOf, namespaceKey, scopeKeyOf, scopeOf, setExpression, toItem, toSummary, unchangedCondition, valueBytesMax, writeIdsOf } from './items.js';
+import {
+  fromItem,
+  idBytesMax,
+  idOf,
+  isLiveItem,
+  isOf,
+  namespaceKey,
+  scopeKeyOf,
+  scopeOf,
+  setExpression,
+  toItem,
+  toSummary,
+  unchangedCondition,
+  valueBytesMax,
+  writeIdsOf,
+} from './items.js';
 import { type TableNames, ensureTables, tableNames } from './tables.js';
 
 export interface DynamodbOptions {
@@ -30,17 +69,25 @@ const batchWriteMax = 25;
 
 /** `dynamodb://[key:secret@]region/table?endpoint=…`; the table is `agent_data_store` where none is named. */
 export async function openDynamodbDataStore(url: URL, options: DynamodbOptions): Promise<DynamodbDataStore> {
-  if (url.hostname === '') throw new StoaError('invalid_config', 'A DynamoDB URL names a region: dynamodb://eu-central-1/agent_data_store.');
+  if (url.hostname === '')
+    throw new StoaError(
+      'invalid_config',
+      'A DynamoDB URL names a region: dynamodb://eu-central-1/agent_data_store.',
+    );
   const { username, password } = url;
   const client = await DynamodbClient.open({
     region: url.hostname,
     endpoint: url.searchParams.get('endpoint'),
-    credentials: username === '' ? null : { accessKeyId: decodeURIComponent(username), secretAccessKey: decodeURIComponent(password) },
+    credentials:
+      username === ''
+        ? null
+        : { accessKeyId: decodeURIComponent(username), secretAccessKey: decodeURIComponent(password) },
     limits: options.limits,
   });
   try {
     const table = decodeURIComponent(url.pathname.slice(1)) || collectionName;
-    const tables = options.prepare === false ? tableNames(table) : await ensureTables(client, table, options.limits);
+    const tables =
+      options.prepare === false ? tableNames(table) : await ensureTables(client, table, options.limits);
     return new DynamodbDataStore(client, tables, options);
   } catch (error) {
     client.close();
@@ -75,9 +122,17 @@ export class DynamodbDataStore implements DataStorePort {
     this.#agents = new NamespaceAgents({
       nowMs: options.nowMs,
       knownSeconds: options.limits.knownAgentSeconds,
-      store: { add: (scope, agents) => this.#addAgents(scope, agents), remove: (scope) => this.#removeAgents(scope) },
+      store: {
+        add: (scope, agents) => this.#addAgents(scope, agents),
+        remove: (scope) => this.#removeAgents(scope),
+      },
     });
-    this.#adoption = new Adoption({ client, tables, limits: options.limits, onAgents: (scope, agents) => this.#agents.seen(scope, agents) });
+    this.#adoption = new Adoption({
+      client,
+      tables,
+      limits: options.limits,
+      onAgents: (scope, agents) => this.#agents.seen(scope, agents),
+    });
   }
 
   async get(scope: Scope, key: string): Promise<DocumentRecord | undefined> {
@@ -90,11 +145,24 @@ export class DynamodbDataStore implements DataStorePort {
   }
 
   async write(scope: Scope, batch: WriteBatch): Promise<BatchResult> {
-    const seen = batch.sets.length > 1 ? await this.#items(scope, batch.sets.map(({ key }) => key)) : null;
+    const seen =
+      batch.sets.length > 1
+        ? await this.#items(
+            scope,
+            batch.sets.map(({ key }) => key),
+          )
+        : null;
     const { backendInFlightMax } = this.#limits;
-    const sets = await mapInFlight(batch.sets, backendInFlightMax, (write) => outcome(this.#set(scope, write, seen === null ? null : { item: seen.get(write.key) })));
-    const deletes = await mapInFlight(batch.deletes, backendInFlightMax, (deletion) => outcome(this.#delete(scope, deletion)));
-    await this.#agents.seen(scope, batch.sets.map(({ agent }, index) => (sets[index] instanceof Error ? null : agent)));
+    const sets = await mapInFlight(batch.sets, backendInFlightMax, (write) =>
+      outcome(this.#set(scope, write, seen === null ? null : { item: seen.get(write.key) })),
+    );
+    const deletes = await mapInFlight(batch.deletes, backendInFlightMax, (deletion) =>
+      outcome(this.#delete(scope, deletion)),
+    );
+    await this.#agents.seen(
+      scope,
+      batch.sets.map(({ agent }, index) => (sets[index] instanceof Error ? null : agent)),
+    );
     return { sets, deletes };
   }
 
@@ -110,17 +178,29 @@ export class DynamodbDataStore implements DataStorePort {
   async listDocuments(scope: Scope, range: KeyRange): Promise<DocumentRecord[]> {
     const documents: DocumentRecord[] = [];
     for await (const page of this.#entries(scope, range)) {
-      const records = await this.getMany(scope, page.map((entry) => entry['key']?.S ?? ''));
+      const records = await this.getMany(
+        scope,
+        page.map((entry) => entry['key']?.S ?? ''),
+      );
       documents.push(...records.filter((record) => record !== undefined));
       if (documents.length >= range.limit) break;
     }
     return documents.slice(0, range.limit);
   }
 
-  async listNamespaces(user: string, after: string | null, limit: number, signal?: Cancellation): Promise<NamespaceSummary[]> {
+  async listNamespaces(
+    user: string,
+    after: string | null,
+    limit: number,
+    signal?: Cancellation,
+  ): Promise<NamespaceSummary[]> {
     await this.#agents.flush();
     const summaries: NamespaceSummary[] = [];
-    for (let namespace = await this.#nextNamespace(user, after); namespace !== undefined; namespace = await this.#nextNamespace(user, namespace)) {
+    for (
+      let namespace = await this.#nextNamespace(user, after);
+      namespace !== undefined;
+      namespace = await this.#nextNamespace(user, namespace)
+    ) {
       const summary = await this.#summarise({ user, namespace }, signal);
       if (summary.count > 0) summaries.push(summary);
       if (summaries.length >= limit) break;
@@ -137,14 +217,18 @@ export class DynamodbDataStore implements DataStorePort {
     }
     const step = entries.slice(0, limit).map((entry) => entry['key']?.S ?? '');
     // One by one, because only then DynamoDB says whether each was there.
-    const deleted = await mapInFlight(step, this.#limits.backendInFlightMax, (key) => this.#delete(scope, { key, ifVersion: null }));
+    const deleted = await mapInFlight(step, this.#limits.backendInFlightMax, (key) =>
+      this.#delete(scope, { key, ifVersion: null }),
+    );
     const isLast = step.length < limit;
     if (isLast) await this.#agents.forget(scope);
     return { deleted: deleted.filter(Boolean).length, after: isLast ? null : (step.at(-1) ?? null) };
   }
 
   async recordAccess(reads: readonly AccessRead[]): Promise<void> {
-    await recordEach(reads, this.#limits.backendInFlightMax, (read) => recordAccess(this.#client, this.#tables.documents, read));
+    await recordEach(reads, this.#limits.backendInFlightMax, (read) =>
+      recordAccess(this.#client, this.#tables.documents, read),
+    );
     for (const { scope, agents } of reads) await this.#agents.seen(scope, agents);
   }
 
@@ -163,8 +247,16 @@ export class DynamodbDataStore implements DataStorePort {
 
   async heldByOthers(documents: readonly DocumentRecord[]): Promise<DocumentRecord[]> {
     const owners = new Map<string, Item>();
-    for (const ids of chunksOf([...new Set(documents.map((record) => idOf(scopeOf(record), record.key)))], batchGetMax)) {
-      for (const found of await this.#client.batchGet(this.#tables.documents, ids, ['_id', 'userId', 'namespace'])) owners.set(found['_id']?.S ?? '', found);
+    for (const ids of chunksOf(
+      [...new Set(documents.map((record) => idOf(scopeOf(record), record.key)))],
+      batchGetMax,
+    )) {
+      for (const found of await this.#client.batchGet(this.#tables.documents, ids, [
+        '_id',
+        'userId',
+        'namespace',
+      ]))
+        owners.set(found['_id']?.S ?? '', found);
     }
     return documents.filter((record) => {
       const owner = owners.get(idOf(scopeOf(record), record.key));
@@ -184,8 +276,11 @@ export class DynamodbDataStore implements DataStorePort {
     const [collision] = await this.heldByOthers(documents);
     if (collision !== undefined) throw idCollision(idOf(scopeOf(collision), collision.key));
     const requests = [...items.values()].map((item) => ({ PutRequest: { Item: item } }));
-    await mapInFlight(chunksOf(requests, batchWriteMax), this.#limits.backendInFlightMax, (chunk) => this.#client.batchWrite(this.#tables.documents, chunk));
-    for (const record of documents) await this.#agents.seen(scopeOf(record), [record.createdByAgent, record.lastAccessedByAgent]);
+    await mapInFlight(chunksOf(requests, batchWriteMax), this.#limits.backendInFlightMax, (chunk) =>
+      this.#client.batchWrite(this.#tables.documents, chunk),
+    );
+    for (const record of documents)
+      await this.#agents.seen(scopeOf(record), [record.createdByAgent, record.lastAccessedByAgent]);
   }
 
   async close(): Promise<void> {
@@ -198,7 +293,11 @@ export class DynamodbDataStore implements DataStorePort {
   }
 
   /** Reads, decides, and writes as long as nobody wrote in between. `first` saves the first read. */
-  async #set(scope: Scope, write: DocumentWrite, first: { item: Item | undefined } | null): Promise<WriteResult> {
+  async #set(
+    scope: Scope,
+    write: DocumentWrite,
+    first: { item: Item | undefined } | null,
+  ): Promise<WriteResult> {
     const writeId = newWriteId();
     let current = first === null ? await this.#item(scope, write.key) : first.item;
     let merged: DocumentRecord | undefined;
@@ -210,7 +309,10 @@ export class DynamodbDataStore implements DataStorePort {
       const existing = current === undefined ? undefined : fromItem(current);
       merged = mergeDocument(scope, existing, write, this.#nowMs(), this.#limits);
       const continues = existing !== undefined && isLive(existing, this.#nowMs());
-      const set = setExpression(toItem(merged, writeId, current), new Set(continues && current?.['accessCount'] !== undefined ? ['accessCount'] : []));
+      const set = setExpression(
+        toItem(merged, writeId, current),
+        new Set(continues && current?.['accessCount'] !== undefined ? ['accessCount'] : []),
+      );
       const condition = unchangedCondition(current);
       try {
         await this.#client.call('UpdateItem', {
@@ -239,11 +341,22 @@ export class DynamodbDataStore implements DataStorePort {
         checkVersion(key, record?.version ?? 0, ifVersion);
         if (record === undefined) return false;
       }
-      const ownership = { expression: '#userId = :userId AND #namespace = :namespace', names: { '#userId': 'userId', '#namespace': 'namespace' }, values: { ':userId': { S: scope.user }, ':namespace': { S: scope.namespace } } };
+      const ownership = {
+        expression: '#userId = :userId AND #namespace = :namespace',
+        names: { '#userId': 'userId', '#namespace': 'namespace' },
+        values: { ':userId': { S: scope.user }, ':namespace': { S: scope.namespace } },
+      };
       const condition = seen === undefined ? ownership : unchangedCondition(seen);
       let isUnsure = false;
       try {
-        const request = { TableName: this.#tables.documents, Key: { _id: { S: idOf(scope, key) } }, ReturnValues: 'ALL_OLD' as const, ConditionExpression: condition.expression, ExpressionAttributeNames: condition.names, ExpressionAttributeValues: condition.values };
+        const request = {
+          TableName: this.#tables.documents,
+          Key: { _id: { S: idOf(scope, key) } },
+          ReturnValues: 'ALL_OLD' as const,
+          ConditionExpression: condition.expression,
+          ExpressionAttributeNames: condition.names,
+          ExpressionAttributeValues: condition.values,
+        };
         const { Attributes } = await this.#client.call('DeleteItem', request, () => (isUnsure = true));
         return Attributes !== undefined && isLiveItem(Attributes, this.#nowMs());
       } catch (error) {
@@ -258,19 +371,29 @@ export class DynamodbDataStore implements DataStorePort {
   }
 
   async #item(scope: Scope, key: string): Promise<Item | undefined> {
-    const { Item: item } = await this.#client.call('GetItem', { TableName: this.#tables.documents, Key: { _id: { S: idOf(scope, key) } }, ConsistentRead: true });
+    const { Item: item } = await this.#client.call('GetItem', {
+      TableName: this.#tables.documents,
+      Key: { _id: { S: idOf(scope, key) } },
+      ConsistentRead: true,
+    });
     return item;
   }
 
   /** Items by key, another owner's among them. */
   async #items(scope: Scope, keys: readonly string[]): Promise<Map<string, Item>> {
     const keyOf = new Map(keys.map((key) => [idOf(scope, key), key]));
-    const pages = await mapInFlight(chunksOf([...keyOf.keys()], batchGetMax), this.#limits.backendInFlightMax, (ids) => this.#client.batchGet(this.#tables.documents, ids));
+    const pages = await mapInFlight(
+      chunksOf([...keyOf.keys()], batchGetMax),
+      this.#limits.backendInFlightMax,
+      (ids) => this.#client.batchGet(this.#tables.documents, ids),
+    );
     return new Map(pages.flat().map((item) => [keyOf.get(item['_id']?.S ?? '') ?? '', item]));
   }
 
   #visible(scope: Scope, item: Item | undefined): DocumentRecord | undefined {
-    return item !== undefined && isOf(scope, item) && isLiveItem(item, this.#nowMs()) ? fromItem(item) : undefined;
+    return item !== undefined && isOf(scope, item) && isLiveItem(item, this.#nowMs())
+      ? fromItem(item)
+      : undefined;
   }
 
   /** Pages of the index by scope and key, in code-point order: DynamoDB sorts text by its UTF-8 bytes. */
@@ -278,15 +401,22 @@ export class DynamodbDataStore implements DataStorePort {
     await this.#adoption.settle(scope);
     // A page before may have ended ahead of the prefix, or behind it.
     if (after !== null && !after.startsWith(prefix) && compareCodePoints(after, prefix) > 0) return;
-    let start: Item | undefined = after?.startsWith(prefix) === true ? { _id: { S: idOf(scope, after) }, scopeKey: { S: scopeKeyOf(scope) }, key: { S: after } } : undefined;
+    let start: Item | undefined =
+      after?.startsWith(prefix) === true
+        ? { _id: { S: idOf(scope, after) }, scopeKey: { S: scopeKeyOf(scope) }, key: { S: after } }
+        : undefined;
     do {
       checkWanted(signal);
       const page = await this.#client.call('Query', {
         TableName: this.#tables.documents,
         IndexName: this.#tables.orderIndex,
-        KeyConditionExpression: prefix === '' ? '#scopeKey = :scopeKey' : '#scopeKey = :scopeKey AND begins_with(#key, :prefix)',
+        KeyConditionExpression:
+          prefix === '' ? '#scopeKey = :scopeKey' : '#scopeKey = :scopeKey AND begins_with(#key, :prefix)',
         ExpressionAttributeNames: { '#scopeKey': 'scopeKey', ...(prefix !== '' && { '#key': 'key' }) },
-        ExpressionAttributeValues: { ':scopeKey': { S: scopeKeyOf(scope) }, ...(prefix !== '' && { ':prefix': { S: prefix } }) },
+        ExpressionAttributeValues: {
+          ':scopeKey': { S: scopeKeyOf(scope) },
+          ...(prefix !== '' && { ':prefix': { S: prefix } }),
+        },
         Limit: limit,
         ...(start !== undefined && { ExclusiveStartKey: start }),
       });
@@ -300,10 +430,14 @@ export class DynamodbDataStore implements DataStorePort {
     const { Items = [] } = await this.#client.call('Query', {
       TableName: this.#tables.documents,
       IndexName: this.#tables.seedIndex,
-      KeyConditionExpression: after === null ? '#userId = :userId' : '#userId = :userId AND #namespace > :after',
+      KeyConditionExpression:
+        after === null ? '#userId = :userId' : '#userId = :userId AND #namespace > :after',
       ProjectionExpression: '#namespace',
       ExpressionAttributeNames: { '#userId': 'userId', '#namespace': 'namespace' },
-      ExpressionAttributeValues: { ':userId': { S: user }, ...(after !== null && { ':after': { S: after } }) },
+      ExpressionAttributeValues: {
+        ':userId': { S: user },
+        ...(after !== null && { ':after': { S: after } }),
+      },
       Limit: 1,
     });
     return Items[0]?.['namespace']?.S;
@@ -311,8 +445,19 @@ export class DynamodbDataStore implements DataStorePort {
 
   /** Adds up the entries of the index, which hold no values. */
   async #summarise(scope: Scope, signal?: Cancellation): Promise<NamespaceSummary> {
-    const summary: NamespaceSummary = { namespace: scope.namespace, count: 0, sizeBytes: 0, agents: [], updatedAt: '' };
-    for await (const page of this.#entries(scope, { prefix: '', after: null, limit: this.#limits.clearStepMax, signal })) {
+    const summary: NamespaceSummary = {
+      namespace: scope.namespace,
+      count: 0,
+      sizeBytes: 0,
+      agents: [],
+      updatedAt: '',
+    };
+    for await (const page of this.#entries(scope, {
+      prefix: '',
+      after: null,
+      limit: this.#limits.clearStepMax,
+      signal,
+    })) {
       for (const entry of page.filter((entry) => isLiveItem(entry, this.#nowMs()))) {
         const { sizeBytes, updatedAt } = toSummary(entry);
         summary.count += 1;
@@ -320,7 +465,11 @@ export class DynamodbDataStore implements DataStorePort {
         summary.updatedAt = laterTime(summary.updatedAt || null, updatedAt) ?? updatedAt;
       }
     }
-    const { Item: kept } = await this.#client.call('GetItem', { TableName: this.#tables.namespaces, Key: namespaceKey(scope), ConsistentRead: true });
+    const { Item: kept } = await this.#client.call('GetItem', {
+      TableName: this.#tables.namespaces,
+      Key: namespaceKey(scope),
+      ConsistentRead: true,
+    });
     summary.agents = (kept?.['agents']?.SS ?? []).toSorted(compareCodePoints);
     return summary;
   }

@@ -16,7 +16,15 @@ const surroundingBytes = 8 * 1024;
 export const valueBytesMax = itemBytesMax - surroundingBytes;
 
 /** Attributes that a document may lack. */
-const optionalAttributes = ['createdByAgent', 'lastAccessedByAgent', 'lastAccessedAt', 'metadata', 'metadataJson', 'expiresAt', 'expiresAtSeconds'] as const;
+const optionalAttributes = [
+  'createdByAgent',
+  'lastAccessedByAgent',
+  'lastAccessedAt',
+  'metadata',
+  'metadataJson',
+  'expiresAt',
+  'expiresAtSeconds',
+] as const;
 
 /** Names have no control characters, so the line break parts them. */
 export function scopeKeyOf(scope: Scope): string {
@@ -31,7 +39,11 @@ export function namespaceKey(scope: Scope): Item {
 export function idOf(scope: Scope, key: string): string {
   const id = documentId(scope.user, scope.namespace, key);
   if (Buffer.byteLength(id) > idBytesMax) {
-    throw new StoaError('invalid_request', `User, namespace and key make an id of ${Buffer.byteLength(id)} bytes; DynamoDB takes at most ${idBytesMax}.`, { details: { field: 'key', idBytesMax } });
+    throw new StoaError(
+      'invalid_request',
+      `User, namespace and key make an id of ${Buffer.byteLength(id)} bytes; DynamoDB takes at most ${idBytesMax}.`,
+      { details: { field: 'key', idBytesMax } },
+    );
   }
   return id;
 }
@@ -71,16 +83,26 @@ export function toItem(record: DocumentRecord, writeId: string, before?: Item): 
     ...(record.createdByAgent !== null && { createdByAgent: { S: record.createdByAgent } }),
     ...(record.lastAccessedByAgent !== null && { lastAccessedByAgent: { S: record.lastAccessedByAgent } }),
     ...(record.lastAccessedAt !== null && { lastAccessedAt: { S: record.lastAccessedAt } }),
-    ...(Object.keys(metadata).length > 0 && (isNative(metadata) ? { metadata: toAttribute(metadata) } : { metadataJson: { S: JSON.stringify(metadata) } })),
+    ...(Object.keys(metadata).length > 0 &&
+      (isNative(metadata)
+        ? { metadata: toAttribute(metadata) }
+        : { metadataJson: { S: JSON.stringify(metadata) } })),
     // DynamoDB deletes by itself what has a time in seconds that is past.
-    ...(expiresAt !== null && { expiresAt: { S: expiresAt }, expiresAtSeconds: { N: String(Math.ceil(msOf(expiresAt) / 1000)) } }),
+    ...(expiresAt !== null && {
+      expiresAt: { S: expiresAt },
+      expiresAtSeconds: { N: String(Math.ceil(msOf(expiresAt) / 1000)) },
+    }),
   };
   const sizeBytes = itemBytes(item);
   if (sizeBytes > itemBytesMax) {
-    throw new StoaError('too_large', `Key "${record.key}": DynamoDB holds at most ${itemBytesMax} bytes of a document; this one has ${sizeBytes}.`, {
-      fix: 'Split the value over several keys, or choose a backend that holds larger ones.',
-      details: { field: 'value', sizeBytes, itemBytesMax },
-    });
+    throw new StoaError(
+      'too_large',
+      `Key "${record.key}": DynamoDB holds at most ${itemBytesMax} bytes of a document; this one has ${sizeBytes}.`,
+      {
+        fix: 'Split the value over several keys, or choose a backend that holds larger ones.',
+        details: { field: 'value', sizeBytes, itemBytesMax },
+      },
+    );
   }
   return item;
 }
@@ -88,18 +110,35 @@ export function toItem(record: DocumentRecord, writeId: string, before?: Item): 
 export function fromItem(item: Item): DocumentRecord {
   const isOurs = item['jsonAt'] !== undefined && item['jsonAt'].S === item['updatedAt']?.S;
   const { value, metadataJson, metadata } = item;
-  const valueJson = isOurs && value?.S !== undefined ? value.S : value === undefined ? undefined : nativeJson(value);
+  const valueJson =
+    isOurs && value?.S !== undefined ? value.S : value === undefined ? undefined : nativeJson(value);
   const fields = {
-    ...Object.fromEntries(['userId', 'namespace', 'key', 'createdByAgent', 'lastAccessedByAgent', 'createdAt', 'updatedAt', 'lastAccessedAt', 'expiresAt'].map((name) => [name, plain(item[name])])),
+    ...Object.fromEntries(
+      [
+        'userId',
+        'namespace',
+        'key',
+        'createdByAgent',
+        'lastAccessedByAgent',
+        'createdAt',
+        'updatedAt',
+        'lastAccessedAt',
+        'expiresAt',
+      ].map((name) => [name, plain(item[name])]),
+    ),
     accessCount: plain(item['accessCount']),
     version: plain(item['version']),
-    metadata: isOurs && metadataJson?.S !== undefined ? (JSON.parse(metadataJson.S) as JsonObject) : plain(metadata),
+    metadata:
+      isOurs && metadataJson?.S !== undefined ? (JSON.parse(metadataJson.S) as JsonObject) : plain(metadata),
   };
   try {
     return fromSeedFields(fields, valueJson);
   } catch (error) {
     if (!(error instanceof StoaError)) throw error;
-    throw new StoaError(error.code, `Item "${item['_id']?.S ?? ''}": ${error.message}`, { cause: error, ...(error.details !== undefined && { details: error.details }) });
+    throw new StoaError(error.code, `Item "${item['_id']?.S ?? ''}": ${error.message}`, {
+      cause: error,
+      ...(error.details !== undefined && { details: error.details }),
+    });
   }
 }
 
@@ -119,7 +158,10 @@ export function isLiveItem(item: Item, nowMs: number): boolean {
 }
 
 /** Sets everything that the item has and removes what it lacks; other programs' attributes stay. */
-export function setExpression(item: Item, kept: ReadonlySet<string>): { expression: string; names: Record<string, string>; values: Item } {
+export function setExpression(
+  item: Item,
+  kept: ReadonlySet<string>,
+): { expression: string; names: Record<string, string>; values: Item } {
   const set = Object.entries(item).filter(([name]) => name !== '_id' && !kept.has(name));
   const removed = optionalAttributes.filter((name) => item[name] === undefined && !kept.has(name));
   return {
@@ -134,12 +176,21 @@ export function writeIdsOf(item: Item | undefined): WriteIds {
 }
 
 /** Holds as long as the item is what was seen: nobody wrote it, counted reads aside. */
-export function unchangedCondition(seen: Item | undefined): { expression: string; names: Record<string, string>; values: Item } {
-  if (seen === undefined) return { expression: 'attribute_not_exists(#_id)', names: { '#_id': '_id' }, values: {} };
+export function unchangedCondition(seen: Item | undefined): {
+  expression: string;
+  names: Record<string, string>;
+  values: Item;
+} {
+  if (seen === undefined)
+    return { expression: 'attribute_not_exists(#_id)', names: { '#_id': '_id' }, values: {} };
   const checked = ['userId', 'namespace', 'updatedAt', 'writeId', 'version'] as const;
   const present = checked.filter((name) => seen[name] !== undefined);
   return {
-    expression: checked.map((name) => (seen[name] === undefined ? `attribute_not_exists(#${name})` : `#${name} = :seen_${name}`)).join(' AND '),
+    expression: checked
+      .map((name) =>
+        seen[name] === undefined ? `attribute_not_exists(#${name})` : `#${name} = :seen_${name}`,
+      )
+      .join(' AND '),
     names: Object.fromEntries(checked.map((name) => [`#${name}`, name])),
     values: Object.fromEntries(present.map((name) => [`:seen_${name}`, seen[name] as AttributeValue])), // `present` holds only names that are there.
   };

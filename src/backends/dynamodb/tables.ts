@@ -21,7 +21,10 @@ const orderIndex: IndexDefinition = {
     { AttributeName: 'scopeKey', KeyType: 'HASH' },
     { AttributeName: 'key', KeyType: 'RANGE' },
   ],
-  Projection: { ProjectionType: 'INCLUDE', NonKeyAttributes: ['version', 'sizeBytes', 'updatedAt', 'expiresAt'] },
+  Projection: {
+    ProjectionType: 'INCLUDE',
+    NonKeyAttributes: ['version', 'sizeBytes', 'updatedAt', 'expiresAt'],
+  },
 };
 
 export interface TableNames {
@@ -34,11 +37,20 @@ export interface TableNames {
 
 /** The names that `ensureTables` gives to what it makes. */
 export function tableNames(table: string): TableNames {
-  return { documents: table, namespaces: `${table}_namespaces`, seedIndex: seedIndex.IndexName, orderIndex: orderIndex.IndexName };
+  return {
+    documents: table,
+    namespaces: `${table}_namespaces`,
+    seedIndex: seedIndex.IndexName,
+    orderIndex: orderIndex.IndexName,
+  };
 }
 
 /** Makes what is missing. Another process may do the same at the same time. */
-export async function ensureTables(client: DynamodbClient, table: string, limits: Limits): Promise<TableNames> {
+export async function ensureTables(
+  client: DynamodbClient,
+  table: string,
+  limits: Limits,
+): Promise<TableNames> {
   const { namespaces } = tableNames(table);
   await create(client, table, ['_id'], [seedIndex, orderIndex]);
   await create(client, namespaces, ['userId', 'namespace'], []);
@@ -50,18 +62,34 @@ export async function ensureTables(client: DynamodbClient, table: string, limits
   await ensureIndex(client, table, orderIndex, deadline);
   await ensureTimeToLive(client, table);
   const description = await active(client, table, deadline);
-  return { documents: table, namespaces, seedIndex: indexName(description, seedIndex), orderIndex: indexName(description, orderIndex) };
+  return {
+    documents: table,
+    namespaces,
+    seedIndex: indexName(description, seedIndex),
+    orderIndex: indexName(description, orderIndex),
+  };
 }
 
-async function create(client: DynamodbClient, table: string, keys: readonly string[], indexes: IndexDefinition[]): Promise<void> {
+async function create(
+  client: DynamodbClient,
+  table: string,
+  keys: readonly string[],
+  indexes: IndexDefinition[],
+): Promise<void> {
   if ((await describe(client, table)) !== undefined) return;
-  const attributes = new Set([...keys, ...indexes.flatMap(({ KeySchema }) => KeySchema.map(({ AttributeName }) => AttributeName))]);
+  const attributes = new Set([
+    ...keys,
+    ...indexes.flatMap(({ KeySchema }) => KeySchema.map(({ AttributeName }) => AttributeName)),
+  ]);
   try {
     await client.call('CreateTable', {
       TableName: table,
       BillingMode: 'PAY_PER_REQUEST',
       AttributeDefinitions: [...attributes].map((AttributeName) => ({ AttributeName, AttributeType: 'S' })),
-      KeySchema: keys.map((AttributeName, index) => ({ AttributeName, KeyType: index === 0 ? 'HASH' : 'RANGE' })),
+      KeySchema: keys.map((AttributeName, index) => ({
+        AttributeName,
+        KeyType: index === 0 ? 'HASH' : 'RANGE',
+      })),
       ...(indexes.length > 0 && { GlobalSecondaryIndexes: indexes }),
     });
   } catch (error) {
@@ -71,7 +99,12 @@ async function create(client: DynamodbClient, table: string, keys: readonly stri
 }
 
 /** Adds an index to a table that another program made; DynamoDB builds one at a time. */
-async function ensureIndex(client: DynamodbClient, table: string, index: IndexDefinition, deadline: number): Promise<void> {
+async function ensureIndex(
+  client: DynamodbClient,
+  table: string,
+  index: IndexDefinition,
+  deadline: number,
+): Promise<void> {
   for (;;) {
     const description = await active(client, table, deadline);
     if (findIndex(description, index) !== undefined) return;
@@ -80,8 +113,18 @@ async function ensureIndex(client: DynamodbClient, table: string, index: IndexDe
     try {
       await client.call('UpdateTable', {
         TableName: table,
-        AttributeDefinitions: index.KeySchema.map(({ AttributeName }) => ({ AttributeName, AttributeType: 'S' })),
-        GlobalSecondaryIndexUpdates: [{ Create: { ...index, ...(!isOnDemand && { ProvisionedThroughput: { ReadCapacityUnits, WriteCapacityUnits } }) } }],
+        AttributeDefinitions: index.KeySchema.map(({ AttributeName }) => ({
+          AttributeName,
+          AttributeType: 'S',
+        })),
+        GlobalSecondaryIndexUpdates: [
+          {
+            Create: {
+              ...index,
+              ...(!isOnDemand && { ProvisionedThroughput: { ReadCapacityUnits, WriteCapacityUnits } }),
+            },
+          },
+        ],
       });
     } catch (error) {
       if (!isReason(error, 'ResourceInUseException', 'LimitExceededException')) throw error;
@@ -95,10 +138,14 @@ async function ensureTimeToLive(client: DynamodbClient, table: string): Promise<
   try {
     const { TimeToLiveDescription } = await client.call('DescribeTimeToLive', { TableName: table });
     if (TimeToLiveDescription?.TimeToLiveStatus !== 'DISABLED') return;
-    await client.call('UpdateTimeToLive', { TableName: table, TimeToLiveSpecification: { Enabled: true, AttributeName: 'expiresAtSeconds' } });
+    await client.call('UpdateTimeToLive', {
+      TableName: table,
+      TimeToLiveSpecification: { Enabled: true, AttributeName: 'expiresAtSeconds' },
+    });
   } catch (error) {
     // An emulator without it, credentials that may not, or another process that is doing the same.
-    if (!isReason(error, 'UnknownOperationException', 'AccessDeniedException', 'ValidationException')) throw error;
+    if (!isReason(error, 'UnknownOperationException', 'AccessDeniedException', 'ValidationException'))
+      throw error;
   }
 }
 
@@ -107,8 +154,16 @@ async function active(client: DynamodbClient, table: string, deadline: number): 
     const description = await describe(client, table);
     const indexes = description?.GlobalSecondaryIndexes ?? [];
     // A table whose settings change serves as before.
-    const isReady = description?.TableStatus === 'ACTIVE' || (description?.TableStatus === 'UPDATING' && indexes.every(({ IndexStatus }) => IndexStatus !== 'CREATING'));
-    if (description !== undefined && isReady && indexes.every(({ IndexStatus }) => IndexStatus === 'ACTIVE' || IndexStatus === 'UPDATING')) return description;
+    const isReady =
+      description?.TableStatus === 'ACTIVE' ||
+      (description?.TableStatus === 'UPDATING' &&
+        indexes.every(({ IndexStatus }) => IndexStatus !== 'CREATING'));
+    if (
+      description !== undefined &&
+      isReady &&
+      indexes.every(({ IndexStatus }) => IndexStatus === 'ACTIVE' || IndexStatus === 'UPDATING')
+    )
+      return description;
     await pause(deadline, `The table ${table} is not usable yet (${description?.TableStatus ?? 'missing'})`);
   }
 }
@@ -125,22 +180,36 @@ async function describe(client: DynamodbClient, table: string): Promise<TableDes
 const pauseMs = 200;
 
 async function pause(deadline: number, about: string): Promise<void> {
-  if (Date.now() > deadline) throw new StoaError('backend_unavailable', `${about}.`, { fix: 'Wait until it is, or raise the limit backendReadySecondsMax.' });
+  if (Date.now() > deadline)
+    throw new StoaError('backend_unavailable', `${about}.`, {
+      fix: 'Wait until it is, or raise the limit backendReadySecondsMax.',
+    });
   await new Promise((resolve) => setTimeout(resolve, pauseMs));
 }
 
 function checkKeys(table: string, { KeySchema = [] }: TableDescription): void {
   const [hash] = KeySchema;
   if (KeySchema.length === 1 && hash?.AttributeName === '_id') return;
-  throw new StoaError('invalid_config', `The table ${table} has other keys than the data store's, whose only one is "_id".`, { fix: 'Name another table in the URL.' });
+  throw new StoaError(
+    'invalid_config',
+    `The table ${table} has other keys than the data store's, whose only one is "_id".`,
+    { fix: 'Name another table in the URL.' },
+  );
 }
 
-function findIndex({ GlobalSecondaryIndexes = [] }: TableDescription, wanted: IndexDefinition): string | undefined {
-  return GlobalSecondaryIndexes.find(({ KeySchema }) => spelled(KeySchema) === spelled(wanted.KeySchema))?.IndexName;
+function findIndex(
+  { GlobalSecondaryIndexes = [] }: TableDescription,
+  wanted: IndexDefinition,
+): string | undefined {
+  return GlobalSecondaryIndexes.find(({ KeySchema }) => spelled(KeySchema) === spelled(wanted.KeySchema))
+    ?.IndexName;
 }
 
 function spelled(schema: IndexDefinition['KeySchema'] = []): string {
-  return schema.map(({ AttributeName, KeyType }) => `${KeyType} ${AttributeName}`).toSorted().join();
+  return schema
+    .map(({ AttributeName, KeyType }) => `${KeyType} ${AttributeName}`)
+    .toSorted()
+    .join();
 }
 
 function indexName(description: TableDescription, index: IndexDefinition): string {

@@ -39,7 +39,12 @@ export class EmbeddedCommit implements CommitPort {
     this.#services = services;
   }
 
-  async commit(caller: Caller, checks: readonly Check[], operations: readonly Operation[], idempotency: Idempotency | null): Promise<unknown[]> {
+  async commit(
+    caller: Caller,
+    checks: readonly Check[],
+    operations: readonly Operation[],
+    idempotency: Idempotency | null,
+  ): Promise<unknown[]> {
     const { kernel, base } = this.#joint;
     const own = kernel.storeOf(userKey(caller.user));
     // Before anything else: a repeat must not use up the nonce of a signed message again.
@@ -55,7 +60,9 @@ export class EmbeddedCommit implements CommitPort {
         checkAll(tx, caller, checks, leaseTimesOf(kernel.limits, kernel.outages));
       };
       // Each step is of the operation at its place.
-      const results = await this.#joint.commit(steps, check, (index, result) => modified.add(operations[index] as Operation, result));
+      const results = await this.#joint.commit(steps, check, (index, result) =>
+        modified.add(operations[index] as Operation, result),
+      );
       if (idempotency !== null) await own.transact((tx) => keepAnswer(tx, idempotency, results));
       return results;
     } catch (error) {
@@ -87,21 +94,31 @@ function checkAll(tx: Transaction, caller: Caller, checks: readonly Check[], tim
 function failureOf(tx: Transaction, caller: Caller, check: Check, times: LeaseTimes): StoaError | undefined {
   switch (check.check) {
     case 'data': {
-      const row = tx.get(dataFamilies.documents, documentKey({ user: caller.user, namespace: check.namespace }, check.key));
+      const row = tx.get(
+        dataFamilies.documents,
+        documentKey({ user: caller.user, namespace: check.namespace }, check.key),
+      );
       const current = row === undefined || !isLiveRow(row, tx.nowMs) ? 0 : versionOfRow(row);
-      return current === (check.version ?? 0) ? undefined : versionFailure(`The document "${check.key}" in "${check.namespace}"`, current, check.version ?? 0);
+      return current === (check.version ?? 0)
+        ? undefined
+        : versionFailure(`The document "${check.key}" in "${check.namespace}"`, current, check.version ?? 0);
     }
     case 'agent': {
       const current = agentOf(tx, caller, check.agent_id)?.meta.version ?? 0;
-      return current === check.version ? undefined : versionFailure(`The agent ${check.agent_id}`, current, check.version);
+      return current === check.version
+        ? undefined
+        : versionFailure(`The agent ${check.agent_id}`, current, check.version);
     }
     case 'task': {
       const current = taskOf(tx, caller, check.task_id)?.version ?? 0;
-      return current === check.version ? undefined : versionFailure(`The task ${check.task_id}`, current, check.version);
+      return current === check.version
+        ? undefined
+        : versionFailure(`The task ${check.task_id}`, current, check.version);
     }
     case 'claim': {
       const task = taskOf(tx, caller, check.task_id);
-      const endOf: LeaseEnd = ({ renewedAtMs, expiresAtMs }) => extendedByOutages(renewedAtMs, expiresAtMs, times.outages);
+      const endOf: LeaseEnd = ({ renewedAtMs, expiresAtMs }) =>
+        extendedByOutages(renewedAtMs, expiresAtMs, times.outages);
       return claimFailure(check.task_id, task && readHeld(tx, task), check.fence, tx.nowMs, endOf);
     }
     case 'lease': {
@@ -109,7 +126,10 @@ function failureOf(tx: Transaction, caller: Caller, check: Check, times: LeaseTi
       // As it is by now: the sweeper may be on its way to a lease that is over.
       const current = lease === null ? 0 : settled(lease, times, tx.nowMs).fence;
       if (current === check.fence) return undefined;
-      return new StoaError('fenced', `The lease of the agent ${check.agent_id} has the number ${current}, not ${check.fence}.`);
+      return new StoaError(
+        'fenced',
+        `The lease of the agent ${check.agent_id} has the number ${current}, not ${check.fence}.`,
+      );
     }
   }
 }

@@ -1,6 +1,15 @@
 /** What a row of the data store says, for whoever looks into the files. */
 import { toDocument } from '../../datastore/seed-document.js';
-import { dataFamilies, decodeAccess, decodeDocument, decodeNamespace, decodeUsage, inlineValue, isApart, namesOf } from './datastore-rows.js';
+import {
+  dataFamilies,
+  decodeAccess,
+  decodeDocument,
+  decodeNamespace,
+  decodeUsage,
+  inlineValue,
+  isApart,
+  namesOf,
+} from './datastore-rows.js';
 
 /** Undefined for a family of another domain. */
 export function decodeDataEntry(family: string, key: Buffer, value: Buffer): unknown {

@@ -103,17 +103,37 @@ export function checkKeyLimits(limits: Limits): void {
   const names = ['dataKeyBytesMax', 'namespaceBytesMax'] as const satisfies readonly LimitName[];
   // A timer's key is the longest: time and kind before the document's own.
   const longest = 8 + expiryTimer.length + 1 + 32 + limits.namespaceBytesMax + 1 + limits.dataKeyBytesMax;
-  if (longest <= keyBytesMax && 32 + limits.namespaceBytesMax + 1 + limits.agentHeaderBytesMax <= keyBytesMax) return;
-  throw new StoaError('invalid_config', `${names.join(' and ')} together make keys of ${longest} bytes; the engines take ${keyBytesMax}.`, { fix: 'Lower one of them.' });
+  if (longest <= keyBytesMax && 32 + limits.namespaceBytesMax + 1 + limits.agentHeaderBytesMax <= keyBytesMax)
+    return;
+  throw new StoaError(
+    'invalid_config',
+    `${names.join(' and ')} together make keys of ${longest} bytes; the engines take ${keyBytesMax}.`,
+    { fix: 'Lower one of them.' },
+  );
 }
 
 export const expiryTimer = 'data.expiry';
 
 /** [user, version, created, updated, created by, last accessed by, last accessed, count, metadata, bytes of the value] */
-type Head = [string, number, string, string, string | null, string | null, string | null, number, JsonObject, number];
+type Head = [
+  string,
+  number,
+  string,
+  string,
+  string | null,
+  string | null,
+  string | null,
+  number,
+  JsonObject,
+  number,
+];
 
 /** The row of a document; `apart` is the value's own row, when it is large. */
-export function encodeDocument(record: DocumentRecord): { row: Buffer; apart: Buffer | undefined; sizeBytes: number } {
+export function encodeDocument(record: DocumentRecord): {
+  row: Buffer;
+  apart: Buffer | undefined;
+  sizeBytes: number;
+} {
   const { valueJson } = record;
   const sizeBytes = Buffer.byteLength(valueJson);
   const isInline = sizeBytes <= valueInlineBytesMax;
@@ -127,20 +147,34 @@ export function encodeDocument(record: DocumentRecord): { row: Buffer; apart: Bu
   row.writeUInt32BE(headBytes, 10);
   row.write(text, prefixBytes);
   // As many bytes as characters: it is ASCII, which need not be translated.
-  if (isInline) row.write(valueJson, prefixBytes + headBytes, sizeBytes === valueJson.length ? 'latin1' : 'utf8');
+  if (isInline)
+    row.write(valueJson, prefixBytes + headBytes, sizeBytes === valueJson.length ? 'latin1' : 'utf8');
   return { row, apart: isInline ? undefined : Buffer.from(valueJson), sizeBytes };
 }
 
 /** The JSON of a `Head`, put together by hand: every write makes one, and times have nothing to escape. */
 function headText(record: DocumentRecord, sizeBytes: number): string {
-  const { userId, version, createdAt, updatedAt, createdByAgent, lastAccessedByAgent, lastAccessedAt, accessCount, metadata } = record;
+  const {
+    userId,
+    version,
+    createdAt,
+    updatedAt,
+    createdByAgent,
+    lastAccessedByAgent,
+    lastAccessedAt,
+    accessCount,
+    metadata,
+  } = record;
   const lastAccessed = lastAccessedAt === null ? 'null' : `"${lastAccessedAt}"`;
   return `[${JSON.stringify(userId)},${version},"${createdAt}","${updatedAt}",${JSON.stringify(createdByAgent)},${JSON.stringify(lastAccessedByAgent)},${lastAccessed},${accessCount},${JSON.stringify(metadata)},${sizeBytes}]`;
 }
 
 /** Milliseconds, or 0 for a document that does not expire. */
 export function expiresAtMsOf(row: Buffer): number {
-  if (row[0] !== format) throw new StoaError('newer_data', `A document has the format ${row[0]}; this program knows ${format}.`, { fix: 'Use the version of Stoa that wrote it.' });
+  if (row[0] !== format)
+    throw new StoaError('newer_data', `A document has the format ${row[0]}; this program knows ${format}.`, {
+      fix: 'Use the version of Stoa that wrote it.',
+    });
   return row.readDoubleBE(2);
 }
 
@@ -163,7 +197,9 @@ export function valueJsonOf(reader: Reader, rowKey: Buffer, row: Buffer): string
   if (!isApart(row)) return inlineValue(row);
   const value = reader.get(dataFamilies.values, rowKey);
   if (value !== undefined) return value.toString();
-  throw new StoaError('invalid_data', `The value of the document "${namesOf(rowKey).key}" is lost.`, { fix: 'Restore a backup into a new directory, or delete the document.' });
+  throw new StoaError('invalid_data', `The value of the document "${namesOf(rowKey).key}" is lost.`, {
+    fix: 'Restore a backup into a new directory, or delete the document.',
+  });
 }
 
 export function versionOfRow(row: Buffer): number {
@@ -192,15 +228,41 @@ export function summaryOf(rowKey: Buffer, row: Buffer): KeySummary {
 }
 
 /** `value` is the JSON text, from the row or from its own; the names are those of its row key where they are not at hand. */
-export function decodeDocument(rowKey: Buffer, row: Buffer, value: string, names = namesOf(rowKey)): DocumentRecord {
+export function decodeDocument(
+  rowKey: Buffer,
+  row: Buffer,
+  value: string,
+  names = namesOf(rowKey),
+): DocumentRecord {
   return recordOf(names.namespace, names.key, row, headOf(row), value);
 }
 
 function recordOf(namespace: string, key: string, row: Buffer, head: Head, value: string): DocumentRecord {
-  const [userId, version, createdAt, updatedAt, createdByAgent, lastAccessedByAgent, lastAccessedAt, accessCount, metadata] = head;
+  const [
+    userId,
+    version,
+    createdAt,
+    updatedAt,
+    createdByAgent,
+    lastAccessedByAgent,
+    lastAccessedAt,
+    accessCount,
+    metadata,
+  ] = head;
   const expiresAtMs = expiresAtMsOf(row);
   return {
-    userId, namespace, key, valueJson: value, metadata, createdByAgent, lastAccessedByAgent, accessCount, createdAt, updatedAt, lastAccessedAt, version,
+    userId,
+    namespace,
+    key,
+    valueJson: value,
+    metadata,
+    createdByAgent,
+    lastAccessedByAgent,
+    accessCount,
+    createdAt,
+    updatedAt,
+    lastAccessedAt,
+    version,
     expiresAt: expiresAtMs === 0 ? null : expiryOfMs(expiresAtMs),
   };
 }
@@ -238,7 +300,11 @@ export function encodeNamespace({ count, sizeBytes, updatedAtMs }: NamespaceRow)
 }
 
 export function decodeNamespace(value: Buffer): NamespaceRow {
-  return { count: value.readDoubleBE(0), sizeBytes: value.readDoubleBE(8), updatedAtMs: value.readDoubleBE(16) };
+  return {
+    count: value.readDoubleBE(0),
+    sizeBytes: value.readDoubleBE(8),
+    updatedAtMs: value.readDoubleBE(16),
+  };
 }
 
 export function encodeUsage({ documents, sizeBytes, namespaces }: Usage): Buffer {
@@ -246,7 +312,11 @@ export function encodeUsage({ documents, sizeBytes, namespaces }: Usage): Buffer
 }
 
 export function decodeUsage(value: Buffer): Usage {
-  return { documents: value.readDoubleBE(0), sizeBytes: value.readDoubleBE(8), namespaces: value.readDoubleBE(16) };
+  return {
+    documents: value.readDoubleBE(0),
+    sizeBytes: value.readDoubleBE(8),
+    namespaces: value.readDoubleBE(16),
+  };
 }
 
 function threeNumbers(a: number, b: number, c: number): Buffer {

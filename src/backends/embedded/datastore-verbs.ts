@@ -2,15 +2,44 @@
 import { documentDeleted, documentImported, documentSet, namespaceCleared } from '../../datastore/changes.js';
 import { checkVersion, mergeDocument } from '../../datastore/merge-document.js';
 import type { DocumentRecord, Scope } from '../../datastore/model.js';
-import type { AccessRead, BatchResult, ClearStep, Decide, DocumentDelete, DocumentWrite, WriteBatch, WriteResult } from '../../datastore/port.js';
+import type {
+  AccessRead,
+  BatchResult,
+  ClearStep,
+  Decide,
+  DocumentDelete,
+  DocumentWrite,
+  WriteBatch,
+  WriteResult,
+} from '../../datastore/port.js';
 import { checkQuota } from '../../datastore/quota.js';
 import { laterTime } from '../../datastore/times.js';
 import { prefixRange } from '../../kernel/engine.js';
 import type { Reader, Transaction } from '../../kernel/transaction.js';
 import type { Limits } from '../../limits.js';
 import {
-  cachedUserKey, dataFamilies as families, decodeAccess, decodeDocument, decodeHead, decodeNamespace, decodeUsage, documentKey, encodeAccess, encodeDocument, encodeNamespace, encodeUsage,
-  expiresAtMsOf, expiryTimer, isApart, isLiveRow, namespaceKey, namesOf, noUsage, sizeOfRow, valueJsonOf, versionOfRow,
+  cachedUserKey,
+  dataFamilies as families,
+  decodeAccess,
+  decodeDocument,
+  decodeHead,
+  decodeNamespace,
+  decodeUsage,
+  documentKey,
+  encodeAccess,
+  encodeDocument,
+  encodeNamespace,
+  encodeUsage,
+  expiresAtMsOf,
+  expiryTimer,
+  isApart,
+  isLiveRow,
+  namespaceKey,
+  namesOf,
+  noUsage,
+  sizeOfRow,
+  valueJsonOf,
+  versionOfRow,
 } from './datastore-rows.js';
 
 export interface DataVerbsOptions {
@@ -40,13 +69,22 @@ export class DataVerbs {
     const before = row === undefined ? undefined : decodeHead(scope, write.key, row);
     // The last reader stands in a row of its own, which matters only to a write by nobody. The count
     // stays where it is: in the document what it was restored with, in that row what was read since.
-    const current = before === undefined || write.agent !== null ? before?.record : { ...withReads(tx, rowKey, before.record), accessCount: before.record.accessCount };
+    const current =
+      before === undefined || write.agent !== null
+        ? before?.record
+        : { ...withReads(tx, rowKey, before.record), accessCount: before.record.accessCount };
     const record = mergeDocument(scope, current, write, tx.nowMs, this.#limits);
     if (before !== undefined && record.version === 1) this.#forgetReads(tx, rowKey);
     const sizeBytes = this.#put(tx, scope, rowKey, before, record);
     if (write.agent !== null) this.#noteAgent(tx, scope, write.agent);
     tx.change(documentSet(scope, write.key, record.version));
-    return { key: write.key, version: record.version, sizeBytes, updatedAt: record.updatedAt, created: record.version === 1 };
+    return {
+      key: write.key,
+      version: record.version,
+      sizeBytes,
+      updatedAt: record.updatedAt,
+      created: record.version === 1,
+    };
   }
 
   /** Writes what `decide` makes of the current document. */
@@ -76,13 +114,15 @@ export class DataVerbs {
   get(reader: Reader & { readonly nowMs: number }, scope: Scope, key: string): DocumentRecord | undefined {
     const rowKey = documentKey(scope, key);
     const row = reader.get(families.documents, rowKey);
-    return row !== undefined && isLiveRow(row, reader.nowMs) ? readDocument(reader, rowKey, row, { namespace: scope.namespace, key }) : undefined;
+    return row !== undefined && isLiveRow(row, reader.nowMs)
+      ? readDocument(reader, rowKey, row, { namespace: scope.namespace, key })
+      : undefined;
   }
 
   clearStep(tx: Transaction, scope: Scope, after: string | null, limit: number): ClearStep {
     const { gte, lt } = prefixRange(documentKey(scope, ''));
     const start = after === null ? { gte } : { gt: documentKey(scope, after) };
-    const entries = [...tx.range(families.documents, { ...(start as { gte: Buffer }), lt: lt as Buffer, limit })];
+    const entries = [...tx.range(families.documents, { ...(start as { gte: Buffer }), lt: lt, limit })];
     let deleted = 0;
     for (const { key, value } of entries) {
       if (isLiveRow(value, tx.nowMs)) deleted += 1;
@@ -92,7 +132,10 @@ export class DataVerbs {
     const through = last === undefined ? null : namesOf(last.key).key;
     if (deleted > 0) tx.change(namespaceCleared(scope, deleted, after, through));
     if (through !== null) return { deleted, after: through };
-    const agents = Array.from(tx.range(families.agents, prefixRange(documentKey(scope, ''))), ({ key }) => key);
+    const agents = Array.from(
+      tx.range(families.agents, prefixRange(documentKey(scope, ''))),
+      ({ key }) => key,
+    );
     for (const key of agents) tx.delete(families.agents, key);
     return { deleted, after: null };
   }
@@ -103,7 +146,15 @@ export class DataVerbs {
     const stored = tx.get(families.access, rowKey);
     const row = stored === undefined ? { count: 0, agent: null, at: null } : decodeAccess(stored);
     const isLater = read.last !== null && laterTime(read.last.at, row.at) === read.last.at;
-    tx.put(families.access, rowKey, encodeAccess({ count: row.count + read.count, agent: isLater ? read.last.agent : row.agent, at: isLater ? read.last.at : row.at }));
+    tx.put(
+      families.access,
+      rowKey,
+      encodeAccess({
+        count: row.count + read.count,
+        agent: isLater ? read.last.agent : row.agent,
+        at: isLater ? read.last.at : row.at,
+      }),
+    );
     for (const agent of read.agents) this.#noteAgent(tx, read.scope, agent);
   }
 
@@ -113,8 +164,16 @@ export class DataVerbs {
     const rowKey = documentKey(scope, record.key);
     const row = tx.get(families.documents, rowKey);
     if (row !== undefined) this.#forgetReads(tx, rowKey);
-    this.#put(tx, scope, rowKey, row === undefined ? undefined : { row, sizeBytes: sizeOfRow(row) }, record, isCounted);
-    for (const agent of [record.createdByAgent, record.lastAccessedByAgent]) if (agent !== null) this.#noteAgent(tx, scope, agent);
+    this.#put(
+      tx,
+      scope,
+      rowKey,
+      row === undefined ? undefined : { row, sizeBytes: sizeOfRow(row) },
+      record,
+      isCounted,
+    );
+    for (const agent of [record.createdByAgent, record.lastAccessedByAgent])
+      if (agent !== null) this.#noteAgent(tx, scope, agent);
     tx.change(documentImported(scope, record.key, record.version));
   }
 
@@ -128,9 +187,21 @@ export class DataVerbs {
   }
 
   /** Answers the size of the value. */
-  #put(tx: Transaction, scope: Scope, rowKey: Buffer, before: { row: Buffer; sizeBytes: number } | undefined, record: DocumentRecord, isCounted = false): number {
+  #put(
+    tx: Transaction,
+    scope: Scope,
+    rowKey: Buffer,
+    before: { row: Buffer; sizeBytes: number } | undefined,
+    record: DocumentRecord,
+    isCounted = false,
+  ): number {
     const { row, apart, sizeBytes } = encodeDocument(record);
-    this.#account(tx, scope, { documents: before === undefined ? 1 : 0, sizeBytes: sizeBytes - (before?.sizeBytes ?? 0) }, isCounted);
+    this.#account(
+      tx,
+      scope,
+      { documents: before === undefined ? 1 : 0, sizeBytes: sizeBytes - (before?.sizeBytes ?? 0) },
+      isCounted,
+    );
     tx.put(families.documents, rowKey, row);
     if (apart !== undefined) tx.put(families.values, rowKey, apart);
     else if (before !== undefined && isApart(before.row)) tx.delete(families.values, rowKey);
@@ -152,7 +223,10 @@ export class DataVerbs {
   }
 
   #reschedule(tx: Transaction, rowKey: Buffer, before: Buffer | undefined, after: Buffer | undefined): void {
-    const [was, is] = [before === undefined ? 0 : expiresAtMsOf(before), after === undefined ? 0 : expiresAtMsOf(after)];
+    const [was, is] = [
+      before === undefined ? 0 : expiresAtMsOf(before),
+      after === undefined ? 0 : expiresAtMsOf(after),
+    ];
     if (was === is) return;
     if (was > 0) tx.unschedule({ atMs: was, kind: expiryTimer, reference: rowKey });
     if (is > 0) tx.schedule({ atMs: is, kind: expiryTimer, reference: rowKey });
@@ -162,12 +236,24 @@ export class DataVerbs {
   #account(tx: Transaction, scope: Scope, difference: Difference, isCounted = false): void {
     const namespaceRowKey = namespaceKey(scope);
     const storedNamespace = tx.get(families.namespaces, namespaceRowKey);
-    const namespace = storedNamespace === undefined ? { count: 0, sizeBytes: 0, updatedAtMs: 0 } : decodeNamespace(storedNamespace);
+    const namespace =
+      storedNamespace === undefined
+        ? { count: 0, sizeBytes: 0, updatedAtMs: 0 }
+        : decodeNamespace(storedNamespace);
     const count = namespace.count + difference.documents;
     // Writes over values of the same size change no count, and those of one millisecond not even the time.
     const isResized = difference.documents !== 0 || difference.sizeBytes !== 0;
     if (count === 0) tx.delete(families.namespaces, namespaceRowKey);
-    else if (isResized || namespace.updatedAtMs !== tx.nowMs) tx.put(families.namespaces, namespaceRowKey, encodeNamespace({ count, sizeBytes: namespace.sizeBytes + difference.sizeBytes, updatedAtMs: tx.nowMs }));
+    else if (isResized || namespace.updatedAtMs !== tx.nowMs)
+      tx.put(
+        families.namespaces,
+        namespaceRowKey,
+        encodeNamespace({
+          count,
+          sizeBytes: namespace.sizeBytes + difference.sizeBytes,
+          updatedAtMs: tx.nowMs,
+        }),
+      );
     if (!isResized) return;
 
     const userRowKey = cachedUserKey(scope.user);
@@ -190,7 +276,12 @@ export class DataVerbs {
 }
 
 /** The document in a row, with its counted reads. */
-export function readDocument(reader: Reader, rowKey: Buffer, row: Buffer, names?: { namespace: string; key: string }): DocumentRecord {
+export function readDocument(
+  reader: Reader,
+  rowKey: Buffer,
+  row: Buffer,
+  names?: { namespace: string; key: string },
+): DocumentRecord {
   return withReads(reader, rowKey, decodeDocument(rowKey, row, valueJsonOf(reader, rowKey, row), names));
 }
 

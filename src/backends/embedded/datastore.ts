@@ -1,6 +1,18 @@
 /** The data store on the kernel: the default backend. */
 import type { DocumentRecord, KeySummary, NamespaceSummary, Scope } from '../../datastore/model.js';
-import type { AccessRead, BatchResult, ClearStep, DataCapabilities, DataStorePort, Decide, ExportPage, KeyRange, StoredValue, WriteBatch, WriteResult } from '../../datastore/port.js';
+import type {
+  AccessRead,
+  BatchResult,
+  ClearStep,
+  DataCapabilities,
+  DataStorePort,
+  Decide,
+  ExportPage,
+  KeyRange,
+  StoredValue,
+  WriteBatch,
+  WriteResult,
+} from '../../datastore/port.js';
 import type { Usage } from '../../datastore/quota.js';
 import { timeOfMs } from '../../datastore/times.js';
 import type { Entry, RangeOptions, WriteOperation } from '../../kernel/engine.js';
@@ -12,7 +24,20 @@ import type { Store } from '../../kernel/store.js';
 import type { Transaction } from '../../kernel/transaction.js';
 import { invalidCursor } from '../../paging.js';
 import {
-  cachedUserKey, checkKeyLimits, dataFamilies as families, decodeNamespace, decodeUsage, documentKey, expiryTimer, isApart, isLiveRow, namesOf, namespaceKey, noUsage, summaryOf, valueJsonOf,
+  cachedUserKey,
+  checkKeyLimits,
+  dataFamilies as families,
+  decodeNamespace,
+  decodeUsage,
+  documentKey,
+  expiryTimer,
+  isApart,
+  isLiveRow,
+  namesOf,
+  namespaceKey,
+  noUsage,
+  summaryOf,
+  valueJsonOf,
 } from './datastore-rows.js';
 import { DataVerbs, type DataVerbsOptions, readDocument } from './datastore-verbs.js';
 
@@ -51,7 +76,10 @@ export class EmbeddedDataStore implements DataStorePort {
     }
     checkKeyLimits(options.kernel.limits);
     this.#recent = new RowCache(options.kernel.stores, options.kernel.limits.documentsCachedMax, rowNameOf);
-    this.verbs = new DataVerbs({ limits: options.kernel.limits, ensureUser: options.ensureUser ?? (() => undefined) });
+    this.verbs = new DataVerbs({
+      limits: options.kernel.limits,
+      ensureUser: options.ensureUser ?? (() => undefined),
+    });
     this.#kernel.handleTimer(expiryTimer, (tx, reference) => this.verbs.expire(tx, reference));
   }
 
@@ -88,7 +116,9 @@ export class EmbeddedDataStore implements DataStorePort {
   }
 
   write(scope: Scope, batch: WriteBatch, idempotency: Idempotency | null): Promise<BatchResult> {
-    return this.#storeOf(scope).transact((tx) => once(tx, idempotency, () => this.verbs.write(tx, scope, batch)));
+    return this.#storeOf(scope).transact((tx) =>
+      once(tx, idempotency, () => this.verbs.write(tx, scope, batch)),
+    );
   }
 
   modify(scope: Scope, key: string, decide: Decide): Promise<WriteResult> {
@@ -107,10 +137,16 @@ export class EmbeddedDataStore implements DataStorePort {
   listNamespaces(user: string, after: string | null, limit: number): NamespaceSummary[] {
     const store = this.#storeOf({ user });
     const bounds = prefixRange(cachedUserKey(user));
-    const start = after === null ? bounds : { gt: namespaceKey({ user, namespace: after }), ...(bounds.lt !== undefined && { lt: bounds.lt }) };
+    const start =
+      after === null
+        ? bounds
+        : { gt: namespaceKey({ user, namespace: after }), ...(bounds.lt !== undefined && { lt: bounds.lt }) };
     return Array.from(store.range(families.namespaces, { ...start, limit }), ({ key, value }) => {
       const namespace = key.toString('utf8', 32);
-      const agents = Array.from(store.range(families.agents, prefixRange(documentKey({ user, namespace }, ''))), (entry) => namesOf(entry.key).key);
+      const agents = Array.from(
+        store.range(families.agents, prefixRange(documentKey({ user, namespace }, ''))),
+        (entry) => namesOf(entry.key).key,
+      );
       const { count, sizeBytes, updatedAtMs } = decodeNamespace(value);
       return { namespace, count, sizeBytes, agents, updatedAt: timeOfMs(updatedAtMs) };
     });
@@ -120,7 +156,10 @@ export class EmbeddedDataStore implements DataStorePort {
     return this.#storeOf(scope).transact((tx) => this.verbs.clearStep(tx, scope, after, limit));
   }
 
-  async recordAccess(reads: readonly AccessRead[], onVisible?: (reads: readonly AccessRead[]) => void): Promise<void> {
+  async recordAccess(
+    reads: readonly AccessRead[],
+    onVisible?: (reads: readonly AccessRead[]) => void,
+  ): Promise<void> {
     for (const store of this.#kernel.stores) {
       const ofStore = reads.filter(({ scope }) => this.#storeOf(scope) === store);
       if (ofStore.length === 0) continue;
@@ -147,7 +186,8 @@ export class EmbeddedDataStore implements DataStorePort {
       last = key;
       looked += 1;
     }
-    if (looked === limit && last !== undefined) return { documents, after: `${shard}.${last.toString('hex')}` };
+    if (looked === limit && last !== undefined)
+      return { documents, after: `${shard}.${last.toString('hex')}` };
     return { documents, after: shard + 1 < this.#kernel.stores.length ? `${shard + 1}.` : null };
   }
 
@@ -180,7 +220,8 @@ export class EmbeddedDataStore implements DataStorePort {
     const first = documentKey(scope, prefix);
     const lt = keyAfterPrefix(first);
     const afterKey = after === null ? undefined : documentKey(scope, after);
-    const start = afterKey === undefined || Buffer.compare(afterKey, first) < 0 ? { gte: first } : { gt: afterKey };
+    const start =
+      afterKey === undefined || Buffer.compare(afterKey, first) < 0 ? { gte: first } : { gt: afterKey };
     const rows: Entry[] = [];
     for (const entry of store.range(families.documents, { ...start, ...(lt !== undefined && { lt }) })) {
       if (!isLiveRow(entry.value, store.nowMs())) continue;

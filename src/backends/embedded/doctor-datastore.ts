@@ -4,13 +4,33 @@ import type { DocumentRecord } from '../../datastore/model.js';
 import type { Usage } from '../../datastore/quota.js';
 import { msOf } from '../../datastore/times.js';
 import { userKey } from '../../identity/user-key.js';
-import { type Check, type Damage, beyondRepair, missingRow, surplusRow, wrongRow } from '../../kernel/doctor.js';
+import {
+  type Check,
+  type Damage,
+  beyondRepair,
+  missingRow,
+  surplusRow,
+  wrongRow,
+} from '../../kernel/doctor.js';
 import { type Entry, type RangeOptions, prefixRange } from '../../kernel/engine.js';
 import type { Store } from '../../kernel/store.js';
 import type { Reader } from '../../kernel/transaction.js';
 import {
-  type AccessRow, type NamespaceRow, dataFamilies as families, decodeAccess, decodeDocument, decodeNamespace, decodeUsage, encodeNamespace, encodeUsage, expiresAtMsOf, expiryTimer, inlineValue,
-  isApart, noUsage, sizeOfRow,
+  type AccessRow,
+  type NamespaceRow,
+  dataFamilies as families,
+  decodeAccess,
+  decodeDocument,
+  decodeNamespace,
+  decodeUsage,
+  encodeNamespace,
+  encodeUsage,
+  expiresAtMsOf,
+  expiryTimer,
+  inlineValue,
+  isApart,
+  noUsage,
+  sizeOfRow,
 } from './datastore-rows.js';
 import { inspectTimer } from './doctor-timers.js';
 
@@ -21,10 +41,16 @@ const countBytes = 24;
 export function dataChecks(): Check[] {
   const tallies = new NamespaceTallies();
   return [
-    { family: families.documents, inspect: (reader, entry, store) => inspectDocument(tallies, reader, entry, store) },
+    {
+      family: families.documents,
+      inspect: (reader, entry, store) => inspectDocument(tallies, reader, entry, store),
+    },
     { family: families.values, inspect: inspectValue },
     { family: families.access, inspect: inspectAccess },
-    { family: families.namespaces, inspect: (reader, entry, store) => inspectNamespace(tallies, reader, entry, store) },
+    {
+      family: families.namespaces,
+      inspect: (reader, entry, store) => inspectNamespace(tallies, reader, entry, store),
+    },
     { family: families.usage, inspect: inspectUsage },
     { family: families.agents, inspect: inspectAgent },
   ];
@@ -56,33 +82,67 @@ class NamespaceTallies {
   }
 }
 
-function* inspectDocument(tallies: NamespaceTallies, reader: Reader, { key, value }: Entry, store: Store): Generator<Damage> {
+function* inspectDocument(
+  tallies: NamespaceTallies,
+  reader: Reader,
+  { key, value }: Entry,
+  store: Store,
+): Generator<Damage> {
   let record: DocumentRecord;
   try {
     record = decodeDocument(key, value, '');
     tallies.add(store, key, sizeOfRow(value));
   } catch (error) {
-    yield beyondRepair(families.documents, key, 'unreadable', `The document cannot be read: ${messageOf(error)}.`);
+    yield beyondRepair(
+      families.documents,
+      key,
+      'unreadable',
+      `The document cannot be read: ${messageOf(error)}.`,
+    );
     return;
   }
-  if (!userKey(record.userId).equals(key.subarray(0, userBytes))) yield beyondRepair(families.documents, key, 'wrong', 'The document has another user than its key.');
+  if (!userKey(record.userId).equals(key.subarray(0, userBytes)))
+    yield beyondRepair(families.documents, key, 'wrong', 'The document has another user than its key.');
   const stored = isApart(value) ? reader.get(families.values, key) : Buffer.from(inlineValue(value));
-  if (stored === undefined) yield beyondRepair(families.values, key, 'missing', 'The value of a document is lost.');
-  else if (stored.length !== sizeOfRow(value)) yield beyondRepair(isApart(value) ? families.values : families.documents, key, 'wrong', `The value of a document has ${stored.length} bytes, and should have ${sizeOfRow(value)}.`);
-  for (const agent of new Set([record.createdByAgent, record.lastAccessedByAgent])) yield* inspectWorked(reader, key, agent);
+  if (stored === undefined)
+    yield beyondRepair(families.values, key, 'missing', 'The value of a document is lost.');
+  else if (stored.length !== sizeOfRow(value))
+    yield beyondRepair(
+      isApart(value) ? families.values : families.documents,
+      key,
+      'wrong',
+      `The value of a document has ${stored.length} bytes, and should have ${sizeOfRow(value)}.`,
+    );
+  for (const agent of new Set([record.createdByAgent, record.lastAccessedByAgent]))
+    yield* inspectWorked(reader, key, agent);
   const expiresAtMs = expiresAtMsOf(value);
-  if (expiresAtMs > 0) yield* inspectTimer(reader, { atMs: expiresAtMs, kind: expiryTimer, reference: key }, 'A document would not be removed when it expires.');
+  if (expiresAtMs > 0)
+    yield* inspectTimer(
+      reader,
+      { atMs: expiresAtMs, kind: expiryTimer, reference: key },
+      'A document would not be removed when it expires.',
+    );
   const namespace = namespaceOf(key);
   // Told once, with the first document of the namespace.
-  if (reader.get(families.namespaces, namespace) === undefined && firstOf(reader, namespace)?.equals(key) === true) {
-    yield missingRow(families.namespaces, namespace, 'The namespace of a document is not in the list.', (tx) => tx.put(families.namespaces, namespace, encodeNamespace(counted(tx, namespace))));
+  if (
+    reader.get(families.namespaces, namespace) === undefined &&
+    firstOf(reader, namespace)?.equals(key) === true
+  ) {
+    yield missingRow(
+      families.namespaces,
+      namespace,
+      'The namespace of a document is not in the list.',
+      (tx) => tx.put(families.namespaces, namespace, encodeNamespace(counted(tx, namespace))),
+    );
   }
 }
 
 function* inspectValue(reader: Reader, { key }: Entry): Generator<Damage> {
   const document = reader.get(families.documents, key);
-  if (document === undefined) yield surplusRow(families.values, key, 'dangling', 'The document of a value is not there.');
-  else if (!isApart(document)) yield surplusRow(families.values, key, 'duplicate', 'The document has its value in its own row.');
+  if (document === undefined)
+    yield surplusRow(families.values, key, 'dangling', 'The document of a value is not there.');
+  else if (!isApart(document))
+    yield surplusRow(families.values, key, 'duplicate', 'The document has its value in its own row.');
 }
 
 function* inspectAccess(reader: Reader, { key, value }: Entry): Generator<Damage> {
@@ -91,7 +151,11 @@ function* inspectAccess(reader: Reader, { key, value }: Entry): Generator<Damage
     return;
   }
   const access = readAccess(value);
-  if (typeof access === 'string') yield { ...surplusRow(families.access, key, 'wrong', `The reads of a document cannot be read: ${access}.`), kind: 'unreadable' };
+  if (typeof access === 'string')
+    yield {
+      ...surplusRow(families.access, key, 'wrong', `The reads of a document cannot be read: ${access}.`),
+      kind: 'unreadable',
+    };
   else yield* inspectWorked(reader, key, access.agent);
 }
 
@@ -109,7 +173,12 @@ function* inspectWorked(reader: Reader, document: Buffer, agent: string | null):
   if (agent === null) return;
   const key = Buffer.concat([namespaceOf(document), Buffer.of(0), Buffer.from(agent)]);
   if (reader.get(families.agents, key) !== undefined) return;
-  yield missingRow(families.agents, key, `The agent "${agent}" is not among those of a namespace that it worked in.`, (tx) => tx.put(families.agents, key, Buffer.alloc(0)));
+  yield missingRow(
+    families.agents,
+    key,
+    `The agent "${agent}" is not among those of a namespace that it worked in.`,
+    (tx) => tx.put(families.agents, key, Buffer.alloc(0)),
+  );
 }
 
 /** An agent whose documents are gone is still one that worked there; but not where nobody has ever stored anything. */
@@ -118,14 +187,29 @@ function* inspectAgent(reader: Reader, { key }: Entry): Generator<Damage> {
     yield surplusRow(families.agents, key, 'wrong', 'The key does not name a namespace and an agent.');
     return;
   }
-  const isKnown = reader.get(families.usage, key.subarray(0, userBytes)) !== undefined || reader.get(families.namespaces, namespaceOf(key)) !== undefined;
-  if (!isKnown) yield surplusRow(families.agents, key, 'dangling', 'The user of the namespace has never stored anything.');
+  const isKnown =
+    reader.get(families.usage, key.subarray(0, userBytes)) !== undefined ||
+    reader.get(families.namespaces, namespaceOf(key)) !== undefined;
+  if (!isKnown)
+    yield surplusRow(
+      families.agents,
+      key,
+      'dangling',
+      'The user of the namespace has never stored anything.',
+    );
 }
 
-function* inspectNamespace(tallies: NamespaceTallies, reader: Reader, { key, value }: Entry, store: Store): Generator<Damage> {
+function* inspectNamespace(
+  tallies: NamespaceTallies,
+  reader: Reader,
+  { key, value }: Entry,
+  store: Store,
+): Generator<Damage> {
   const user = key.subarray(0, userBytes);
   if (reader.get(families.usage, user) === undefined) {
-    yield missingRow(families.usage, user, 'What a user has stored is not counted.', (tx) => tx.put(families.usage, user, encodeUsage(summed(tx, user))));
+    yield missingRow(families.usage, user, 'What a user has stored is not counted.', (tx) =>
+      tx.put(families.usage, user, encodeUsage(summed(tx, user))),
+    );
   }
   const stated = value.length === countBytes ? decodeNamespace(value) : undefined;
   if (stated !== undefined && tallies.agrees(store, key, stated)) return;
@@ -135,16 +219,34 @@ function* inspectNamespace(tallies: NamespaceTallies, reader: Reader, { key, val
     return;
   }
   if (stated?.count === count && stated.sizeBytes === sizeBytes) return;
-  yield wrongRow(families.namespaces, key, `The namespace has ${count} documents of ${sizeBytes} bytes; its row says otherwise.`, (tx) =>
-    tx.put(families.namespaces, key, encodeNamespace({ count, sizeBytes, updatedAtMs: stated?.updatedAtMs ?? updatedAtMs })),
+  yield wrongRow(
+    families.namespaces,
+    key,
+    `The namespace has ${count} documents of ${sizeBytes} bytes; its row says otherwise.`,
+    (tx) =>
+      tx.put(
+        families.namespaces,
+        key,
+        encodeNamespace({ count, sizeBytes, updatedAtMs: stated?.updatedAtMs ?? updatedAtMs }),
+      ),
   );
 }
 
 function* inspectUsage(reader: Reader, { key, value }: Entry): Generator<Damage> {
   const usage = summed(reader, key);
   const stated = value.length === countBytes ? decodeUsage(value) : undefined;
-  if (stated?.documents === usage.documents && stated.sizeBytes === usage.sizeBytes && stated.namespaces === usage.namespaces) return;
-  yield wrongRow(families.usage, key, `A user has ${usage.documents} documents in ${usage.namespaces} namespaces; the row says otherwise.`, (tx) => tx.put(families.usage, key, encodeUsage(usage)));
+  if (
+    stated?.documents === usage.documents &&
+    stated.sizeBytes === usage.sizeBytes &&
+    stated.namespaces === usage.namespaces
+  )
+    return;
+  yield wrongRow(
+    families.usage,
+    key,
+    `A user has ${usage.documents} documents in ${usage.namespaces} namespaces; the row says otherwise.`,
+    (tx) => tx.put(families.usage, key, encodeUsage(usage)),
+  );
 }
 
 /** User ‖ namespace, out of a document's key. */

@@ -9,12 +9,16 @@ import { registryFamilies } from './registry-families.js';
 import { bucketOf } from './workspaces-keys.js';
 
 /** Agents, registry sessions, linked identities, and the four kinds of workspaces. */
-const knownForm = /^(?:[0-9a-f]{64}|[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}|identity:.+|(?:ws|proj|sess|task)_.+)$/s;
+const knownForm =
+  /^(?:[0-9a-f]{64}|[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}|identity:.+|(?:ws|proj|sess|task)_.+)$/s;
 
 export function directoryChecks(kernel: Kernel): Check[] {
   const entered = [registryFamilies.identityLinks, ...Object.values(bucketOf)];
   return [
-    ...entered.map((family): Check => ({ family, inspect: (_reader, entry, store) => inspectEntered(kernel, family, entry, store) })),
+    ...entered.map((family): Check => ({
+      family,
+      inspect: (_reader, entry, store) => inspectEntered(kernel, family, entry, store),
+    })),
     { family: kernelFamilies.directory, inspect: (_reader, { key }) => inspectForm(key) },
   ];
 }
@@ -28,10 +32,17 @@ function* inspectEntered(kernel: Kernel, family: string, entry: Entry, store: St
   for (const id of directoryIdsOf(family, entry)) {
     const key = Buffer.from(id);
     if (kernel.root.get(kernelFamilies.directory, key)?.equals(owner) === true) continue;
-    yield missingRow(kernelFamilies.directory, key, `The directory does not lead to ${id}.`, (tx) => tx.put(kernelFamilies.directory, key, owner), kernel.root);
+    yield missingRow(
+      kernelFamilies.directory,
+      key,
+      `The directory does not lead to ${id}.`,
+      (tx) => tx.put(kernelFamilies.directory, key, owner),
+      kernel.root,
+    );
   }
 }
 
 function* inspectForm(key: Buffer): Generator<Damage> {
-  if (!knownForm.test(key.toString())) yield surplusRow(kernelFamilies.directory, key, 'wrong', 'The directory has an id that no domain gives.');
+  if (!knownForm.test(key.toString()))
+    yield surplusRow(kernelFamilies.directory, key, 'wrong', 'The directory has an id that no domain gives.');
 }

@@ -26,9 +26,19 @@ function* inspectToken(reader: Reader, { key, value }: Entry): Generator<Damage>
   }
   const listed = tokenOfUserKey(record.user, key);
   if (reader.get(families.tokensByUser, listed) === undefined) {
-    yield missingRow(families.tokensByUser, listed, `The token ${record.id} is not in the list of its user.`, (tx) => tx.put(families.tokensByUser, listed, Buffer.alloc(0)));
+    yield missingRow(
+      families.tokensByUser,
+      listed,
+      `The token ${record.id} is not in the list of its user.`,
+      (tx) => tx.put(families.tokensByUser, listed, Buffer.alloc(0)),
+    );
   }
-  if (record.expiresAtMs !== null) yield* inspectTimer(reader, { atMs: record.expiresAtMs, kind: expiryTimer, reference: key }, `The token ${record.id} would not be removed when it expires.`);
+  if (record.expiresAtMs !== null)
+    yield* inspectTimer(
+      reader,
+      { atMs: record.expiresAtMs, kind: expiryTimer, reference: key },
+      `The token ${record.id} would not be removed when it expires.`,
+    );
 }
 
 function* inspectTokenOfUser(reader: Reader, { key }: Entry): Generator<Damage> {
@@ -45,8 +55,10 @@ function* inspectTokenOfUser(reader: Reader, { key }: Entry): Generator<Damage> 
 }
 
 function* inspectTokenUse(reader: Reader, { key, value }: Entry): Generator<Damage> {
-  if (reader.get(families.tokens, key) === undefined) yield surplusRow(families.tokenUses, key, 'dangling', 'The token is not there.');
-  else if (!/^[0-9]+$/.test(value.toString())) yield surplusRow(families.tokenUses, key, 'wrong', 'The last use of a token is not a time.');
+  if (reader.get(families.tokens, key) === undefined)
+    yield surplusRow(families.tokenUses, key, 'dangling', 'The token is not there.');
+  else if (!/^[0-9]+$/.test(value.toString()))
+    yield surplusRow(families.tokenUses, key, 'wrong', 'The last use of a token is not a time.');
 }
 
 /** The record, or why it cannot be read. */

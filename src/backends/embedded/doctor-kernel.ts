@@ -15,7 +15,16 @@ import { leaseTimer } from './registry-leases.js';
 import { sessionTimer } from './workspaces-sessions.js';
 import { leaseTimer as taskTimer } from './workspaces-task-rows.js';
 
-const kinds: ReadonlySet<string> = new Set([idempotencyTimer, dataTimer, tokenTimer, activityTimer, leaseTimer, sessionTimer, taskTimer, ...Object.values(messagingTimers)]);
+const kinds: ReadonlySet<string> = new Set([
+  idempotencyTimer,
+  dataTimer,
+  tokenTimer,
+  activityTimer,
+  leaseTimer,
+  sessionTimer,
+  taskTimer,
+  ...Object.values(messagingTimers),
+]);
 
 export const kernelChecks: readonly Check[] = [
   { family: families.idempotency, inspect: inspectAnswer },
@@ -28,15 +37,30 @@ function* inspectAnswer(reader: Reader, { key, value }: Entry): Generator<Damage
   try {
     ({ expiresAtMs } = JSON.parse(value.toString()) as { expiresAtMs?: unknown });
   } catch (error) {
-    yield { ...surplusRow(families.idempotency, key, 'wrong', `A kept answer is not JSON: ${messageOf(error)}.`), kind: 'unreadable' };
+    yield {
+      ...surplusRow(families.idempotency, key, 'wrong', `A kept answer is not JSON: ${messageOf(error)}.`),
+      kind: 'unreadable',
+    };
     return;
   }
-  if (typeof expiresAtMs !== 'number') yield surplusRow(families.idempotency, key, 'wrong', 'A kept answer does not say until when.');
-  else yield* inspectTimer(reader, { atMs: expiresAtMs, kind: idempotencyTimer, reference: key }, 'A kept answer would not be forgotten when its time is over.');
+  if (typeof expiresAtMs !== 'number')
+    yield surplusRow(families.idempotency, key, 'wrong', 'A kept answer does not say until when.');
+  else
+    yield* inspectTimer(
+      reader,
+      { atMs: expiresAtMs, kind: idempotencyTimer, reference: key },
+      'A kept answer would not be forgotten when its time is over.',
+    );
 }
 
 /** A timer of something that is gone does nothing when it rings; that is how most of them end. */
 function* inspectTimerRow(_reader: Reader, { key }: Entry): Generator<Damage> {
   if (!isTimerKey(key)) yield surplusRow(families.timers, key, 'wrong', 'The key is not that of a timer.');
-  else if (!kinds.has(timerOf(key).kind)) yield surplusRow(families.timers, key, 'wrong', `Nothing answers to timers of the kind "${timerOf(key).kind}".`);
+  else if (!kinds.has(timerOf(key).kind))
+    yield surplusRow(
+      families.timers,
+      key,
+      'wrong',
+      `Nothing answers to timers of the kind "${timerOf(key).kind}".`,
+    );
 }

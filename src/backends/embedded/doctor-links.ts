@@ -15,7 +15,12 @@ import { linkDirectoryId } from './registry-links.js';
 import { noValue } from './registry-rows.js';
 
 export function linkChecks(kernel: Kernel): Check[] {
-  return [{ family: messaging.agents, inspect: (reader, entry, store) => inspectLinked(kernel, reader, entry, store) }];
+  return [
+    {
+      family: messaging.agents,
+      inspect: (reader, entry, store) => inspectLinked(kernel, reader, entry, store),
+    },
+  ];
 }
 
 /** Programs before this index linked without it. The registry is told first of a link, so that nobody meets one that is half made. */
@@ -27,15 +32,31 @@ function* inspectLinked(kernel: Kernel, reader: Reader, { value }: Entry, store:
   const home = kernel.storeOf(owner);
   const there = home === store ? reader : home;
   const byIdentity = linkByIdentityKey(id);
-  if (there.get(registry.identityLinks, byIdentity) !== undefined || isGone(there, agentKey(owner, agent), link.linkedAtMs)) return;
+  if (
+    there.get(registry.identityLinks, byIdentity) !== undefined ||
+    isGone(there, agentKey(owner, agent), link.linkedAtMs)
+  )
+    return;
   const mend: Damage['mend'] = (tx) => {
     tx.put(registry.identityLinks, byIdentity, agent);
     tx.put(registry.identityLinks, linkByAgentKey(agent, id), noValue);
   };
-  yield missingRow(registry.identityLinks, byIdentity, `The agent ${link.agentId} does not know that the identity ${id} speaks for it.`, mend, home);
+  yield missingRow(
+    registry.identityLinks,
+    byIdentity,
+    `The agent ${link.agentId} does not know that the identity ${id} speaks for it.`,
+    mend,
+    home,
+  );
   const entry = Buffer.from(linkDirectoryId(id));
-  if (kernel.stores.length === 1 || reader.get(kernelFamilies.directory, entry)?.equals(owner) === true) return;
-  yield missingRow(kernelFamilies.directory, entry, `The directory does not lead to ${linkDirectoryId(id)}.`, (tx) => tx.put(kernelFamilies.directory, entry, owner));
+  if (kernel.stores.length === 1 || reader.get(kernelFamilies.directory, entry)?.equals(owner) === true)
+    return;
+  yield missingRow(
+    kernelFamilies.directory,
+    entry,
+    `The directory does not lead to ${linkDirectoryId(id)}.`,
+    (tx) => tx.put(kernelFamilies.directory, entry, owner),
+  );
 }
 
 /** Of an agent that is gone there is nothing to know, also where another was made under its id since; its identities are refused by themselves. */

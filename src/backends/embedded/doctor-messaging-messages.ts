@@ -1,5 +1,12 @@
 /** What `stoa doctor` checks of messages: threads and inboxes by their messages, and the clocks that keep times apart. */
-import { type Check, type Damage, beyondRepair, missingRow, surplusRow, wrongRow } from '../../kernel/doctor.js';
+import {
+  type Check,
+  type Damage,
+  beyondRepair,
+  missingRow,
+  surplusRow,
+  wrongRow,
+} from '../../kernel/doctor.js';
 import { type Entry, prefixRange } from '../../kernel/engine.js';
 import type { Store } from '../../kernel/store.js';
 import type { Reader } from '../../kernel/transaction.js';
@@ -26,17 +33,24 @@ export interface MessageDoctors {
 export function messageChecks(doctors: MessageDoctors): Check[] {
   const { limits, timers } = doctors;
   return [
-    { family: families.messages, inspect: (reader, entry, store) => inspectMessage(doctors, reader, entry, store) },
+    {
+      family: families.messages,
+      inspect: (reader, entry, store) => inspectMessage(doctors, reader, entry, store),
+    },
     { family: families.threads, inspect: inspectThread },
     { family: families.inboxes, inspect: inspectDirect },
     { family: families.pending, inspect: inspectPending },
-    { family: families.inboxClocks, inspect: (reader, entry, store) => inspectClock(limits, timers, reader, entry, store) },
+    {
+      family: families.inboxClocks,
+      inspect: (reader, entry, store) => inspectClock(limits, timers, reader, entry, store),
+    },
   ];
 }
 
 /** The time of the newest message under a room or an agent; 0 where there is none. */
 export function newestTsMs(reader: Reader, family: string, id: Buffer): number {
-  for (const { key } of reader.range(family, { ...prefixRange(id), reverse: true, limit: 1 })) return timeOfKey(key);
+  for (const { key } of reader.range(family, { ...prefixRange(id), reverse: true, limit: 1 }))
+    return timeOfKey(key);
   return 0;
 }
 
@@ -46,16 +60,36 @@ export function latestTsMs({ messageClockAheadSecondsMax }: Limits, newestMs: nu
 }
 
 /** The timer that takes the newest message away takes all older ones with it. */
-export function* inspectExpiry(timers: SharedTimers, reader: Reader, store: Store, kind: 'room' | 'inbox', id: Buffer, newestMs: number, retentionSeconds: number): Generator<Damage> {
+export function* inspectExpiry(
+  timers: SharedTimers,
+  reader: Reader,
+  store: Store,
+  kind: 'room' | 'inbox',
+  id: Buffer,
+  newestMs: number,
+  retentionSeconds: number,
+): Generator<Damage> {
   if (newestMs === 0) return;
-  const timer = { atMs: roundedExpiryMs(newestMs + retentionSeconds * 1000), kind: expiryTimers[kind], reference: id };
+  const timer = {
+    atMs: roundedExpiryMs(newestMs + retentionSeconds * 1000),
+    kind: expiryTimers[kind],
+    reference: id,
+  };
   // What is due is taken away in steps, each with a timer of its own.
-  yield* timers.inspect(reader, store, timer, 'Messages would stay in the store when their time is over.', { orAny: timer.atMs <= store.nowMs() });
+  yield* timers.inspect(reader, store, timer, 'Messages would stay in the store when their time is over.', {
+    orAny: timer.atMs <= store.nowMs(),
+  });
 }
 
-function* inspectMessage({ limits, words, totals }: MessageDoctors, reader: Reader, { key, value }: Entry, store: Store): Generator<Damage> {
+function* inspectMessage(
+  { limits, words, totals }: MessageDoctors,
+  reader: Reader,
+  { key, value }: Entry,
+  store: Store,
+): Generator<Damage> {
   totals.sawMessage(key);
-  const message = key.length === idBytes + timeBytes ? readable<Message>(() => decodeMessage(key, value)) : undefined;
+  const message =
+    key.length === idBytes + timeBytes ? readable<Message>(() => decodeMessage(key, value)) : undefined;
   const id = ulidBytes(message?.id ?? '');
   if (message === undefined || id === undefined) {
     yield beyondRepair(families.messages, key, 'unreadable', 'The message cannot be read.');
@@ -63,16 +97,26 @@ function* inspectMessage({ limits, words, totals }: MessageDoctors, reader: Read
   }
   const roomKey = Buffer.from(key.subarray(0, idBytes));
   const room = readRoom(reader, roomKey);
-  if (ulidTimeMs(message.id) !== message.tsMs) yield beyondRepair(families.messages, key, 'wrong', `The message ${message.id} stands at another time than its id says.`);
-  else if (room === undefined) yield beyondRepair(families.messages, key, 'missing', `The room of the message ${message.id} is gone.`);
+  if (ulidTimeMs(message.id) !== message.tsMs)
+    yield beyondRepair(
+      families.messages,
+      key,
+      'wrong',
+      `The message ${message.id} stands at another time than its id says.`,
+    );
+  else if (room === undefined)
+    yield beyondRepair(families.messages, key, 'missing', `The room of the message ${message.id} is gone.`);
   if (message.rootId !== null) {
     const thread = threadKey(roomKey, message.rootId, message.tsMs);
     if (reader.get(families.threads, thread) === undefined) {
-      yield missingRow(families.threads, thread, `The message ${message.id} is not in its thread.`, (tx) => tx.put(families.threads, thread, nothing));
+      yield missingRow(families.threads, thread, `The message ${message.id} is not in its thread.`, (tx) =>
+        tx.put(families.threads, thread, nothing),
+      );
     }
   }
   // The lists of what has expired may go before the message itself.
-  if (room?.isPrivate === false && !isExpired(message.tsMs, limits.messageRetentionSeconds, store.nowMs())) yield* words.findable(reader, message, id, roomKey);
+  if (room?.isPrivate === false && !isExpired(message.tsMs, limits.messageRetentionSeconds, store.nowMs()))
+    yield* words.findable(reader, message, id, roomKey);
 }
 
 function* inspectThread(reader: Reader, { key }: Entry): Generator<Damage> {
@@ -96,20 +140,46 @@ function* inspectThread(reader: Reader, { key }: Entry): Generator<Damage> {
 }
 
 function* inspectDirect(reader: Reader, { key, value }: Entry): Generator<Damage> {
-  const message = key.length === idBytes + timeBytes ? readable<DirectMessage>(() => decodeDirect(key, value)) : undefined;
+  const message =
+    key.length === idBytes + timeBytes ? readable<DirectMessage>(() => decodeDirect(key, value)) : undefined;
   if (message === undefined || typeof message.acknowledged !== 'boolean') {
     yield beyondRepair(families.inboxes, key, 'unreadable', 'The direct message cannot be read.');
     return;
   }
   const agent = key.subarray(0, idBytes);
-  if (ulidTimeMs(message.id) !== message.tsMs) yield beyondRepair(families.inboxes, key, 'wrong', `The direct message ${message.id} stands at another time than its id says.`);
-  else if (reader.get(families.agents, agent) === undefined) yield beyondRepair(families.inboxes, key, 'missing', `The identity that the direct message ${message.id} is for is gone.`);
+  if (ulidTimeMs(message.id) !== message.tsMs)
+    yield beyondRepair(
+      families.inboxes,
+      key,
+      'wrong',
+      `The direct message ${message.id} stands at another time than its id says.`,
+    );
+  else if (reader.get(families.agents, agent) === undefined)
+    yield beyondRepair(
+      families.inboxes,
+      key,
+      'missing',
+      `The identity that the direct message ${message.id} is for is gone.`,
+    );
   if (!message.acknowledged && reader.get(families.pending, key) === undefined) {
-    yield missingRow(families.pending, key, `The direct message ${message.id} does not wait to be acknowledged.`, (tx) => tx.put(families.pending, key, nothing));
+    yield missingRow(
+      families.pending,
+      key,
+      `The direct message ${message.id} does not wait to be acknowledged.`,
+      (tx) => tx.put(families.pending, key, nothing),
+    );
   }
   // One that is there is judged in its own family; told once, with the first message of the inbox.
-  if (reader.get(families.inboxClocks, agent) === undefined && isFirst(reader, families.inboxes, agent, key)) {
-    yield missingRow(families.inboxClocks, agent, 'The next direct message could take the place of another.', (tx) => tx.put(families.inboxClocks, agent, timedKey(nothing, newestTsMs(tx, families.inboxes, agent))));
+  if (
+    reader.get(families.inboxClocks, agent) === undefined &&
+    isFirst(reader, families.inboxes, agent, key)
+  ) {
+    yield missingRow(
+      families.inboxClocks,
+      agent,
+      'The next direct message could take the place of another.',
+      (tx) => tx.put(families.inboxClocks, agent, timedKey(nothing, newestTsMs(tx, families.inboxes, agent))),
+    );
   }
 }
 
@@ -119,10 +189,17 @@ function* inspectPending(reader: Reader, { key }: Entry): Generator<Damage> {
     yield surplusRow(families.pending, key, 'dangling', 'The direct message that waits is not there.');
     return;
   }
-  if (readable(() => decodeDirect(key, value))?.acknowledged === true) yield surplusRow(families.pending, key, 'wrong', 'The direct message was acknowledged.');
+  if (readable(() => decodeDirect(key, value))?.acknowledged === true)
+    yield surplusRow(families.pending, key, 'wrong', 'The direct message was acknowledged.');
 }
 
-function* inspectClock(limits: Limits, timers: SharedTimers, reader: Reader, { key, value }: Entry, store: Store): Generator<Damage> {
+function* inspectClock(
+  limits: Limits,
+  timers: SharedTimers,
+  reader: Reader,
+  { key, value }: Entry,
+  store: Store,
+): Generator<Damage> {
   if (reader.get(families.agents, key) === undefined) {
     yield surplusRow(families.inboxClocks, key, 'dangling', 'The identity of the inbox is not there.');
     return;
@@ -131,13 +208,16 @@ function* inspectClock(limits: Limits, timers: SharedTimers, reader: Reader, { k
   const clockMs = value.length === timeBytes ? timeOfKey(value) : -1;
   // Ahead of its messages it may be: the newest of them were swept.
   if (clockMs < newestMs || clockMs > latestTsMs(limits, newestMs, store.nowMs())) {
-    yield wrongRow(families.inboxClocks, key, 'The clock of an inbox does not fit its messages.', (tx) => tx.put(families.inboxClocks, key, timedKey(nothing, newestMs)));
+    yield wrongRow(families.inboxClocks, key, 'The clock of an inbox does not fit its messages.', (tx) =>
+      tx.put(families.inboxClocks, key, timedKey(nothing, newestMs)),
+    );
   }
   yield* inspectExpiry(timers, reader, store, 'inbox', key, newestMs, limits.directRetentionSeconds);
 }
 
 function isFirst(reader: Reader, family: string, prefix: Buffer, key: Buffer): boolean {
-  for (const first of reader.range(family, { ...prefixRange(prefix), limit: 1 })) return first.key.equals(key);
+  for (const first of reader.range(family, { ...prefixRange(prefix), limit: 1 }))
+    return first.key.equals(key);
   return false;
 }
 

@@ -19,7 +19,14 @@ interface Counted {
   top: RoomRow[];
 }
 
-const nothingCounted: Counted = { agents: 0, publicRooms: 0, stored: 0, posted: 0, lastActivityAtMs: null, top: [] };
+const nothingCounted: Counted = {
+  agents: 0,
+  publicRooms: 0,
+  stored: 0,
+  posted: 0,
+  lastActivityAtMs: null,
+  top: [],
+};
 
 /**
  * Counts along while others walk the rows. While somebody writes that can be off by theirs, so that it
@@ -45,7 +52,10 @@ export class TotalsDoctor {
   check(isHere: (store: Store) => boolean): Check {
     return {
       family: families.totals,
-      inspect: (_reader, { key }) => (key.equals(countsKey) || key.equals(topKey) ? [] : [surplusRow(families.totals, key, 'wrong', 'The row counts nothing that is known.')]),
+      inspect: (_reader, { key }) =>
+        key.equals(countsKey) || key.equals(topKey)
+          ? []
+          : [surplusRow(families.totals, key, 'wrong', 'The row counts nothing that is known.')],
       conclude: (reader, store) => (isHere(store) ? this.#inspectTotals(reader) : []),
     };
   }
@@ -55,10 +65,17 @@ export class TotalsDoctor {
     const top = read<TopRow>(reader, topKey);
     if (isRight(counts, this.#walked) && isTop(reader, top, this.#walked)) return;
     const counted = countAll(reader);
-    if (!isRight(counts, counted)) yield damageOf(reader, countsKey, 'The totals of all rooms and identities do not fit them.', mendedCounts(counts, counted));
+    if (!isRight(counts, counted))
+      yield damageOf(
+        reader,
+        countsKey,
+        'The totals of all rooms and identities do not fit them.',
+        mendedCounts(counts, counted),
+      );
     const { top: rooms } = counted;
     const right: TopRow = { ids: rooms.map(({ id }) => id), floor: rooms.at(-1)?.messageCount ?? 0 };
-    if (!isTop(reader, top, counted)) yield damageOf(reader, topKey, 'The list of the busiest rooms is not right.', right);
+    if (!isTop(reader, top, counted))
+      yield damageOf(reader, topKey, 'The list of the busiest rooms is not right.', right);
   }
 
   #isNew(family: string, key: Buffer): boolean {
@@ -100,23 +117,43 @@ function countAll(reader: Reader): Counted {
  * Totals of nothing have no row. The number of messages is a running total: it never falls, and nothing but the messages
  * that are left bounds it. The last activity is by the clock of then, which may have been set back since.
  */
-function isRight(counts: CountsRow | undefined, { agents, publicRooms, stored, lastActivityAtMs }: Counted): boolean {
+function isRight(
+  counts: CountsRow | undefined,
+  { agents, publicRooms, stored, lastActivityAtMs }: Counted,
+): boolean {
   if (counts === undefined) return agents === 0 && lastActivityAtMs === null;
   const { messages } = counts;
-  return counts.agents === agents && counts.publicRooms === publicRooms && Number.isSafeInteger(messages) && messages >= stored && (lastActivityAtMs === null || Number.isSafeInteger(counts.lastActivityAtMs));
+  return (
+    counts.agents === agents &&
+    counts.publicRooms === publicRooms &&
+    Number.isSafeInteger(messages) &&
+    messages >= stored &&
+    (lastActivityAtMs === null || Number.isSafeInteger(counts.lastActivityAtMs))
+  );
 }
 
-function mendedCounts(counts: CountsRow | undefined, { agents, publicRooms, stored, posted, lastActivityAtMs }: Counted): CountsRow {
-  const messages = counts !== undefined && Number.isSafeInteger(counts.messages) && counts.messages >= stored ? counts.messages : Math.max(posted, stored);
+function mendedCounts(
+  counts: CountsRow | undefined,
+  { agents, publicRooms, stored, posted, lastActivityAtMs }: Counted,
+): CountsRow {
+  const messages =
+    counts !== undefined && Number.isSafeInteger(counts.messages) && counts.messages >= stored
+      ? counts.messages
+      : Math.max(posted, stored);
   return { agents, publicRooms, messages, lastActivityAtMs };
 }
 
 /** Among rooms with as many messages any may stand in the list. */
 function isTop(reader: Reader, row: TopRow | undefined, { top }: Counted): boolean {
   if (row === undefined) return top.length === 0;
-  if (!Array.isArray(row.ids) || row.ids.length !== top.length || new Set(row.ids).size !== top.length) return false;
+  if (!Array.isArray(row.ids) || row.ids.length !== top.length || new Set(row.ids).size !== top.length)
+    return false;
   const rooms = row.ids.flatMap((id) => roomOf(reader.get(families.rooms, uuidBytes(String(id)))) ?? []);
-  return rooms.every(({ isPrivate }) => !isPrivate) && countsOf(rooms) === countsOf(top) && row.floor <= (top.at(-1)?.messageCount ?? 0);
+  return (
+    rooms.every(({ isPrivate }) => !isPrivate) &&
+    countsOf(rooms) === countsOf(top) &&
+    row.floor <= (top.at(-1)?.messageCount ?? 0)
+  );
 }
 
 function countsOf(rooms: readonly RoomRow[]): string {

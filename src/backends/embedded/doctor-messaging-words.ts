@@ -16,7 +16,23 @@ import type { SharedTimers } from './doctor-timers.js';
 import { expiryTimers, roundedExpiryMs } from './messaging-retention-timers.js';
 import { readRoom } from './messaging-rooms.js';
 import { decodeMessage, families, nothing, timedKey } from './messaging-rows.js';
-import { batchedLists, entryBytes, idBytes, indexMessage, lastNotAbove, listAt, newestFiled, readSegments, rememberLists, segmentBytes, segmentKey, segmentOf, timeOf, WaitingWords, wordPrefix } from './messaging-words.js';
+import {
+  batchedLists,
+  entryBytes,
+  idBytes,
+  indexMessage,
+  lastNotAbove,
+  listAt,
+  newestFiled,
+  readSegments,
+  rememberLists,
+  segmentBytes,
+  segmentKey,
+  segmentOf,
+  timeOf,
+  WaitingWords,
+  wordPrefix,
+} from './messaging-words.js';
 
 const batchBytes = 2 * idBytes;
 /** Messages whose words are remembered: the lists of a segment speak of the same ones again and again. */
@@ -40,9 +56,18 @@ export class WordDoctor {
   checks(): Check[] {
     return [
       { family: families.waitingWords, inspect: (reader, entry) => this.#inspectWaiting(reader, entry) },
-      { family: families.wordBatches, inspect: (reader, entry, store) => this.#inspectBatch(reader, entry, store) },
-      { family: families.wordLists, inspect: (reader, entry, store) => this.#inspectList(reader, entry, store) },
-      { family: families.wordSegments, inspect: (reader, entry, store) => this.#inspectSegment(reader, entry, store) },
+      {
+        family: families.wordBatches,
+        inspect: (reader, entry, store) => this.#inspectBatch(reader, entry, store),
+      },
+      {
+        family: families.wordLists,
+        inspect: (reader, entry, store) => this.#inspectList(reader, entry, store),
+      },
+      {
+        family: families.wordSegments,
+        inspect: (reader, entry, store) => this.#inspectSegment(reader, entry, store),
+      },
     ];
   }
 
@@ -50,9 +75,16 @@ export class WordDoctor {
   *findable(reader: Reader, message: Message, id: Buffer, room: Buffer): Generator<Damage> {
     const waiting = reader.get(families.waitingWords, id);
     const waits = new Set(waiting === undefined ? [] : new WaitingWords(id, waiting).words);
-    const lost = indexWords(message.body).filter((word) => !waits.has(word) && !this.#isFiled(reader, word, id, room));
+    const lost = indexWords(message.body).filter(
+      (word) => !waits.has(word) && !this.#isFiled(reader, word, id, room),
+    );
     if (lost.length === 0) return;
-    yield missingRow(families.waitingWords, id, `A search does not find the message ${message.id} by ${lost.length} of its words.`, (tx) => indexMessage(tx, room, id, message.body));
+    yield missingRow(
+      families.waitingWords,
+      id,
+      `A search does not find the message ${message.id} by ${lost.length} of its words.`,
+      (tx) => indexMessage(tx, room, id, message.body),
+    );
   }
 
   #isFiled(reader: Reader, word: string, id: Buffer, room: Buffer): boolean {
@@ -62,7 +94,11 @@ export class WordDoctor {
       const list = listAt(reader, wordPrefix(segments[at] as number, word), id);
       if (list === undefined) continue;
       const place = lastNotAbove(list.entries, Math.floor(list.entries.length / entryBytes), id) * entryBytes;
-      return place >= 0 && list.entries.subarray(place, place + idBytes).equals(id) && list.entries.subarray(place + idBytes, place + entryBytes).equals(room);
+      return (
+        place >= 0 &&
+        list.entries.subarray(place, place + idBytes).equals(id) &&
+        list.entries.subarray(place + idBytes, place + entryBytes).equals(room)
+      );
     }
     return false;
   }
@@ -70,7 +106,8 @@ export class WordDoctor {
   /** Read again where a filing has added one. */
   #segmentsOf(reader: Reader): readonly number[] {
     let newest: number | undefined;
-    for (const { key } of reader.range(families.wordSegments, { reverse: true, limit: 1 })) newest = key.length === segmentBytes ? timeOf(key) : undefined;
+    for (const { key } of reader.range(families.wordSegments, { reverse: true, limit: 1 }))
+      newest = key.length === segmentBytes ? timeOf(key) : undefined;
     if (newest !== this.#segments.newest || newest === undefined) {
       const times = [...new Set([...readSegments(reader), ...this.#lost.keys()])].toSorted((a, b) => a - b);
       this.#segments = { newest, times };
@@ -85,20 +122,35 @@ export class WordDoctor {
     }
     const { room, words } = new WaitingWords(key, value);
     const message = readMessage(reader, key, room);
-    if (message === undefined) yield surplusRow(families.waitingWords, key, 'dangling', 'The message of the words is not there.');
-    else if (readRoom(reader, room)?.isPrivate !== false) yield surplusRow(families.waitingWords, key, 'wrong', 'A search would find a message of a private room.');
+    if (message === undefined)
+      yield surplusRow(families.waitingWords, key, 'dangling', 'The message of the words is not there.');
+    else if (readRoom(reader, room)?.isPrivate !== false)
+      yield surplusRow(
+        families.waitingWords,
+        key,
+        'wrong',
+        'A search would find a message of a private room.',
+      );
     else if (words.join('\0') !== indexWords(message.body).join('\0')) {
-      yield wrongRow(families.waitingWords, key, `The words are not those of the message ${message.id}.`, (tx) => {
-        tx.delete(families.waitingWords, key);
-        indexMessage(tx, Buffer.from(room), key, message.body);
-      });
+      yield wrongRow(
+        families.waitingWords,
+        key,
+        `The words are not those of the message ${message.id}.`,
+        (tx) => {
+          tx.delete(families.waitingWords, key);
+          indexMessage(tx, Buffer.from(room), key, message.body);
+        },
+      );
     }
   }
 
   *#inspectBatch(reader: Reader, { key, value }: Entry, store: Store): Generator<Damage> {
     const lists = key.length === batchBytes ? batchedLists(value) : undefined;
     if (lists === undefined) {
-      yield { ...surplusRow(families.wordBatches, key, 'wrong', 'The row is not a list of lists.'), kind: 'unreadable' };
+      yield {
+        ...surplusRow(families.wordBatches, key, 'wrong', 'The row is not a list of lists.'),
+        kind: 'unreadable',
+      };
       return;
     }
     // The next segment begins after the newest message that was filed.
@@ -107,39 +159,68 @@ export class WordDoctor {
       return;
     }
     const atMs = roundedExpiryMs(timeOf(key) + this.#limits.messageRetentionSeconds * 1000);
-    yield* this.#timers.inspect(reader, store, { atMs, kind: expiryTimers.words, reference: key }, 'Lists of words would not be dropped when their messages have expired.', { orAny: true });
+    yield* this.#timers.inspect(
+      reader,
+      store,
+      { atMs, kind: expiryTimers.words, reference: key },
+      'Lists of words would not be dropped when their messages have expired.',
+      { orAny: true },
+    );
   }
 
   *#inspectList(reader: Reader, { key, value }: Entry, store: Store): Generator<Damage> {
     const problem = this.#listProblem(reader, key, value);
     if (problem !== undefined) {
-      yield { ...surplusRow(families.wordLists, key, 'wrong', problem), repair: 'delete the row, and index its messages anew' };
+      yield {
+        ...surplusRow(families.wordLists, key, 'wrong', problem),
+        repair: 'delete the row, and index its messages anew',
+      };
       return;
     }
     const newestId = value.subarray(value.length - entryBytes, value.length - entryBytes + idBytes);
     const { messageRetentionSeconds: seconds } = this.#limits;
     const segment = timeOf(key);
-    if (!isExpired(timeOf(newestId), seconds, store.nowMs()) && reader.get(families.wordSegments, segmentKey(segment)) === undefined && (this.#lost.get(segment)?.equals(key) ?? true)) {
+    if (
+      !isExpired(timeOf(newestId), seconds, store.nowMs()) &&
+      reader.get(families.wordSegments, segmentKey(segment)) === undefined &&
+      (this.#lost.get(segment)?.equals(key) ?? true)
+    ) {
       this.#lost.set(segment, key);
-      yield missingRow(families.wordSegments, segmentKey(segment), 'A search passes by a whole segment of the index.', (tx) => tx.put(families.wordSegments, segmentKey(segment), nothing));
+      yield missingRow(
+        families.wordSegments,
+        segmentKey(segment),
+        'A search passes by a whole segment of the index.',
+        (tx) => tx.put(families.wordSegments, segmentKey(segment), nothing),
+      );
     }
     if (this.#batches.has(reader, key)) return;
-    yield missingRow(families.wordBatches, Buffer.concat([newestId, Buffer.alloc(idBytes)]), 'A list of words would not be dropped when its messages have expired.', (tx) => {
-      const newest = newestFiled(tx);
-      const upTo = newest !== undefined && Buffer.compare(newest, newestId) > 0 ? newest : newestId;
-      rememberLists(tx, Buffer.from(upTo), [key], roundedExpiryMs(timeOf(newestId) + seconds * 1000));
-      this.#batches.add(key);
-    });
+    yield missingRow(
+      families.wordBatches,
+      Buffer.concat([newestId, Buffer.alloc(idBytes)]),
+      'A list of words would not be dropped when its messages have expired.',
+      (tx) => {
+        const newest = newestFiled(tx);
+        const upTo = newest !== undefined && Buffer.compare(newest, newestId) > 0 ? newest : newestId;
+        rememberLists(tx, Buffer.from(upTo), [key], roundedExpiryMs(timeOf(newestId) + seconds * 1000));
+        this.#batches.add(key);
+      },
+    );
   }
 
   #listProblem(reader: Reader, key: Buffer, value: Buffer): string | undefined {
     const end = key.length - idBytes - 1;
     if (end <= segmentBytes || key[end] !== 0) return 'The key is not that of a list.';
-    if (value.length === 0 || value.length % entryBytes !== 0 || !value.subarray(0, idBytes).equals(key.subarray(end + 1))) return 'The list is not named by its oldest message.';
+    if (
+      value.length === 0 ||
+      value.length % entryBytes !== 0 ||
+      !value.subarray(0, idBytes).equals(key.subarray(end + 1))
+    )
+      return 'The list is not named by its oldest message.';
     const word = key.toString('utf8', segmentBytes, end);
     for (let at = 0; at < value.length; at += entryBytes) {
       const id = value.subarray(at, at + idBytes);
-      if (at > 0 && Buffer.compare(value.subarray(at - entryBytes, at - entryBytes + idBytes), id) >= 0) return 'The list is not in order.';
+      if (at > 0 && Buffer.compare(value.subarray(at - entryBytes, at - entryBytes + idBytes), id) >= 0)
+        return 'The list is not in order.';
       const words = this.#wordsOfMessage(reader, id, value.subarray(at + idBytes, at + entryBytes));
       // A message that is gone stays in its lists until they go.
       if (words !== 'gone' && !words.has(word)) return `The list has a message without the word "${word}".`;
@@ -153,7 +234,10 @@ export class WordDoctor {
     if (known !== undefined) return known;
     const message = readMessage(reader, id, room);
     // A search must not find what is said in private.
-    const words = message === undefined ? 'gone' : new Set(readRoom(reader, room)?.isPrivate === false ? indexWords(message.body) : []);
+    const words =
+      message === undefined
+        ? 'gone'
+        : new Set(readRoom(reader, room)?.isPrivate === false ? indexWords(message.body) : []);
     if (this.#wordsOf.size >= messagesRemembered) this.#wordsOf.clear();
     this.#wordsOf.set(name, words);
     return words;
@@ -195,7 +279,8 @@ class ListsInBatches {
     const next = readSegments(reader).find((startMs) => startMs > segment);
     const bounds = { gte: segmentKey(segment), ...(next !== undefined && { lt: segmentKey(next) }) };
     this.#own = new Set();
-    for (const { value } of reader.range(families.wordBatches, bounds)) for (const list of batchedLists(value) ?? []) this.add(list);
+    for (const { value } of reader.range(families.wordBatches, bounds))
+      for (const list of batchedLists(value) ?? []) this.add(list);
   }
 }
 

@@ -27,7 +27,10 @@ export function* inspectAgentCount(reader: Reader, user: Buffer): Generator<Dama
   const stored = reader.get(families.counts, key);
   const kept = stored === undefined || stored.length === 8 ? readCount(reader, key) : NaN;
   const counted = countRows(reader, families.agents, user);
-  if (kept !== counted) yield wrongRow(families.counts, key, `The count says ${kept} agents; there are ${counted}.`, (tx) => writeCount(tx, key, counted));
+  if (kept !== counted)
+    yield wrongRow(families.counts, key, `The count says ${kept} agents; there are ${counted}.`, (tx) =>
+      writeCount(tx, key, counted),
+    );
 }
 
 export function countRows(reader: Reader, family: string, prefix: Buffer): number {

@@ -35,17 +35,32 @@ function* inspectSession(kernel: Kernel, reader: Reader, { key, value }: Entry):
   const user = idBytes(session.user_id);
   if (reader.get(families.agents, agentKey(user, idBytes(session.agent_id))) === undefined) {
     const orphan = surplusRow(families.sessions, key, 'dangling', 'The agent of the session is not there.');
-    yield { ...orphan, repair: 'delete the session and its index entries', mend: (tx) => removeSession(tx, session) };
+    yield {
+      ...orphan,
+      repair: 'delete the session and its index entries',
+      mend: (tx) => removeSession(tx, session),
+    };
     return;
   }
   for (const entry of sessionIndexEntries(session)) {
     if (reader.get(entry.family, entry.key) === undefined) {
-      yield missingRow(entry.family, entry.key, `The session ${session.session_id} is not in this index.`, (tx) => tx.put(entry.family, entry.key, noValue));
+      yield missingRow(
+        entry.family,
+        entry.key,
+        `The session ${session.session_id} is not in this index.`,
+        (tx) => tx.put(entry.family, entry.key, noValue),
+      );
     }
   }
   const id = Buffer.from(session.session_id);
   if (kernel.stores.length > 1 && !kernel.root.get(kernelFamilies.directory, id)?.equals(user)) {
-    yield missingRow(kernelFamilies.directory, id, 'The session is not in the directory.', (tx) => tx.put(kernelFamilies.directory, id, user), kernel.root);
+    yield missingRow(
+      kernelFamilies.directory,
+      id,
+      'The session is not in the directory.',
+      (tx) => tx.put(kernelFamilies.directory, id, user),
+      kernel.root,
+    );
   }
 }
 

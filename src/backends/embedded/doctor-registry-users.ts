@@ -21,7 +21,10 @@ export function userChecks(kernel: Kernel, owners: AgentOwners): Check[] {
     { family: families.users, inspect: inspectUser },
     { family: families.userSettings, inspect: inspectUserSettings },
     { family: families.identityLinks, inspect: (reader, entry) => inspectLink(owners, reader, entry) },
-    { family: kernelFamilies.directory, inspect: (_reader, entry, store) => inspectDirectory(kernel, entry, store) },
+    {
+      family: kernelFamilies.directory,
+      inspect: (_reader, entry, store) => inspectDirectory(kernel, entry, store),
+    },
   ];
 }
 
@@ -29,8 +32,10 @@ function* inspectCountRow(reader: Reader, { key, value }: Entry): Generator<Dama
   const id = key.subarray(1);
   if (key[0] === countKinds.agentsOfUser) yield* inspectAgentCount(reader, id);
   else if (value.length !== 8) yield surplusRow(families.counts, key, 'wrong', 'The row is not a count.');
-  else if (key[0] === countKinds.fenceOfDeleted && reader.get(families.users, id) === undefined) yield surplusRow(families.counts, key, 'dangling', 'The user is not there.');
-  else if (key[0] !== countKinds.fenceOfDeleted) yield surplusRow(families.counts, key, 'wrong', 'The row counts nothing that is known.');
+  else if (key[0] === countKinds.fenceOfDeleted && reader.get(families.users, id) === undefined)
+    yield surplusRow(families.counts, key, 'dangling', 'The user is not there.');
+  else if (key[0] !== countKinds.fenceOfDeleted)
+    yield surplusRow(families.counts, key, 'wrong', 'The row counts nothing that is known.');
 }
 
 function* inspectUserName(reader: Reader, { key, value }: Entry): Generator<Damage> {
@@ -40,24 +45,35 @@ function* inspectUserName(reader: Reader, { key, value }: Entry): Generator<Dama
   }
   if (reader.get(families.users, key) !== undefined) return;
   yield missingRow(families.users, key, 'A known user has no record.', (tx) =>
-    tx.put(families.users, key, encodeUser({ user_id: key.toString('hex'), email: '', created_at: tx.nowMs, last_seen_at: tx.nowMs })),
+    tx.put(
+      families.users,
+      key,
+      encodeUser({ user_id: key.toString('hex'), email: '', created_at: tx.nowMs, last_seen_at: tx.nowMs }),
+    ),
   );
 }
 
 function* inspectUser(reader: Reader, { key, value }: Entry): Generator<Damage> {
   try {
-    if (decodeUser(value).user_id !== key.toString('hex')) yield beyondRepair(families.users, key, 'wrong', 'The record has another id than its key.');
+    if (decodeUser(value).user_id !== key.toString('hex'))
+      yield beyondRepair(families.users, key, 'wrong', 'The record has another id than its key.');
   } catch (error) {
     yield beyondRepair(families.users, key, 'unreadable', messageOf(error));
   }
   if (reader.get(families.userNames, key) === undefined && !isNamedByAgent(reader, key)) {
-    yield beyondRepair(families.userNames, key, 'missing', 'The readable id of a user is lost; it returns with the next write of the user.');
+    yield beyondRepair(
+      families.userNames,
+      key,
+      'missing',
+      'The readable id of a user is lost; it returns with the next write of the user.',
+    );
   }
 }
 
 /** Then the check of agents has told of it. */
 function isNamedByAgent(reader: Reader, user: Buffer): boolean {
-  for (const { value } of reader.range(families.agentMeta, { ...prefixRange(user), limit: 1 })) return userKey(decodeMeta(value).user).equals(user);
+  for (const { value } of reader.range(families.agentMeta, { ...prefixRange(user), limit: 1 }))
+    return userKey(decodeMeta(value).user).equals(user);
   return false;
 }
 
@@ -85,12 +101,19 @@ function* inspectLink(owners: AgentOwners, reader: Reader, { key, value }: Entry
   const back = reader.get(families.identityLinks, linkByIdentityKey(identity));
   if (byAgent && !back?.equals(agent)) {
     yield back === undefined
-      ? missingRow(families.identityLinks, linkByIdentityKey(identity), 'The link is known to the agent only.', (tx) => tx.put(families.identityLinks, linkByIdentityKey(identity), agent))
+      ? missingRow(
+          families.identityLinks,
+          linkByIdentityKey(identity),
+          'The link is known to the agent only.',
+          (tx) => tx.put(families.identityLinks, linkByIdentityKey(identity), agent),
+        )
       : surplusRow(families.identityLinks, key, 'duplicate', 'The identity is linked to another agent.');
   }
   const forth = linkByAgentKey(agent, identity);
   if (!byAgent && reader.get(families.identityLinks, forth) === undefined) {
-    yield missingRow(families.identityLinks, forth, 'The link is known to the identity only.', (tx) => tx.put(families.identityLinks, forth, noValue));
+    yield missingRow(families.identityLinks, forth, 'The link is known to the identity only.', (tx) =>
+      tx.put(families.identityLinks, forth, noValue),
+    );
   }
 }
 
@@ -105,5 +128,11 @@ function* inspectDirectory(kernel: Kernel, { key, value }: Entry, store: Store):
   const leadsNowhere =
     (agentId.test(id) && shard.get(families.agentsById, Buffer.from(id, 'hex')) === undefined) ||
     (sessionId.test(id) && shard.get(families.sessions, sessionBytes(id)) === undefined);
-  if (leadsNowhere) yield surplusRow(kernelFamilies.directory, key, 'dangling', 'The directory leads to something that is not there.');
+  if (leadsNowhere)
+    yield surplusRow(
+      kernelFamilies.directory,
+      key,
+      'dangling',
+      'The directory leads to something that is not there.',
+    );
 }

@@ -8,7 +8,8 @@ import type { Reader, Timer } from '../../kernel/transaction.js';
 /** A timer that must be at its very time. */
 export function* inspectTimer(reader: Reader, timer: Timer, problem: string): Generator<Damage> {
   const key = timerKey(timer);
-  if (reader.get(kernelFamilies.timers, key) === undefined) yield missingRow(kernelFamilies.timers, key, problem, (tx) => tx.schedule(timer));
+  if (reader.get(kernelFamilies.timers, key) === undefined)
+    yield missingRow(kernelFamilies.timers, key, problem, (tx) => tx.schedule(timer));
 }
 
 /**
@@ -24,7 +25,13 @@ export class SharedTimers {
   }
 
   /** Damage where no timer of this kind and thing is set: one at that time or later, or any where `orAny` says so. */
-  *inspect(reader: Reader, store: Store, timer: Timer, problem: string, { orAny }: { orAny: boolean }): Generator<Damage> {
+  *inspect(
+    reader: Reader,
+    store: Store,
+    timer: Timer,
+    problem: string,
+    { orAny }: { orAny: boolean },
+  ): Generator<Damage> {
     if (reader.get(kernelFamilies.timers, timerKey(timer)) !== undefined) return;
     const latestMs = this.#latestOf(store).get(nameOf(timer));
     if (latestMs !== undefined && (orAny || latestMs >= timer.atMs)) return;

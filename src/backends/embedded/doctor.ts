@@ -13,13 +13,26 @@ import { registryChecks } from './doctor-registry.js';
 import { workspaceChecks } from './doctor-workspaces.js';
 
 export function embeddedChecks(kernel: Kernel): Check[] {
-  return [...registryChecks(kernel), ...dataChecks(), ...workspaceChecks(), ...identityChecks, ...messagingChecks(kernel), ...linkChecks(kernel), ...directoryChecks(kernel), ...kernelChecks];
+  return [
+    ...registryChecks(kernel),
+    ...dataChecks(),
+    ...workspaceChecks(),
+    ...identityChecks,
+    ...messagingChecks(kernel),
+    ...linkChecks(kernel),
+    ...directoryChecks(kernel),
+    ...kernelChecks,
+  ];
 }
 
 /** Families in which nothing follows from anything else, and why the doctor passes them by. */
 export const unexaminedFamilies: Readonly<Record<string, string>> = {
-  [kernelFamilies.meta]: 'Notes of the store about itself, which nothing else repeats; opening the directory checks them.',
-  [kernelFamilies.changes]: 'A log: its records are the only account of what happened, and each is checked when it is read.',
-  [dataFamilies.carried]: 'Marks of what came from the outbox of a database; only that database can tell whether they are right, and each start compares them.',
-  [kernelFamilies.redo]: 'A log: its records are the only account of what happened, and each is checked when it is read.',
+  [kernelFamilies.meta]:
+    'Notes of the store about itself, which nothing else repeats; opening the directory checks them.',
+  [kernelFamilies.changes]:
+    'A log: its records are the only account of what happened, and each is checked when it is read.',
+  [dataFamilies.carried]:
+    'Marks of what came from the outbox of a database; only that database can tell whether they are right, and each start compares them.',
+  [kernelFamilies.redo]:
+    'A log: its records are the only account of what happened, and each is checked when it is read.',
 };

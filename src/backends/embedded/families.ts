@@ -12,9 +12,26 @@ import { buckets, workspacesFamilies } from './workspaces-keys.js';
 export const embeddedMigrations: readonly Migration[] = [toFormat2];
 
 /** Read at random, an agent at a time: its ids are hashes. */
-export const embeddedScatteredFamilies: readonly string[] = [registryFamilies.agents, registryFamilies.agentMeta, registryFamilies.agentsById];
+export const embeddedScatteredFamilies: readonly string[] = [
+  registryFamilies.agents,
+  registryFamilies.agentMeta,
+  registryFamilies.agentsById,
+];
 
 /** Whose a task is, where a room stands and when its messages expire: a few small rows that every claim and every post reads. */
-export const embeddedHotFamilies: readonly string[] = [buckets.workspaces, buckets.projects, buckets.sessions, messaging.rooms, messaging.totals, kernelFamilies.timers];
+export const embeddedHotFamilies: readonly string[] = [
+  buckets.workspaces,
+  buckets.projects,
+  buckets.sessions,
+  messaging.rooms,
+  messaging.totals,
+  kernelFamilies.timers,
+];
 
-export const embeddedFamilies: readonly string[] = [...identityFamilies, ...Object.values(dataFamilies), ...messagingFamilies, ...Object.values(registryFamilies), ...workspacesFamilies];
+export const embeddedFamilies: readonly string[] = [
+  ...identityFamilies,
+  ...Object.values(dataFamilies),
+  ...messagingFamilies,
+  ...Object.values(registryFamilies),
+  ...workspacesFamilies,
+];

@@ -43,7 +43,8 @@ export function fencedKernel(kernel: Kernel, caller: FencedCaller): Kernel {
 
 function checkLease({ limits, outages }: Kernel, tx: Transaction, agentId: string, fence: number): void {
   const agent = findAgent(tx, null, agentId);
-  if (agent === undefined) throw new StoaError('fenced', `The agent ${agentId} is gone, and its lease with it.`);
+  if (agent === undefined)
+    throw new StoaError('fenced', `The agent ${agentId} is gone, and its lease with it.`);
   checkFence(agent.lease, fence, leaseTimesOf(limits, outages), tx.nowMs);
 }
 
@@ -60,6 +61,9 @@ function checkAtHome(home: Store, check: (tx: Transaction) => void): void {
   });
   // What was seen is all that is wanted; of a failing disk there, its own writers hear.
   seen.catch(() => undefined);
-  if (outcome === undefined) throw new StoaError('overloaded', 'The store with the lease takes no transactions just now.', { fix: 'Try again shortly.' });
+  if (outcome === undefined)
+    throw new StoaError('overloaded', 'The store with the lease takes no transactions just now.', {
+      fix: 'Try again shortly.',
+    });
   if (outcome.refusal !== undefined) throw outcome.refusal;
 }

@@ -30,7 +30,12 @@ const metas: MigrationPass = {
   migrate: (tx, entries) => {
     for (const { key: agent, value } of entries) {
       const activeSessions = readCount(tx, sessionCountKey(agent));
-      moveToOwner(tx, registry.agentMeta, agent, encodeJson({ ...decodeJson<AgentMeta>(value, 'agent meta'), activeSessions } satisfies MetaRow));
+      moveToOwner(
+        tx,
+        registry.agentMeta,
+        agent,
+        encodeJson({ ...decodeJson<AgentMeta>(value, 'agent meta'), activeSessions } satisfies MetaRow),
+      );
       tx.delete(registry.counts, sessionCountKey(agent));
     }
   },
@@ -58,7 +63,11 @@ const counts: MigrationPass = {
   family: registry.counts,
   isOld: ({ key }, reader: Reader) => {
     const id = key.subarray(1);
-    return key[0] === countKinds.fenceOfDeleted && reader.get(registry.agentsById, id) !== undefined && reader.get(registry.users, id) === undefined;
+    return (
+      key[0] === countKinds.fenceOfDeleted &&
+      reader.get(registry.agentsById, id) !== undefined &&
+      reader.get(registry.users, id) === undefined
+    );
   },
   migrate: (tx, entries) => {
     for (const { key } of entries) tx.delete(registry.counts, key);
@@ -69,12 +78,24 @@ const wordRows: MigrationPass = {
   family: words,
   isOld: () => true,
   migrate: (tx, entries, { limits }) => {
-    const postings = entries.map(({ key, value }) => ({ id: key.subarray(-idBytes), room: value, words: [key.toString('utf8', 0, key.length - idBytes - 1)] }));
-    fileWords(tx, postings.toSorted((a, b) => Buffer.compare(a.id, b.id)), limits.messageRetentionSeconds);
+    const postings = entries.map(({ key, value }) => ({
+      id: key.subarray(-idBytes),
+      room: value,
+      words: [key.toString('utf8', 0, key.length - idBytes - 1)],
+    }));
+    fileWords(
+      tx,
+      postings.toSorted((a, b) => Buffer.compare(a.id, b.id)),
+      limits.messageRetentionSeconds,
+    );
     for (const { key } of entries) tx.delete(words, key);
   },
 };
 
 const totals: MigrationPass = { family: messaging.totals, isOld: isOldTotals, migrate: migrateTotals };
 
-export const toFormat2: Migration = { format: 2, retiredFamilies: [words], passes: [metas, leases, counts, wordRows, totals] };
+export const toFormat2: Migration = {
+  format: 2,
+  retiredFamilies: [words],
+  passes: [metas, leases, counts, wordRows, totals],
+};

@@ -9,7 +9,10 @@ export function decodeIdentityEntry(family: string, key: Buffer, value: Buffer):
     case families.tokensByUser:
       return { user_id: key.toString('hex', 0, 32), token_id: key.toString('hex', 32) };
     case families.tokenUses:
-      return { token_id: key.toString('hex'), last_used_at: new Date(Number(value.toString())).toISOString() };
+      return {
+        token_id: key.toString('hex'),
+        last_used_at: new Date(Number(value.toString())).toISOString(),
+      };
     default:
       return undefined;
   }

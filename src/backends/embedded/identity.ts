@@ -45,8 +45,14 @@ export class EmbeddedIdentity implements IdentityPort {
     return isKnownUser(this.#kernel.storeOf(userKey(user)), user);
   }
 
-  createToken(record: TokenRecord, perUserMax: number, idempotency: Idempotency | null): Promise<TokenRecord> {
-    return this.#kernel.root.transact((tx) => once(tx, idempotency, () => createToken(tx, record, perUserMax), { keep: false }));
+  createToken(
+    record: TokenRecord,
+    perUserMax: number,
+    idempotency: Idempotency | null,
+  ): Promise<TokenRecord> {
+    return this.#kernel.root.transact((tx) =>
+      once(tx, idempotency, () => createToken(tx, record, perUserMax), { keep: false }),
+    );
   }
 
   findToken(id: string): TokenRecord | undefined {
@@ -58,7 +64,9 @@ export class EmbeddedIdentity implements IdentityPort {
     return tokenIds(root, user, limit, afterId).flatMap((id) => {
       const record = readToken(root, id);
       const use = root.get(tokenFamilies.tokenUses, id);
-      return record === undefined ? [] : [{ record, lastUsedAtMs: use === undefined ? undefined : Number(use.toString()) }];
+      return record === undefined
+        ? []
+        : [{ record, lastUsedAtMs: use === undefined ? undefined : Number(use.toString()) }];
     });
   }
 
@@ -79,7 +87,8 @@ export class EmbeddedIdentity implements IdentityPort {
       for (const [id, atMs] of uses) {
         const key = Buffer.from(id, 'hex');
         // A token that was revoked meanwhile leaves nothing behind.
-        if (tx.get(tokenFamilies.tokens, key) !== undefined) tx.put(tokenFamilies.tokenUses, key, Buffer.from(String(atMs)));
+        if (tx.get(tokenFamilies.tokens, key) !== undefined)
+          tx.put(tokenFamilies.tokenUses, key, Buffer.from(String(atMs)));
       }
     });
   }
@@ -87,12 +96,15 @@ export class EmbeddedIdentity implements IdentityPort {
 
 function createToken(tx: Transaction, record: TokenRecord, perUserMax: number): TokenRecord {
   if (tokenIds(tx, record.user, perUserMax, undefined).length >= perUserMax) {
-    throw new StoaError('quota_exceeded', `The user has ${perUserMax} tokens, which is the limit.`, { fix: 'Revoke one that is no longer used.' });
+    throw new StoaError('quota_exceeded', `The user has ${perUserMax} tokens, which is the limit.`, {
+      fix: 'Revoke one that is no longer used.',
+    });
   }
   const id = Buffer.from(record.id, 'hex');
   tx.put(tokenFamilies.tokens, id, Buffer.from(JSON.stringify(record)));
   tx.put(tokenFamilies.tokensByUser, tokenOfUserKey(record.user, id), Buffer.alloc(0));
-  if (record.expiresAtMs !== null) tx.schedule({ atMs: record.expiresAtMs, kind: expiryTimer, reference: id });
+  if (record.expiresAtMs !== null)
+    tx.schedule({ atMs: record.expiresAtMs, kind: expiryTimer, reference: id });
   announce(tx, record, 'token.created');
   return record;
 }
@@ -102,12 +114,20 @@ function removeToken(tx: Transaction, record: TokenRecord, kind: string): void {
   tx.delete(tokenFamilies.tokens, id);
   tx.delete(tokenFamilies.tokenUses, id);
   tx.delete(tokenFamilies.tokensByUser, tokenOfUserKey(record.user, id));
-  if (record.expiresAtMs !== null) tx.unschedule({ atMs: record.expiresAtMs, kind: expiryTimer, reference: id });
+  if (record.expiresAtMs !== null)
+    tx.unschedule({ atMs: record.expiresAtMs, kind: expiryTimer, reference: id });
   announce(tx, record, kind);
 }
 
 function announce(tx: Transaction, record: TokenRecord, kind: string): void {
-  tx.change({ domain: 'identity', kind, id: record.id, user: record.user, version: null, audience: 'operator' });
+  tx.change({
+    domain: 'identity',
+    kind,
+    id: record.id,
+    user: record.user,
+    version: null,
+    audience: 'operator',
+  });
 }
 
 function readToken(reader: Reader, id: Buffer): TokenRecord | undefined {
@@ -119,7 +139,12 @@ function readToken(reader: Reader, id: Buffer): TokenRecord | undefined {
 function tokenIds(reader: Reader, user: string, limit: number, afterId: string | undefined): Buffer[] {
   const prefix = userKey(user);
   const { gte, ...end } = prefixRange(prefix);
-  const start = afterId === undefined ? { ...(gte && { gte }) } : { gt: Buffer.concat([prefix, Buffer.from(afterId, 'hex')]) };
+  const start =
+    afterId === undefined
+      ? { ...(gte && { gte }) }
+      : { gt: Buffer.concat([prefix, Buffer.from(afterId, 'hex')]) };
   const bounds = Number.isFinite(limit) ? { ...start, ...end, limit } : { ...start, ...end };
-  return Array.from(reader.range(tokenFamilies.tokensByUser, bounds), ({ key }) => key.subarray(prefix.length));
+  return Array.from(reader.range(tokenFamilies.tokensByUser, bounds), ({ key }) =>
+    key.subarray(prefix.length),
+  );
 }

@@ -6,7 +6,14 @@ import { concealsMessaging, decodeMessagingEntry } from './messaging-inspect.js'
 import { decodeRegistryEntry } from './registry-inspect.js';
 import { decodeWorkspacesEntry } from './workspaces-inspect.js';
 
-const decoders = [decodeKernelEntry, decodeIdentityEntry, decodeDataEntry, decodeRegistryEntry, decodeWorkspacesEntry, decodeMessagingEntry];
+const decoders = [
+  decodeKernelEntry,
+  decodeIdentityEntry,
+  decodeDataEntry,
+  decodeRegistryEntry,
+  decodeWorkspacesEntry,
+  decodeMessagingEntry,
+];
 
 /** Values that no answer shows, not even to the operator. */
 export function concealsEmbedded(family: string): boolean {

@@ -75,7 +75,8 @@ export class Nonces {
   }
 
   #isUsed(hash: Hash, current: number): boolean {
-    for (let bucket = current; bucket >= current - bucketsBack; bucket -= 1) if (this.#used.get(bucket)?.has(hash) === true) return true;
+    for (let bucket = current; bucket >= current - bucketsBack; bucket -= 1)
+      if (this.#used.get(bucket)?.has(hash) === true) return true;
     return false;
   }
 
@@ -123,11 +124,19 @@ export function nonceOfKey(key: Buffer): { agent_id: string; nonce: string } {
 
 /** Drops the bucket of a nonce when none in it can be used again. */
 export function nonceTimer(limits: Limits, key: Buffer): Timer {
-  return { atMs: (nonceBucketOf(key) + bucketsBack + 1) * bucketMs(limits), kind: expiryTimers.nonces, reference: key.subarray(0, bucketBytes) };
+  return {
+    atMs: (nonceBucketOf(key) + bucketsBack + 1) * bucketMs(limits),
+    kind: expiryTimers.nonces,
+    reference: key.subarray(0, bucketBytes),
+  };
 }
 
 export function dropNonces(tx: Transaction, bucket: Buffer): void {
-  const due = Array.from(tx.range(families.nonces, { ...prefixRange(bucket), limit: noncesPerStep }), ({ key }) => key);
+  const due = Array.from(
+    tx.range(families.nonces, { ...prefixRange(bucket), limit: noncesPerStep }),
+    ({ key }) => key,
+  );
   for (const key of due) tx.delete(families.nonces, key);
-  if (due.length === noncesPerStep) tx.schedule({ atMs: tx.nowMs, kind: expiryTimers.nonces, reference: bucket });
+  if (due.length === noncesPerStep)
+    tx.schedule({ atMs: tx.nowMs, kind: expiryTimers.nonces, reference: bucket });
 }

@@ -21,24 +21,64 @@ export function sendDirect(tx: Transaction, limits: Limits, input: NewDirectMess
   tx.put(families.inboxes, timedKey(agent, tsMs), encodeDirect(message));
   tx.put(families.pending, timedKey(agent, tsMs), nothing);
   scheduleExpiry(tx, 'inbox', agent, tsMs + limits.directRetentionSeconds * 1000);
-  tx.change({ domain: 'messaging', kind: 'direct.received', id: message.id, user: null, version: null, audience: 'recipient', recipient: input.to });
+  tx.change({
+    domain: 'messaging',
+    kind: 'direct.received',
+    id: message.id,
+    user: null,
+    version: null,
+    audience: 'recipient',
+    recipient: input.to,
+  });
   return message;
 }
 
-export function readInbox(reader: Reader, limits: Limits, agentId: string, span: Span, nowMs: number): Page<DirectMessage> {
-  const { entries, hasMore } = readSpan(reader, families.inboxes, uuidBytes(agentId), span, oldestLivingMs(nowMs, limits.directRetentionSeconds));
+export function readInbox(
+  reader: Reader,
+  limits: Limits,
+  agentId: string,
+  span: Span,
+  nowMs: number,
+): Page<DirectMessage> {
+  const { entries, hasMore } = readSpan(
+    reader,
+    families.inboxes,
+    uuidBytes(agentId),
+    span,
+    oldestLivingMs(nowMs, limits.directRetentionSeconds),
+  );
   return { items: entries.map(({ key, value }) => decodeDirect(key, value)), hasMore };
 }
 
-export function readPending(reader: Reader, limits: Limits, agentId: string, afterMs: number, limit: number, nowMs: number): Page<DirectMessage> {
-  const { entries, hasMore } = readSpan(reader, families.pending, uuidBytes(agentId), { afterMs, limit }, oldestLivingMs(nowMs, limits.directRetentionSeconds));
+export function readPending(
+  reader: Reader,
+  limits: Limits,
+  agentId: string,
+  afterMs: number,
+  limit: number,
+  nowMs: number,
+): Page<DirectMessage> {
+  const { entries, hasMore } = readSpan(
+    reader,
+    families.pending,
+    uuidBytes(agentId),
+    { afterMs, limit },
+    oldestLivingMs(nowMs, limits.directRetentionSeconds),
+  );
   const keys = entries.map(({ key }) => key);
   const values = reader.getMany(families.inboxes, keys);
-  const items = values.flatMap((value, index) => (value === undefined ? [] : [decodeDirect(keys[index] as Buffer, value)]));
+  const items = values.flatMap((value, index) =>
+    value === undefined ? [] : [decodeDirect(keys[index] as Buffer, value)],
+  );
   return { items, hasMore };
 }
 
-export function acknowledge(tx: Transaction, limits: Limits, agentId: string, ids: readonly string[]): number {
+export function acknowledge(
+  tx: Transaction,
+  limits: Limits,
+  agentId: string,
+  ids: readonly string[],
+): number {
   const agent = uuidBytes(agentId);
   let acknowledged = 0;
   for (const id of new Set(ids)) {

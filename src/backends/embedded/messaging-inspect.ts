@@ -2,7 +2,14 @@
 import { ulidOfBytes } from '../../messaging/ulid.js';
 import { uuidOfBytes } from '../../messaging/uuid.js';
 import { nonceBucketOf, nonceOfKey } from './messaging-guards.js';
-import { decode, decodeDirect, decodeMessage, families, roomOfActivityKey, timeOfKey } from './messaging-rows.js';
+import {
+  decode,
+  decodeDirect,
+  decodeMessage,
+  families,
+  roomOfActivityKey,
+  timeOfKey,
+} from './messaging-rows.js';
 import { batchedLists, entryBytes, idBytes, segmentBytes, timeOf, WaitingWords } from './messaging-words.js';
 
 type EntryDecoder = (key: Buffer, value: Buffer) => unknown;
@@ -19,15 +26,28 @@ export function concealsMessaging(family: string): boolean {
 
 const decoders: Readonly<Record<string, EntryDecoder>> = {
   [families.agents]: json,
-  [families.agentsByKey]: (key, value) => ({ public_key: key.toString('base64'), agent_id: uuidOfBytes(value) }),
+  [families.agentsByKey]: (key, value) => ({
+    public_key: key.toString('base64'),
+    agent_id: uuidOfBytes(value),
+  }),
   [families.agentKeys]: (key, value) => ({ agent_id: uuidOfBytes(key), ...json(key, value) }),
   [families.keptAgents]: (key, value) => ({ owner: key.toString('hex'), ...json(key, value) }),
   [families.rooms]: json,
-  [families.roomKeys]: (key, value) => ({ room_id: uuidOfBytes(key), key_hash: `${value.length} bytes, not shown` }),
-  [families.roomsByActivity]: (key) => ({ last_active_at: isoTime(timeOf(key)), room_id: uuidOfBytes(roomOfActivityKey(key)) }),
+  [families.roomKeys]: (key, value) => ({
+    room_id: uuidOfBytes(key),
+    key_hash: `${value.length} bytes, not shown`,
+  }),
+  [families.roomsByActivity]: (key) => ({
+    last_active_at: isoTime(timeOf(key)),
+    room_id: uuidOfBytes(roomOfActivityKey(key)),
+  }),
   [families.totals]: (key, value) => ({ row: key.toString(), ...json(key, value) }),
   [families.messages]: (key, value) => decodeMessage(key, value),
-  [families.threads]: (key) => ({ room_id: uuidOfBytes(key), first_message_at: isoTime(timeOf(key.subarray(idBytes))), message_at: isoTime(timeOfKey(key)) }),
+  [families.threads]: (key) => ({
+    room_id: uuidOfBytes(key),
+    first_message_at: isoTime(timeOf(key.subarray(idBytes))),
+    message_at: isoTime(timeOfKey(key)),
+  }),
   [families.waitingWords]: (key, value) => {
     const { id, room, words } = new WaitingWords(key, value);
     return { message_id: ulidOfBytes(id), room_id: uuidOfBytes(room), words };
@@ -40,7 +60,10 @@ const decoders: Readonly<Record<string, EntryDecoder>> = {
     lists: (batchedLists(value) ?? []).map(listOf),
   }),
   [families.inboxes]: (key, value) => decodeDirect(key, value),
-  [families.inboxClocks]: (key, value) => ({ agent_id: uuidOfBytes(key), newest_at: isoTime(timeOfKey(value)) }),
+  [families.inboxClocks]: (key, value) => ({
+    agent_id: uuidOfBytes(key),
+    newest_at: isoTime(timeOfKey(value)),
+  }),
   [families.pending]: (key) => ({ agent_id: uuidOfBytes(key), message_at: isoTime(timeOfKey(key)) }),
   [families.nonces]: (key) => ({ bucket: nonceBucketOf(key), ...nonceOfKey(key) }),
   [families.bytes]: (key, value) => ({ agent_id: uuidOfBytes(key), ...json(key, value) }),
@@ -56,13 +79,20 @@ function json(_key: Buffer, value: Buffer): object {
 /** The word of a list and its oldest message, by which it is named. */
 function listOf(key: Buffer): object {
   const end = key.length - idBytes - 1;
-  return { segment: isoTime(timeOf(key)), word: key.toString('utf8', segmentBytes, end), oldest: ulidOfBytes(key.subarray(end + 1)) };
+  return {
+    segment: isoTime(timeOf(key)),
+    word: key.toString('utf8', segmentBytes, end),
+    oldest: ulidOfBytes(key.subarray(end + 1)),
+  };
 }
 
 function messagesOf(entries: Buffer): object[] {
   return Array.from({ length: Math.floor(entries.length / entryBytes) }, (_, index) => {
     const entry = entries.subarray(index * entryBytes, (index + 1) * entryBytes);
-    return { message_id: ulidOfBytes(entry.subarray(0, idBytes)), room_id: uuidOfBytes(entry.subarray(idBytes)) };
+    return {
+      message_id: ulidOfBytes(entry.subarray(0, idBytes)),
+      room_id: uuidOfBytes(entry.subarray(idBytes)),
+    };
   });
 }
 

@@ -41,7 +41,8 @@ export class KeptWindows {
       if (windows === undefined || counting.length === 0) over.push(Buffer.from(key));
       else this.#rows.set(name, Math.max(...counting.map(endsAtMs)));
     }
-    if (over.length > 0) await kernel.root.transact((tx) => over.forEach((key) => tx.delete(families.rateWindows, key)));
+    if (over.length > 0)
+      await kernel.root.transact((tx) => over.forEach((key) => tx.delete(families.rateWindows, key)));
     this.#timer = setInterval(() => void this.#keep(), kernel.limits.rateWindowsKeptEverySeconds * 1_000);
     this.#timer.unref();
   }
@@ -56,13 +57,18 @@ export class KeptWindows {
     // Whoever writes hears why writes are refused; that windows are not written either is nothing new.
     if (kernel.root.stopped !== undefined) return;
     const nowMs = kernel.nowMs();
-    const changed = Object.entries(kinds).map(([kind, windows]) => ({ kind, windows, kept: windows.takeChanged(nowMs) }));
+    const changed = Object.entries(kinds).map(([kind, windows]) => ({
+      kind,
+      windows,
+      kept: windows.takeChanged(nowMs),
+    }));
     const over = [...this.#rows].filter(([, untilMs]) => untilMs <= nowMs).map(([name]) => name);
     if (over.length === 0 && changed.every(({ kept }) => kept.length === 0)) return;
     try {
       await kernel.root.transact((tx) => {
         for (const name of over) this.#remove(tx, name);
-        for (const { kind, kept } of changed) for (const window of kept) this.#write(tx, `${kind} ${window.key}`, window);
+        for (const { kind, kept } of changed)
+          for (const window of kept) this.#write(tx, `${kind} ${window.key}`, window);
       });
     } catch (error) {
       for (const { windows, kept } of changed) windows.putBack(kept.map(({ key }) => key));
@@ -76,7 +82,11 @@ export class KeptWindows {
     const isFull = !this.#rows.has(name) && this.#rows.size >= this.#options.kernel.limits.rateWindowsKeptMax;
     if (isFull || key.length > keyBytesMax) return;
     this.#rows.set(name, endsAtMs(window));
-    tx.put(families.rateWindows, key, encode([{ ...window, times: window.times.slice(-timesKeptMax) }] satisfies KeptWindow[]));
+    tx.put(
+      families.rateWindows,
+      key,
+      encode([{ ...window, times: window.times.slice(-timesKeptMax) }] satisfies KeptWindow[]),
+    );
   }
 
   #remove(tx: Transaction, name: string): void {

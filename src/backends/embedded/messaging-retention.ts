@@ -16,7 +16,9 @@ export function handleExpiry(kernel: Kernel, onUnblocked: (address: string) => v
   const { limits } = kernel;
   kernel.handleTimer(expiryTimers.room, (tx, room) => expireMessages(tx, limits, room));
   kernel.handleTimer(expiryTimers.inbox, (tx, agent) => expireDirects(tx, limits, agent));
-  kernel.handleTimer(expiryTimers.words, (tx, batch) => expireLists(tx, batch, limits.messageRetentionSeconds));
+  kernel.handleTimer(expiryTimers.words, (tx, batch) =>
+    expireLists(tx, batch, limits.messageRetentionSeconds),
+  );
   kernel.handleTimer(expiryTimers.nonces, (tx, bucket) => dropNonces(tx, bucket));
   kernel.handleTimer(expiryTimers.block, (tx, address) => {
     const value = tx.get(families.blocks, address);
@@ -28,17 +30,23 @@ export function handleExpiry(kernel: Kernel, onUnblocked: (address: string) => v
 
 function expireMessages(tx: Transaction, limits: Limits, room: Buffer): void {
   const before = timedKey(room, oldestLivingMs(tx.nowMs, limits.messageRetentionSeconds));
-  const due = [...tx.range(families.messages, { gte: timedKey(room, 0), lt: before, limit: messagesPerStep })];
+  const due = [
+    ...tx.range(families.messages, { gte: timedKey(room, 0), lt: before, limit: messagesPerStep }),
+  ];
   for (const { key, value } of due) removeMessage(tx, decodeMessage(key, value));
-  if (due.length === messagesPerStep) tx.schedule({ atMs: tx.nowMs, kind: expiryTimers.room, reference: room });
+  if (due.length === messagesPerStep)
+    tx.schedule({ atMs: tx.nowMs, kind: expiryTimers.room, reference: room });
 }
 
 function expireDirects(tx: Transaction, limits: Limits, agent: Buffer): void {
   const before = timedKey(agent, oldestLivingMs(tx.nowMs, limits.directRetentionSeconds));
-  const due = [...tx.range(families.inboxes, { gte: timedKey(agent, 0), lt: before, limit: messagesPerStep })];
+  const due = [
+    ...tx.range(families.inboxes, { gte: timedKey(agent, 0), lt: before, limit: messagesPerStep }),
+  ];
   for (const { key } of due) {
     tx.delete(families.inboxes, key);
     tx.delete(families.pending, key);
   }
-  if (due.length === messagesPerStep) tx.schedule({ atMs: tx.nowMs, kind: expiryTimers.inbox, reference: agent });
+  if (due.length === messagesPerStep)
+    tx.schedule({ atMs: tx.nowMs, kind: expiryTimers.inbox, reference: agent });
 }

@@ -11,7 +11,21 @@ import { type ByteWindow, bytesLeftIn, nextTsMs, spendBytes } from '../../messag
 import { newUlidBytes, ulidBytes, ulidTimeMs } from '../../messaging/ulid.js';
 import { uuidBytes } from '../../messaging/uuid.js';
 import { scheduleExpiry } from './messaging-retention-timers.js';
-import { HotRow, type RoomRow, activityKey, decode, decodeMessage, encode, encodeMessage, endOfTimeMs, families, nothing, roomOfActivityKey, timeOfKey, timedKey } from './messaging-rows.js';
+import {
+  HotRow,
+  type RoomRow,
+  activityKey,
+  decode,
+  decodeMessage,
+  encode,
+  encodeMessage,
+  endOfTimeMs,
+  families,
+  nothing,
+  roomOfActivityKey,
+  timeOfKey,
+  timedKey,
+} from './messaging-rows.js';
 import { forgetMessage, indexMessage } from './messaging-words.js';
 import { countMessage, countRoom, newestRoom, rankRoom } from './messaging-totals.js';
 
@@ -20,15 +34,35 @@ export function readRoom(reader: Reader, id: Buffer): RoomRow | undefined {
   return value === undefined ? undefined : decode<RoomRow>(value);
 }
 
-export function createRoom(tx: Transaction, input: Omit<NewRoom, 'createdBy'> & { createdBy: string | null }, id: string = randomUUID()): Room {
+export function createRoom(
+  tx: Transaction,
+  input: Omit<NewRoom, 'createdBy'> & { createdBy: string | null },
+  id: string = randomUUID(),
+): Room {
   const { name, isPrivate, createdBy, keyHash } = input;
-  const room: RoomRow = { id, name, isPrivate, createdBy, createdAtMs: tx.nowMs, lastActiveAtMs: tx.nowMs, messageCount: 0, lastTsMs: 0 };
+  const room: RoomRow = {
+    id,
+    name,
+    isPrivate,
+    createdBy,
+    createdAtMs: tx.nowMs,
+    lastActiveAtMs: tx.nowMs,
+    messageCount: 0,
+    lastTsMs: 0,
+  };
   const roomKey = uuidBytes(id);
   tx.put(families.rooms, roomKey, encode(room));
   if (keyHash !== null) tx.put(families.roomKeys, roomKey, Buffer.from(keyHash));
   if (!isPrivate) tx.put(families.roomsByActivity, activityKey(room, roomKey), nothing);
   countRoom(tx, room);
-  tx.change({ domain: 'messaging', kind: 'room.created', id, user: null, version: null, audience: isPrivate ? 'operator' : 'public' });
+  tx.change({
+    domain: 'messaging',
+    kind: 'room.created',
+    id,
+    user: null,
+    version: null,
+    audience: isPrivate ? 'operator' : 'public',
+  });
   return room;
 }
 
@@ -39,7 +73,9 @@ export function publicRooms(reader: Reader, limit: number, offset: number): Room
     if (skipped < offset) skipped += 1;
     else keys.push(Buffer.from(roomOfActivityKey(key)));
   }
-  return reader.getMany(families.rooms, keys).flatMap((value) => (value === undefined ? [] : [decode<RoomRow>(value)]));
+  return reader
+    .getMany(families.rooms, keys)
+    .flatMap((value) => (value === undefined ? [] : [decode<RoomRow>(value)]));
 }
 
 const postedRoom = new HotRow<RoomRow>();
@@ -50,7 +86,8 @@ export function postMessage(tx: Transaction, limits: Limits, input: NewMessage):
   const roomValue = tx.get(families.rooms, roomKey);
   if (roomValue === undefined) throw refuse('roomUnknown');
   const room = postedRoom.decode(roomValue);
-  const parent = input.parentId === null ? undefined : findMessage(tx, limits, input.roomId, input.parentId, tx.nowMs);
+  const parent =
+    input.parentId === null ? undefined : findMessage(tx, limits, input.roomId, input.parentId, tx.nowMs);
   if (input.parentId !== null && parent === undefined) throw refuse('parentUnknown');
   spend(tx, limits, input.from, Buffer.byteLength(input.body));
 
@@ -79,10 +116,12 @@ export function postMessage(tx: Transaction, limits: Limits, input: NewMessage):
 export function restoreMessage(tx: Transaction, limits: Limits, room: RoomRow, message: Message): void {
   const roomKey = uuidBytes(room.id);
   tx.put(families.messages, timedKey(roomKey, message.tsMs), encodeMessage(message));
-  if (message.rootId !== null) tx.put(families.threads, threadKey(roomKey, message.rootId, message.tsMs), nothing);
+  if (message.rootId !== null)
+    tx.put(families.threads, threadKey(roomKey, message.rootId, message.tsMs), nothing);
   if (!room.isPrivate) indexMessage(tx, roomKey, idBytesOf(message), message.body);
   // The room's clock only goes forward.
-  if (room.lastTsMs < message.tsMs) tx.put(families.rooms, roomKey, encode({ ...room, lastTsMs: message.tsMs } satisfies RoomRow));
+  if (room.lastTsMs < message.tsMs)
+    tx.put(families.rooms, roomKey, encode({ ...room, lastTsMs: message.tsMs } satisfies RoomRow));
   scheduleExpiry(tx, 'room', roomKey, message.tsMs + limits.messageRetentionSeconds * 1000);
 }
 
@@ -90,7 +129,8 @@ export function restoreMessage(tx: Transaction, limits: Limits, room: RoomRow, m
 export function restoreRoom(tx: Transaction, room: RoomRow, keyHash: string | null | undefined): void {
   const roomKey = uuidBytes(room.id);
   const before = readRoom(tx, roomKey);
-  if (before !== undefined && !before.isPrivate) tx.delete(families.roomsByActivity, activityKey(before, roomKey));
+  if (before !== undefined && !before.isPrivate)
+    tx.delete(families.roomsByActivity, activityKey(before, roomKey));
   const lastTsMs = Math.max(room.lastTsMs, before?.lastTsMs ?? 0);
   tx.put(families.rooms, roomKey, encode({ ...room, lastTsMs } satisfies RoomRow));
   if (keyHash !== null && keyHash !== undefined) tx.put(families.roomKeys, roomKey, Buffer.from(keyHash));
@@ -107,7 +147,13 @@ function moveRoom(tx: Transaction, room: RoomRow, roomKey: Buffer, tsMs: number)
   const { nowMs } = tx;
   const listedAtMs = room.listedAtMs ?? room.lastActiveAtMs;
   const staysFirst = room.isPrivate || (newestRoom(tx) === room.id && nowMs - listedAtMs < listedMs);
-  const next: RoomRow = { ...room, messageCount: room.messageCount + 1, lastActiveAtMs: nowMs, lastTsMs: tsMs, listedAtMs: staysFirst ? listedAtMs : nowMs };
+  const next: RoomRow = {
+    ...room,
+    messageCount: room.messageCount + 1,
+    lastActiveAtMs: nowMs,
+    lastTsMs: tsMs,
+    listedAtMs: staysFirst ? listedAtMs : nowMs,
+  };
   tx.put(families.rooms, roomKey, postedRoom.encode(next));
   if (!staysFirst && listedAtMs !== nowMs) {
     tx.delete(families.roomsByActivity, activityKey(room, roomKey));
@@ -119,7 +165,12 @@ function moveRoom(tx: Transaction, room: RoomRow, roomKey: Buffer, tsMs: number)
 function spend(tx: Transaction, limits: Limits, agentId: string, bytes: number): void {
   const key = uuidBytes(agentId);
   const value = tx.get(families.bytes, key);
-  const window = spendBytes(value === undefined ? undefined : spentBytes.decode(value), bytes, tx.nowMs, limits);
+  const window = spendBytes(
+    value === undefined ? undefined : spentBytes.decode(value),
+    bytes,
+    tx.nowMs,
+    limits,
+  );
   tx.put(families.bytes, key, spentBytes.encode(window));
 }
 
@@ -130,7 +181,8 @@ export function bytesLeft(reader: Reader, limits: Limits, agentId: string, nowMs
 
 function idBytesOf({ id }: Message): Buffer {
   const bytes = ulidBytes(id);
-  if (bytes === undefined) throw new StoaError('internal', `A stored message has the id "${id}", which is no ULID.`);
+  if (bytes === undefined)
+    throw new StoaError('internal', `A stored message has the id "${id}", which is no ULID.`);
   return bytes;
 }
 
@@ -139,7 +191,13 @@ export function threadKey(roomKey: Buffer, rootId: string, tsMs: number): Buffer
 }
 
 /** A message's id contains its time, which is its place in the room. */
-export function findMessage(reader: Reader, limits: Limits, roomId: string, messageId: string, nowMs: number): Message | undefined {
+export function findMessage(
+  reader: Reader,
+  limits: Limits,
+  roomId: string,
+  messageId: string,
+  nowMs: number,
+): Message | undefined {
   const tsMs = ulidTimeMs(messageId);
   if (tsMs === undefined || isExpired(tsMs, limits.messageRetentionSeconds, nowMs)) return undefined;
   const key = timedKey(uuidBytes(roomId), tsMs);
@@ -174,12 +232,23 @@ export function deleteMessage(tx: Transaction, limits: Limits, roomId: string, m
 }
 
 /** A page of what lives under `id` in a family that is ordered by time. */
-export function readSpan(reader: Reader, family: string, id: Buffer, span: Span, oldestMs: number): { entries: Entry[]; hasMore: boolean } {
+export function readSpan(
+  reader: Reader,
+  family: string,
+  id: Buffer,
+  span: Span,
+  oldestMs: number,
+): { entries: Entry[]; hasMore: boolean } {
   const forward = 'afterMs' in span;
   const from = forward ? Math.max(span.afterMs + 1, oldestMs) : oldestMs;
   const until = forward ? endOfTimeMs : (span.beforeMs ?? endOfTimeMs);
   if (from >= until) return { entries: [], hasMore: false };
-  const bounds = { gte: timedKey(id, from), lt: timedKey(id, until), reverse: !forward, limit: span.limit + 1 };
+  const bounds = {
+    gte: timedKey(id, from),
+    lt: timedKey(id, until),
+    reverse: !forward,
+    limit: span.limit + 1,
+  };
   const entries = [...reader.range(family, bounds)];
   return { entries: entries.slice(0, span.limit), hasMore: entries.length > span.limit };
 }
@@ -189,19 +258,45 @@ export function oldestLivingMs(nowMs: number, retentionSeconds: number): number 
   return nowMs - retentionSeconds * 1000 + 1;
 }
 
-export function readMessages(reader: Reader, limits: Limits, roomId: string, span: Span, nowMs: number): Page<Message> {
-  const { entries, hasMore } = readSpan(reader, families.messages, uuidBytes(roomId), span, oldestLivingMs(nowMs, limits.messageRetentionSeconds));
+export function readMessages(
+  reader: Reader,
+  limits: Limits,
+  roomId: string,
+  span: Span,
+  nowMs: number,
+): Page<Message> {
+  const { entries, hasMore } = readSpan(
+    reader,
+    families.messages,
+    uuidBytes(roomId),
+    span,
+    oldestLivingMs(nowMs, limits.messageRetentionSeconds),
+  );
   return { items: entries.map(({ key, value }) => decodeMessage(key, value)), hasMore };
 }
 
-export function readThread(reader: Reader, limits: Limits, roomId: string, rootId: string, afterMs: number, limit: number, nowMs: number): Page<Message> {
+export function readThread(
+  reader: Reader,
+  limits: Limits,
+  roomId: string,
+  rootId: string,
+  afterMs: number,
+  limit: number,
+  nowMs: number,
+): Page<Message> {
   const roomKey = uuidBytes(roomId);
   const rootTsMs = ulidTimeMs(rootId) ?? 0;
   const items: Message[] = [];
   const root = afterMs < rootTsMs ? findMessage(reader, limits, roomId, rootId, nowMs) : undefined;
   if (root !== undefined) items.push(root);
   const span: Span = { afterMs, limit: limit - items.length };
-  const { entries, hasMore } = readSpan(reader, families.threads, timedKey(roomKey, rootTsMs), span, oldestLivingMs(nowMs, limits.messageRetentionSeconds));
+  const { entries, hasMore } = readSpan(
+    reader,
+    families.threads,
+    timedKey(roomKey, rootTsMs),
+    span,
+    oldestLivingMs(nowMs, limits.messageRetentionSeconds),
+  );
   const keys = entries.map(({ key }) => timedKey(roomKey, timeOfKey(key)));
   for (const [index, value] of reader.getMany(families.messages, keys).entries()) {
     if (value !== undefined) items.push(decodeMessage(keys[index] as Buffer, value));

@@ -124,7 +124,10 @@ export function timeOfKey(key: Buffer): number {
   return key.readUIntBE(key.length - timeBytes, timeBytes);
 }
 
-export function activityKey({ lastActiveAtMs, listedAtMs = lastActiveAtMs }: RoomRow, roomKey: Buffer): Buffer {
+export function activityKey(
+  { lastActiveAtMs, listedAtMs = lastActiveAtMs }: RoomRow,
+  roomKey: Buffer,
+): Buffer {
   const key = Buffer.allocUnsafe(timeBytes + roomKey.length);
   key.writeUIntBE(listedAtMs, 0, timeBytes);
   roomKey.copy(key, timeBytes);

@@ -7,12 +7,26 @@ import { uuidBytes } from '../../messaging/uuid.js';
 import { oldestLivingMs } from './messaging-rooms.js';
 import { decodeMessage, families, timedKey } from './messaging-rows.js';
 import type { WaitingIndex } from './messaging-waiting-words.js';
-import { type WaitingWords, entryBytes, idBytes, lastNotAbove, listAt, segmentOf, timeOf, wordPrefix } from './messaging-words.js';
+import {
+  type WaitingWords,
+  entryBytes,
+  idBytes,
+  lastNotAbove,
+  listAt,
+  segmentOf,
+  timeOf,
+  wordPrefix,
+} from './messaging-words.js';
 
 /** Other requests get a turn after so many steps. */
 const stepsPerTurn = 2_000;
 
-export async function searchMessages(store: Store, waiting: WaitingIndex, limits: Limits, query: SearchQuery): Promise<SearchResult> {
+export async function searchMessages(
+  store: Store,
+  waiting: WaitingIndex,
+  limits: Limits,
+  query: SearchQuery,
+): Promise<SearchResult> {
   const oldestMs = Math.max(oldestLivingMs(store.nowMs(), limits.messageRetentionSeconds), query.afterMs + 1);
   const messages: Message[] = [];
   let upper = query.beforeMs === null ? Buffer.alloc(idBytes, 0xff) : highestIdOf(query.beforeMs - 1);
@@ -43,7 +57,17 @@ class Walk {
 
   constructor(store: Store, waiting: WaitingIndex, query: SearchQuery, oldestMs: number, upper: Buffer) {
     this.#store = store;
-    this.#lists = query.words.map((word) => new WordWalk({ store, word, waiting: waiting.messagesOf(word), segments: waiting.segments, oldestMs, budget: this.#budget }));
+    this.#lists = query.words.map(
+      (word) =>
+        new WordWalk({
+          store,
+          word,
+          waiting: waiting.messagesOf(word),
+          segments: waiting.segments,
+          oldestMs,
+          budget: this.#budget,
+        }),
+    );
     this.#room = query.roomId === null ? undefined : uuidBytes(query.roomId);
     this.#oldestMs = oldestMs;
     this.#upper = upper;
@@ -92,7 +116,12 @@ class Walk {
   /** A room is a sorted list too: the time of its next message bounds the search. */
   #sinkToRoom(room: Buffer): boolean {
     const upperMs = timeOf(this.#upper);
-    const bounds = { gte: timedKey(room, this.#oldestMs), lte: timedKey(room, upperMs), reverse: true, limit: 1 };
+    const bounds = {
+      gte: timedKey(room, this.#oldestMs),
+      lte: timedKey(room, upperMs),
+      reverse: true,
+      limit: 1,
+    };
     for (const { key } of this.#store.range(families.messages, bounds)) {
       const tsMs = key.readUIntBE(16, 6);
       if (tsMs < upperMs) this.#upper = highestIdOf(tsMs);
@@ -149,7 +178,8 @@ class WordWalk {
     const { waiting: all, budget } = this.#options;
     budget.stepsLeft -= 1;
     const filed = this.#filedAt(id);
-    while (this.#waitingLeft > 0 && Buffer.compare((all[this.#waitingLeft - 1] as WaitingWords).id, id) > 0) this.#waitingLeft -= 1;
+    while (this.#waitingLeft > 0 && Buffer.compare((all[this.#waitingLeft - 1] as WaitingWords).id, id) > 0)
+      this.#waitingLeft -= 1;
     const waiting = all[this.#waitingLeft - 1];
     if (waiting === undefined || filed === undefined) return waiting ?? filed;
     return Buffer.compare(filed.id, waiting.id) > 0 ? filed : waiting;

@@ -25,12 +25,21 @@ const hotTop = new HotRow<TopRow>();
 
 export function readTotals(reader: Reader): Totals {
   const { newestRoom: _inside, ...counts } = readCounts(reader);
-  return { ...counts, top: topRooms(reader, readTop(reader).ids).map(({ id, name, messageCount }) => ({ id, name, messageCount })) };
+  return {
+    ...counts,
+    top: topRooms(reader, readTop(reader).ids).map(({ id, name, messageCount }) => ({
+      id,
+      name,
+      messageCount,
+    })),
+  };
 }
 
 export function readCounts(reader: Reader): CountsRow {
   const value = reader.get(families.totals, countsKey);
-  return value === undefined ? { agents: 0, publicRooms: 0, messages: 0, lastActivityAtMs: null } : hotCounts.decode(value);
+  return value === undefined
+    ? { agents: 0, publicRooms: 0, messages: 0, lastActivityAtMs: null }
+    : hotCounts.decode(value);
 }
 
 /** The public room that came or was posted to last. */
@@ -52,7 +61,11 @@ export function countRoom(tx: Transaction, room: Room): void {
 }
 
 export function countMessage(tx: Transaction, room: Room): void {
-  change(tx, ({ messages }) => ({ messages: messages + 1, lastActivityAtMs: room.lastActiveAtMs, ...(!room.isPrivate && { newestRoom: room.id }) }));
+  change(tx, ({ messages }) => ({
+    messages: messages + 1,
+    lastActivityAtMs: room.lastActiveAtMs,
+    ...(!room.isPrivate && { newestRoom: room.id }),
+  }));
   rankRoom(tx, room);
 }
 

@@ -83,7 +83,10 @@ export class WaitingIndex {
     if (this.#filing || this.#closed) return;
     this.#filing = true;
     try {
-      while (!this.#closed && (this.#waiting.size >= messagesWaitingMax || this.#wordBytes >= wordBytesWaitingMax)) {
+      while (
+        !this.#closed &&
+        (this.#waiting.size >= messagesWaitingMax || this.#wordBytes >= wordBytesWaitingMax)
+      ) {
         const oldest = this.#oldest();
         await this.#store.transact((tx) => fileWords(tx, oldest, this.#options.retentionSeconds));
       }
@@ -96,7 +99,10 @@ export class WaitingIndex {
   /** Nobody waits for a filing, so that its failure is told here; the words wait on, in memory as on disk. */
   #putOff(error: unknown): void {
     if (this.#closed) return;
-    this.#options.onError(error, 'filing the words of messages for the search; they are found all the same, and it is tried again');
+    this.#options.onError(
+      error,
+      'filing the words of messages for the search; they are found all the same, and it is tried again',
+    );
     this.#retry = setTimeout(() => {
       this.#filing = false;
       void this.#file();

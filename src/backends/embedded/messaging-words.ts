@@ -53,7 +53,8 @@ export class WaitingWords implements MessageWords {
 /** Makes a message findable, in the commit that stores it. */
 export function indexMessage(tx: Transaction, room: Buffer, id: Buffer, body: string): void {
   const words = indexWords(body);
-  if (words.length > 0) tx.put(families.waitingWords, id, Buffer.concat([room, Buffer.from(words.join('\0'))]));
+  if (words.length > 0)
+    tx.put(families.waitingWords, id, Buffer.concat([room, Buffer.from(words.join('\0'))]));
 }
 
 /** What is filed already stays there until its list goes: a search reads the message itself, and skips one that is gone. */
@@ -75,7 +76,9 @@ export function segmentKey(startMs: number): Buffer {
 
 /** The times at which segments begin, in order. A key that is no time is damage, and no reason to find nothing. */
 export function readSegments(reader: Reader): number[] {
-  return Array.from(reader.range(families.wordSegments, {}), ({ key }) => key).flatMap((key) => (key.length === segmentBytes ? [timeOf(key)] : []));
+  return Array.from(reader.range(families.wordSegments, {}), ({ key }) => key).flatMap((key) =>
+    key.length === segmentBytes ? [timeOf(key)] : [],
+  );
 }
 
 /** The index of the segment that a time falls into; the first also holds all before it. */
@@ -91,7 +94,11 @@ export function segmentOf(segments: readonly number[], tsMs: number): number {
 }
 
 /** The list that holds the newest message of a word not above `id`: its key and its entries. */
-export function listAt(reader: Reader, prefix: Buffer, id: Buffer): { key: Buffer; entries: Buffer } | undefined {
+export function listAt(
+  reader: Reader,
+  prefix: Buffer,
+  id: Buffer,
+): { key: Buffer; entries: Buffer } | undefined {
   const bounds = { gte: prefix, lte: Buffer.concat([prefix, id]), reverse: true, limit: 1 };
   for (const { key, value } of reader.range(families.wordLists, bounds)) return { key, entries: value };
   return undefined;
@@ -103,7 +110,8 @@ export function lastNotAbove(entries: Buffer, count: number, id: Buffer): number
   let high = count;
   while (low < high) {
     const middle = (low + high) >>> 1;
-    if (entries.compare(id, 0, idBytes, middle * entryBytes, middle * entryBytes + idBytes) <= 0) low = middle + 1;
+    if (entries.compare(id, 0, idBytes, middle * entryBytes, middle * entryBytes + idBytes) <= 0)
+      low = middle + 1;
     else high = middle;
   }
   return low - 1;
@@ -114,7 +122,10 @@ export function fileWords(tx: Transaction, waiting: readonly MessageWords[], ret
   const newest = newestFiled(tx);
   const segments = readSegments(tx);
   // After all that is filed, so that nothing in it overlaps with what is there.
-  const startMs = segments.length === 0 ? 0 : Math.max(segments.at(-1) as number, newest === undefined ? 0 : timeOf(newest)) + 1;
+  const startMs =
+    segments.length === 0
+      ? 0
+      : Math.max(segments.at(-1) as number, newest === undefined ? 0 : timeOf(newest)) + 1;
   const made: Buffer[] = [];
   const byWord = new Map<string, Buffer[]>();
   for (const { id, room, words } of waiting) {
@@ -122,7 +133,8 @@ export function fileWords(tx: Transaction, waiting: readonly MessageWords[], ret
     const tsMs = timeOf(id);
     for (const word of words) {
       const known = byWord.get(word);
-      if (tsMs < startMs) fileLate(tx, wordPrefix(segments[segmentOf(segments, tsMs)] as number, word), entry, made);
+      if (tsMs < startMs)
+        fileLate(tx, wordPrefix(segments[segmentOf(segments, tsMs)] as number, word), entry, made);
       else if (known === undefined) byWord.set(word, [entry]);
       else known.push(entry);
     }
@@ -131,7 +143,8 @@ export function fileWords(tx: Transaction, waiting: readonly MessageWords[], ret
   if (byWord.size > 0) tx.put(families.wordSegments, segmentKey(startMs), nothing);
   for (const [word, entries] of byWord) {
     const prefix = wordPrefix(startMs, word);
-    for (let at = 0; at < entries.length; at += entriesPerList) putList(tx, prefix, Buffer.concat(entries.slice(at, at + entriesPerList)), made);
+    for (let at = 0; at < entries.length; at += entriesPerList)
+      putList(tx, prefix, Buffer.concat(entries.slice(at, at + entriesPerList)), made);
   }
   const last = waiting.at(-1)?.id;
   if (last === undefined || made.length === 0) return;
@@ -170,7 +183,8 @@ function putList(tx: Transaction, prefix: Buffer, entries: Buffer, made: Buffer[
 
 /** The id of the newest message that was ever filed: the first part of the last batch's key. */
 export function newestFiled(reader: Reader): Buffer | undefined {
-  for (const { key } of reader.range(families.wordBatches, { reverse: true, limit: 1 })) return key.subarray(0, idBytes);
+  for (const { key } of reader.range(families.wordBatches, { reverse: true, limit: 1 }))
+    return key.subarray(0, idBytes);
   return undefined;
 }
 
@@ -189,7 +203,7 @@ export function rememberLists(tx: Transaction, upTo: Buffer, keys: readonly Buff
 /** The keys that a batch holds, or undefined where its bytes make no sense. */
 export function batchedLists(value: Buffer): Buffer[] | undefined {
   const keys: Buffer[] = [];
-  for (let at = 0; at < value.length; ) {
+  for (let at = 0; at < value.length;) {
     if (at + 2 > value.length) return undefined;
     const end = at + 2 + value.readUInt16BE(at);
     if (end > value.length) return undefined;
@@ -219,8 +233,14 @@ export function expireLists(tx: Transaction, batch: Buffer, retentionSeconds: nu
   tx.delete(families.wordBatches, batch);
   // A segment ends where the next one begins; the last one stays, so that the next begins after it.
   const segments = readSegments(tx);
-  for (let at = 0; at + 1 < segments.length && isExpired(segments[at + 1] as number, retentionSeconds, tx.nowMs); at += 1) tx.delete(families.wordSegments, segmentKey(segments[at] as number));
-  if (alive.length > 0) rememberLists(tx, batch.subarray(0, idBytes), alive, roundedExpiryMs(newestMs + retentionSeconds * 1000));
+  for (
+    let at = 0;
+    at + 1 < segments.length && isExpired(segments[at + 1] as number, retentionSeconds, tx.nowMs);
+    at += 1
+  )
+    tx.delete(families.wordSegments, segmentKey(segments[at] as number));
+  if (alive.length > 0)
+    rememberLists(tx, batch.subarray(0, idBytes), alive, roundedExpiryMs(newestMs + retentionSeconds * 1000));
 }
 
 /** The time in an id. */
@@ -230,5 +250,8 @@ export function timeOf(id: Buffer): number {
 
 /** All that waits, oldest first. */
 export function readWaiting(reader: Reader): WaitingWords[] {
-  return Array.from(reader.range(families.waitingWords, {}), ({ key, value }) => new WaitingWords(Buffer.from(key), Buffer.from(value)));
+  return Array.from(
+    reader.range(families.waitingWords, {}),
+    ({ key, value }) => new WaitingWords(Buffer.from(key), Buffer.from(value)),
+  );
 }

@@ -7,7 +7,16 @@ import { RowCache } from '../../kernel/row-cache.js';
 import { once } from '../../kernel/once.js';
 import { importNotice } from '../../messaging/imports.js';
 import type { Reader } from '../../kernel/transaction.js';
-import type { Block, DirectMessage, Identity, IdentityKey, IdentityLink, Message, Room, Totals } from '../../messaging/model.js';
+import type {
+  Block,
+  DirectMessage,
+  Identity,
+  IdentityKey,
+  IdentityLink,
+  Message,
+  Room,
+  Totals,
+} from '../../messaging/model.js';
 import type {
   Delivered,
   Delivery,
@@ -53,10 +62,17 @@ const hourMs = 3_600_000;
 type OnError = (error: unknown, about: string) => void;
 
 /** Opens messaging on a kernel; the global room exists from the start. */
-export async function openEmbeddedMessaging(kernel: Kernel, onError: OnError = (error, about) => process.emitWarning(`${about}: ${messageOf(error)}`)): Promise<EmbeddedMessaging> {
+export async function openEmbeddedMessaging(
+  kernel: Kernel,
+  onError: OnError = (error, about) => process.emitWarning(`${about}: ${messageOf(error)}`),
+): Promise<EmbeddedMessaging> {
   await kernel.root.transact((tx) => {
     if (rooms.readRoom(tx, uuidBytes(globalRoomId)) !== undefined) return;
-    rooms.createRoom(tx, { name: globalRoomAlias, isPrivate: false, keyHash: null, createdBy: null }, globalRoomId);
+    rooms.createRoom(
+      tx,
+      { name: globalRoomAlias, isPrivate: false, keyHash: null, createdBy: null },
+      globalRoomId,
+    );
   });
   const messaging = new EmbeddedMessaging(kernel, onError);
   await messaging.takeUp();
@@ -65,7 +81,9 @@ export async function openEmbeddedMessaging(kernel: Kernel, onError: OnError = (
 
 /** Without those that cannot be read: a damaged row must not keep the server from starting. */
 function readBlocks(reader: Reader): Map<string, Block> {
-  const blocks = Array.from(reader.range(families.blocks, {}), ({ value }) => decodeOrUndefined<Block>(value));
+  const blocks = Array.from(reader.range(families.blocks, {}), ({ value }) =>
+    decodeOrUndefined<Block>(value),
+  );
   return new Map(blocks.flatMap((block) => (block === undefined ? [] : [[block.address, block]])));
 }
 
@@ -75,7 +93,8 @@ export class EmbeddedMessaging implements MessagingPort {
     durable: true,
     joinsCommits: true,
     sharedStore: false,
-    about: 'Message, index, counters and change are one commit on disk. Rate windows live in memory and are written every few seconds: a crash forgets the last of them.',
+    about:
+      'Message, index, counters and change are one commit on disk. Rate windows live in memory and are written every few seconds: a crash forgets the last of them.',
   };
   readonly #kernel: Kernel;
   readonly #windows = new SlidingWindows({ isKept: true });
@@ -97,10 +116,21 @@ export class EmbeddedMessaging implements MessagingPort {
     this.#kernel = kernel;
     this.#blocks = readBlocks(kernel.root);
     this.#nonces = new Nonces(kernel.root, kernel.limits);
-    this.#identities = new RowCache([kernel.root], kernel.limits.identitiesCachedMax, ({ family, key }) => (family === families.agents ? uuidOfBytes(key) : undefined));
-    this.#rooms = new RowCache([kernel.root], kernel.limits.roomsCachedMax, ({ family, key }) => (family === families.rooms ? uuidOfBytes(key) : undefined));
-    this.#waitingWords = new WaitingIndex(kernel.root, { retentionSeconds: kernel.limits.messageRetentionSeconds, onError });
-    this.#keptWindows = new KeptWindows({ kernel, kinds: { rates: this.#windows, violations: this.#violations }, onError });
+    this.#identities = new RowCache([kernel.root], kernel.limits.identitiesCachedMax, ({ family, key }) =>
+      family === families.agents ? uuidOfBytes(key) : undefined,
+    );
+    this.#rooms = new RowCache([kernel.root], kernel.limits.roomsCachedMax, ({ family, key }) =>
+      family === families.rooms ? uuidOfBytes(key) : undefined,
+    );
+    this.#waitingWords = new WaitingIndex(kernel.root, {
+      retentionSeconds: kernel.limits.messageRetentionSeconds,
+      onError,
+    });
+    this.#keptWindows = new KeptWindows({
+      kernel,
+      kinds: { rates: this.#windows, violations: this.#violations },
+      onError,
+    });
     this.#stopFeed = kernel.root.onCommit((commits) => this.#notice(commits));
     handleExpiry(kernel, (address) => this.#blocks.delete(address));
   }
@@ -128,7 +158,9 @@ export class EmbeddedMessaging implements MessagingPort {
     let changed = 0;
     let after: Buffer | null = null;
     do {
-      const step: { changed: number; next: Buffer | null } = await this.#kernel.root.transact((tx) => identities.resealStep(tx, after, this.#kernel.limits.workspaceStepRowsMax, reseal));
+      const step: { changed: number; next: Buffer | null } = await this.#kernel.root.transact((tx) =>
+        identities.resealStep(tx, after, this.#kernel.limits.workspaceStepRowsMax, reseal),
+      );
       changed += step.changed;
       after = step.next;
     } while (after !== null);
@@ -179,7 +211,11 @@ export class EmbeddedMessaging implements MessagingPort {
 
   async rooms(ids: readonly string[]): Promise<Map<string, Room>> {
     const values = this.#kernel.root.getMany(families.rooms, ids.map(uuidBytes));
-    return new Map(values.flatMap((value) => (value === undefined ? [] : [decode<RoomRow>(value)])).map((room) => [room.id, room]));
+    return new Map(
+      values
+        .flatMap((value) => (value === undefined ? [] : [decode<RoomRow>(value)]))
+        .map((room) => [room.id, room]),
+    );
   }
 
   async roomKeyHash(id: string): Promise<string | null> {
@@ -187,7 +223,10 @@ export class EmbeddedMessaging implements MessagingPort {
   }
 
   async publicRooms(limit: number, offset: number): Promise<{ rooms: Room[]; total: number }> {
-    return { rooms: rooms.publicRooms(this.#kernel.root, limit, offset), total: readCounts(this.#kernel.root).publicRooms };
+    return {
+      rooms: rooms.publicRooms(this.#kernel.root, limit, offset),
+      total: readCounts(this.#kernel.root).publicRooms,
+    };
   }
 
   async totals(): Promise<Totals> {
@@ -201,11 +240,15 @@ export class EmbeddedMessaging implements MessagingPort {
     const { limits } = kernel;
     return faceOf<MessagingPort>(this, {
       post: (message: NewMessage) => kernel.root.transact((tx) => rooms.postMessage(tx, limits, message)),
-      send: (message: NewDirectMessage) => kernel.root.transact((tx) => inboxes.sendDirect(tx, limits, message)),
+      send: (message: NewDirectMessage) =>
+        kernel.root.transact((tx) => inboxes.sendDirect(tx, limits, message)),
       createRoom: (room: NewRoom) => kernel.root.transact((tx) => rooms.createRoom(tx, room)),
-      deleteMessage: (roomId: string, messageId: string) => kernel.root.transact((tx) => rooms.deleteMessage(tx, limits, roomId, messageId)),
-      acknowledge: (agentId: string, ids: readonly string[]) => kernel.root.transact((tx) => inboxes.acknowledge(tx, limits, agentId, ids)),
-      updateProfile: (id: string, profile: ProfileUpdate) => kernel.root.transact((tx) => identities.updateProfile(tx, id, profile)),
+      deleteMessage: (roomId: string, messageId: string) =>
+        kernel.root.transact((tx) => rooms.deleteMessage(tx, limits, roomId, messageId)),
+      acknowledge: (agentId: string, ids: readonly string[]) =>
+        kernel.root.transact((tx) => inboxes.acknowledge(tx, limits, agentId, ids)),
+      updateProfile: (id: string, profile: ProfileUpdate) =>
+        kernel.root.transact((tx) => identities.updateProfile(tx, id, profile)),
       rotateKey: (rotation: KeyRotation) => kernel.root.transact((tx) => identities.rotateKey(tx, rotation)),
     });
   }
@@ -223,11 +266,21 @@ export class EmbeddedMessaging implements MessagingPort {
   }
 
   async thread(roomId: string, rootId: string, afterMs: number, limit: number): Promise<Page<Message>> {
-    return rooms.readThread(this.#kernel.root, this.#kernel.limits, roomId, rootId, afterMs, limit, this.nowMs());
+    return rooms.readThread(
+      this.#kernel.root,
+      this.#kernel.limits,
+      roomId,
+      rootId,
+      afterMs,
+      limit,
+      this.nowMs(),
+    );
   }
 
   deleteMessage(roomId: string, messageId: string): Promise<boolean> {
-    return this.#kernel.root.transact((tx) => rooms.deleteMessage(tx, this.#kernel.limits, roomId, messageId));
+    return this.#kernel.root.transact((tx) =>
+      rooms.deleteMessage(tx, this.#kernel.limits, roomId, messageId),
+    );
   }
 
   search(query: SearchQuery): Promise<SearchResult> {
@@ -261,11 +314,19 @@ export class EmbeddedMessaging implements MessagingPort {
   deliver({ id: key, message }: Delivery): Promise<Delivered> {
     const { limits } = this.#kernel;
     // Twice the time for which a delivery is tried: no attempt comes after the first answer is forgotten.
-    const idempotency = { scope: 'commit deliveries', key, fingerprint: key, seconds: 2 * limits.commitDeliverySecondsMax };
+    const idempotency = {
+      scope: 'commit deliveries',
+      key,
+      fingerprint: key,
+      seconds: 2 * limits.commitDeliverySecondsMax,
+    };
     const unbounded = { ...limits, messageBytesPerMinuteMax: Infinity };
     return this.#kernel.root.transact((tx) =>
       once(tx, idempotency, () => {
-        const { id, tsMs } = 'roomId' in message ? rooms.postMessage(tx, unbounded, message) : inboxes.sendDirect(tx, limits, message);
+        const { id, tsMs } =
+          'roomId' in message
+            ? rooms.postMessage(tx, unbounded, message)
+            : inboxes.sendDirect(tx, limits, message);
         return { id, tsMs };
       }),
     );
@@ -306,7 +367,11 @@ export class EmbeddedMessaging implements MessagingPort {
     return { fresh, durable };
   }
 
-  async takeRate({ endpoint, scope, subject }: RateKey, limit: number, windowSeconds: number): Promise<RateDecision> {
+  async takeRate(
+    { endpoint, scope, subject }: RateKey,
+    limit: number,
+    windowSeconds: number,
+  ): Promise<RateDecision> {
     const windows = endpoint === everyEndpoint ? this.#loads : this.#windows;
     return windows.take(`${endpoint} ${scope} ${subject}`, limit, windowSeconds * 1000, this.nowMs());
   }
@@ -367,8 +432,15 @@ export class EmbeddedMessaging implements MessagingPort {
         if (imported !== undefined) fresh.set(`imported ${imported.id}`, imported);
         const room = String(facts?.['room']);
         if (kind === 'message.posted') fresh.set(`room ${room}`, { topic: 'room', id: room, kind: 'new' });
-        if (kind === 'message.deleted') fresh.set(`gone ${String(facts?.['message'])}`, { topic: 'room', id: room, kind: 'deleted', messageId: String(facts?.['message']) });
-        if (kind === 'direct.received' && recipient !== undefined) fresh.set(`inbox ${recipient}`, { topic: 'inbox', id: recipient, kind: 'new' });
+        if (kind === 'message.deleted')
+          fresh.set(`gone ${String(facts?.['message'])}`, {
+            topic: 'room',
+            id: room,
+            kind: 'deleted',
+            messageId: String(facts?.['message']),
+          });
+        if (kind === 'direct.received' && recipient !== undefined)
+          fresh.set(`inbox ${recipient}`, { topic: 'inbox', id: recipient, kind: 'new' });
         if (kind.startsWith('message.')) this.#revisions.change(room);
       }
     }
@@ -380,7 +452,10 @@ export class EmbeddedMessaging implements MessagingPort {
     const stopped = this.#kernel.root.stopped;
     const startedMs = performance.now();
     readCounts(this.#kernel.root);
-    const check: HealthCheck = stopped === undefined ? { status: 'pass', latencyMs: performance.now() - startedMs } : { status: 'fail', message: stopped.message };
+    const check: HealthCheck =
+      stopped === undefined
+        ? { status: 'pass', latencyMs: performance.now() - startedMs }
+        : { status: 'fail', message: stopped.message };
     return { postgres: check, redis: check };
   }
 

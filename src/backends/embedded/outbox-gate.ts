@@ -57,7 +57,8 @@ export class EmbeddedOutboxGate implements OutboxGate {
 
   forget(numbers: readonly string[]): void {
     for (const number of numbers) {
-      for (const { store, key } of this.#marks.get(number) ?? []) this.#surplus.set(store, [...(this.#surplus.get(store) ?? []), key]);
+      for (const { store, key } of this.#marks.get(number) ?? [])
+        this.#surplus.set(store, [...(this.#surplus.get(store) ?? []), key]);
       this.#marks.delete(number);
     }
   }

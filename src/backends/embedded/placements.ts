@@ -45,7 +45,8 @@ const registryPlacements: Readonly<Record<string, Placement>> = {
   [registry.users]: byUser,
   [registry.userNames]: byUser,
   [registry.userSettings]: byUser,
-  [registry.identityLinks]: ({ key, value }, source) => withAgent(source, key[0] === linkKinds.byIdentity ? value : key.subarray(1, 1 + userKeyBytes)),
+  [registry.identityLinks]: ({ key, value }, source) =>
+    withAgent(source, key[0] === linkKinds.byIdentity ? value : key.subarray(1, 1 + userKeyBytes)),
 };
 
 const everyFamily = (families: Iterable<string>, placement: Placement): Record<string, Placement> =>
@@ -64,6 +65,7 @@ export const embeddedPlacements: Readonly<Record<string, Placement>> = {
 export function directoryIdsOf(family: string, { key }: Entry): readonly string[] {
   if (family === registry.agentsById) return [key.toString('hex')];
   if (family === registry.sessions) return [sessionIdOf(key)];
-  if (family === registry.identityLinks && key[0] === linkKinds.byIdentity) return [linkDirectoryId(key.toString('utf8', 1))];
+  if (family === registry.identityLinks && key[0] === linkKinds.byIdentity)
+    return [linkDirectoryId(key.toString('utf8', 1))];
   return workspaceDirectoryIds(family, key);
 }

@@ -5,16 +5,40 @@ import { once, type Idempotency } from '../../kernel/once.js';
 import { prefixRange } from '../../kernel/engine.js';
 import type { Reader, Transaction } from '../../kernel/transaction.js';
 import type { Limits } from '../../limits.js';
-import { type AgentChange, activityDueMs, changedAgent, checkAgentQuota, checkVersion, newAgent } from '../../registry/changes.js';
+import {
+  type AgentChange,
+  activityDueMs,
+  changedAgent,
+  checkAgentQuota,
+  checkVersion,
+  newAgent,
+} from '../../registry/changes.js';
 import { idBytes, sessionIdOf } from '../../registry/ids.js';
 import { agentCountKey, sessionByAgentKey, sessionStatusPrefix } from '../../registry/keys.js';
-import { type AgentState, type Lease, type StoredAgent, agentSpecDefaults, stateOf } from '../../registry/model.js';
+import {
+  type AgentState,
+  type Lease,
+  type StoredAgent,
+  agentSpecDefaults,
+  stateOf,
+} from '../../registry/model.js';
 import type { CreateAgent, PutAgent, WriteGuard } from '../../registry/port.js';
 import { type AgentVerb, checkDeletable, verbPath } from '../../registry/transitions.js';
 import { registryFamilies as families } from './registry-families.js';
 import type { LeaseVerbs } from './registry-leases.js';
 import { removeLinks } from './registry-links.js';
-import { findAgent, firstLease, noLease, readCount, readSession, removeAgent, removeSession, writeAgent, writeLease, writeMeta } from './registry-rows.js';
+import {
+  findAgent,
+  firstLease,
+  noLease,
+  readCount,
+  readSession,
+  removeAgent,
+  removeSession,
+  writeAgent,
+  writeLease,
+  writeMeta,
+} from './registry-rows.js';
 import type { UserVerbs } from './registry-users.js';
 
 export const activityTimer = 'registry.activity';
@@ -53,13 +77,24 @@ export class AgentVerbs {
     if (owner === undefined) {
       if (guard.ifVersion !== undefined && guard.ifVersion !== 0) throw agentNotFound(input.agentId);
       if (input.status !== undefined && input.status !== 'provisioning') {
-        throw new StoaError('invalid_transition', `A new agent is provisioning; it cannot begin as ${input.status}.`, { details: { from: null, to: input.status } });
+        throw new StoaError(
+          'invalid_transition',
+          `A new agent is provisioning; it cannot begin as ${input.status}.`,
+          { details: { from: null, to: input.status } },
+        );
       }
       return this.#add(tx, input, firstLease(tx, user));
     }
-    const status = input.status === stateOf(this.require(tx, user, input.agentId).record) ? undefined : input.status;
+    const status =
+      input.status === stateOf(this.require(tx, user, input.agentId).record) ? undefined : input.status;
     const spec = { ...agentSpecDefaults, ...input.spec };
-    return this.update(tx, user, input.agentId, { name: input.name, status, spec, labels: input.labels, errorMessage: input.errorMessage }, guard);
+    return this.update(
+      tx,
+      user,
+      input.agentId,
+      { name: input.name, status, spec, labels: input.labels, errorMessage: input.errorMessage },
+      guard,
+    );
   }
 
   /** Writes an agent as an export had it, over what is there; a fencing number never falls. Quota and table of states were judged before. */
@@ -69,20 +104,44 @@ export class AgentVerbs {
     if (before !== undefined) this.#unschedule(tx, before);
     const lease = before === undefined ? firstLease(tx, user) : before.lease;
     const agent: StoredAgent = { ...given, lease, activeSessions: before?.activeSessions ?? 0 };
-    writeAgent(tx, before, this.#rescheduled(tx, { ...agent, meta: { ...agent.meta, activityTimerAtMs: null } }));
-    if (fence !== null && fence > (lease?.fence ?? 0)) writeLease(tx, agent.record, { ...(lease ?? noLease), fence });
+    writeAgent(
+      tx,
+      before,
+      this.#rescheduled(tx, { ...agent, meta: { ...agent.meta, activityTimerAtMs: null } }),
+    );
+    if (fence !== null && fence > (lease?.fence ?? 0))
+      writeLease(tx, agent.record, { ...(lease ?? noLease), fence });
     else if (before === undefined && lease !== null) writeLease(tx, agent.record, lease);
-    tx.change({ domain: 'registry', kind: 'agent.imported', id: agent.record.agent_id, user: agent.meta.user, version: agent.meta.version });
+    tx.change({
+      domain: 'registry',
+      kind: 'agent.imported',
+      id: agent.record.agent_id,
+      user: agent.meta.user,
+      version: agent.meta.version,
+    });
   }
 
-  update(tx: Transaction, user: Buffer | null, agentId: string, change: AgentChange, guard: WriteGuard): StoredAgent {
+  update(
+    tx: Transaction,
+    user: Buffer | null,
+    agentId: string,
+    change: AgentChange,
+    guard: WriteGuard,
+  ): StoredAgent {
     const before = this.#guarded(tx, user, agentId, guard);
     return this.apply(tx, before, change);
   }
 
-  move(tx: Transaction, user: Buffer | null, agentId: string, verb: AgentVerb, guard: WriteGuard): StoredAgent {
+  move(
+    tx: Transaction,
+    user: Buffer | null,
+    agentId: string,
+    verb: AgentVerb,
+    guard: WriteGuard,
+  ): StoredAgent {
     let agent = this.#guarded(tx, user, agentId, guard);
-    for (const status of verbPath(verb, stateOf(agent.record))) agent = this.apply(tx, agent, { status }, { verb });
+    for (const status of verbPath(verb, stateOf(agent.record)))
+      agent = this.apply(tx, agent, { status }, { verb });
     return agent;
   }
 
@@ -93,7 +152,9 @@ export class AgentVerbs {
     const id = idBytes(agentId);
     this.#leases.end(tx, agent);
     this.#unschedule(tx, agent);
-    const sessions = Array.from(tx.range(families.sessionsByAgent, prefixRange(id)), ({ key }) => key.subarray(id.length));
+    const sessions = Array.from(tx.range(families.sessionsByAgent, prefixRange(id)), ({ key }) =>
+      key.subarray(id.length),
+    );
     for (const key of sessions) {
       const session = readSession(tx, key);
       if (session === undefined) tx.delete(families.sessionsByAgent, sessionByAgentKey(id, key));
@@ -101,7 +162,13 @@ export class AgentVerbs {
     }
     removeLinks(tx, id);
     removeAgent(tx, agent);
-    tx.change({ domain: 'registry', kind: 'agent.deleted', id: agentId, user: agent.meta.user, version: agent.meta.version });
+    tx.change({
+      domain: 'registry',
+      kind: 'agent.deleted',
+      id: agentId,
+      user: agent.meta.user,
+      version: agent.meta.version,
+    });
     return sessions.map(sessionIdOf);
   }
 
@@ -114,7 +181,10 @@ export class AgentVerbs {
     checkDeletable(stateOf(agent.record));
     const limit = this.#limits.sessionsDeletedAtOnceMax;
     const prefix = sessionStatusPrefix('closed', idBytes(agentId));
-    const closed = Array.from(tx.range(families.sessionsByStatus, { ...prefixRange(prefix), limit: limit + 1 }), ({ key }) => key.subarray(prefix.length));
+    const closed = Array.from(
+      tx.range(families.sessionsByStatus, { ...prefixRange(prefix), limit: limit + 1 }),
+      ({ key }) => key.subarray(prefix.length),
+    );
     if (closed.length <= limit) return [];
     for (const key of closed) {
       const session = readSession(tx, key);
@@ -174,7 +244,13 @@ export class AgentVerbs {
     const agent = { ...newAgent({ ...input, userId: user.toString('hex') }, tx.nowMs), lease };
     writeAgent(tx, undefined, agent);
     if (lease !== null) writeLease(tx, agent.record, lease);
-    tx.change({ domain: 'registry', kind: 'agent.created', id: input.agentId, user: input.user, version: agent.meta.version });
+    tx.change({
+      domain: 'registry',
+      kind: 'agent.created',
+      id: input.agentId,
+      user: input.user,
+      version: agent.meta.version,
+    });
     return agent;
   }
 
@@ -195,7 +271,12 @@ export class AgentVerbs {
 
   #unschedule(tx: Transaction, agent: StoredAgent): void {
     const { activityTimerAtMs } = agent.meta;
-    if (activityTimerAtMs !== null) tx.unschedule({ atMs: activityTimerAtMs, kind: activityTimer, reference: idBytes(agent.record.agent_id) });
+    if (activityTimerAtMs !== null)
+      tx.unschedule({
+        atMs: activityTimerAtMs,
+        kind: activityTimer,
+        reference: idBytes(agent.record.agent_id),
+      });
   }
 }
 

@@ -17,8 +17,14 @@ const decoders: Readonly<Record<string, EntryDecoder>> = {
   [families.agents]: (_key, value) => decodeAgent(value),
   [families.sessions]: (_key, value) => decodeSession(value),
   [families.users]: (_key, value) => decodeUser(value),
-  [families.agentsByStatus]: (key) => ({ status: agentStateOf(key[0] as number), ...userAndAgent(key.subarray(1)) }),
-  [families.agentsByName]: (key) => ({ name: key.subarray(0, -65).toString(), ...userAndAgent(key.subarray(-64)) }),
+  [families.agentsByStatus]: (key) => ({
+    status: agentStateOf(key[0] as number),
+    ...userAndAgent(key.subarray(1)),
+  }),
+  [families.agentsByName]: (key) => ({
+    name: key.subarray(0, -65).toString(),
+    ...userAndAgent(key.subarray(-64)),
+  }),
   [families.agentsByLabel]: (key) => {
     const [name, value] = key.subarray(1, -65).toString().split('\0');
     return { label: name, value: value ?? null, ...userAndAgent(key.subarray(-64)) };
@@ -26,7 +32,10 @@ const decoders: Readonly<Record<string, EntryDecoder>> = {
   [families.agentsById]: (key, value) => ({ agent_id: hex(key), user_id: hex(value) }),
   [families.agentMeta]: (key, value) => ({ ...userAndAgent(key), ...decodeMeta(value) }),
   [families.leases]: (key, value) => ({ ...userAndAgent(key), ...decodeJson<object>(value, 'lease') }),
-  [families.sessionsByAgent]: (key) => ({ agent_id: hex(key.subarray(0, 32)), session_id: sessionIdOf(key.subarray(32)) }),
+  [families.sessionsByAgent]: (key) => ({
+    agent_id: hex(key.subarray(0, 32)),
+    session_id: sessionIdOf(key.subarray(32)),
+  }),
   [families.sessionsByStatus]: (key) => ({
     status: sessionStatusOf(key[0] as number),
     agent_id: hex(key.subarray(1, 33)),
@@ -35,10 +44,15 @@ const decoders: Readonly<Record<string, EntryDecoder>> = {
   [families.counts]: (key, value) => {
     const count = Number(value.readBigUInt64BE(0));
     const id = hex(key.subarray(1));
-    return key[0] === countKinds.agentsOfUser ? { user_id: id, agents: count } : { user_id: id, deleted_fence: count };
+    return key[0] === countKinds.agentsOfUser
+      ? { user_id: id, agents: count }
+      : { user_id: id, deleted_fence: count };
   },
   [families.userNames]: (key, value) => ({ user_id: hex(key), user: value.toString() }),
-  [families.userSettings]: (key, value) => ({ user_id: hex(key), ...decodeJson<object>(value, 'user settings') }),
+  [families.userSettings]: (key, value) => ({
+    user_id: hex(key),
+    ...decodeJson<object>(value, 'user settings'),
+  }),
   [families.identityLinks]: (key, value) =>
     key[0] === linkKinds.byAgent
       ? { agent_id: hex(key.subarray(1, 33)), identity: key.subarray(33).toString() }

@@ -5,7 +5,15 @@ import type { Transaction } from '../../kernel/transaction.js';
 import type { Limits } from '../../limits.js';
 import { encodeAgent } from '../../registry/codec.js';
 import { idBytes } from '../../registry/ids.js';
-import { type LeaseTimes, beat, checkFence, leaseTimesOf, lostAtMs, presenceOf, vacated } from '../../registry/lease.js';
+import {
+  type LeaseTimes,
+  beat,
+  checkFence,
+  leaseTimesOf,
+  lostAtMs,
+  presenceOf,
+  vacated,
+} from '../../registry/lease.js';
 import type { Lease, StoredAgent } from '../../registry/model.js';
 import type { WriteGuard } from '../../registry/port.js';
 import { registryFamilies as families } from './registry-families.js';
@@ -42,7 +50,8 @@ export class LeaseVerbs {
     const lease = this.#withTimer(tx, agent.record.agent_id, beat(current, holder, this.times(), tx.nowMs));
     writeLease(tx, agent.record, lease);
     this.#followInRecord(tx, agent);
-    if (current?.holder !== holder) this.#announce(tx, agent, 'agent.present', { holder, fence: lease.fence });
+    if (current?.holder !== holder)
+      this.#announce(tx, agent, 'agent.present', { holder, fence: lease.fence });
     return lease;
   }
 
@@ -51,7 +60,9 @@ export class LeaseVerbs {
     const { lease } = agent;
     if (lease === null || lease.holder === null) return;
     if (holder !== null && lease.holder !== holder) {
-      throw new StoaError('conflict', `The lease is held by "${lease.holder}".`, { details: { holder: lease.holder } });
+      throw new StoaError('conflict', `The lease is held by "${lease.holder}".`, {
+        details: { holder: lease.holder },
+      });
     }
     writeLease(tx, agent.record, this.#withoutTimer(tx, agent.record.agent_id, vacated(lease, false)));
     this.#announce(tx, agent, 'agent.released', { holder: lease.holder, fence: lease.fence });
@@ -74,13 +85,18 @@ export class LeaseVerbs {
     if (lease.timerAtMs === null || lease.timerAtMs > tx.nowMs) return;
     const rung = { ...lease, timerAtMs: null };
     const left = this.#loseIfDue(tx, { ...agent, lease: rung }) ?? rung;
-    writeLease(tx, agent.record, left.holder === null ? left : this.#withTimer(tx, agent.record.agent_id, left));
+    writeLease(
+      tx,
+      agent.record,
+      left.holder === null ? left : this.#withTimer(tx, agent.record.agent_id, left),
+    );
   }
 
   /** Ends the presence of a holder that has been silent for too long; answers the lease as it is then. */
   #loseIfDue(tx: Transaction, agent: StoredAgent): Lease | null {
     const { lease } = agent;
-    if (lease === null || lease.holder === null || presenceOf(lease, this.times(), tx.nowMs) !== 'lost') return lease;
+    if (lease === null || lease.holder === null || presenceOf(lease, this.times(), tx.nowMs) !== 'lost')
+      return lease;
     this.#announce(tx, agent, 'agent.lost', { holder: lease.holder, fence: lease.fence });
     this.#runHooks(tx, agent);
     return vacated(lease, true);
@@ -95,7 +111,8 @@ export class LeaseVerbs {
   }
 
   #withoutTimer(tx: Transaction, agentId: string, lease: Lease): Lease {
-    if (lease.timerAtMs !== null) tx.unschedule({ atMs: lease.timerAtMs, kind: leaseTimer, reference: idBytes(agentId) });
+    if (lease.timerAtMs !== null)
+      tx.unschedule({ atMs: lease.timerAtMs, kind: leaseTimer, reference: idBytes(agentId) });
     return { ...lease, timerAtMs: null };
   }
 
@@ -106,8 +123,20 @@ export class LeaseVerbs {
     tx.put(families.agents, keyOfAgent(record), encodeAgent({ ...record, last_heartbeat_at: tx.nowMs }));
   }
 
-  #announce(tx: Transaction, { record, meta }: StoredAgent, kind: string, facts: Record<string, string | number>): void {
-    tx.change({ domain: 'registry', kind, id: record.agent_id, user: meta.user, version: meta.version, facts });
+  #announce(
+    tx: Transaction,
+    { record, meta }: StoredAgent,
+    kind: string,
+    facts: Record<string, string | number>,
+  ): void {
+    tx.change({
+      domain: 'registry',
+      kind,
+      id: record.agent_id,
+      user: meta.user,
+      version: meta.version,
+      facts,
+    });
   }
 
   #runHooks(tx: Transaction, agent: StoredAgent): void {

@@ -21,7 +21,14 @@ export function linkIdentity(tx: Transaction, { record, meta }: StoredAgent, ide
   if (linked !== undefined) throw identityTaken(identity);
   tx.put(families.identityLinks, linkByAgentKey(agent, identity), noValue);
   tx.put(families.identityLinks, linkByIdentityKey(identity), agent);
-  tx.change({ domain: 'registry', kind: 'agent.linked', id: record.agent_id, user: meta.user, version: meta.version, facts: { identity } });
+  tx.change({
+    domain: 'registry',
+    kind: 'agent.linked',
+    id: record.agent_id,
+    user: meta.user,
+    version: meta.version,
+    facts: { identity },
+  });
 }
 
 export function unlinkIdentity(tx: Transaction, identity: string): void {
@@ -31,7 +38,14 @@ export function unlinkIdentity(tx: Transaction, identity: string): void {
   tx.delete(families.identityLinks, linkByIdentityKey(identity));
   const linked = findAgent(tx, null, agent.toString('hex'));
   if (linked === undefined) return;
-  tx.change({ domain: 'registry', kind: 'agent.unlinked', id: linked.record.agent_id, user: linked.meta.user, version: linked.meta.version, facts: { identity } });
+  tx.change({
+    domain: 'registry',
+    kind: 'agent.unlinked',
+    id: linked.record.agent_id,
+    user: linked.meta.user,
+    version: linked.meta.version,
+    facts: { identity },
+  });
 }
 
 export function linkedAgent(reader: Reader, identity: string): StoredAgent | undefined {
@@ -40,7 +54,11 @@ export function linkedAgent(reader: Reader, identity: string): StoredAgent | und
 }
 
 /** The identities that speak for an agent, as bytes, in order. */
-export function* linkedIdentities(reader: Reader, agent: Buffer, after: Buffer | null): Generator<Buffer, void> {
+export function* linkedIdentities(
+  reader: Reader,
+  agent: Buffer,
+  after: Buffer | null,
+): Generator<Buffer, void> {
   const prefix = linkPrefix(agent);
   const bounds = prefixRange(prefix);
   if (after !== null) Object.assign(bounds, { gte: undefined, gt: Buffer.concat([prefix, after]) });
@@ -56,5 +74,7 @@ export function removeLinks(tx: Transaction, agent: Buffer): void {
 }
 
 export function identityTaken(identity: string): StoaError {
-  return new StoaError('already_exists', `The identity ${identity} is linked to another agent.`, { fix: 'Unlink it there first.' });
+  return new StoaError('already_exists', `The identity ${identity} is linked to another agent.`, {
+    fix: 'Unlink it there first.',
+  });
 }

@@ -21,20 +21,35 @@ export interface ListKey {
 }
 
 /** The keys (user and agent) of the agents that pass every filter, in order, after a key and of one user or all. */
-export function matchingAgents(reader: Reader, filter: AgentFilter, user: Buffer | null, after: Buffer | null, seeksMax: number): Iterable<ListKey> {
+export function matchingAgents(
+  reader: Reader,
+  filter: AgentFilter,
+  user: Buffer | null,
+  after: Buffer | null,
+  seeksMax: number,
+): Iterable<ListKey> {
   const indexes: AgentIndex[] = [];
-  if (filter.label !== undefined) indexes.push({ family: families.agentsByLabel, prefix: labelPrefix(filter.label.name, filter.label.value) });
-  if (filter.name !== undefined) indexes.push({ family: families.agentsByName, prefix: namePrefix(filter.name) });
-  if (filter.status !== undefined) indexes.push({ family: families.agentsByStatus, prefix: statusPrefix(filter.status) });
+  if (filter.label !== undefined)
+    indexes.push({
+      family: families.agentsByLabel,
+      prefix: labelPrefix(filter.label.name, filter.label.value),
+    });
+  if (filter.name !== undefined)
+    indexes.push({ family: families.agentsByName, prefix: namePrefix(filter.name) });
+  if (filter.status !== undefined)
+    indexes.push({ family: families.agentsByStatus, prefix: statusPrefix(filter.status) });
   let from = after === null ? Buffer.alloc(0) : justAfter(after);
   // A forged cursor must not reach below the user's own keys.
   if (user !== null && Buffer.compare(from, user) < 0) from = user;
   if (indexes.length === 0) return records(reader, user, from);
-  return indexes.length === 1 ? matches(keysFrom(reader, indexes[0] as AgentIndex, user, from)) : intersection(reader, indexes, user, from, seeksMax);
+  return indexes.length === 1
+    ? matches(keysFrom(reader, indexes[0] as AgentIndex, user, from))
+    : intersection(reader, indexes, user, from, seeksMax);
 }
 
 function* records(reader: Reader, user: Buffer | null, from: Buffer): Generator<ListKey> {
-  for (const { key, value } of reader.range(families.agents, boundsFrom(Buffer.alloc(0), user, from))) yield { key, value, isMatch: true };
+  for (const { key, value } of reader.range(families.agents, boundsFrom(Buffer.alloc(0), user, from)))
+    yield { key, value, isMatch: true };
 }
 
 /** Keys that are all matches. */
@@ -43,7 +58,12 @@ export function* matches(keys: Iterable<Buffer>): Generator<ListKey> {
 }
 
 /** One page over all stores: their ordered keys merged, so that the cursor means the same in each. */
-export function mergedPage<T>(stores: readonly Store[], keysOf: (store: Store) => Iterable<ListKey>, read: ReadMany<T>, page: KeyedPageRequest): KeyedPage<T> {
+export function mergedPage<T>(
+  stores: readonly Store[],
+  keysOf: (store: Store) => Iterable<ListKey>,
+  read: ReadMany<T>,
+  page: KeyedPageRequest,
+): KeyedPage<T> {
   const items: T[] = [];
   let lastKey: Buffer | null = null;
   // Keys whose rows are read together once they would fill the page.
@@ -85,14 +105,23 @@ function readAll<T>(found: readonly FoundKey[], read: ReadMany<T>): { key: Buffe
   const answers = found.map(({ key }) => ({ key, item: undefined as T | undefined }));
   for (const store of new Set(found.map((one) => one.store))) {
     const places = found.flatMap((one, index) => (one.store === store ? [index] : []));
-    const items = read(store, places.map((index) => found[index] as FoundKey));
+    const items = read(
+      store,
+      places.map((index) => found[index] as FoundKey),
+    );
     for (const [at, index] of places.entries()) (answers[index] as { item: T | undefined }).item = items[at];
   }
   return answers;
 }
 
-function* keysFrom(reader: Reader, { family, prefix }: AgentIndex, user: Buffer | null, from: Buffer): Generator<Buffer> {
-  for (const { key } of reader.range(family, boundsFrom(prefix, user, from))) yield key.subarray(prefix.length);
+function* keysFrom(
+  reader: Reader,
+  { family, prefix }: AgentIndex,
+  user: Buffer | null,
+  from: Buffer,
+): Generator<Buffer> {
+  for (const { key } of reader.range(family, boundsFrom(prefix, user, from)))
+    yield key.subarray(prefix.length);
 }
 
 function boundsFrom(prefix: Buffer, user: Buffer | null, from: Buffer): RangeOptions {
@@ -103,7 +132,13 @@ function boundsFrom(prefix: Buffer, user: Buffer | null, from: Buffer): RangeOpt
 }
 
 /** Each index in turn is asked for the next key at or after the candidate; a key that all of them have is a match. */
-function* intersection(reader: Reader, indexes: readonly AgentIndex[], user: Buffer | null, from: Buffer, seeksMax: number): Generator<ListKey> {
+function* intersection(
+  reader: Reader,
+  indexes: readonly AgentIndex[],
+  user: Buffer | null,
+  from: Buffer,
+  seeksMax: number,
+): Generator<ListKey> {
   let candidate = from;
   let agreeing = 0;
   for (let seeks = 1; ; seeks += 1) {
@@ -115,7 +150,11 @@ function* intersection(reader: Reader, indexes: readonly AgentIndex[], user: Buf
     if (isMatch) yield { key: candidate, isMatch };
     if (isMatch || seeks >= seeksMax) {
       // Before the candidate is given up, every index must have been asked for it.
-      if (!isMatch && indexes.every((index) => firstOf(keysFrom(reader, index, user, candidate))?.equals(candidate))) yield { key: candidate, isMatch: true };
+      if (
+        !isMatch &&
+        indexes.every((index) => firstOf(keysFrom(reader, index, user, candidate))?.equals(candidate))
+      )
+        yield { key: candidate, isMatch: true };
       if (seeks >= seeksMax) yield { key: candidate, isMatch: false };
       candidate = justAfter(candidate);
       agreeing = 0;
@@ -123,7 +162,10 @@ function* intersection(reader: Reader, indexes: readonly AgentIndex[], user: Buf
   }
 }
 
-function* merged(stores: readonly Store[], keysOf: (store: Store) => Iterable<ListKey>): Generator<ListKey & { store: Store }> {
+function* merged(
+  stores: readonly Store[],
+  keysOf: (store: Store) => Iterable<ListKey>,
+): Generator<ListKey & { store: Store }> {
   const heads = stores.map((store) => {
     const iterator = keysOf(store)[Symbol.iterator]();
     return { store, iterator, current: iterator.next() };
@@ -133,7 +175,11 @@ function* merged(stores: readonly Store[], keysOf: (store: Store) => Iterable<Li
       let least: (typeof heads)[number] | undefined;
       for (const head of heads) {
         if (head.current.done === true) continue;
-        if (least === undefined || Buffer.compare(head.current.value.key, (least.current.value as ListKey).key) < 0) least = head;
+        if (
+          least === undefined ||
+          Buffer.compare(head.current.value.key, (least.current.value as ListKey).key) < 0
+        )
+          least = head;
       }
       if (least === undefined || least.current.done === true) return;
       yield { ...least.current.value, store: least.store };

@@ -5,8 +5,27 @@ import { kernelFamilies } from '../../kernel/families.js';
 import type { Reader, Transaction } from '../../kernel/transaction.js';
 import { decodeAgent, decodeSession, encodeAgent, encodeSession } from '../../registry/codec.js';
 import { idBytes, sessionBytes } from '../../registry/ids.js';
-import { agentCountKey, agentKey, deletedFenceKey, labelKey, nameKey, sessionByAgentKey, sessionByStatusKey, statusKey, userKeyBytes } from '../../registry/keys.js';
-import { type AgentMeta, type AgentRecord, type Lease, type SessionRecord, type SessionStatus, type StoredAgent, sessionStatusOf, stateOf } from '../../registry/model.js';
+import {
+  agentCountKey,
+  agentKey,
+  deletedFenceKey,
+  labelKey,
+  nameKey,
+  sessionByAgentKey,
+  sessionByStatusKey,
+  statusKey,
+  userKeyBytes,
+} from '../../registry/keys.js';
+import {
+  type AgentMeta,
+  type AgentRecord,
+  type Lease,
+  type SessionRecord,
+  type SessionStatus,
+  type StoredAgent,
+  sessionStatusOf,
+  stateOf,
+} from '../../registry/model.js';
 import { registryFamilies as families } from './registry-families.js';
 
 export const noValue = Buffer.alloc(0);
@@ -26,7 +45,10 @@ export function decodeJson<T>(bytes: Buffer, what: string): T {
   try {
     return JSON.parse(bytes.toString()) as T;
   } catch (error) {
-    throw new StoaError('serialization', `A stored ${what} is not JSON: ${messageOf(error)}.`, { cause: error, fix: 'Run "stoa doctor --repair".' });
+    throw new StoaError('serialization', `A stored ${what} is not JSON: ${messageOf(error)}.`, {
+      cause: error,
+      fix: 'Run "stoa doctor --repair".',
+    });
   }
 }
 
@@ -38,11 +60,16 @@ export interface MetaRow extends AgentMeta {
 /** The agent under this key of user and agent. */
 export function readAgent(reader: Reader, key: Buffer): StoredAgent | undefined {
   const stored = reader.get(families.agents, key);
-  return stored === undefined ? undefined : agentOfRows(key, stored, reader.get(families.agentMeta, key), reader.get(families.leases, key));
+  return stored === undefined
+    ? undefined
+    : agentOfRows(key, stored, reader.get(families.agentMeta, key), reader.get(families.leases, key));
 }
 
 /** Many at once, with their records where those are known: the rows of neighbours lie together in each family. */
-export function readAgents(reader: Reader, found: readonly { key: Buffer; value?: Buffer }[]): (StoredAgent | undefined)[] {
+export function readAgents(
+  reader: Reader,
+  found: readonly { key: Buffer; value?: Buffer }[],
+): (StoredAgent | undefined)[] {
   const keys = found.map(({ key }) => key);
   const areKnown = found.every(({ value }) => value !== undefined);
   const stored = areKnown ? found.map(({ value }) => value) : reader.getMany(families.agents, keys);
@@ -54,12 +81,26 @@ export function readAgents(reader: Reader, found: readonly { key: Buffer; value?
   });
 }
 
-function agentOfRows(key: Buffer, stored: Buffer, metaRow: Buffer | undefined, lease: Buffer | undefined): StoredAgent {
+function agentOfRows(
+  key: Buffer,
+  stored: Buffer,
+  metaRow: Buffer | undefined,
+  lease: Buffer | undefined,
+): StoredAgent {
   if (metaRow === undefined) {
-    throw new StoaError('invalid_data', `The agent ${key.toString('hex', userKeyBytes)} has no row in ${families.agentMeta}.`, { fix: 'Run "stoa doctor --repair".' });
+    throw new StoaError(
+      'invalid_data',
+      `The agent ${key.toString('hex', userKeyBytes)} has no row in ${families.agentMeta}.`,
+      { fix: 'Run "stoa doctor --repair".' },
+    );
   }
   const { activeSessions, ...meta } = decodeMeta(metaRow);
-  return { record: decodeAgent(stored), meta, lease: lease === undefined ? null : decodeJson<Lease>(lease, 'lease'), activeSessions };
+  return {
+    record: decodeAgent(stored),
+    meta,
+    lease: lease === undefined ? null : decodeJson<Lease>(lease, 'lease'),
+    activeSessions,
+  };
 }
 
 export function decodeMeta(row: Buffer): MetaRow {
@@ -125,7 +166,10 @@ export function writeAgent(tx: Transaction, before: StoredAgent | undefined, aft
   for (const { family, key } of missingFrom(present, wanted)) tx.put(family, key, noValue);
 }
 
-export function writeMeta(tx: Transaction, { record, meta, activeSessions }: Omit<StoredAgent, 'lease'>): void {
+export function writeMeta(
+  tx: Transaction,
+  { record, meta, activeSessions }: Omit<StoredAgent, 'lease'>,
+): void {
   tx.put(families.agentMeta, keyOfAgent(record), encodeJson({ ...meta, activeSessions } satisfies MetaRow));
 }
 
@@ -157,7 +201,14 @@ export function firstLease(reader: Reader, user: Buffer): Lease | null {
 }
 
 /** A lease that nobody has held. */
-export const noLease: Lease = { holder: null, fence: 0, renewedAtMs: 0, expiresAtMs: 0, timerAtMs: null, lost: false };
+export const noLease: Lease = {
+  holder: null,
+  fence: 0,
+  renewedAtMs: 0,
+  expiresAtMs: 0,
+  timerAtMs: null,
+  lost: false,
+};
 
 export function readSession(reader: Reader, session: Buffer): SessionRecord | undefined {
   const stored = reader.get(families.sessions, session);
@@ -195,7 +246,10 @@ export function readCount(reader: Reader, key: Buffer): number {
 
 export function addToCount(tx: Transaction, key: Buffer, by: number): number {
   const count = readCount(tx, key) + by;
-  if (count < 0) throw new StoaError('invalid_data', 'A count of the registry would fall below zero.', { fix: 'Run "stoa doctor --repair".' });
+  if (count < 0)
+    throw new StoaError('invalid_data', 'A count of the registry would fall below zero.', {
+      fix: 'Run "stoa doctor --repair".',
+    });
   writeCount(tx, key, count);
   return count;
 }
@@ -213,5 +267,7 @@ export function writeCount(tx: Transaction, key: Buffer, count: number): void {
 
 /** The entries of `entries` that `from` does not have. */
 function missingFrom(from: readonly IndexEntry[], entries: readonly IndexEntry[]): IndexEntry[] {
-  return entries.filter(({ family, key }) => !from.some((other) => other.family === family && other.key.equals(key)));
+  return entries.filter(
+    ({ family, key }) => !from.some((other) => other.family === family && other.key.equals(key)),
+  );
 }

@@ -25,17 +25,32 @@ export class SessionVerbs {
   /** The session, or undefined where there is none or where it is another user's. */
   find(reader: Reader, user: Buffer | null, sessionId: string): SessionRecord | undefined {
     const session = readSession(reader, sessionBytes(sessionId));
-    if (session === undefined || (user !== null && session.user_id !== user.toString('hex'))) return undefined;
+    if (session === undefined || (user !== null && session.user_id !== user.toString('hex')))
+      return undefined;
     return session;
   }
 
-  open(tx: Transaction, user: Buffer | null, agentId: string, sessionId: string, guard: WriteGuard, idempotency: Idempotency | null): SessionRecord {
+  open(
+    tx: Transaction,
+    user: Buffer | null,
+    agentId: string,
+    sessionId: string,
+    guard: WriteGuard,
+    idempotency: Idempotency | null,
+  ): SessionRecord {
     return once(tx, idempotency, () => this.#open(tx, user, agentId, sessionId, guard));
   }
 
-  close(tx: Transaction, user: Buffer | null, agentId: string | null, sessionId: string, guard: WriteGuard): SessionRecord {
+  close(
+    tx: Transaction,
+    user: Buffer | null,
+    agentId: string | null,
+    sessionId: string,
+    guard: WriteGuard,
+  ): SessionRecord {
     const session = this.find(tx, user, sessionId);
-    if (session === undefined || (agentId !== null && session.agent_id !== agentId)) throw sessionNotFound(sessionId);
+    if (session === undefined || (agentId !== null && session.agent_id !== agentId))
+      throw sessionNotFound(sessionId);
     const agent = this.#agents.require(tx, user, session.agent_id);
     this.#leases.checkFence(tx, agent, guard.fence);
     if (session.status === sessionStatusBytes.closed) return session;
@@ -43,12 +58,19 @@ export class SessionVerbs {
     writeSession(tx, session, closed);
     this.#announce(tx, agent, 'session.closed', sessionId);
     const left = { ...agent, activeSessions: agent.activeSessions - 1 };
-    if (left.activeSessions === 0 && stateOf(agent.record) === 'running') this.#agents.apply(tx, left, { status: 'idle' }, { session: sessionId });
+    if (left.activeSessions === 0 && stateOf(agent.record) === 'running')
+      this.#agents.apply(tx, left, { status: 'idle' }, { session: sessionId });
     else this.#agents.noteActivity(tx, left);
     return closed;
   }
 
-  #open(tx: Transaction, user: Buffer | null, agentId: string, sessionId: string, guard: WriteGuard): SessionRecord {
+  #open(
+    tx: Transaction,
+    user: Buffer | null,
+    agentId: string,
+    sessionId: string,
+    guard: WriteGuard,
+  ): SessionRecord {
     const agent = this.#agents.require(tx, user, agentId);
     this.#leases.checkFence(tx, agent, guard.fence);
     const status = stateForSession(stateOf(agent.record));
@@ -78,10 +100,14 @@ export class SessionVerbs {
   #checkRoom(agent: StoredAgent): void {
     const { sessionsPerAgentMax } = this.#limits;
     if (agent.activeSessions < sessionsPerAgentMax) return;
-    throw new StoaError('quota_exceeded', `The agent has ${agent.activeSessions} active sessions, as many as it may have.`, {
-      fix: 'Close a session first.',
-      details: { active_sessions: agent.activeSessions, sessions_max: sessionsPerAgentMax },
-    });
+    throw new StoaError(
+      'quota_exceeded',
+      `The agent has ${agent.activeSessions} active sessions, as many as it may have.`,
+      {
+        fix: 'Close a session first.',
+        details: { active_sessions: agent.activeSessions, sessions_max: sessionsPerAgentMax },
+      },
+    );
   }
 
   #announce(tx: Transaction, { record, meta }: StoredAgent, kind: string, session: string): void {
@@ -102,5 +128,7 @@ export function sessionNotFound(sessionId: string): StoaError {
 }
 
 export function sessionExists(sessionId: string): StoaError {
-  return new StoaError('already_exists', `There is a session ${sessionId} already.`, { fix: 'A session does not reopen: open one with another id.' });
+  return new StoaError('already_exists', `There is a session ${sessionId} already.`, {
+    fix: 'A session does not reopen: open one with another id.',
+  });
 }

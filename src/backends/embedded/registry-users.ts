@@ -29,7 +29,12 @@ export class UserVerbs {
     const key = keyOfUser(tx, user);
     if (tx.get(families.userNames, key) === undefined) tx.put(families.userNames, key, Buffer.from(user));
     if (tx.get(families.users, key) === undefined) {
-      writeUser(tx, { user_id: key.toString('hex'), email: '', created_at: tx.nowMs, last_seen_at: tx.nowMs });
+      writeUser(tx, {
+        user_id: key.toString('hex'),
+        email: '',
+        created_at: tx.nowMs,
+        last_seen_at: tx.nowMs,
+      });
       tx.change({ domain: 'registry', kind: 'user.created', id: user, user, version: null });
     }
     return key;
@@ -46,13 +51,19 @@ export class UserVerbs {
     if (after.record.email === before.record.email && after.agentsMax === before.agentsMax) return before;
     writeUser(tx, after.record);
     if (after.agentsMax === null) tx.delete(families.userSettings, key);
-    else tx.put(families.userSettings, key, encodeJson({ agentsMax: after.agentsMax } satisfies UserSettings));
+    else
+      tx.put(families.userSettings, key, encodeJson({ agentsMax: after.agentsMax } satisfies UserSettings));
     tx.change({ domain: 'registry', kind: 'user.updated', id: user, user, version: null });
     return after;
   }
 
   /** Writes a user as an export had it, over what is there. */
-  restore(tx: Transaction, user: string, record: Omit<UserRecord, 'user_id'>, agentsMax: number | null): void {
+  restore(
+    tx: Transaction,
+    user: string,
+    record: Omit<UserRecord, 'user_id'>,
+    agentsMax: number | null,
+  ): void {
     const key = keyOfUser(tx, user);
     tx.put(families.userNames, key, Buffer.from(user));
     writeUser(tx, { ...record, user_id: key.toString('hex') });
@@ -91,7 +102,10 @@ export class UserVerbs {
 
   require(reader: Reader, key: Buffer): StoredUser {
     const user = this.read(reader, key);
-    if (user === undefined) throw new StoaError('not_found', 'There is no such user.', { fix: 'A user exists from its first write.' });
+    if (user === undefined)
+      throw new StoaError('not_found', 'There is no such user.', {
+        fix: 'A user exists from its first write.',
+      });
     return user;
   }
 }

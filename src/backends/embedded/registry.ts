@@ -12,12 +12,29 @@ import { NanosecondClock, idBytes, makeAgentId, makeSessionId } from '../../regi
 import { agentCountKey, linkByIdentityKey, sessionStatusPrefix } from '../../registry/keys.js';
 import type { LeaseTimes } from '../../registry/lease.js';
 import type { Lease, SessionRecord, SessionStatus, StoredAgent, StoredUser } from '../../registry/model.js';
-import type { AgentFilter, CreateAgent, KeyedPage, KeyedPageRequest, PutAgent, RegistryPort, UserChange, UserScope, WriteGuard } from '../../registry/port.js';
+import type {
+  AgentFilter,
+  CreateAgent,
+  KeyedPage,
+  KeyedPageRequest,
+  PutAgent,
+  RegistryPort,
+  UserChange,
+  UserScope,
+  WriteGuard,
+} from '../../registry/port.js';
 import type { AgentVerb } from '../../registry/transitions.js';
 import { AgentVerbs, activityTimer, agentNotFound } from './registry-agents.js';
 import { registryFamilies as families } from './registry-families.js';
 import { LeaseVerbs, type PresenceLostHook, leaseTimer } from './registry-leases.js';
-import { identityTaken, linkDirectoryId, linkIdentity, linkedAgent, linkedIdentities, unlinkIdentity } from './registry-links.js';
+import {
+  identityTaken,
+  linkDirectoryId,
+  linkIdentity,
+  linkedAgent,
+  linkedIdentities,
+  unlinkIdentity,
+} from './registry-links.js';
 import { each, matches, matchingAgents, mergedPage } from './registry-lists.js';
 import { agentIdOfRow, findAgent, readAgents, readCount, readSession } from './registry-rows.js';
 import { SessionVerbs, sessionExists, sessionNotFound } from './registry-sessions.js';
@@ -83,7 +100,12 @@ export class EmbeddedRegistry implements RegistryPort {
   async createAgent(input: CreateAgent, idempotency: Idempotency | null): Promise<StoredAgent> {
     const user = userKey(input.user);
     const agentId = makeAgentId(user, input.name, this.#clock.next(this.nowMs()));
-    return this.#madeUnder(agentId, user, (tx) => this.verbs.agents.create(tx, agentId, input, idempotency), (agent) => agent.record.agent_id);
+    return this.#madeUnder(
+      agentId,
+      user,
+      (tx) => this.verbs.agents.create(tx, agentId, input, idempotency),
+      (agent) => agent.record.agent_id,
+    );
   }
 
   putAgent(input: PutAgent, guard: WriteGuard): Promise<StoredAgent> {
@@ -110,10 +132,19 @@ export class EmbeddedRegistry implements RegistryPort {
     return found;
   }
 
-  async listAgents(scope: UserScope, filter: AgentFilter, page: KeyedPageRequest): Promise<KeyedPage<StoredAgent>> {
+  async listAgents(
+    scope: UserScope,
+    filter: AgentFilter,
+    page: KeyedPageRequest,
+  ): Promise<KeyedPage<StoredAgent>> {
     const user = scope === null ? null : this.#userOf(scope);
     const stores = user === null ? this.#kernel.stores : [this.#kernel.storeOf(user)];
-    return mergedPage(stores, (store) => matchingAgents(store, filter, user, page.after, this.#kernel.limits.listSeeksMax), readAgents, page);
+    return mergedPage(
+      stores,
+      (store) => matchingAgents(store, filter, user, page.after, this.#kernel.limits.listSeeksMax),
+      readAgents,
+      page,
+    );
   }
 
   async countAgents(user: string): Promise<number> {
@@ -121,39 +152,64 @@ export class EmbeddedRegistry implements RegistryPort {
     return readCount(this.#kernel.storeOf(key), agentCountKey(key));
   }
 
-  updateAgent(scope: UserScope, agentId: string, change: AgentChange, guard: WriteGuard): Promise<StoredAgent> {
-    return this.#transact(scope, agentId, (tx, user) => this.verbs.agents.update(tx, user, agentId, change, guard));
+  updateAgent(
+    scope: UserScope,
+    agentId: string,
+    change: AgentChange,
+    guard: WriteGuard,
+  ): Promise<StoredAgent> {
+    return this.#transact(scope, agentId, (tx, user) =>
+      this.verbs.agents.update(tx, user, agentId, change, guard),
+    );
   }
 
   moveAgent(scope: UserScope, agentId: string, verb: AgentVerb, guard: WriteGuard): Promise<StoredAgent> {
-    return this.#transact(scope, agentId, (tx, user) => this.verbs.agents.move(tx, user, agentId, verb, guard));
+    return this.#transact(scope, agentId, (tx, user) =>
+      this.verbs.agents.move(tx, user, agentId, verb, guard),
+    );
   }
 
   async deleteAgent(scope: UserScope, agentId: string, guard: WriteGuard): Promise<void> {
     for (;;) {
-      const thinned = await this.#transact(scope, agentId, (tx, user) => this.verbs.agents.thinSessions(tx, user, agentId, guard));
+      const thinned = await this.#transact(scope, agentId, (tx, user) =>
+        this.verbs.agents.thinSessions(tx, user, agentId, guard),
+      );
       if (thinned.length === 0) break;
       await this.#kernel.leave(thinned);
     }
     await this.#inTurn(agentId, async () => {
-      const sessions = await this.#transact(scope, agentId, (tx, user) => this.verbs.agents.delete(tx, user, agentId, guard));
+      const sessions = await this.#transact(scope, agentId, (tx, user) =>
+        this.verbs.agents.delete(tx, user, agentId, guard),
+      );
       await this.#kernel.leave([agentId, ...sessions]);
     });
   }
 
   heartbeat(scope: UserScope, agentId: string, holder: string, guard: WriteGuard): Promise<Lease> {
-    return this.#transact(scope, agentId, (tx, user) => this.verbs.leases.heartbeat(tx, this.verbs.agents.require(tx, user, agentId), holder, guard));
+    return this.#transact(scope, agentId, (tx, user) =>
+      this.verbs.leases.heartbeat(tx, this.verbs.agents.require(tx, user, agentId), holder, guard),
+    );
   }
 
   releaseLease(scope: UserScope, agentId: string, holder: string | null, guard: WriteGuard): Promise<void> {
-    return this.#transact(scope, agentId, (tx, user) => this.verbs.leases.release(tx, this.verbs.agents.require(tx, user, agentId), holder, guard));
+    return this.#transact(scope, agentId, (tx, user) =>
+      this.verbs.leases.release(tx, this.verbs.agents.require(tx, user, agentId), holder, guard),
+    );
   }
 
-  async openSession(scope: UserScope, agentId: string, sessionId: string | null, guard: WriteGuard, idempotency: Idempotency | null): Promise<SessionRecord> {
+  async openSession(
+    scope: UserScope,
+    agentId: string,
+    sessionId: string | null,
+    guard: WriteGuard,
+    idempotency: Idempotency | null,
+  ): Promise<SessionRecord> {
     const place = this.#place(scope, agentId);
     const owner = place?.store.get(families.agentsById, idBytes(agentId));
-    if (place === undefined || owner === undefined || place.user?.equals(owner) === false) throw agentNotFound(agentId);
-    const open = (id: string) => (tx: Transaction) => this.verbs.sessions.open(tx, place.user, agentId, id, guard, idempotency);
+    if (place === undefined || owner === undefined || place.user?.equals(owner) === false)
+      throw agentNotFound(agentId);
+    const open = (id: string) => (tx: Transaction) =>
+      this.verbs.sessions.open(tx, place.user, agentId, id, guard, idempotency);
     if (sessionId === null) {
       const id = makeSessionId(this.nowMs());
       return this.#madeUnder(id, owner, open(id), (session) => session.session_id);
@@ -173,21 +229,33 @@ export class EmbeddedRegistry implements RegistryPort {
     return place === undefined ? undefined : this.verbs.sessions.find(place.store, place.user, sessionId);
   }
 
-  async listSessions(scope: UserScope, agentId: string, status: SessionStatus | undefined, page: KeyedPageRequest): Promise<KeyedPage<SessionRecord>> {
+  async listSessions(
+    scope: UserScope,
+    agentId: string,
+    status: SessionStatus | undefined,
+    page: KeyedPageRequest,
+  ): Promise<KeyedPage<SessionRecord>> {
     const place = this.#place(scope, agentId);
-    if (place === undefined || findAgent(place.store, place.user, agentId) === undefined) throw agentNotFound(agentId);
+    if (place === undefined || findAgent(place.store, place.user, agentId) === undefined)
+      throw agentNotFound(agentId);
     const agent = idBytes(agentId);
     const family = status === undefined ? families.sessionsByAgent : families.sessionsByStatus;
     const prefix = status === undefined ? agent : sessionStatusPrefix(status, agent);
     const bounds = prefixRange(prefix);
-    if (page.after !== null) Object.assign(bounds, { gte: undefined, gt: Buffer.concat([prefix, page.after]) });
+    if (page.after !== null)
+      Object.assign(bounds, { gte: undefined, gt: Buffer.concat([prefix, page.after]) });
     const keys = function* (store: Store) {
       for (const { key } of store.range(family, bounds)) yield key.subarray(prefix.length);
     };
     return mergedPage([place.store], (store) => matches(keys(store)), each(readSession), page);
   }
 
-  async closeSession(scope: UserScope, agentId: string | null, sessionId: string, guard: WriteGuard): Promise<SessionRecord> {
+  async closeSession(
+    scope: UserScope,
+    agentId: string | null,
+    sessionId: string,
+    guard: WriteGuard,
+  ): Promise<SessionRecord> {
     const place = this.#place(scope, sessionId);
     if (place === undefined) throw sessionNotFound(sessionId);
     return place.store.transact((tx) => this.verbs.sessions.close(tx, place.user, agentId, sessionId, guard));
@@ -204,9 +272,15 @@ export class EmbeddedRegistry implements RegistryPort {
 
   async listUsers(page: KeyedPageRequest): Promise<KeyedPage<StoredUser>> {
     const keys = function* (store: Store) {
-      for (const { key } of store.range(families.users, page.after === null ? {} : { gt: page.after })) yield key;
+      for (const { key } of store.range(families.users, page.after === null ? {} : { gt: page.after }))
+        yield key;
     };
-    return mergedPage(this.#kernel.stores, (store) => matches(keys(store)), each((store, key) => this.verbs.users.read(store, key)), page);
+    return mergedPage(
+      this.#kernel.stores,
+      (store) => matches(keys(store)),
+      each((store, key) => this.verbs.users.read(store, key)),
+      page,
+    );
   }
 
   async sawUser(user: string): Promise<void> {
@@ -227,13 +301,25 @@ export class EmbeddedRegistry implements RegistryPort {
     const linked = await this.linkedAgent(identity);
     if (linked !== undefined && linked.record.agent_id !== agentId) throw identityTaken(identity);
     await this.#kernel.enter(linkDirectoryId(identity), idBytes(agent.record.user_id));
-    await this.#transact(scope, agentId, (tx, user) => linkIdentity(tx, this.verbs.agents.require(tx, user, agentId), identity));
+    await this.#transact(scope, agentId, (tx, user) =>
+      linkIdentity(tx, this.verbs.agents.require(tx, user, agentId), identity),
+    );
   }
 
-  async listIdentities(scope: UserScope, agentId: string, page: KeyedPageRequest): Promise<KeyedPage<string>> {
+  async listIdentities(
+    scope: UserScope,
+    agentId: string,
+    page: KeyedPageRequest,
+  ): Promise<KeyedPage<string>> {
     const place = this.#place(scope, agentId);
-    if (place === undefined || findAgent(place.store, place.user, agentId) === undefined) throw agentNotFound(agentId);
-    return mergedPage([place.store], (store) => matches(linkedIdentities(store, idBytes(agentId), page.after)), each((_store, key) => key.toString()), page);
+    if (place === undefined || findAgent(place.store, place.user, agentId) === undefined)
+      throw agentNotFound(agentId);
+    return mergedPage(
+      [place.store],
+      (store) => matches(linkedIdentities(store, idBytes(agentId), page.after)),
+      each((_store, key) => key.toString()),
+      page,
+    );
   }
 
   async unlinkIdentity(identity: string): Promise<void> {
@@ -246,7 +332,12 @@ export class EmbeddedRegistry implements RegistryPort {
   }
 
   isLinked(user: string, agentId: string, identity: string): boolean {
-    return this.#kernel.storeOf(userKey(user)).get(families.identityLinks, linkByIdentityKey(identity))?.equals(idBytes(agentId)) ?? false;
+    return (
+      this.#kernel
+        .storeOf(userKey(user))
+        .get(families.identityLinks, linkByIdentityKey(identity))
+        ?.equals(idBytes(agentId)) ?? false
+    );
   }
 
   /** Where a thing of this scope lies: in the user's shard, or where the directory has it. */
@@ -268,7 +359,12 @@ export class EmbeddedRegistry implements RegistryPort {
   }
 
   /** Makes a thing under a new id that is in the directory before it; a refusal, or an earlier answer, takes the id out again. */
-  async #madeUnder<T>(id: string, user: Buffer, make: (tx: Transaction) => T, idOf: (made: T) => string): Promise<T> {
+  async #madeUnder<T>(
+    id: string,
+    user: Buffer,
+    make: (tx: Transaction) => T,
+    idOf: (made: T) => string,
+  ): Promise<T> {
     await this.#kernel.enter(id, user);
     let made: T;
     try {
@@ -285,7 +381,11 @@ export class EmbeddedRegistry implements RegistryPort {
     return keyOfUser(this.#kernel.storeOf(userKey(user)), user);
   }
 
-  async #transact<T>(scope: UserScope, agentId: string, body: (tx: Transaction, user: Buffer | null) => T): Promise<T> {
+  async #transact<T>(
+    scope: UserScope,
+    agentId: string,
+    body: (tx: Transaction, user: Buffer | null) => T,
+  ): Promise<T> {
     const place = this.#place(scope, agentId);
     if (place === undefined) throw agentNotFound(agentId);
     return place.store.transact((tx) => body(tx, place.user));

@@ -9,6 +9,14 @@ import { directoryIdsOf, embeddedPlacements } from './placements.js';
 const files = [operatorTokenFile, keyFileName];
 
 /** The directory must be closed; the new one is verified before it gets its name. */
-export function reshardDirectory(options: Pick<ReshardOptions, 'from' | 'to' | 'shards' | 'engine' | 'onProgress'>): Promise<ReshardReport> {
-  return reshard({ ...options, files, families: embeddedFamilies, placements: embeddedPlacements, directoryOf: directoryIdsOf });
+export function reshardDirectory(
+  options: Pick<ReshardOptions, 'from' | 'to' | 'shards' | 'engine' | 'onProgress'>,
+): Promise<ReshardReport> {
+  return reshard({
+    ...options,
+    files,
+    families: embeddedFamilies,
+    placements: embeddedPlacements,
+    directoryOf: directoryIdsOf,
+  });
 }

@@ -10,7 +10,18 @@ import type { RecordStore } from '../../transfer/port.js';
 import { readIdentity } from './messaging-identities.js';
 import { scheduleExpiry } from './messaging-retention-timers.js';
 import { readRoom, removeMessage, restoreMessage, restoreRoom } from './messaging-rooms.js';
-import { type IdentityKeyRow, decode, decodeDirect, decodeMessage, encode, encodeDirect, families, nothing, timeOfKey, timedKey } from './messaging-rows.js';
+import {
+  type IdentityKeyRow,
+  decode,
+  decodeDirect,
+  decodeMessage,
+  encode,
+  encodeDirect,
+  families,
+  nothing,
+  timeOfKey,
+  timedKey,
+} from './messaging-rows.js';
 import { countAgent, countImportedMessage } from './messaging-totals.js';
 import { FamilyRecords } from './transfer-records.js';
 
@@ -28,8 +39,15 @@ export function messagingRecords(kernel: Kernel): [type: string, store: RecordSt
           userOf: everybody,
           stored: (reader, { id }) => identityLine(reader, id),
           obstacle: (reader, { id, keys }) => {
-            const holder = keys.map(({ publicKey }) => reader.get(families.agentsByKey, Buffer.from(publicKey, 'base64'))).find((found) => found !== undefined && !found.equals(uuidBytes(id)));
-            return holder === undefined ? null : { kind: 'name_taken', detail: `A key of the identity ${id} belongs to ${uuidOfBytes(holder)}.` };
+            const holder = keys
+              .map(({ publicKey }) => reader.get(families.agentsByKey, Buffer.from(publicKey, 'base64')))
+              .find((found) => found !== undefined && !found.equals(uuidBytes(id)));
+            return holder === undefined
+              ? null
+              : {
+                  kind: 'name_taken',
+                  detail: `A key of the identity ${id} belongs to ${uuidOfBytes(holder)}.`,
+                };
           },
           put: putIdentity,
         }),
@@ -43,7 +61,8 @@ export function messagingRecords(kernel: Kernel): [type: string, store: RecordSt
           read: (reader, { key }, withSecrets) => roomLine(reader, key, withSecrets),
           userOf: everybody,
           // Every store has the global room; an import adds to it.
-          stored: (reader, { id }) => (id === globalRoomId ? undefined : roomLine(reader, uuidBytes(id), false)),
+          stored: (reader, { id }) =>
+            id === globalRoomId ? undefined : roomLine(reader, uuidBytes(id), false),
           essence: ({ key_hash: _key_hash, ...rest }) => rest,
           put: (tx, line) => putRoom(tx, line),
         }),
@@ -57,7 +76,10 @@ export function messagingRecords(kernel: Kernel): [type: string, store: RecordSt
           read: (_reader, { key, value }) => messageLine(decodeMessage(key, value)),
           userOf: everybody,
           stored: (reader, { roomId, tsMs }) => storedMessage(reader, roomId, tsMs),
-          obstacle: (reader, { roomId }, coming) => (coming?.references === true || readRoom(reader, uuidBytes(roomId)) !== undefined ? null : orphan(`The room ${roomId}`)),
+          obstacle: (reader, { roomId }, coming) =>
+            coming?.references === true || readRoom(reader, uuidBytes(roomId)) !== undefined
+              ? null
+              : orphan(`The room ${roomId}`),
           put: (tx, line) => {
             const room = readRoom(tx, uuidBytes(line.roomId));
             if (room === undefined) return;
@@ -66,7 +88,15 @@ export function messagingRecords(kernel: Kernel): [type: string, store: RecordSt
             else removeMessage(tx, messageOf(before));
             restoreMessage(tx, limits, room, messageOf(line));
             const audience = room.isPrivate ? 'operator' : 'public';
-            tx.change({ domain: 'messaging', kind: 'message.imported', id: `${line.roomId}/${line.id}`, user: null, version: null, audience, facts: { room: line.roomId } });
+            tx.change({
+              domain: 'messaging',
+              kind: 'message.imported',
+              id: `${line.roomId}/${line.id}`,
+              user: null,
+              version: null,
+              audience,
+              facts: { room: line.roomId },
+            });
           },
         }),
       ),
@@ -83,7 +113,10 @@ export function messagingRecords(kernel: Kernel): [type: string, store: RecordSt
             const value = reader.get(families.inboxes, key);
             return value === undefined ? undefined : directLine(decodeDirect(key, value));
           },
-          obstacle: (reader, { to }, coming) => (coming?.references === true || readIdentity(reader, uuidBytes(to)) !== undefined ? null : orphan(`The identity ${to}`)),
+          obstacle: (reader, { to }, coming) =>
+            coming?.references === true || readIdentity(reader, uuidBytes(to)) !== undefined
+              ? null
+              : orphan(`The identity ${to}`),
           put: (tx, line) => {
             const inbox = uuidBytes(line.to);
             const key = timedKey(inbox, line.tsMs);
@@ -92,9 +125,18 @@ export function messagingRecords(kernel: Kernel): [type: string, store: RecordSt
             if (line.acknowledged) tx.delete(families.pending, key);
             else tx.put(families.pending, key, nothing);
             const clock = tx.get(families.inboxClocks, inbox);
-            if (clock === undefined || timeOfKey(clock) < line.tsMs) tx.put(families.inboxClocks, inbox, timedKey(nothing, line.tsMs));
+            if (clock === undefined || timeOfKey(clock) < line.tsMs)
+              tx.put(families.inboxClocks, inbox, timedKey(nothing, line.tsMs));
             scheduleExpiry(tx, 'inbox', inbox, line.tsMs + limits.directRetentionSeconds * 1000);
-            tx.change({ domain: 'messaging', kind: 'direct.imported', id: line.id, user: null, version: null, audience: 'recipient', recipient: line.to });
+            tx.change({
+              domain: 'messaging',
+              kind: 'direct.imported',
+              id: line.id,
+              user: null,
+              version: null,
+              audience: 'recipient',
+              recipient: line.to,
+            });
           },
         }),
       ),
@@ -105,27 +147,52 @@ export function messagingRecords(kernel: Kernel): [type: string, store: RecordSt
 function putIdentity(tx: Transaction, { type: _type, keys, ...identity }: IdentityLine): void {
   const id = uuidBytes(identity.id);
   if (tx.get(families.agents, id) === undefined) countAgent(tx);
-  for (const { key } of Array.from(tx.range(families.agentKeys, prefixRange(id)))) tx.delete(families.agentKeys, key);
+  for (const { key } of Array.from(tx.range(families.agentKeys, prefixRange(id))))
+    tx.delete(families.agentKeys, key);
   tx.put(families.agents, id, encode(identity));
   for (const row of keys) {
     tx.put(families.agentsByKey, Buffer.from(row.publicKey, 'base64'), id);
     tx.put(families.agentKeys, timedKey(id, row.fromMs), encode(row));
   }
-  tx.change({ domain: 'messaging', kind: 'identity.imported', id: identity.id, user: null, version: null, audience: 'public' });
+  tx.change({
+    domain: 'messaging',
+    kind: 'identity.imported',
+    id: identity.id,
+    user: null,
+    version: null,
+    audience: 'public',
+  });
 }
 
 function putRoom(tx: Transaction, { type: _type, key_hash, ...room }: RoomLine): void {
   const before = room.id === globalRoomId ? readRoom(tx, uuidBytes(room.id)) : undefined;
   // Counts of the global room never fall, and a second import of the same file leaves them as they are.
-  const merged = before === undefined ? room : { ...room, createdAtMs: Math.min(room.createdAtMs, before.createdAtMs), messageCount: Math.max(room.messageCount, before.messageCount), lastActiveAtMs: Math.max(room.lastActiveAtMs, before.lastActiveAtMs) };
+  const merged =
+    before === undefined
+      ? room
+      : {
+          ...room,
+          createdAtMs: Math.min(room.createdAtMs, before.createdAtMs),
+          messageCount: Math.max(room.messageCount, before.messageCount),
+          lastActiveAtMs: Math.max(room.lastActiveAtMs, before.lastActiveAtMs),
+        };
   restoreRoom(tx, merged, key_hash);
-  tx.change({ domain: 'messaging', kind: 'room.imported', id: room.id, user: null, version: null, audience: room.isPrivate ? 'operator' : 'public' });
+  tx.change({
+    domain: 'messaging',
+    kind: 'room.imported',
+    id: room.id,
+    user: null,
+    version: null,
+    audience: room.isPrivate ? 'operator' : 'public',
+  });
 }
 
 function identityLine(reader: Reader, id: string): IdentityLine | undefined {
   const identity = readIdentity(reader, uuidBytes(id));
   if (identity === undefined) return undefined;
-  const keys = Array.from(reader.range(families.agentKeys, prefixRange(uuidBytes(id))), ({ value }) => decode<IdentityKeyRow>(value));
+  const keys = Array.from(reader.range(families.agentKeys, prefixRange(uuidBytes(id))), ({ value }) =>
+    decode<IdentityKeyRow>(value),
+  );
   return lineOf<IdentityLine>({ type: 'messaging.identity', ...identity, keys });
 }
 
@@ -134,7 +201,11 @@ function roomLine(reader: Reader, key: Buffer, withSecrets: boolean): RoomLine |
   if (room === undefined) return undefined;
   // Where it stands in the list of this store is of no use in another.
   const { listedAtMs: _inside, ...told } = room;
-  return { type: 'messaging.room', ...told, ...(withSecrets && { key_hash: reader.get(families.roomKeys, key)?.toString() ?? null }) };
+  return {
+    type: 'messaging.room',
+    ...told,
+    ...(withSecrets && { key_hash: reader.get(families.roomKeys, key)?.toString() ?? null }),
+  };
 }
 
 function storedMessage(reader: Reader, roomId: string, tsMs: number): MessageLine | undefined {

@@ -37,12 +37,21 @@ export class FamilyRecords<Kind extends TransferRecord> implements RecordStore<K
     this.#kind = kind;
   }
 
-  async page({ user, withSecrets }: ExportScope, after: string | null, limit: number): Promise<RecordPage<Kind>> {
+  async page(
+    { user, withSecrets }: ExportScope,
+    after: string | null,
+    limit: number,
+  ): Promise<RecordPage<Kind>> {
     const [shard, key] = after === null ? [0, ''] : splitPosition(after);
     const store = this.#kernel.stores[shard];
     if (store === undefined) return { records: [], after: null };
     const { firstByte } = this.#kind;
-    const start = key !== '' ? { gt: Buffer.from(key, 'hex') } : firstByte === undefined ? {} : { gte: Buffer.of(firstByte) };
+    const start =
+      key !== ''
+        ? { gt: Buffer.from(key, 'hex') }
+        : firstByte === undefined
+          ? {}
+          : { gte: Buffer.of(firstByte) };
     const end = firstByte === undefined ? {} : { lt: Buffer.of(firstByte + 1) };
     const records: Kind[] = [];
     let last = '';

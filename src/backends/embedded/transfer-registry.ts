@@ -5,7 +5,15 @@ import type { Reader, Transaction } from '../../kernel/transaction.js';
 import { decodeSession, decodeUser } from '../../registry/codec.js';
 import { idBytes, sessionBytes } from '../../registry/ids.js';
 import { agentCountKey, linkByIdentityKey, linkKinds } from '../../registry/keys.js';
-import { type SessionRecord, type SessionStatus, type StoredAgent, agentStateBytes, sessionStatusBytes, sessionStatusOf, stateOf } from '../../registry/model.js';
+import {
+  type SessionRecord,
+  type SessionStatus,
+  type StoredAgent,
+  agentStateBytes,
+  sessionStatusBytes,
+  sessionStatusOf,
+  stateOf,
+} from '../../registry/model.js';
 import type { AgentLine, AgentSessionLine, LinkLine, UserLine } from '../../transfer/kinds.js';
 import { erased, orphan } from '../../transfer/judging.js';
 import type { RecordStore } from '../../transfer/port.js';
@@ -15,7 +23,10 @@ import { linkDirectoryId, linkIdentity } from './registry-links.js';
 import { findAgent, readAgent, readCount, readSession, writeMeta, writeSession } from './registry-rows.js';
 import { FamilyRecords } from './transfer-records.js';
 
-export function registryRecords(kernel: Kernel, { verbs }: EmbeddedRegistry): [type: string, store: RecordStore][] {
+export function registryRecords(
+  kernel: Kernel,
+  { verbs }: EmbeddedRegistry,
+): [type: string, store: RecordStore][] {
   const { users, agents } = verbs;
   return [
     [
@@ -28,7 +39,8 @@ export function registryRecords(kernel: Kernel, { verbs }: EmbeddedRegistry): [t
           stored: (reader, { user }) => userLine(reader, userKey(user)),
           // Whoever calls is seen: that makes no other user of it.
           essence: ({ last_seen_at: _last_seen_at, ...rest }) => rest,
-          put: (tx, { user, email, created_at, last_seen_at, agents_max }) => users.restore(tx, user, { email, created_at, last_seen_at }, agents_max),
+          put: (tx, { user, email, created_at, last_seen_at, agents_max }) =>
+            users.restore(tx, user, { email, created_at, last_seen_at }, agents_max),
         }),
       ),
     ],
@@ -44,10 +56,18 @@ export function registryRecords(kernel: Kernel, { verbs }: EmbeddedRegistry): [t
           obstacle: (reader, { user, agent_id }, coming) => {
             const owner = userKey(user);
             const holder = reader.get(families.agentsById, idBytes(agent_id));
-            if (holder !== undefined) return holder.equals(owner) ? null : { kind: 'name_taken', detail: `The agent ${agent_id} belongs to another user.` };
-            const agentsMax = coming?.agentsMax === undefined ? users.agentsMax(reader, owner) : (coming.agentsMax ?? kernel.limits.agentsPerUserMax);
+            if (holder !== undefined)
+              return holder.equals(owner)
+                ? null
+                : { kind: 'name_taken', detail: `The agent ${agent_id} belongs to another user.` };
+            const agentsMax =
+              coming?.agentsMax === undefined
+                ? users.agentsMax(reader, owner)
+                : (coming.agentsMax ?? kernel.limits.agentsPerUserMax);
             const count = readCount(reader, agentCountKey(owner)) + (coming?.newBefore ?? 0);
-            return count < agentsMax ? null : { kind: 'quota', detail: `The user "${user}" would have more than ${agentsMax} agents.` };
+            return count < agentsMax
+              ? null
+              : { kind: 'quota', detail: `The user "${user}" would have more than ${agentsMax} agents.` };
           },
           put: (tx, line) => agents.restore(tx, storedAgent(line), line.fence),
           directoryIds: ({ agent_id }) => [agent_id],
@@ -61,14 +81,33 @@ export function registryRecords(kernel: Kernel, { verbs }: EmbeddedRegistry): [t
           family: families.sessions,
           read: (reader, { value }) => sessionLine(reader, decodeSession(value)),
           userOf: ({ user }) => user,
-          stored: (reader, { session_id }) => sessionLine(reader, readSession(reader, sessionBytes(session_id))),
-          obstacle: (reader, { user, agent_id }, coming) => (coming?.references === true || findAgent(reader, userKey(user), agent_id) !== undefined ? null : orphan(`The agent ${agent_id}`)),
+          stored: (reader, { session_id }) =>
+            sessionLine(reader, readSession(reader, sessionBytes(session_id))),
+          obstacle: (reader, { user, agent_id }, coming) =>
+            coming?.references === true || findAgent(reader, userKey(user), agent_id) !== undefined
+              ? null
+              : orphan(`The agent ${agent_id}`),
           put: (tx, { session_id, agent_id, user, status, created_at, closed_at }) => {
             const before = readSession(tx, sessionBytes(session_id));
-            writeSession(tx, before, { session_id, agent_id, user_id: userKey(user).toString('hex'), status: sessionStatusBytes[status], created_at, closed_at });
-            if (before?.status === sessionStatusBytes.active) addActiveSessions(tx, agents.require(tx, null, before.agent_id), -1);
+            writeSession(tx, before, {
+              session_id,
+              agent_id,
+              user_id: userKey(user).toString('hex'),
+              status: sessionStatusBytes[status],
+              created_at,
+              closed_at,
+            });
+            if (before?.status === sessionStatusBytes.active)
+              addActiveSessions(tx, agents.require(tx, null, before.agent_id), -1);
             if (status === 'active') addActiveSessions(tx, agents.require(tx, null, agent_id), 1);
-            tx.change({ domain: 'registry', kind: 'session.imported', id: session_id, user, version: null, facts: { agent: agent_id } });
+            tx.change({
+              domain: 'registry',
+              kind: 'session.imported',
+              id: session_id,
+              user,
+              version: null,
+              facts: { agent: agent_id },
+            });
           },
           directoryIds: ({ session_id }) => [session_id],
         }),
@@ -85,10 +124,14 @@ export function registryRecords(kernel: Kernel, { verbs }: EmbeddedRegistry): [t
           stored: (reader, { identity }) => linkLine(reader, identity),
           obstacle: (reader, { user, agent_id, identity }, coming) => {
             const linked = linkLine(reader, identity);
-            if (linked !== undefined && linked.agent_id !== agent_id) return { kind: 'name_taken', detail: `The identity ${identity} is linked to another agent.` };
-            return coming?.references === true || findAgent(reader, userKey(user), agent_id) !== undefined ? null : orphan(`The agent ${agent_id}`);
+            if (linked !== undefined && linked.agent_id !== agent_id)
+              return { kind: 'name_taken', detail: `The identity ${identity} is linked to another agent.` };
+            return coming?.references === true || findAgent(reader, userKey(user), agent_id) !== undefined
+              ? null
+              : orphan(`The agent ${agent_id}`);
           },
-          put: (tx, { user, agent_id, identity }) => linkIdentity(tx, agents.require(tx, userKey(user), agent_id), identity),
+          put: (tx, { user, agent_id, identity }) =>
+            linkIdentity(tx, agents.require(tx, userKey(user), agent_id), identity),
           directoryIds: ({ identity }) => [linkDirectoryId(identity)],
         }),
       ),
@@ -107,7 +150,10 @@ function userLine(reader: Reader, key: Buffer): UserLine | undefined {
   const { email, created_at, last_seen_at } = decodeUser(stored);
   const settings = reader.get(families.userSettings, key);
   // Only `UserVerbs` writes that row.
-  const { agentsMax } = settings === undefined ? { agentsMax: null } : (JSON.parse(settings.toString()) as { agentsMax: number | null });
+  const { agentsMax } =
+    settings === undefined
+      ? { agentsMax: null }
+      : (JSON.parse(settings.toString()) as { agentsMax: number | null });
   return { type: 'registry.user', user, email, created_at, last_seen_at, agents_max: agentsMax };
 }
 
@@ -135,23 +181,65 @@ function agentLine(agent: StoredAgent | undefined): AgentLine | undefined {
 }
 
 function storedAgent(line: AgentLine): Pick<StoredAgent, 'record' | 'meta'> {
-  const { user, agent_id, name, status, spec, created_at, updated_at, last_heartbeat_at, version, labels, error_message, status_since, active_at } = line;
+  const {
+    user,
+    agent_id,
+    name,
+    status,
+    spec,
+    created_at,
+    updated_at,
+    last_heartbeat_at,
+    version,
+    labels,
+    error_message,
+    status_since,
+    active_at,
+  } = line;
   return {
-    record: { agent_id, user_id: userKey(user).toString('hex'), name, status: agentStateBytes[status], spec, created_at, updated_at, last_heartbeat_at },
-    meta: { version, user, labels, errorMessage: error_message, statusSinceMs: status_since, activeAtMs: active_at, activityTimerAtMs: null },
+    record: {
+      agent_id,
+      user_id: userKey(user).toString('hex'),
+      name,
+      status: agentStateBytes[status],
+      spec,
+      created_at,
+      updated_at,
+      last_heartbeat_at,
+    },
+    meta: {
+      version,
+      user,
+      labels,
+      errorMessage: error_message,
+      statusSinceMs: status_since,
+      activeAtMs: active_at,
+      activityTimerAtMs: null,
+    },
   };
 }
 
 function sessionLine(reader: Reader, session: SessionRecord | undefined): AgentSessionLine | undefined {
-  const user = session === undefined ? undefined : reader.get(families.userNames, idBytes(session.user_id))?.toString();
+  const user =
+    session === undefined ? undefined : reader.get(families.userNames, idBytes(session.user_id))?.toString();
   if (session === undefined || user === undefined) return undefined;
   const { session_id, agent_id, created_at, closed_at } = session;
   // The codec lets no other byte through.
-  return { type: 'registry.session', user, session_id, agent_id, status: sessionStatusOf(session.status) as SessionStatus, created_at, closed_at };
+  return {
+    type: 'registry.session',
+    user,
+    session_id,
+    agent_id,
+    status: sessionStatusOf(session.status) as SessionStatus,
+    created_at,
+    closed_at,
+  };
 }
 
 function linkLine(reader: Reader, identity: string): LinkLine | undefined {
   const agentKey = reader.get(families.identityLinks, linkByIdentityKey(identity));
   const agent = agentKey === undefined ? undefined : findAgent(reader, null, agentKey.toString('hex'));
-  return agent === undefined ? undefined : { type: 'registry.link', user: agent.meta.user, identity, agent_id: agent.record.agent_id };
+  return agent === undefined
+    ? undefined
+    : { type: 'registry.link', user: agent.meta.user, identity, agent_id: agent.record.agent_id };
 }

@@ -5,12 +5,28 @@ import type { Sealer } from '../../secrets/sealer.js';
 import type { ProjectLine, TaskLine, WorkSessionLine, WorkspaceLine } from '../../transfer/kinds.js';
 import { erased, orphan } from '../../transfer/judging.js';
 import type { RecordStore } from '../../transfer/port.js';
-import { projectEssence, projectLine, projectOf, sessionLine, taskLine, workspaceLine, workspaceOf } from '../../transfer/workspace-lines.js';
+import {
+  projectEssence,
+  projectLine,
+  projectOf,
+  sessionLine,
+  taskLine,
+  workspaceLine,
+  workspaceOf,
+} from '../../transfer/workspace-lines.js';
 import { type Project, type Task, type WorkSession, holdsSlot, isOpen } from '../../workspaces/model.js';
 import type { ReadyWaiters } from '../../workspaces/ready-waiters.js';
 import { holderOfName } from './workspaces-holders.js';
 import { buckets } from './workspaces-keys.js';
-import { decodeRecord, readLease, readRecord, writeProject, writeSession, writeTask, writeWorkspace } from './workspaces-rows.js';
+import {
+  decodeRecord,
+  readLease,
+  readRecord,
+  writeProject,
+  writeSession,
+  writeTask,
+  writeWorkspace,
+} from './workspaces-rows.js';
 import { activeSession, scheduleDeadline } from './workspaces-sessions.js';
 import { addTask, removeTask, storeLease } from './workspaces-task-rows.js';
 import { countActiveTasks, countOpenTasks, sessionPath } from './workspaces-tree.js';
@@ -24,20 +40,26 @@ export interface WorkspacesRecordsOptions {
   onOwner: (tx: Transaction, user: string) => void;
 }
 
-export function workspacesRecords(kernel: Kernel, { sealer, waiters, onOwner }: WorkspacesRecordsOptions): [type: string, store: RecordStore][] {
+export function workspacesRecords(
+  kernel: Kernel,
+  { sealer, waiters, onOwner }: WorkspacesRecordsOptions,
+): [type: string, store: RecordStore][] {
   return [
     [
       'workspaces.workspace',
       erased(
         new FamilyRecords<WorkspaceLine>(kernel, {
           family: buckets.workspaces,
-          read: (_reader, { value }, withSecrets) => workspaceLine(decodeRecord('workspace', value), withSecrets ? sealer : null),
+          read: (_reader, { value }, withSecrets) =>
+            workspaceLine(decodeRecord('workspace', value), withSecrets ? sealer : null),
           userOf: ({ user }) => user,
-          stored: (reader, { id }) => withLine(readRecord(reader, 'workspace', id), (workspace) => workspaceLine(workspace, null)),
+          stored: (reader, { id }) =>
+            withLine(readRecord(reader, 'workspace', id), (workspace) => workspaceLine(workspace, null)),
           essence: ({ claude_key: _claude_key, ...rest }) => rest,
           obstacle: (reader, { user, id, name, deleted_at }) => {
             const existing = readRecord(reader, 'workspace', id);
-            if (existing !== undefined && existing.owner_id !== user) return { kind: 'name_taken', detail: `The workspace ${id} belongs to another user.` };
+            if (existing !== undefined && existing.owner_id !== user)
+              return { kind: 'name_taken', detail: `The workspace ${id} belongs to another user.` };
             return nameObstacle(reader, 'workspace', user, name, id, deleted_at);
           },
           put: (tx, line) => {
@@ -55,12 +77,18 @@ export function workspacesRecords(kernel: Kernel, { sealer, waiters, onOwner }: 
       erased(
         new FamilyRecords<ProjectLine>(kernel, {
           family: buckets.projects,
-          read: (reader, { value }, withSecrets) => ownedProject(reader, decodeRecord('project', value), withSecrets ? sealer : null),
+          read: (reader, { value }, withSecrets) =>
+            ownedProject(reader, decodeRecord('project', value), withSecrets ? sealer : null),
           userOf: ({ user }) => user,
-          stored: (reader, { id }) => withLine(readRecord(reader, 'project', id), (project) => ownedProject(reader, project, null)),
+          stored: (reader, { id }) =>
+            withLine(readRecord(reader, 'project', id), (project) => ownedProject(reader, project, null)),
           essence: (line) => projectEssence(line, sealer),
           obstacle: (reader, { user, id, workspace_id, name, deleted_at }, coming) => {
-            if (coming?.references !== true && readRecord(reader, 'workspace', workspace_id)?.owner_id !== user) return orphan(`The workspace ${workspace_id}`);
+            if (
+              coming?.references !== true &&
+              readRecord(reader, 'workspace', workspace_id)?.owner_id !== user
+            )
+              return orphan(`The workspace ${workspace_id}`);
             return nameObstacle(reader, 'project', workspace_id, name, id, deleted_at);
           },
           put: (tx, line) => putProject(tx, line, sealer),
@@ -75,11 +103,15 @@ export function workspacesRecords(kernel: Kernel, { sealer, waiters, onOwner }: 
           family: buckets.sessions,
           read: (reader, { value }) => ownedSession(reader, decodeRecord('session', value)),
           userOf: ({ user }) => user,
-          stored: (reader, { id }) => withLine(readRecord(reader, 'session', id), (session) => ownedSession(reader, session)),
+          stored: (reader, { id }) =>
+            withLine(readRecord(reader, 'session', id), (session) => ownedSession(reader, session)),
           obstacle: (reader, { user, id, project_id, status }, coming) => {
-            if (coming?.references !== true && ownerOfProject(reader, project_id) !== user) return orphan(`The project ${project_id}`);
+            if (coming?.references !== true && ownerOfProject(reader, project_id) !== user)
+              return orphan(`The project ${project_id}`);
             const holder = holdsSlot(status) ? activeSession(reader, project_id) : undefined;
-            return holder === undefined || holder.id === id ? null : { kind: 'name_taken', detail: `The session ${holder.id} is the active one of the project.` };
+            return holder === undefined || holder.id === id
+              ? null
+              : { kind: 'name_taken', detail: `The session ${holder.id} is the active one of the project.` };
           },
           put: (tx, { type: _type, user, ...session }) => {
             writeSession(tx, readRecord(tx, 'session', session.id), session);
@@ -97,9 +129,13 @@ export function workspacesRecords(kernel: Kernel, { sealer, waiters, onOwner }: 
           family: buckets.tasks,
           read: (reader, { value }) => ownedTask(reader, decodeRecord('task', value)),
           userOf: ({ user }) => user,
-          stored: (reader, { id }) => withLine(readRecord(reader, 'task', id), (task) => ownedTask(reader, task)),
+          stored: (reader, { id }) =>
+            withLine(readRecord(reader, 'task', id), (task) => ownedTask(reader, task)),
           essence: ({ lease: _lease, ...rest }) => rest,
-          obstacle: (reader, { user, session_id }, coming) => (coming?.references === true || sessionPath(reader, session_id)?.workspace.owner_id === user ? null : orphan(`The session ${session_id}`)),
+          obstacle: (reader, { user, session_id }, coming) =>
+            coming?.references === true || sessionPath(reader, session_id)?.workspace.owner_id === user
+              ? null
+              : orphan(`The session ${session_id}`),
           put: (tx, line) => putTask(tx, line, waiters),
           directoryIds: ({ id }) => [id],
         }),
@@ -118,7 +154,11 @@ function putProject(tx: Transaction, line: ProjectLine, sealer: Sealer): void {
   announce(tx, 'project', after, line.user, { workspace: after.workspace_id });
 }
 
-function putTask(tx: Transaction, { type: _type, user, lease, ...task }: TaskLine, waiters: ReadyWaiters): void {
+function putTask(
+  tx: Transaction,
+  { type: _type, user, lease, ...task }: TaskLine,
+  waiters: ReadyWaiters,
+): void {
   const path = sessionPath(tx, task.session_id);
   if (path === undefined) return;
   const home = { projectId: path.project.id, ownerId: path.workspace.owner_id };
@@ -131,7 +171,8 @@ function putTask(tx: Transaction, { type: _type, user, lease, ...task }: TaskLin
   }
   const isReady = task.status === 'pending' && addTask(tx, task, home);
   if (task.status !== 'pending') writeTask(tx, undefined, task, { ...home, ready: false });
-  if (lease !== null) storeLease(tx, task.id, readLease(tx, task.id), { ...lease, fence: Math.max(lease.fence, fence) });
+  if (lease !== null)
+    storeLease(tx, task.id, readLease(tx, task.id), { ...lease, fence: Math.max(lease.fence, fence) });
   // Read again: the workspace counts what was taken away above.
   const pathNow = isOpen(task.status) ? sessionPath(tx, task.session_id) : undefined;
   if (pathNow !== undefined) countOpenTasks(tx, { ...pathNow, sessionId: task.session_id }, 1);
@@ -140,13 +181,28 @@ function putTask(tx: Transaction, { type: _type, user, lease, ...task }: TaskLin
 }
 
 /** With the same facts as other changes of the thing: readers of a project find it by them. */
-function announce(tx: Transaction, noun: string, { id, version }: { id: string; version: number }, user: string, facts: Record<string, string> = {}): void {
+function announce(
+  tx: Transaction,
+  noun: string,
+  { id, version }: { id: string; version: number },
+  user: string,
+  facts: Record<string, string> = {},
+): void {
   tx.change({ domain: 'workspaces', kind: `${noun}.imported`, id, user, version, facts });
 }
 
-function nameObstacle(reader: Reader, entity: 'workspace' | 'project', parent: string, name: string, id: string, deletedAt: string | null): { kind: 'name_taken'; detail: string } | null {
+function nameObstacle(
+  reader: Reader,
+  entity: 'workspace' | 'project',
+  parent: string,
+  name: string,
+  id: string,
+  deletedAt: string | null,
+): { kind: 'name_taken'; detail: string } | null {
   const holder = deletedAt === null ? holderOfName(reader, entity, parent, name) : undefined;
-  return holder === undefined || holder === id ? null : { kind: 'name_taken', detail: `The ${entity} ${holder} has the name "${name}".` };
+  return holder === undefined || holder === id
+    ? null
+    : { kind: 'name_taken', detail: `The ${entity} ${holder} has the name "${name}".` };
 }
 
 function ownerOfProject(reader: Reader, id: string): string | undefined {
@@ -154,7 +210,10 @@ function ownerOfProject(reader: Reader, id: string): string | undefined {
   return project === undefined ? undefined : readRecord(reader, 'workspace', project.workspace_id)?.owner_id;
 }
 
-function withLine<Stored, Line>(stored: Stored | undefined, lineOf: (stored: Stored) => Line | undefined): Line | undefined {
+function withLine<Stored, Line>(
+  stored: Stored | undefined,
+  lineOf: (stored: Stored) => Line | undefined,
+): Line | undefined {
   return stored === undefined ? undefined : lineOf(stored);
 }
 

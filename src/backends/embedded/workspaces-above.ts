@@ -12,12 +12,15 @@ const recordsMax = 5_000;
  */
 export function rememberingAbove(): ReadAbove {
   const known = new Map<string, { bytes: Buffer; record: Records[keyof Records] }>();
-  return <Kind extends keyof Records>(...[reader, entity, id]: Parameters<ReadAbove<Kind>>): Records[Kind] | undefined => {
+  return <Kind extends keyof Records>(
+    ...[reader, entity, id]: Parameters<ReadAbove<Kind>>
+  ): Records[Kind] | undefined => {
     const bytes = reader.get(bucketOf[entity], recordKey(entity, id));
     if (bytes === undefined) return undefined;
     const before = known.get(id);
     // An id says by its prefix of what kind it is, so what is known under it is of this kind.
-    if (before !== undefined && (before.bytes === bytes || before.bytes.equals(bytes))) return before.record as Records[Kind];
+    if (before !== undefined && (before.bytes === bytes || before.bytes.equals(bytes)))
+      return before.record as Records[Kind];
     if (known.size >= recordsMax) known.clear();
     const record = decodeRecord(entity, bytes);
     known.set(id, { bytes, record });

@@ -63,7 +63,8 @@ export class BulkWork {
 
   async #run(): Promise<void> {
     try {
-      for (const store of this.#options.stores) while (!this.#closing && (await store.transact((tx) => this.#step(tx))));
+      for (const store of this.#options.stores)
+        while (!this.#closing && (await store.transact((tx) => this.#step(tx))));
     } catch (error) {
       if (this.#closing) return;
       this.#options.onError(error);

@@ -22,7 +22,12 @@ export interface DependantsContext {
 }
 
 /** Settles as many dependants as one step may, and theirs in turn where they are cancelled. */
-export function settleDependants(tx: Transaction, context: DependantsContext, taskId: string, outcome: DependencyOutcome): void {
+export function settleDependants(
+  tx: Transaction,
+  context: DependantsContext,
+  taskId: string,
+  outcome: DependencyOutcome,
+): void {
   const open = [{ taskId, outcome }];
   let left = context.rowsMax;
   for (let next = open.pop(); next !== undefined; next = open.pop()) {
@@ -46,14 +51,25 @@ export function dependantsStep(tx: Transaction, context: DependantsContext, valu
   return dependants(tx, taskId, 1).length === 0 ? null : value;
 }
 
-function continueLater(tx: Transaction, context: DependantsContext, taskId: string, outcome: DependencyOutcome): void {
+function continueLater(
+  tx: Transaction,
+  context: DependantsContext,
+  taskId: string,
+  outcome: DependencyOutcome,
+): void {
   if (dependants(tx, taskId, 1).length === 0) return;
   markBulk(tx, 'dependants', taskId, `${outcome} ${taskId}`);
   context.bulk.kick();
 }
 
 /** True when the dependant was cancelled. */
-function settleOne(tx: Transaction, context: DependantsContext, id: string, dependency: string, outcome: DependencyOutcome): boolean {
+function settleOne(
+  tx: Transaction,
+  context: DependantsContext,
+  id: string,
+  dependency: string,
+  outcome: DependencyOutcome,
+): boolean {
   const task = readRecord(tx, 'task', id);
   if (task === undefined || task.status !== 'pending') return false;
   // While its session is being purged, the purge removes it.
@@ -64,15 +80,32 @@ function settleOne(tx: Transaction, context: DependantsContext, id: string, depe
     return true;
   }
   if (isReady(tx, task)) {
-    for (const key of taskIndexes(task, { projectId: path.project.id, ownerId: path.workspace.owner_id, ready: true })) putIndex(tx, key, id);
-    tx.change({ domain: 'workspaces', kind: 'task.ready', id, user: path.workspace.owner_id, version: task.version, facts: { project: path.project.id } });
+    for (const key of taskIndexes(task, {
+      projectId: path.project.id,
+      ownerId: path.workspace.owner_id,
+      ready: true,
+    }))
+      putIndex(tx, key, id);
+    tx.change({
+      domain: 'workspaces',
+      kind: 'task.ready',
+      id,
+      user: path.workspace.owner_id,
+      version: task.version,
+      facts: { project: path.project.id },
+    });
     context.lines.added(path.project.id, readyEntry(task, path.project.id));
     context.waiters.wake(path.project.id);
   }
   return false;
 }
 
-function cancelBlocked(tx: Transaction, { project, workspace }: { project: Project; workspace: Workspace }, task: Task, dependency: string): void {
+function cancelBlocked(
+  tx: Transaction,
+  { project, workspace }: { project: Project; workspace: Workspace },
+  task: Task,
+  dependency: string,
+): void {
   const held = readHeld(tx, task);
   const after = cancelTask(held, blockedForever(dependency), tx.nowMs);
   if (after === undefined) return;

@@ -4,7 +4,17 @@ import type { Reader, Transaction } from '../../kernel/transaction.js';
 import type { Project, Workspace } from '../../workspaces/model.js';
 import type { Owner } from '../../workspaces/port.js';
 import type { NewProject, NewWorkspace, ProjectPatch, WorkspacePatch } from '../../workspaces/schemas.js';
-import { changeProject, changeWorkspace, checkDeleted, checkVersion, nameTaken, newProject, newWorkspace, restored, softDeleted } from '../../workspaces/workspaces.js';
+import {
+  changeProject,
+  changeWorkspace,
+  checkDeleted,
+  checkVersion,
+  nameTaken,
+  newProject,
+  newWorkspace,
+  restored,
+  softDeleted,
+} from '../../workspaces/workspaces.js';
 import { buckets, indexPrefix, projectIndexes, workspaceIndexes } from './workspaces-keys.js';
 import { startPurge } from './workspaces-purge.js';
 import { openTasks, removeRecord, writeProject, writeWorkspace } from './workspaces-rows.js';
@@ -18,7 +28,13 @@ export function createWorkspace(tx: Transaction, owner: string, id: string, inpu
   return workspace;
 }
 
-export function updateWorkspace(tx: Transaction, owner: Owner, id: string, patch: WorkspacePatch, ifVersion: number | undefined): Workspace {
+export function updateWorkspace(
+  tx: Transaction,
+  owner: Owner,
+  id: string,
+  patch: WorkspacePatch,
+  ifVersion: number | undefined,
+): Workspace {
   const before = findWorkspace(tx, owner, id);
   checkVersion(before, ifVersion);
   const after = changeWorkspace(before, patch, tx.nowMs);
@@ -29,7 +45,12 @@ export function updateWorkspace(tx: Transaction, owner: Owner, id: string, patch
 }
 
 /** One mark hides all that is below it, in this one commit, however much that is. */
-export function deleteWorkspace(tx: Transaction, owner: Owner, id: string, ifVersion: number | undefined): Workspace {
+export function deleteWorkspace(
+  tx: Transaction,
+  owner: Owner,
+  id: string,
+  ifVersion: number | undefined,
+): Workspace {
   const before = findWorkspace(tx, owner, id);
   checkVersion(before, ifVersion);
   const after = writeWorkspace(tx, before, softDeleted(before, tx.nowMs));
@@ -37,7 +58,13 @@ export function deleteWorkspace(tx: Transaction, owner: Owner, id: string, ifVer
   return after;
 }
 
-export function restoreWorkspace(tx: Transaction, owner: Owner, id: string, name: string | undefined, ifVersion: number | undefined): Workspace {
+export function restoreWorkspace(
+  tx: Transaction,
+  owner: Owner,
+  id: string,
+  name: string | undefined,
+  ifVersion: number | undefined,
+): Workspace {
   const before = findWorkspace(tx, owner, id, true);
   checkVersion(before, ifVersion);
   checkDeleted('workspace', before);
@@ -48,7 +75,12 @@ export function restoreWorkspace(tx: Transaction, owner: Owner, id: string, name
   return after;
 }
 
-export function purgeWorkspace(tx: Transaction, owner: Owner, id: string, ifVersion: number | undefined): void {
+export function purgeWorkspace(
+  tx: Transaction,
+  owner: Owner,
+  id: string,
+  ifVersion: number | undefined,
+): void {
   const workspace = findWorkspace(tx, owner, id, true);
   checkVersion(workspace, ifVersion);
   checkDeleted('workspace', workspace);
@@ -57,7 +89,13 @@ export function purgeWorkspace(tx: Transaction, owner: Owner, id: string, ifVers
   startPurge(tx, { entity: 'workspace', id, ownerId: workspace.owner_id, projectId: '' });
 }
 
-export function createProject(tx: Transaction, owner: Owner, workspaceId: string, id: string, input: NewProject): Project {
+export function createProject(
+  tx: Transaction,
+  owner: Owner,
+  workspaceId: string,
+  id: string,
+  input: NewProject,
+): Project {
   const workspace = findWorkspace(tx, owner, workspaceId);
   const project = newProject(id, workspaceId, input, tx.nowMs);
   checkNameFree(tx, 'project', workspaceId, project.name, id);
@@ -67,7 +105,13 @@ export function createProject(tx: Transaction, owner: Owner, workspaceId: string
 }
 
 /** Also moves a project to another workspace of the same owner. */
-export function updateProject(tx: Transaction, owner: Owner, id: string, patch: ProjectPatch, ifVersion: number | undefined): Project {
+export function updateProject(
+  tx: Transaction,
+  owner: Owner,
+  id: string,
+  patch: ProjectPatch,
+  ifVersion: number | undefined,
+): Project {
   const { project: before, workspace } = findProject(tx, owner, id);
   checkVersion(before, ifVersion);
   const after = changeProject(before, patch, tx.nowMs);
@@ -85,7 +129,12 @@ export function updateProject(tx: Transaction, owner: Owner, id: string, patch: 
   return after;
 }
 
-export function deleteProject(tx: Transaction, owner: Owner, id: string, ifVersion: number | undefined): Project {
+export function deleteProject(
+  tx: Transaction,
+  owner: Owner,
+  id: string,
+  ifVersion: number | undefined,
+): Project {
   const { project: before, workspace } = findProject(tx, owner, id);
   checkVersion(before, ifVersion);
   countActiveTasks(tx, workspace.id, -openTasks(tx, 'project', id));
@@ -94,7 +143,13 @@ export function deleteProject(tx: Transaction, owner: Owner, id: string, ifVersi
   return after;
 }
 
-export function restoreProject(tx: Transaction, owner: Owner, id: string, name: string | undefined, ifVersion: number | undefined): Project {
+export function restoreProject(
+  tx: Transaction,
+  owner: Owner,
+  id: string,
+  name: string | undefined,
+  ifVersion: number | undefined,
+): Project {
   const { project: before, workspace } = findProject(tx, owner, id, true);
   checkVersion(before, ifVersion);
   checkDeleted('project', before);
@@ -116,24 +171,52 @@ export function purgeProject(tx: Transaction, owner: Owner, id: string, ifVersio
 }
 
 /** A name is unique among the live ones of one parent. */
-function checkNameFree(reader: Reader, entity: 'workspace' | 'project', parent: string, name: string, id: string): void {
+function checkNameFree(
+  reader: Reader,
+  entity: 'workspace' | 'project',
+  parent: string,
+  name: string,
+  id: string,
+): void {
   const holder = holderOfName(reader, entity, parent, name);
   if (holder !== undefined && holder !== id) throw nameTaken(entity, name, holder);
 }
 
 /** The id of the live one that has the name. */
-export function holderOfName(reader: Reader, entity: 'workspace' | 'project', parent: string, name: string): string | undefined {
-  for (const { value } of reader.range(buckets.indexes, { ...prefixRange(indexPrefix(entity, 'name', parent, name)), limit: 1 })) return value.toString();
+export function holderOfName(
+  reader: Reader,
+  entity: 'workspace' | 'project',
+  parent: string,
+  name: string,
+): string | undefined {
+  for (const { value } of reader.range(buckets.indexes, {
+    ...prefixRange(indexPrefix(entity, 'name', parent, name)),
+    limit: 1,
+  }))
+    return value.toString();
   return undefined;
 }
 
 type Event = 'created' | 'updated' | 'deleted' | 'restored' | 'purged';
 
 function announceWorkspace(tx: Transaction, event: Event, workspace: Workspace): void {
-  tx.change({ domain: 'workspaces', kind: `workspace.${event}`, id: workspace.id, user: workspace.owner_id, version: event === 'purged' ? null : workspace.version });
+  tx.change({
+    domain: 'workspaces',
+    kind: `workspace.${event}`,
+    id: workspace.id,
+    user: workspace.owner_id,
+    version: event === 'purged' ? null : workspace.version,
+  });
 }
 
 function announceProject(tx: Transaction, event: Event, project: Project, workspace: Workspace): void {
   const version = event === 'purged' ? null : project.version;
-  tx.change({ domain: 'workspaces', kind: `project.${event}`, id: project.id, user: workspace.owner_id, version, facts: { workspace: project.workspace_id } });
+  tx.change({
+    domain: 'workspaces',
+    kind: `project.${event}`,
+    id: project.id,
+    user: workspace.owner_id,
+    version,
+    facts: { workspace: project.workspace_id },
+  });
 }

@@ -2,7 +2,11 @@
 import { workspacesFamilies } from './workspaces-keys.js';
 
 /** Undefined for a family that is not of workspaces. */
-export function decodeWorkspacesEntry(family: string, key: Buffer, value: Buffer): { key: string; value: unknown } | undefined {
+export function decodeWorkspacesEntry(
+  family: string,
+  key: Buffer,
+  value: Buffer,
+): { key: string; value: unknown } | undefined {
   if (!workspacesFamilies.includes(family)) return undefined;
   const text = value.toString();
   return { key: key.toString(), value: text.startsWith('{') ? (JSON.parse(text) as unknown) : text };

@@ -90,17 +90,30 @@ export function projectIndexes(project: Project): string[] {
   return deletableIndexes('project', 'workspace', project.workspace_id, project, project.path);
 }
 
-function deletableIndexes(entity: Entity, parentType: string, parent: string, record: Workspace | Project, path: string): string[] {
+function deletableIndexes(
+  entity: Entity,
+  parentType: string,
+  parent: string,
+  record: Workspace | Project,
+  path: string,
+): string[] {
   const { id, name, status } = record;
   if (record.deleted_at !== null) return [indexKey(entity, 'deleted', parent, id)];
-  const keys = [indexKey(entity, parentType, parent, id), indexKey(entity, 'status', parent, status, id), indexKey(entity, 'name', parent, name, id)];
+  const keys = [
+    indexKey(entity, parentType, parent, id),
+    indexKey(entity, 'status', parent, status, id),
+    indexKey(entity, 'name', parent, name, id),
+  ];
   if (path !== '') keys.push(indexKey(entity, 'path', parent, indexedText(path), id));
   return keys;
 }
 
 export function sessionIndexes(session: WorkSession): string[] {
   const { id, project_id: project, status } = session;
-  const keys = [indexKey('session', 'project', project, id), indexKey('session', 'status', project, status, id)];
+  const keys = [
+    indexKey('session', 'project', project, id),
+    indexKey('session', 'status', project, status, id),
+  ];
   if (holdsSlot(status)) keys.push(activeSlot(project));
   return keys;
 }
@@ -127,6 +140,7 @@ export function movingTaskIndexes(task: Task, { projectId, ownerId, ready }: Tas
   const { id, session_id: session, status } = task;
   const keys = [indexKey('task', 'status', session, status, id)];
   if (ready) keys.push(readyKey(task, projectId));
-  if (status === 'running' && task.claimed_by !== null) keys.push(indexKey('task', 'claimed', ownerId, indexedText(task.claimed_by), id));
+  if (status === 'running' && task.claimed_by !== null)
+    keys.push(indexKey('task', 'claimed', ownerId, indexedText(task.claimed_by), id));
   return keys;
 }

@@ -15,18 +15,27 @@ export interface Migration {
   step(tx: Transaction, from: string | null): string | null;
 }
 
-export const workspaceMigrations: readonly Migration[] = [{ version: 1, name: '001_initial', step: () => null }];
+export const workspaceMigrations: readonly Migration[] = [
+  { version: 1, name: '001_initial', step: () => null },
+];
 
 const versionKey = metaKey('schema_version');
 const nameKey = metaKey('last_migration');
 /** Where a migration in progress has come to; a crash goes on from there. */
 const progressKey = metaKey('migrating');
 
-export async function migrateWorkspaces(store: Store, migrations: readonly Migration[] = workspaceMigrations): Promise<void> {
+export async function migrateWorkspaces(
+  store: Store,
+  migrations: readonly Migration[] = workspaceMigrations,
+): Promise<void> {
   const stored = Number(store.get(buckets.metadata, versionKey) ?? 0);
   const newest = migrations.at(-1)?.version ?? 0;
   if (stored > newest) {
-    throw new StoaError('newer_data', `The workspaces are stored in version ${stored}; this program knows version ${newest}.`, { fix: 'Use the program that wrote them, or a newer one.' });
+    throw new StoaError(
+      'newer_data',
+      `The workspaces are stored in version ${stored}; this program knows version ${newest}.`,
+      { fix: 'Use the program that wrote them, or a newer one.' },
+    );
   }
   for (const migration of migrations) if (migration.version > stored) await runMigration(store, migration);
 }

@@ -8,10 +8,16 @@ import { buckets, unescapePart } from './workspaces-keys.js';
 import type { PurgeMark } from './workspaces-purge.js';
 import { readRecord } from './workspaces-rows.js';
 
-const entityOfPrefix: Readonly<Record<string, Entity>> = { ws: 'workspace', proj: 'project', sess: 'session', task: 'task' };
+const entityOfPrefix: Readonly<Record<string, Entity>> = {
+  ws: 'workspace',
+  proj: 'project',
+  sess: 'session',
+  task: 'task',
+};
 
 /** The key is `entity:id`. */
-const byRecordKey: Placement = ({ key }, source) => placeOf(source, key.toString().slice(key.indexOf(':') + 1));
+const byRecordKey: Placement = ({ key }, source) =>
+  placeOf(source, key.toString().slice(key.indexOf(':') + 1));
 /** The value of every index entry is the id of its record. */
 const byIndexedId: Placement = ({ value }, source) => placeOf(source, value.toString());
 
@@ -26,13 +32,19 @@ export const workspacesPlacements: Readonly<Record<string, Placement>> = {
     const [, kind, ...rest] = key.toString().split(':').map(unescapePart);
     const id = rest.at(-1) ?? '';
     // The version of the layout, and a re-keying that is under way, are the matter of every shard.
-    return (kind === 'open_tasks' || kind === 'work') && entityOf(id) !== undefined ? placeOf(source, id) : 'every';
+    return (kind === 'open_tasks' || kind === 'work') && entityOf(id) !== undefined
+      ? placeOf(source, id)
+      : 'every';
   },
 };
 
 /** The ids of workspaces are looked for without knowing their user. */
 export function workspaceDirectoryIds(family: string, key: Buffer): readonly string[] {
-  const isRecord = family === buckets.workspaces || family === buckets.projects || family === buckets.sessions || family === buckets.tasks;
+  const isRecord =
+    family === buckets.workspaces ||
+    family === buckets.projects ||
+    family === buckets.sessions ||
+    family === buckets.tasks;
   return isRecord ? [key.toString().slice(key.indexOf(':') + 1)] : [];
 }
 

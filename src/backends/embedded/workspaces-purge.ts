@@ -36,12 +36,17 @@ function removeBelow(tx: Transaction, context: DependantsContext, mark: PurgeMar
   if (mark.entity === 'project') return removeSessions(tx, mark, context.rowsMax);
   if (mark.entity === 'workspace') return removeProjects(tx, mark, context.rowsMax);
   // The project lives on: tasks of its other sessions may depend on those that go.
-  return removeTasks(tx, mark, mark.id, context.rowsMax, (id) => settleDependants(tx, { ...context, rowsMax: dependantsEachMax }, id, 'never'));
+  return removeTasks(tx, mark, mark.id, context.rowsMax, (id) =>
+    settleDependants(tx, { ...context, rowsMax: dependantsEachMax }, id, 'never'),
+  );
 }
 
 function removeProjects(tx: Transaction, mark: PurgeMark, rowsMax: number): number {
   let removed = 0;
-  for (const id of [...idsBelow(tx, 'project', 'workspace', mark.id, rowsMax), ...idsBelow(tx, 'project', 'deleted', mark.id, rowsMax)]) {
+  for (const id of [
+    ...idsBelow(tx, 'project', 'workspace', mark.id, rowsMax),
+    ...idsBelow(tx, 'project', 'deleted', mark.id, rowsMax),
+  ]) {
     if (removed >= rowsMax) return removed;
     removed += removeSessions(tx, { ...mark, id, projectId: id }, rowsMax - removed);
     if (removed >= rowsMax) return removed;
@@ -66,7 +71,13 @@ function removeSessions(tx: Transaction, mark: PurgeMark, rowsMax: number): numb
   return removed;
 }
 
-function removeTasks(tx: Transaction, mark: PurgeMark, sessionId: string, rowsMax: number, onUnfinished: (id: string) => void = () => undefined): number {
+function removeTasks(
+  tx: Transaction,
+  mark: PurgeMark,
+  sessionId: string,
+  rowsMax: number,
+  onUnfinished: (id: string) => void = () => undefined,
+): number {
   let removed = 0;
   for (const id of idsBelow(tx, 'task', 'session', sessionId, rowsMax)) {
     const task = readRecord(tx, 'task', id);
@@ -79,5 +90,8 @@ function removeTasks(tx: Transaction, mark: PurgeMark, sessionId: string, rowsMa
 }
 
 function idsBelow(reader: Reader, entity: Entity, type: string, parent: string, limit: number): string[] {
-  return Array.from(reader.range(buckets.indexes, { ...prefixRange(indexPrefix(entity, type, parent)), limit }), ({ value }) => value.toString());
+  return Array.from(
+    reader.range(buckets.indexes, { ...prefixRange(indexPrefix(entity, type, parent)), limit }),
+    ({ value }) => value.toString(),
+  );
 }

@@ -73,6 +73,8 @@ export class ReadyLines {
 
   #trusted(projectId: string, nowMs: number): Front | undefined {
     const front = this.#fronts.get(projectId);
-    return front === undefined || nowMs - front.sinceMs > trustedMs || nowMs < front.sinceMs ? undefined : front;
+    return front === undefined || nowMs - front.sinceMs > trustedMs || nowMs < front.sinceMs
+      ? undefined
+      : front;
   }
 }

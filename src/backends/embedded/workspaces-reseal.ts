@@ -12,7 +12,12 @@ export function startReseal(tx: Transaction): void {
 }
 
 /** One step from the key `from` on. Neither version nor updated_at move. */
-export function resealStep(tx: Transaction, sealer: Sealer, rowsMax: number, from: string): { next: string | null; resealed: number } {
+export function resealStep(
+  tx: Transaction,
+  sealer: Sealer,
+  rowsMax: number,
+  from: string,
+): { next: string | null; resealed: number } {
   const inWorkspaces = from.startsWith('workspace:');
   const family = inWorkspaces ? buckets.workspaces : buckets.projects;
   let resealed = 0;

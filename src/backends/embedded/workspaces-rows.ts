@@ -1,7 +1,19 @@
 /** Records of workspaces in the embedded store: read whole, written together with their index entries. */
 import type { Reader, Transaction } from '../../kernel/transaction.js';
 import type { Entity, Project, Task, TaskLease, WorkSession, Workspace } from '../../workspaces/model.js';
-import { type TaskPlace, bucketOf, buckets, leaseKey, metaKey, movingTaskIndexes, projectIndexes, recordKey, sessionIndexes, taskIndexes, workspaceIndexes } from './workspaces-keys.js';
+import {
+  type TaskPlace,
+  bucketOf,
+  buckets,
+  leaseKey,
+  metaKey,
+  movingTaskIndexes,
+  projectIndexes,
+  recordKey,
+  sessionIndexes,
+  taskIndexes,
+  workspaceIndexes,
+} from './workspaces-keys.js';
 
 export interface Records {
   workspace: Workspace;
@@ -15,7 +27,11 @@ export interface StoredLease extends TaskLease {
   timerAtMs: number;
 }
 
-export function readRecord<Kind extends Entity>(reader: Reader, entity: Kind, id: string): Records[Kind] | undefined {
+export function readRecord<Kind extends Entity>(
+  reader: Reader,
+  entity: Kind,
+  id: string,
+): Records[Kind] | undefined {
   const value = reader.get(bucketOf[entity], recordKey(entity, id));
   return value === undefined ? undefined : decodeRecord(entity, value);
 }
@@ -41,7 +57,11 @@ export function writeProject(tx: Transaction, before: Project | undefined, after
   return after;
 }
 
-export function writeSession(tx: Transaction, before: WorkSession | undefined, after: WorkSession): WorkSession {
+export function writeSession(
+  tx: Transaction,
+  before: WorkSession | undefined,
+  after: WorkSession,
+): WorkSession {
   tx.put(buckets.sessions, recordKey('session', after.id), encodeJson(after));
   writeIndexes(tx, after.id, before === undefined ? [] : sessionIndexes(before), sessionIndexes(after));
   return after;
@@ -52,10 +72,16 @@ export function rewriteSession(tx: Transaction, session: WorkSession): void {
   tx.put(buckets.sessions, recordKey('session', session.id), encodeJson(session));
 }
 
-export function writeTask(tx: Transaction, before: { task: Task; place: TaskPlace } | undefined, task: Task, place: TaskPlace): void {
+export function writeTask(
+  tx: Transaction,
+  before: { task: Task; place: TaskPlace } | undefined,
+  task: Task,
+  place: TaskPlace,
+): void {
   tx.put(buckets.tasks, recordKey('task', task.id), encodeJson(task));
   if (before === undefined) writeIndexes(tx, task.id, [], taskIndexes(task, place));
-  else writeIndexes(tx, task.id, movingTaskIndexes(before.task, before.place), movingTaskIndexes(task, place));
+  else
+    writeIndexes(tx, task.id, movingTaskIndexes(before.task, before.place), movingTaskIndexes(task, place));
 }
 
 export function removeRecord(tx: Transaction, entity: Entity, id: string, indexes: readonly string[]): void {
@@ -91,8 +117,17 @@ export function openTasks(reader: Reader, entity: 'project' | 'session', id: str
   return Number(reader.get(buckets.metadata, openTasksKey(entity, id)) ?? 0);
 }
 
-export function addOpenTasks(tx: Transaction, entity: 'project' | 'session', id: string, difference: number): void {
-  tx.put(buckets.metadata, openTasksKey(entity, id), Buffer.from(String(openTasks(tx, entity, id) + difference)));
+export function addOpenTasks(
+  tx: Transaction,
+  entity: 'project' | 'session',
+  id: string,
+  difference: number,
+): void {
+  tx.put(
+    buckets.metadata,
+    openTasksKey(entity, id),
+    Buffer.from(String(openTasks(tx, entity, id) + difference)),
+  );
 }
 
 export function forgetOpenTasks(tx: Transaction, entity: 'project' | 'session', id: string): void {
@@ -103,7 +138,12 @@ export function openTasksKey(entity: 'project' | 'session', id: string): Buffer 
   return metaKey('open_tasks', entity, id);
 }
 
-function writeIndexes(tx: Transaction, id: string, before: readonly string[], after: readonly string[]): void {
+function writeIndexes(
+  tx: Transaction,
+  id: string,
+  before: readonly string[],
+  after: readonly string[],
+): void {
   const value = Buffer.from(id);
   for (const key of before) if (!after.includes(key)) dropIndex(tx, key);
   for (const key of after) if (!before.includes(key)) tx.put(buckets.indexes, Buffer.from(key), value);

@@ -6,21 +6,43 @@ import type { SessionStatus, WorkSession } from '../../workspaces/model.js';
 import { holdsSlot } from '../../workspaces/model.js';
 import type { Owner } from '../../workspaces/port.js';
 import type { NewSession, SessionPatch } from '../../workspaces/schemas.js';
-import { changeSession, moveSession, newSession, sessionDeadline, slotTaken, stepsToEnd } from '../../workspaces/sessions.js';
+import {
+  changeSession,
+  moveSession,
+  newSession,
+  sessionDeadline,
+  slotTaken,
+  stepsToEnd,
+} from '../../workspaces/sessions.js';
 import { checkVersion } from '../../workspaces/workspaces.js';
 import { activeSlot, buckets, sessionIndexes } from './workspaces-keys.js';
 import { startPurge } from './workspaces-purge.js';
 import { addOpenTasks, openTasks, readRecord, removeRecord, writeSession } from './workspaces-rows.js';
-import { type ProjectPath, countActiveTasks, findProject, findSession, sessionPath } from './workspaces-tree.js';
+import {
+  type ProjectPath,
+  countActiveTasks,
+  findProject,
+  findSession,
+  sessionPath,
+} from './workspaces-tree.js';
 
 export const sessionTimer = 'workspaces.session';
 
-export function createSession(tx: Transaction, owner: Owner, projectId: string, id: string, input: NewSession, limits: Limits): WorkSession {
+export function createSession(
+  tx: Transaction,
+  owner: Owner,
+  projectId: string,
+  id: string,
+  input: NewSession,
+  limits: Limits,
+): WorkSession {
   const path = findProject(tx, owner, projectId);
   const session = newSession(id, projectId, input, limits, tx.nowMs);
   writeSession(tx, undefined, session);
   announce(tx, 'created', session, path);
-  return input.status === 'active' ? moveTo(tx, path, session, 'active', { takeover: input.takeover === true }) : session;
+  return input.status === 'active'
+    ? moveTo(tx, path, session, 'active', { takeover: input.takeover === true })
+    : session;
 }
 
 /** The session that holds the project's slot. */
@@ -29,7 +51,13 @@ export function activeSession(reader: Reader, projectId: string): WorkSession | 
   return id === undefined ? undefined : readRecord(reader, 'session', id.toString());
 }
 
-export function updateSession(tx: Transaction, owner: Owner, id: string, patch: SessionPatch, ifVersion: number | undefined): WorkSession {
+export function updateSession(
+  tx: Transaction,
+  owner: Owner,
+  id: string,
+  patch: SessionPatch,
+  ifVersion: number | undefined,
+): WorkSession {
   const path = findSession(tx, owner, id);
   checkVersion(path.session, ifVersion);
   const { status, takeover, ...fields } = patch;
@@ -43,7 +71,12 @@ export function updateSession(tx: Transaction, owner: Owner, id: string, patch: 
 }
 
 /** The session goes at once, its tasks in steps. */
-export function deleteSession(tx: Transaction, owner: Owner, id: string, ifVersion: number | undefined): void {
+export function deleteSession(
+  tx: Transaction,
+  owner: Owner,
+  id: string,
+  ifVersion: number | undefined,
+): void {
   const path = findSession(tx, owner, id);
   checkVersion(path.session, ifVersion);
   const open = openTasks(tx, 'session', id);
@@ -66,16 +99,26 @@ export function sessionTimerRang(tx: Transaction, reference: Buffer, outages: re
   if (path === undefined || deadline === undefined) return;
   // Nobody could show signs of life while no server ran.
   const lastActiveMs = Date.parse(path.session.last_active);
-  const atMs = deadline.reason === 'idle' ? extendedByOutages(lastActiveMs, deadline.atMs, outages) : deadline.atMs;
+  const atMs =
+    deadline.reason === 'idle' ? extendedByOutages(lastActiveMs, deadline.atMs, outages) : deadline.atMs;
   if (atMs > tx.nowMs) tx.schedule({ atMs, kind: sessionTimer, reference });
   else endSession(tx, path, path.session, deadline.reason);
 }
 
 function endSession(tx: Transaction, path: ProjectPath, session: WorkSession, reason: string): WorkSession {
-  return stepsToEnd(session.status).reduce((current, to) => moveTo(tx, path, current, to, { reason }), session);
+  return stepsToEnd(session.status).reduce(
+    (current, to) => moveTo(tx, path, current, to, { reason }),
+    session,
+  );
 }
 
-function moveTo(tx: Transaction, path: ProjectPath, session: WorkSession, to: SessionStatus, options: { takeover?: boolean; reason?: string }): WorkSession {
+function moveTo(
+  tx: Transaction,
+  path: ProjectPath,
+  session: WorkSession,
+  to: SessionStatus,
+  options: { takeover?: boolean; reason?: string },
+): WorkSession {
   const after = moveSession(session, to, tx.nowMs);
   if (holdsSlot(to) && !holdsSlot(session.status)) {
     const holder = activeSession(tx, session.project_id);
@@ -84,17 +127,42 @@ function moveTo(tx: Transaction, path: ProjectPath, session: WorkSession, to: Se
   }
   writeSession(tx, session, after);
   if (to === 'active') scheduleDeadline(tx, after);
-  const facts = { from: session.status, to, project: session.project_id, ...(options.reason !== undefined && { reason: options.reason }) };
-  tx.change({ domain: 'workspaces', kind: 'session.status_changed', id: session.id, user: path.workspace.owner_id, version: after.version, facts });
+  const facts = {
+    from: session.status,
+    to,
+    project: session.project_id,
+    ...(options.reason !== undefined && { reason: options.reason }),
+  };
+  tx.change({
+    domain: 'workspaces',
+    kind: 'session.status_changed',
+    id: session.id,
+    user: path.workspace.owner_id,
+    version: after.version,
+    facts,
+  });
   return after;
 }
 
 export function scheduleDeadline(tx: Transaction, session: WorkSession): void {
   const deadline = sessionDeadline(session);
-  if (deadline !== undefined) tx.schedule({ atMs: deadline.atMs, kind: sessionTimer, reference: Buffer.from(session.id) });
+  if (deadline !== undefined)
+    tx.schedule({ atMs: deadline.atMs, kind: sessionTimer, reference: Buffer.from(session.id) });
 }
 
-function announce(tx: Transaction, event: 'created' | 'updated' | 'deleted', session: WorkSession, { workspace }: ProjectPath): void {
+function announce(
+  tx: Transaction,
+  event: 'created' | 'updated' | 'deleted',
+  session: WorkSession,
+  { workspace }: ProjectPath,
+): void {
   const version = event === 'deleted' ? null : session.version;
-  tx.change({ domain: 'workspaces', kind: `session.${event}`, id: session.id, user: workspace.owner_id, version, facts: { project: session.project_id } });
+  tx.change({
+    domain: 'workspaces',
+    kind: `session.${event}`,
+    id: session.id,
+    user: workspace.owner_id,
+    version,
+    facts: { project: session.project_id },
+  });
 }

@@ -4,7 +4,17 @@ import type { Reader, Transaction } from '../../kernel/transaction.js';
 import type { Task, TaskLease } from '../../workspaces/model.js';
 import { type HeldTask, satisfies } from '../../workspaces/tasks.js';
 import { buckets, indexKey, indexPrefix, taskIndexes } from './workspaces-keys.js';
-import { type StoredLease, dropIndex, putIndex, readLease, readRecord, removeLease, removeRecord, writeLease, writeTask } from './workspaces-rows.js';
+import {
+  type StoredLease,
+  dropIndex,
+  putIndex,
+  readLease,
+  readRecord,
+  removeLease,
+  removeRecord,
+  writeLease,
+  writeTask,
+} from './workspaces-rows.js';
 
 export const leaseTimer = 'workspaces.lease';
 
@@ -29,7 +39,10 @@ export function unfinishedDependencies(reader: Reader, task: Task): string[] {
 }
 
 export function isReady(reader: Reader, task: Task): boolean {
-  return task.status === 'pending' && (task.depends_on.length === 0 || unfinishedDependencies(reader, task).length === 0);
+  return (
+    task.status === 'pending' &&
+    (task.depends_on.length === 0 || unfinishedDependencies(reader, task).length === 0)
+  );
 }
 
 /** Writes a new task; it waits at each task that is unfinished. */
@@ -43,14 +56,27 @@ export function addTask(tx: Transaction, task: Task, home: TaskHome): boolean {
 /** Writes what became of a task and its lease, and moves the timer where the holder changed. */
 export function changeHeld(tx: Transaction, before: StoredTask, after: HeldTask, home: TaskHome): void {
   const wasReady = isReady(tx, before.task);
-  writeTask(tx, { task: before.task, place: { ...home, ready: wasReady } }, after.task, { ...home, ready: isReady(tx, after.task) });
-  if (before.task.status === 'pending' && !wasReady && after.task.status !== 'pending') forgetDependencies(tx, after.task);
+  writeTask(tx, { task: before.task, place: { ...home, ready: wasReady } }, after.task, {
+    ...home,
+    ready: isReady(tx, after.task),
+  });
+  if (before.task.status === 'pending' && !wasReady && after.task.status !== 'pending')
+    forgetDependencies(tx, after.task);
   if (after.lease !== undefined) storeLease(tx, after.task.id, before.lease, after.lease);
 }
 
 /** Only a new holder and a lost one touch the timer; a heartbeat leaves it, and it looks again when it rings. */
-export function storeLease(tx: Transaction, taskId: string, stored: StoredLease | undefined, lease: TaskLease): void {
-  const timer = (atMs: number): { atMs: number; kind: string; reference: Buffer } => ({ atMs, kind: leaseTimer, reference: Buffer.from(taskId) });
+export function storeLease(
+  tx: Transaction,
+  taskId: string,
+  stored: StoredLease | undefined,
+  lease: TaskLease,
+): void {
+  const timer = (atMs: number): { atMs: number; kind: string; reference: Buffer } => ({
+    atMs,
+    kind: leaseTimer,
+    reference: Buffer.from(taskId),
+  });
   const hasTimer = stored !== undefined && stored.holder !== null;
   if (lease.holder === null && hasTimer) tx.unschedule(timer(stored.timerAtMs));
   if (lease.holder !== null && !hasTimer) tx.schedule(timer(lease.expiresAtMs));
@@ -62,7 +88,8 @@ export function storeLease(tx: Transaction, taskId: string, stored: StoredLease 
 export function removeTask(tx: Transaction, task: Task, home: TaskHome): void {
   const lease = readLease(tx, task.id);
   if (lease !== undefined) {
-    if (lease.holder !== null) tx.unschedule({ atMs: lease.timerAtMs, kind: leaseTimer, reference: Buffer.from(task.id) });
+    if (lease.holder !== null)
+      tx.unschedule({ atMs: lease.timerAtMs, kind: leaseTimer, reference: Buffer.from(task.id) });
     removeLease(tx, task.id);
   }
   forgetDependencies(tx, task);
@@ -71,7 +98,10 @@ export function removeTask(tx: Transaction, task: Task, home: TaskHome): void {
 }
 
 export function dependants(reader: Reader, taskId: string, limit: number): string[] {
-  return Array.from(reader.range(buckets.indexes, { ...prefixRange(indexPrefix('task', 'dependency', taskId)), limit }), ({ value }) => value.toString());
+  return Array.from(
+    reader.range(buckets.indexes, { ...prefixRange(indexPrefix('task', 'dependency', taskId)), limit }),
+    ({ value }) => value.toString(),
+  );
 }
 
 function forgetDependencies(tx: Transaction, task: Task): void {

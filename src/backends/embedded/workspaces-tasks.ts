@@ -18,8 +18,25 @@ import { buckets, indexPrefix, indexedText, readyEntry, readyKey } from './works
 import { type ReadyEntry, type ReadyLines, frontEntriesMax } from './workspaces-ready-line.js';
 import { dropIndex, readLease, readRecord, rewriteSession, writeLease } from './workspaces-rows.js';
 import { wakeSession } from './workspaces-sessions.js';
-import { type StoredTask, addTask, changeHeld, isReady, leaseTimer, readHeld, removeTask, storeLease } from './workspaces-task-rows.js';
-import { type SessionPath, type TaskPath, countOpenTasks, findProject, findSession, findTask, sessionPath } from './workspaces-tree.js';
+import {
+  type StoredTask,
+  addTask,
+  changeHeld,
+  isReady,
+  leaseTimer,
+  readHeld,
+  removeTask,
+  storeLease,
+} from './workspaces-task-rows.js';
+import {
+  type SessionPath,
+  type TaskPath,
+  countOpenTasks,
+  findProject,
+  findSession,
+  findTask,
+  sessionPath,
+} from './workspaces-tree.js';
 
 /** `again`: nothing was given yet, but there may be more behind what was cleared away. */
 export type ClaimOutcome = Claim | 'none' | 'again';
@@ -82,15 +99,31 @@ export class TaskVerbs {
   }
 
   /** The first ready task of the project goes to the holder. The cost does not grow with what waits. */
-  claim(tx: Transaction, owner: Owner, projectId: string, holder: string, leaseSeconds: number): ClaimOutcome {
+  claim(
+    tx: Transaction,
+    owner: Owner,
+    projectId: string,
+    holder: string,
+    leaseSeconds: number,
+  ): ClaimOutcome {
     const path = findProject(tx, owner, projectId, false, this.#above);
     for (let cleared = 0; cleared < this.#limits.workspaceStepRowsMax; cleared += 1) {
       const entry = this.#lines.take(projectId, tx.nowMs) ?? this.#lookForMore(tx, projectId);
       if (entry === undefined) return 'none';
       const task = readRecord(tx, 'task', entry.taskId);
       const session = task === undefined ? undefined : this.#above(tx, 'session', task.session_id);
-      if (task !== undefined && session !== undefined && isReady(tx, task) && readyKey(task, projectId) === entry.key) {
-        return this.#give(tx, { workspace: path.workspace, project: path.project, session, task }, holder, leaseSeconds);
+      if (
+        task !== undefined &&
+        session !== undefined &&
+        isReady(tx, task) &&
+        readyKey(task, projectId) === entry.key
+      ) {
+        return this.#give(
+          tx,
+          { workspace: path.workspace, project: path.project, session, task },
+          holder,
+          leaseSeconds,
+        );
       }
       // It was taken, moved or cancelled since it was seen, or its session was deleted and the purge has not come to it yet.
       dropIndex(tx, entry.key);
@@ -139,7 +172,8 @@ export class TaskVerbs {
     const id = reference.toString();
     const lease = readLease(tx, id);
     const task = readRecord(tx, 'task', id);
-    if (lease === undefined || lease.holder === null || task === undefined || task.status !== 'running') return;
+    if (lease === undefined || lease.holder === null || task === undefined || task.status !== 'running')
+      return;
     const endsAtMs = this.#endOf(lease);
     if (endsAtMs > tx.nowMs) {
       tx.schedule({ atMs: endsAtMs, kind: leaseTimer, reference });
@@ -147,25 +181,40 @@ export class TaskVerbs {
       return;
     }
     const path = sessionPath(tx, task.session_id, this.#above);
-    if (path !== undefined) this.#end(tx, { ...path, task }, { task, lease }, rules.returnTask({ task, lease }, rules.lapsedReason(lease), tx.nowMs));
+    if (path !== undefined)
+      this.#end(
+        tx,
+        { ...path, task },
+        { task, lease },
+        rules.returnTask({ task, lease }, rules.lapsedReason(lease), tx.nowMs),
+      );
   }
 
   /** Takes back what an agent had claimed, under its id or its name: its presence is lost. What is more than one step holds lapses by itself. */
   releaseClaims(tx: Transaction, ownerId: string, holders: readonly string[]): void {
     for (const holder of holders) {
       const prefix = indexPrefix('task', 'claimed', ownerId, indexedText(holder));
-      const ids = Array.from(tx.range(buckets.indexes, { ...prefixRange(prefix), limit: this.#limits.workspaceStepRowsMax }), ({ value }) => value.toString());
+      const ids = Array.from(
+        tx.range(buckets.indexes, { ...prefixRange(prefix), limit: this.#limits.workspaceStepRowsMax }),
+        ({ value }) => value.toString(),
+      );
       for (const id of ids) {
         const task = readRecord(tx, 'task', id);
         const path = task === undefined ? undefined : sessionPath(tx, task.session_id, this.#above);
         if (task === undefined || path === undefined || task.status !== 'running') continue;
         const held = readHeld(tx, task);
-        this.#end(tx, { ...path, task }, held, rules.returnTask(held, rules.presenceLostReason(holder), tx.nowMs));
+        this.#end(
+          tx,
+          { ...path, task },
+          held,
+          rules.returnTask(held, rules.presenceLostReason(holder), tx.nowMs),
+        );
       }
     }
   }
 
-  readonly #endOf = (lease: TaskLease): number => extendedByOutages(lease.renewedAtMs, lease.expiresAtMs, this.#outages());
+  readonly #endOf = (lease: TaskLease): number =>
+    extendedByOutages(lease.renewedAtMs, lease.expiresAtMs, this.#outages());
 
   #give(tx: Transaction, path: TaskPath, holder: string, leaseSeconds: number): Claim {
     const before = readHeld(tx, path.task);
@@ -182,7 +231,8 @@ export class TaskVerbs {
     const { task } = after;
     changeHeld(tx, before, after, homeOf(path));
     if (!isOpen(task.status)) countOpenTasks(tx, { ...path, sessionId: path.session.id }, -1);
-    if (task.status === 'completed' || task.status === 'failed') rewriteSession(tx, afterTask(path.session, task, tx.nowMs));
+    if (task.status === 'completed' || task.status === 'failed')
+      rewriteSession(tx, afterTask(path.session, task, tx.nowMs));
     const facts: Record<string, string> = { from: before.task.status };
     if (before.task.claimed_by !== null) facts.holder = before.task.claimed_by;
     announce(tx, task.status === 'pending' ? 'returned' : task.status, task, path, facts);
@@ -198,7 +248,17 @@ export class TaskVerbs {
   }
 
   #settle(tx: Transaction, taskId: string, outcome: 'completed' | 'never'): void {
-    settleDependants(tx, { waiters: this.#waiters, lines: this.#lines, bulk: this.#bulk, rowsMax: this.#limits.workspaceStepRowsMax }, taskId, outcome);
+    settleDependants(
+      tx,
+      {
+        waiters: this.#waiters,
+        lines: this.#lines,
+        bulk: this.#bulk,
+        rowsMax: this.#limits.workspaceStepRowsMax,
+      },
+      taskId,
+      outcome,
+    );
   }
 
   #checkDependency(tx: Transaction, path: SessionPath, id: string): void {
@@ -206,7 +266,9 @@ export class TaskVerbs {
     const session = dependency === undefined ? undefined : readRecord(tx, 'session', dependency.session_id);
     if (dependency === undefined || session?.project_id !== path.project.id) throw notFound('task', id);
     if (rules.endsWithoutResult(dependency)) {
-      throw new StoaError('conflict', `${id} is ${dependency.status}, so nothing can depend on it.`, { details: { depends_on: id, status: dependency.status } });
+      throw new StoaError('conflict', `${id} is ${dependency.status}, so nothing can depend on it.`, {
+        details: { depends_on: id, status: dependency.status },
+      });
     }
   }
 
@@ -223,14 +285,23 @@ function readyEntries(tx: Transaction, projectId: string, after: string | undefi
   const within = prefixRange(indexPrefix('task', 'ready', projectId));
   const { gte: _beginning, ...behind } = within;
   const bounds = after === undefined ? within : { ...behind, gt: Buffer.from(after) };
-  return Array.from(tx.range(buckets.indexes, { ...bounds, limit: frontEntriesMax }), ({ key, value }) => ({ key: key.toString(), taskId: value.toString() }));
+  return Array.from(tx.range(buckets.indexes, { ...bounds, limit: frontEntriesMax }), ({ key, value }) => ({
+    key: key.toString(),
+    taskId: value.toString(),
+  }));
 }
 
 function homeOf({ project, workspace }: SessionPath): { projectId: string; ownerId: string } {
   return { projectId: project.id, ownerId: workspace.owner_id };
 }
 
-function announce(tx: Transaction, event: string, task: Task, path: SessionPath, facts: Record<string, string | number> = {}): void {
+function announce(
+  tx: Transaction,
+  event: string,
+  task: Task,
+  path: SessionPath,
+  facts: Record<string, string | number> = {},
+): void {
   tx.change({
     domain: 'workspaces',
     kind: `task.${event}`,

@@ -20,25 +20,43 @@ export interface TaskPath extends SessionPath {
 }
 
 /** How the records above a task are read: one by one, or from those that are remembered. */
-export type ReadAbove<Kind extends keyof Records = keyof Records> = <K extends Kind>(reader: Reader, entity: K, id: string) => Records[K] | undefined;
+export type ReadAbove<Kind extends keyof Records = keyof Records> = <K extends Kind>(
+  reader: Reader,
+  entity: K,
+  id: string,
+) => Records[K] | undefined;
 
 /** With `deleted`, a deleted one is found too. */
 export function findWorkspace(reader: Reader, owner: Owner, id: string, deleted = false): Workspace {
   const workspace = readRecord(reader, 'workspace', id);
-  if (workspace === undefined || !isOwner(owner, workspace) || (workspace.deleted_at !== null && !deleted)) throw notFound('workspace', id);
+  if (workspace === undefined || !isOwner(owner, workspace) || (workspace.deleted_at !== null && !deleted))
+    throw notFound('workspace', id);
   return workspace;
 }
 
 /** A project of a deleted workspace is hidden with it, whatever is asked. */
-export function findProject(reader: Reader, owner: Owner, id: string, deleted = false, read: ReadAbove = readRecord): ProjectPath {
+export function findProject(
+  reader: Reader,
+  owner: Owner,
+  id: string,
+  deleted = false,
+  read: ReadAbove = readRecord,
+): ProjectPath {
   const project = read(reader, 'project', id);
   const workspace = project === undefined ? undefined : read(reader, 'workspace', project.workspace_id);
-  if (project === undefined || workspace === undefined || !isOwner(owner, workspace)) throw notFound('project', id);
-  if (workspace.deleted_at !== null || (project.deleted_at !== null && !deleted)) throw notFound('project', id);
+  if (project === undefined || workspace === undefined || !isOwner(owner, workspace))
+    throw notFound('project', id);
+  if (workspace.deleted_at !== null || (project.deleted_at !== null && !deleted))
+    throw notFound('project', id);
   return { workspace, project };
 }
 
-export function findSession(reader: Reader, owner: Owner, id: string, read: ReadAbove = readRecord): SessionPath {
+export function findSession(
+  reader: Reader,
+  owner: Owner,
+  id: string,
+  read: ReadAbove = readRecord,
+): SessionPath {
   const path = sessionPath(reader, id, read);
   if (path === undefined || !isOwner(owner, path.workspace) || isHidden(path)) throw notFound('session', id);
   return path;
@@ -47,20 +65,31 @@ export function findSession(reader: Reader, owner: Owner, id: string, read: Read
 export function findTask(reader: Reader, owner: Owner, id: string, read: ReadAbove = readRecord): TaskPath {
   const task = readRecord(reader, 'task', id);
   const path = task === undefined ? undefined : sessionPath(reader, task.session_id, read);
-  if (task === undefined || path === undefined || !isOwner(owner, path.workspace) || isHidden(path)) throw notFound('task', id);
+  if (task === undefined || path === undefined || !isOwner(owner, path.workspace) || isHidden(path))
+    throw notFound('task', id);
   return { ...path, task };
 }
 
 /** What stands above a session, hidden or not; undefined while it is being purged. */
-export function sessionPath(reader: Reader, id: string, read: ReadAbove = readRecord): SessionPath | undefined {
+export function sessionPath(
+  reader: Reader,
+  id: string,
+  read: ReadAbove = readRecord,
+): SessionPath | undefined {
   const session = read(reader, 'session', id);
   const project = session === undefined ? undefined : read(reader, 'project', session.project_id);
   const workspace = project === undefined ? undefined : read(reader, 'workspace', project.workspace_id);
-  return session === undefined || project === undefined || workspace === undefined ? undefined : { session, project, workspace };
+  return session === undefined || project === undefined || workspace === undefined
+    ? undefined
+    : { session, project, workspace };
 }
 
 /** Counts a change of open tasks in the session, the project, and the workspace while the project is live. `workspace` is as it stands now. */
-export function countOpenTasks(tx: Transaction, path: ProjectPath & { sessionId: string }, difference: number): void {
+export function countOpenTasks(
+  tx: Transaction,
+  path: ProjectPath & { sessionId: string },
+  difference: number,
+): void {
   if (difference === 0) return;
   addOpenTasks(tx, 'session', path.sessionId, difference);
   addOpenTasks(tx, 'project', path.project.id, difference);
@@ -74,7 +103,11 @@ export function countActiveTasks(tx: Transaction, workspaceId: string, differenc
 }
 
 function writeActiveTasks(tx: Transaction, workspace: Workspace, difference: number): void {
-  tx.put(buckets.workspaces, recordKey('workspace', workspace.id), encodeJson({ ...workspace, active_tasks: workspace.active_tasks + difference }));
+  tx.put(
+    buckets.workspaces,
+    recordKey('workspace', workspace.id),
+    encodeJson({ ...workspace, active_tasks: workspace.active_tasks + difference }),
+  );
 }
 
 function isOwner(owner: Owner, workspace: Workspace): boolean {

@@ -6,10 +6,38 @@ import { type Idempotency, once } from '../../kernel/once.js';
 import type { Store } from '../../kernel/store.js';
 import type { Transaction } from '../../kernel/transaction.js';
 import type { Sealer } from '../../secrets/sealer.js';
-import type { Claim, Project, SessionStatus, Task, TaskLease, TaskStatus, WorkSession, Workspace } from '../../workspaces/model.js';
-import type { ClaimOptions, ListRequest, Listed, NamedListRequest, Owner, Reporter, WorkspacesPort } from '../../workspaces/port.js';
+import type {
+  Claim,
+  Project,
+  SessionStatus,
+  Task,
+  TaskLease,
+  TaskStatus,
+  WorkSession,
+  Workspace,
+} from '../../workspaces/model.js';
+import type {
+  ClaimOptions,
+  ListRequest,
+  Listed,
+  NamedListRequest,
+  Owner,
+  Reporter,
+  WorkspacesPort,
+} from '../../workspaces/port.js';
 import { ReadyWaiters, type Ticket } from '../../workspaces/ready-waiters.js';
-import type { CompleteRequest, FailRequest, NewProject, NewSession, NewTask, NewWorkspace, ProjectPatch, SessionPatch, TaskPatch, WorkspacePatch } from '../../workspaces/schemas.js';
+import type {
+  CompleteRequest,
+  FailRequest,
+  NewProject,
+  NewSession,
+  NewTask,
+  NewWorkspace,
+  ProjectPatch,
+  SessionPatch,
+  TaskPatch,
+  WorkspacePatch,
+} from '../../workspaces/schemas.js';
 import { notFound } from '../../workspaces/workspaces.js';
 import { BulkWork } from './workspaces-bulk.js';
 import { type DependantsContext, dependantsStep } from './workspaces-dependants.js';
@@ -36,7 +64,10 @@ export interface EmbeddedWorkspacesOptions {
 }
 
 /** Brings the stored layout up to date and registers the timers. */
-export async function openEmbeddedWorkspaces(kernel: Kernel, options: EmbeddedWorkspacesOptions): Promise<EmbeddedWorkspaces> {
+export async function openEmbeddedWorkspaces(
+  kernel: Kernel,
+  options: EmbeddedWorkspacesOptions,
+): Promise<EmbeddedWorkspaces> {
   for (const store of kernel.stores) await migrateWorkspaces(store, options.migrations);
   return new EmbeddedWorkspaces(kernel, options);
 }
@@ -77,10 +108,23 @@ export class EmbeddedWorkspaces implements WorkspacesPort {
       },
       onError: options.onError ?? ((error) => process.emitWarning(`workspaces: ${messageOf(error)}`)),
     });
-    this.#context = { waiters: this.waiters, lines: this.#lines, bulk: this.bulk, rowsMax: limits.workspaceStepRowsMax };
-    this.tasks = new TaskVerbs({ limits, waiters: this.waiters, lines: this.#lines, bulk: this.bulk, outages: () => kernel.outages });
+    this.#context = {
+      waiters: this.waiters,
+      lines: this.#lines,
+      bulk: this.bulk,
+      rowsMax: limits.workspaceStepRowsMax,
+    };
+    this.tasks = new TaskVerbs({
+      limits,
+      waiters: this.waiters,
+      lines: this.#lines,
+      bulk: this.bulk,
+      outages: () => kernel.outages,
+    });
     kernel.handleTimer(leaseTimer, (tx, reference) => this.tasks.leaseTimerRang(tx, reference));
-    kernel.handleTimer(sessions.sessionTimer, (tx, reference) => sessions.sessionTimerRang(tx, reference, kernel.outages));
+    kernel.handleTimer(sessions.sessionTimer, (tx, reference) =>
+      sessions.sessionTimerRang(tx, reference, kernel.outages),
+    );
     // What a crash has left unfinished goes on.
     this.bulk.kick();
   }
@@ -90,7 +134,12 @@ export class EmbeddedWorkspaces implements WorkspacesPort {
     return new EmbeddedWorkspaces(kernel, this.#options, this);
   }
 
-  async createWorkspace(owner: string, id: string, input: NewWorkspace, idempotency: Idempotency | null): Promise<Workspace> {
+  async createWorkspace(
+    owner: string,
+    id: string,
+    input: NewWorkspace,
+    idempotency: Idempotency | null,
+  ): Promise<Workspace> {
     return this.#create(owner, id, idempotency, (tx) => {
       this.#onOwner(tx, owner);
       return holders.createWorkspace(tx, owner, id, input);
@@ -106,26 +155,56 @@ export class EmbeddedWorkspaces implements WorkspacesPort {
     return lists.listWorkspacesOf(this.#kernel.storeOf(userKey(owner)), owner, request);
   }
 
-  async updateWorkspace(owner: Owner, id: string, patch: WorkspacePatch, ifVersion: number | undefined): Promise<Workspace> {
-    return this.#store(owner, 'workspace', id).transact((tx) => holders.updateWorkspace(tx, owner, id, patch, ifVersion));
+  async updateWorkspace(
+    owner: Owner,
+    id: string,
+    patch: WorkspacePatch,
+    ifVersion: number | undefined,
+  ): Promise<Workspace> {
+    return this.#store(owner, 'workspace', id).transact((tx) =>
+      holders.updateWorkspace(tx, owner, id, patch, ifVersion),
+    );
   }
 
   async deleteWorkspace(owner: Owner, id: string, ifVersion: number | undefined): Promise<Workspace> {
-    return this.#store(owner, 'workspace', id).transact((tx) => holders.deleteWorkspace(tx, owner, id, ifVersion));
+    return this.#store(owner, 'workspace', id).transact((tx) =>
+      holders.deleteWorkspace(tx, owner, id, ifVersion),
+    );
   }
 
-  async restoreWorkspace(owner: Owner, id: string, name: string | undefined, ifVersion: number | undefined): Promise<Workspace> {
-    return this.#store(owner, 'workspace', id).transact((tx) => holders.restoreWorkspace(tx, owner, id, name, ifVersion));
+  async restoreWorkspace(
+    owner: Owner,
+    id: string,
+    name: string | undefined,
+    ifVersion: number | undefined,
+  ): Promise<Workspace> {
+    return this.#store(owner, 'workspace', id).transact((tx) =>
+      holders.restoreWorkspace(tx, owner, id, name, ifVersion),
+    );
   }
 
   async purgeWorkspace(owner: Owner, id: string, ifVersion: number | undefined): Promise<void> {
-    await this.#store(owner, 'workspace', id).transact((tx) => holders.purgeWorkspace(tx, owner, id, ifVersion));
+    await this.#store(owner, 'workspace', id).transact((tx) =>
+      holders.purgeWorkspace(tx, owner, id, ifVersion),
+    );
     this.bulk.kick();
   }
 
-  async createProject(owner: Owner, workspaceId: string, id: string, input: NewProject, idempotency: Idempotency | null): Promise<Project> {
-    const { owner_id: ownerId } = findWorkspace(this.#store(owner, 'workspace', workspaceId), owner, workspaceId);
-    return this.#create(ownerId, id, idempotency, (tx) => holders.createProject(tx, owner, workspaceId, id, input));
+  async createProject(
+    owner: Owner,
+    workspaceId: string,
+    id: string,
+    input: NewProject,
+    idempotency: Idempotency | null,
+  ): Promise<Project> {
+    const { owner_id: ownerId } = findWorkspace(
+      this.#store(owner, 'workspace', workspaceId),
+      owner,
+      workspaceId,
+    );
+    return this.#create(ownerId, id, idempotency, (tx) =>
+      holders.createProject(tx, owner, workspaceId, id, input),
+    );
   }
 
   async getProject(owner: Owner, id: string, deleted: boolean): Promise<Project> {
@@ -138,15 +217,29 @@ export class EmbeddedWorkspaces implements WorkspacesPort {
     return lists.listProjectsOf(store, workspaceId, request);
   }
 
-  async updateProject(owner: Owner, id: string, patch: ProjectPatch, ifVersion: number | undefined): Promise<Project> {
-    return this.#store(owner, 'project', id).transact((tx) => holders.updateProject(tx, owner, id, patch, ifVersion));
+  async updateProject(
+    owner: Owner,
+    id: string,
+    patch: ProjectPatch,
+    ifVersion: number | undefined,
+  ): Promise<Project> {
+    return this.#store(owner, 'project', id).transact((tx) =>
+      holders.updateProject(tx, owner, id, patch, ifVersion),
+    );
   }
 
   async deleteProject(owner: Owner, id: string, ifVersion: number | undefined): Promise<Project> {
-    return this.#store(owner, 'project', id).transact((tx) => holders.deleteProject(tx, owner, id, ifVersion));
+    return this.#store(owner, 'project', id).transact((tx) =>
+      holders.deleteProject(tx, owner, id, ifVersion),
+    );
   }
 
-  async restoreProject(owner: Owner, id: string, name: string | undefined, ifVersion: number | undefined): Promise<Project> {
+  async restoreProject(
+    owner: Owner,
+    id: string,
+    name: string | undefined,
+    ifVersion: number | undefined,
+  ): Promise<Project> {
     const store = this.#store(owner, 'project', id);
     const project = await store.transact((tx) => holders.restoreProject(tx, owner, id, name, ifVersion));
     // Claims that waited before it was deleted may find something now.
@@ -159,16 +252,28 @@ export class EmbeddedWorkspaces implements WorkspacesPort {
     this.bulk.kick();
   }
 
-  async createSession(owner: Owner, projectId: string, id: string, input: NewSession, idempotency: Idempotency | null): Promise<WorkSession> {
+  async createSession(
+    owner: Owner,
+    projectId: string,
+    id: string,
+    input: NewSession,
+    idempotency: Idempotency | null,
+  ): Promise<WorkSession> {
     const { workspace } = findProject(this.#store(owner, 'project', projectId), owner, projectId);
-    return this.#create(workspace.owner_id, id, idempotency, (tx) => sessions.createSession(tx, owner, projectId, id, input, this.#kernel.limits));
+    return this.#create(workspace.owner_id, id, idempotency, (tx) =>
+      sessions.createSession(tx, owner, projectId, id, input, this.#kernel.limits),
+    );
   }
 
   async getSession(owner: Owner, id: string): Promise<WorkSession> {
     return findSession(this.#store(owner, 'session', id), owner, id).session;
   }
 
-  async listSessions(owner: Owner, projectId: string, request: ListRequest<SessionStatus>): Promise<Listed<WorkSession>> {
+  async listSessions(
+    owner: Owner,
+    projectId: string,
+    request: ListRequest<SessionStatus>,
+  ): Promise<Listed<WorkSession>> {
     const store = this.#store(owner, 'project', projectId);
     findProject(store, owner, projectId);
     return lists.listSessionsOf(store, projectId, request);
@@ -180,19 +285,37 @@ export class EmbeddedWorkspaces implements WorkspacesPort {
     return sessions.activeSession(store, projectId) ?? null;
   }
 
-  async updateSession(owner: Owner, id: string, patch: SessionPatch, ifVersion: number | undefined): Promise<WorkSession> {
-    return this.#store(owner, 'session', id).transact((tx) => sessions.updateSession(tx, owner, id, patch, ifVersion));
+  async updateSession(
+    owner: Owner,
+    id: string,
+    patch: SessionPatch,
+    ifVersion: number | undefined,
+  ): Promise<WorkSession> {
+    return this.#store(owner, 'session', id).transact((tx) =>
+      sessions.updateSession(tx, owner, id, patch, ifVersion),
+    );
   }
 
   async deleteSession(owner: Owner, id: string, ifVersion: number | undefined): Promise<void> {
-    await this.#store(owner, 'session', id).transact((tx) => sessions.deleteSession(tx, owner, id, ifVersion));
+    await this.#store(owner, 'session', id).transact((tx) =>
+      sessions.deleteSession(tx, owner, id, ifVersion),
+    );
     this.bulk.kick();
   }
 
-  async createTask(owner: Owner, sessionId: string, id: string, input: NewTask, idempotency: Idempotency | null): Promise<Task> {
+  async createTask(
+    owner: Owner,
+    sessionId: string,
+    id: string,
+    input: NewTask,
+    idempotency: Idempotency | null,
+  ): Promise<Task> {
     const store = this.#store(owner, 'session', sessionId);
-    if (this.#kernel.stores.length > 1) await this.#kernel.enter(id, userKey(findSession(store, owner, sessionId).workspace.owner_id));
-    return store.transact((tx) => once(tx, idempotency, () => this.tasks.create(tx, owner, sessionId, id, input)));
+    if (this.#kernel.stores.length > 1)
+      await this.#kernel.enter(id, userKey(findSession(store, owner, sessionId).workspace.owner_id));
+    return store.transact((tx) =>
+      once(tx, idempotency, () => this.tasks.create(tx, owner, sessionId, id, input)),
+    );
   }
 
   async getTask(owner: Owner, id: string): Promise<Task> {
@@ -205,14 +328,21 @@ export class EmbeddedWorkspaces implements WorkspacesPort {
     return lists.listTasksOf(store, sessionId, request);
   }
 
-  async listReady(owner: Owner, projectId: string, after: string | null, limit: number): Promise<Listed<Task>> {
+  async listReady(
+    owner: Owner,
+    projectId: string,
+    after: string | null,
+    limit: number,
+  ): Promise<Listed<Task>> {
     const store = this.#store(owner, 'project', projectId);
     findProject(store, owner, projectId);
     return lists.listReadyOf(store, projectId, after, limit);
   }
 
   async updateTask(owner: Owner, id: string, patch: TaskPatch, ifVersion: number | undefined): Promise<Task> {
-    return this.#store(owner, 'task', id).transact((tx) => this.tasks.update(tx, owner, id, patch, ifVersion));
+    return this.#store(owner, 'task', id).transact((tx) =>
+      this.tasks.update(tx, owner, id, patch, ifVersion),
+    );
   }
 
   async deleteTask(owner: Owner, id: string, ifVersion: number | undefined): Promise<void> {
@@ -224,7 +354,13 @@ export class EmbeddedWorkspaces implements WorkspacesPort {
     const untilMs = performance.now() + options.waitMs;
     for (;;) {
       const leftMs = untilMs - performance.now();
-      const outcome = await this.#claimOrQueue(store, owner, projectId, options, options.waitMs > 0 && leftMs > 0);
+      const outcome = await this.#claimOrQueue(
+        store,
+        owner,
+        projectId,
+        options,
+        options.waitMs > 0 && leftMs > 0,
+      );
       if (outcome === 'again') continue;
       if (outcome === 'none') return null;
       if (!('wait' in outcome)) return outcome;
@@ -290,7 +426,13 @@ export class EmbeddedWorkspaces implements WorkspacesPort {
   }
 
   /** A claim, or a place in the line taken in the same transaction that found nothing. */
-  async #claimOrQueue(store: Store, owner: Owner, projectId: string, options: ClaimOptions, mayWait: boolean): Promise<Claim | 'none' | 'again' | Ticket> {
+  async #claimOrQueue(
+    store: Store,
+    owner: Owner,
+    projectId: string,
+    options: ClaimOptions,
+    mayWait: boolean,
+  ): Promise<Claim | 'none' | 'again' | Ticket> {
     let ticket: Ticket | undefined;
     const giveBack = (): void => this.#lines.forget(projectId);
     const claim = (tx: Transaction): Claim | 'none' | 'again' | Ticket => {
@@ -312,7 +454,12 @@ export class EmbeddedWorkspaces implements WorkspacesPort {
   }
 
   /** An id is findable before its record is there. */
-  async #create<T>(ownerId: string, id: string, idempotency: Idempotency | null, body: (tx: Transaction) => T): Promise<T> {
+  async #create<T>(
+    ownerId: string,
+    id: string,
+    idempotency: Idempotency | null,
+    body: (tx: Transaction) => T,
+  ): Promise<T> {
     const key = userKey(ownerId);
     await this.#kernel.enter(id, key);
     return this.#kernel.storeOf(key).transact((tx) => once(tx, idempotency, () => body(tx)));

@@ -1,7 +1,14 @@
 /** Counted reads on Firestore: increments of one field that never touch what a write sets. */
 import type { AccessRead } from '../../datastore/port.js';
 import { laterTime } from '../../datastore/times.js';
-import { type Collection, type FieldValues, type FirestoreRequests, type Snapshot, grpc, isStatus } from './client.js';
+import {
+  type Collection,
+  type FieldValues,
+  type FirestoreRequests,
+  type Snapshot,
+  grpc,
+  isStatus,
+} from './client.js';
 import { newWriteId } from '../write-ids.js';
 import { isOf, nameOf } from './documents.js';
 
@@ -9,7 +16,13 @@ import { isOf, nameOf } from './documents.js';
 const attemptsMax = 3;
 
 /** Adds up the reads of one document, as it was just seen; one that is gone, or another owner's, is left alone. */
-export async function recordAccess(collection: Collection, values: FieldValues, requests: FirestoreRequests, read: AccessRead, seen: Snapshot): Promise<void> {
+export async function recordAccess(
+  collection: Collection,
+  values: FieldValues,
+  requests: FirestoreRequests,
+  read: AccessRead,
+  seen: Snapshot,
+): Promise<void> {
   const reference = collection.doc(nameOf(read.scope, read.key));
   const readsId = newWriteId();
   let snapshot = seen;
@@ -19,9 +32,15 @@ export async function recordAccess(collection: Collection, values: FieldValues, 
     // An attempt whose answer was lost has counted already.
     if (fields['readsId'] === readsId) return;
     const { lastAccessedAt } = fields;
-    const isLater = read.last !== null && laterTime(read.last.at, typeof lastAccessedAt === 'string' ? lastAccessedAt : null) === read.last.at;
+    const isLater =
+      read.last !== null &&
+      laterTime(read.last.at, typeof lastAccessedAt === 'string' ? lastAccessedAt : null) === read.last.at;
     const names = isLater && attempts <= attemptsMax;
-    const update = { accessCount: values.increment(read.count), readsId, ...(names && { lastAccessedAt: read.last?.at, lastAccessedByAgent: read.last?.agent }) };
+    const update = {
+      accessCount: values.increment(read.count),
+      readsId,
+      ...(names && { lastAccessedAt: read.last?.at, lastAccessedByAgent: read.last?.agent }),
+    };
     // Over what was looked at, so that who read last is right and a repeat is noticed; against many writers at last without.
     const isGuarded = attempts <= attemptsMax && snapshot.updateTime !== undefined;
     const precondition = isGuarded ? { lastUpdateTime: snapshot.updateTime } : {};

@@ -74,7 +74,20 @@ export function conditionOf(snapshot: Snapshot | undefined): { lastUpdateTime?: 
 }
 
 /** The statuses of gRPC that are told apart. */
-export const grpc = { unknown: 2, invalidArgument: 3, deadlineExceeded: 4, notFound: 5, alreadyExists: 6, permissionDenied: 7, resourceExhausted: 8, failedPrecondition: 9, aborted: 10, internal: 13, unavailable: 14, unauthenticated: 16 } as const;
+export const grpc = {
+  unknown: 2,
+  invalidArgument: 3,
+  deadlineExceeded: 4,
+  notFound: 5,
+  alreadyExists: 6,
+  permissionDenied: 7,
+  resourceExhausted: 8,
+  failedPrecondition: 9,
+  aborted: 10,
+  internal: 13,
+  unavailable: 14,
+  unauthenticated: 16,
+} as const;
 
 /** A refusal by Firestore; `grpcStatus` is its own word for it. */
 export class FirestoreError extends StoaError {
@@ -89,7 +102,9 @@ export class FirestoreError extends StoaError {
 }
 
 export function isStatus(error: unknown, ...statuses: readonly number[]): boolean {
-  return error instanceof FirestoreError && error.grpcStatus !== undefined && statuses.includes(error.grpcStatus);
+  return (
+    error instanceof FirestoreError && error.grpcStatus !== undefined && statuses.includes(error.grpcStatus)
+  );
 }
 
 /** The requests of one store: each in time, again where that helps, with an error that says what to do, and over when the store is closed. */
@@ -140,14 +155,27 @@ export class FirestoreRequests {
     return new Promise((resolve, reject) => {
       if (this.#isClosed) throw closed();
       const seconds = this.limits.backendRequestSecondsMax;
-      const timer = setTimeout(() => reject(new FirestoreError('backend_unavailable', `Firestore did not answer within ${seconds} s.`, grpc.deadlineExceeded, { cause: undefined })), seconds * 1_000);
+      const timer = setTimeout(
+        () =>
+          reject(
+            new FirestoreError(
+              'backend_unavailable',
+              `Firestore did not answer within ${seconds} s.`,
+              grpc.deadlineExceeded,
+              { cause: undefined },
+            ),
+          ),
+        seconds * 1_000,
+      );
       const end = (): void => reject(closed());
       this.#closing.add(end);
-      const asked = Promise.resolve().then(work).finally(() => {
-        clearTimeout(timer);
-        this.#closing.delete(end);
-        this.#underWay.delete(asked);
-      });
+      const asked = Promise.resolve()
+        .then(work)
+        .finally(() => {
+          clearTimeout(timer);
+          this.#closing.delete(end);
+          this.#underWay.delete(asked);
+        });
       this.#underWay.add(asked);
       asked.then(resolve, reject);
     });
@@ -175,27 +203,52 @@ function translated(error: unknown): StoaError {
   const message = messageOf(error);
   switch (status) {
     case grpc.resourceExhausted:
-      return new FirestoreError('backend_unavailable', `Firestore asks to slow down: ${message}`, status, { fix: 'Try again later, or raise the quota of the project.', cause: error });
+      return new FirestoreError('backend_unavailable', `Firestore asks to slow down: ${message}`, status, {
+        fix: 'Try again later, or raise the quota of the project.',
+        cause: error,
+      });
     case grpc.unavailable:
     case grpc.deadlineExceeded:
     case grpc.internal:
     case grpc.unknown:
     case grpc.aborted:
-      return new FirestoreError('backend_unavailable', `Firestore does not answer: ${message}`, status, { cause: error });
+      return new FirestoreError('backend_unavailable', `Firestore does not answer: ${message}`, status, {
+        cause: error,
+      });
     case grpc.permissionDenied:
     case grpc.unauthenticated:
-      return new FirestoreError('invalid_config', `Firestore refuses the credentials: ${message}`, status, { fix: 'Check the credentials and their roles (docs/backends/firestore.md).', cause: error });
+      return new FirestoreError('invalid_config', `Firestore refuses the credentials: ${message}`, status, {
+        fix: 'Check the credentials and their roles (docs/backends/firestore.md).',
+        cause: error,
+      });
     case grpc.failedPrecondition:
       // The same status as a write that came too late, but the query can never succeed.
       if (/requires an index/i.test(message)) {
-        return new FirestoreError('invalid_config', `Firestore lacks an index: ${message}`, undefined, { fix: 'Run: firebase deploy --only firestore:indexes, with the firestore.indexes.json of this package.', cause: error });
+        return new FirestoreError('invalid_config', `Firestore lacks an index: ${message}`, undefined, {
+          fix: 'Run: firebase deploy --only firestore:indexes, with the firestore.indexes.json of this package.',
+          cause: error,
+        });
       }
-      return new FirestoreError('engine', `Firestore refuses the request: ${message}`, status, { cause: error });
+      return new FirestoreError('engine', `Firestore refuses the request: ${message}`, status, {
+        cause: error,
+      });
     case grpc.invalidArgument:
-      return new FirestoreError(/size|too (large|big|long)/i.test(message) ? 'too_large' : 'engine', `Firestore refuses the request: ${message}`, status, { cause: error });
+      return new FirestoreError(
+        /size|too (large|big|long)/i.test(message) ? 'too_large' : 'engine',
+        `Firestore refuses the request: ${message}`,
+        status,
+        { cause: error },
+      );
     case undefined:
-      return new FirestoreError(/credentials|project id/i.test(message) ? 'invalid_config' : 'engine', `Firestore could not be asked: ${message}`, status, { cause: error });
+      return new FirestoreError(
+        /credentials|project id/i.test(message) ? 'invalid_config' : 'engine',
+        `Firestore could not be asked: ${message}`,
+        status,
+        { cause: error },
+      );
     default:
-      return new FirestoreError('engine', `Firestore refuses the request: ${message}`, status, { cause: error });
+      return new FirestoreError('engine', `Firestore refuses the request: ${message}`, status, {
+        cause: error,
+      });
   }
 }

@@ -2,9 +2,30 @@
 import { type Cancellation, checkWanted } from '../../cancellation.js';
 import { afterPrefix, compareCodePoints } from '../../datastore/code-point-order.js';
 import { documentId } from '../../datastore/document-id.js';
-import { checkVersion, idCollision, isLive, mergeDocument, resultOf } from '../../datastore/merge-document.js';
-import { type DocumentRecord, type KeySummary, type NamespaceSummary, type Scope, collectionName } from '../../datastore/model.js';
-import type { AccessRead, BatchResult, ClearStep, DataCapabilities, DataStorePort, ExportPage, KeyRange, WriteBatch } from '../../datastore/port.js';
+import {
+  checkVersion,
+  idCollision,
+  isLive,
+  mergeDocument,
+  resultOf,
+} from '../../datastore/merge-document.js';
+import {
+  type DocumentRecord,
+  type KeySummary,
+  type NamespaceSummary,
+  type Scope,
+  collectionName,
+} from '../../datastore/model.js';
+import type {
+  AccessRead,
+  BatchResult,
+  ClearStep,
+  DataCapabilities,
+  DataStorePort,
+  ExportPage,
+  KeyRange,
+  WriteBatch,
+} from '../../datastore/port.js';
 import { expiryOfMs, laterTime } from '../../datastore/times.js';
 import { StoaError } from '../../errors.js';
 import type { Limits } from '../../limits.js';
@@ -14,9 +35,36 @@ import { NamespaceAgents } from '../namespace-agents.js';
 import { backOff, contended } from '../retries.js';
 import { hasWrite, newWriteId } from '../write-ids.js';
 import { recordAccess } from './access.js';
-import { type Batch, type Collection, type FieldValues, type Fields, type Firestore, FirestoreRequests, type Query, type Snapshot, conditionOf, grpc, isStatus, loadDriver } from './client.js';
+import {
+  type Batch,
+  type Collection,
+  type FieldValues,
+  type Fields,
+  type Firestore,
+  FirestoreRequests,
+  type Query,
+  type Snapshot,
+  conditionOf,
+  grpc,
+  isStatus,
+  loadDriver,
+} from './client.js';
 import { deleteAll, deleteUnchanged } from './deletions.js';
-import { documentBytes, fromFields, isLegalName, isLiveDocument, isOf, nameOf, optionalFields, scopeOf, summaryFields, toFields, toName, toSummary, valueBytesMax } from './documents.js';
+import {
+  documentBytes,
+  fromFields,
+  isLegalName,
+  isLiveDocument,
+  isOf,
+  nameOf,
+  optionalFields,
+  scopeOf,
+  summaryFields,
+  toFields,
+  toName,
+  toSummary,
+  valueBytesMax,
+} from './documents.js';
 
 export interface FirestoreOptions {
   limits: Limits;
@@ -29,12 +77,26 @@ const commitBytesMax = 10 * 1024 * 1024 - 64 * 1024;
 const documentsPerRequest = 300;
 
 /** `firestore://project[/collection]?database=…`; the collection is `agent_data_store` where none is named. */
-export async function openFirestoreDataStore(url: URL, options: FirestoreOptions): Promise<FirestoreDataStore> {
-  if (url.hostname === '') throw new StoaError('invalid_config', 'A Firestore URL names a project: firestore://my-project.');
+export async function openFirestoreDataStore(
+  url: URL,
+  options: FirestoreOptions,
+): Promise<FirestoreDataStore> {
+  if (url.hostname === '')
+    throw new StoaError('invalid_config', 'A Firestore URL names a project: firestore://my-project.');
   const driver = await loadDriver();
   const database = url.searchParams.get('database');
-  const firestore = new driver.Firestore({ projectId: decodeURIComponent(url.hostname), ...(database !== null && { databaseId: database }) });
-  const store = new FirestoreDataStore({ firestore, values: driver.FieldValue, collection: decodeURIComponent(url.pathname.slice(1)) || collectionName }, options);
+  const firestore = new driver.Firestore({
+    projectId: decodeURIComponent(url.hostname),
+    ...(database !== null && { databaseId: database }),
+  });
+  const store = new FirestoreDataStore(
+    {
+      firestore,
+      values: driver.FieldValue,
+      collection: decodeURIComponent(url.pathname.slice(1)) || collectionName,
+    },
+    options,
+  );
   try {
     if (options.prepare !== false) await store.checkIndexes();
   } catch (error) {
@@ -64,7 +126,10 @@ export class FirestoreDataStore implements DataStorePort {
   readonly #nowMs: () => number;
   readonly #agents: NamespaceAgents;
 
-  constructor(place: { firestore: Firestore; values: FieldValues; collection: string }, options: FirestoreOptions) {
+  constructor(
+    place: { firestore: Firestore; values: FieldValues; collection: string },
+    options: FirestoreOptions,
+  ) {
     this.#firestore = place.firestore;
     this.#values = place.values;
     this.#documents = place.firestore.collection(place.collection);
@@ -76,7 +141,10 @@ export class FirestoreDataStore implements DataStorePort {
     this.#agents = new NamespaceAgents({
       nowMs: options.nowMs,
       knownSeconds: options.limits.knownAgentSeconds,
-      store: { add: (scope, agents) => this.#addAgents(scope, agents), remove: (scope) => this.#removeAgents(scope) },
+      store: {
+        add: (scope, agents) => this.#addAgents(scope, agents),
+        remove: (scope) => this.#removeAgents(scope),
+      },
     });
   }
 
@@ -106,17 +174,30 @@ export class FirestoreDataStore implements DataStorePort {
     for (let attempts = 1; ; attempts += 1) {
       const seen = await this.#look(scope, keys);
       // A commit whose answer was lost may have succeeded, and then as a whole.
-      if (previous !== undefined && seen.some((snapshot) => hasWrite(snapshot.data() ?? {}, writeId))) return previous;
+      if (previous !== undefined && seen.some((snapshot) => hasWrite(snapshot.data() ?? {}, writeId)))
+        return previous;
       // Deletions leave no mark: gone after a lost answer means, as far as anybody can tell, that they were these.
-      if (isUnsure && batch.sets.length === 0 && previous?.deletes.every((was, index) => was !== true || seen[index]?.data() === undefined) === true) return previous;
+      if (
+        isUnsure &&
+        batch.sets.length === 0 &&
+        previous?.deletes.every((was, index) => was !== true || seen[index]?.data() === undefined) === true
+      )
+        return previous;
       const { commit, result } = this.#prepare(scope, batch, seen, writeId);
       isUnsure = false;
       try {
-        await this.#requests.run(() => commit.commit(), () => (isUnsure = true));
-        await this.#agents.seen(scope, batch.sets.map(({ agent }) => agent));
+        await this.#requests.run(
+          () => commit.commit(),
+          () => (isUnsure = true),
+        );
+        await this.#agents.seen(
+          scope,
+          batch.sets.map(({ agent }) => agent),
+        );
         return result;
       } catch (error) {
-        if (!isStatus(error, grpc.failedPrecondition, grpc.alreadyExists, grpc.notFound, grpc.aborted)) throw error;
+        if (!isStatus(error, grpc.failedPrecondition, grpc.alreadyExists, grpc.notFound, grpc.aborted))
+          throw error;
         if (attempts >= this.#limits.updateAttemptsMax) throw contended(keys[0] ?? '', attempts);
       }
       previous = result;
@@ -137,16 +218,27 @@ export class FirestoreDataStore implements DataStorePort {
   async listDocuments(scope: Scope, range: KeyRange): Promise<DocumentRecord[]> {
     const documents: DocumentRecord[] = [];
     for await (const page of this.#pages(scope, range)) {
-      documents.push(...page.map((snapshot) => this.#visible(scope, snapshot)).filter((record) => record !== undefined));
+      documents.push(
+        ...page.map((snapshot) => this.#visible(scope, snapshot)).filter((record) => record !== undefined),
+      );
       if (documents.length >= range.limit) break;
     }
     return documents.slice(0, range.limit);
   }
 
-  async listNamespaces(user: string, after: string | null, limit: number, signal?: Cancellation): Promise<NamespaceSummary[]> {
+  async listNamespaces(
+    user: string,
+    after: string | null,
+    limit: number,
+    signal?: Cancellation,
+  ): Promise<NamespaceSummary[]> {
     await this.#agents.flush();
     const found: NamespaceSummary[] = [];
-    for (let namespace = await this.#nextNamespace(user, after); namespace !== undefined; namespace = await this.#nextNamespace(user, namespace)) {
+    for (
+      let namespace = await this.#nextNamespace(user, after);
+      namespace !== undefined;
+      namespace = await this.#nextNamespace(user, namespace)
+    ) {
       const summary = await this.#summarise({ user, namespace }, signal);
       if (summary.count > 0) found.push(summary);
       if (found.length >= limit) break;
@@ -155,11 +247,18 @@ export class FirestoreDataStore implements DataStorePort {
   }
 
   async clearStep(scope: Scope, after: string | null, limit: number): Promise<ClearStep> {
-    const page = await this.#snapshots(this.#ordered(scope, { prefix: '', after }).select('userId', 'namespace', 'key', 'expiresAt').limit(limit));
+    const page = await this.#snapshots(
+      this.#ordered(scope, { prefix: '', after })
+        .select('userId', 'namespace', 'key', 'expiresAt')
+        .limit(limit),
+    );
     const deleted = await deleteAll(this.#firestore, this.#requests, page);
     const isLast = page.length < limit;
     if (isLast) await this.#agents.forget(scope);
-    return { deleted: deleted.filter((snapshot) => isLiveDocument(snapshot.data() ?? {}, this.#nowMs())).length, after: isLast ? null : String(page.at(-1)?.data()?.['key']) };
+    return {
+      deleted: deleted.filter((snapshot) => isLiveDocument(snapshot.data() ?? {}, this.#nowMs())).length,
+      after: isLast ? null : String(page.at(-1)?.data()?.['key']),
+    };
   }
 
   async recordAccess(reads: readonly AccessRead[]): Promise<void> {
@@ -168,7 +267,8 @@ export class FirestoreDataStore implements DataStorePort {
     for (const [index, read] of reads.entries()) seen.set(read, snapshots[index]);
     await recordEach(reads, this.#limits.backendInFlightMax, async (read) => {
       const snapshot = seen.get(read);
-      if (snapshot !== undefined) await recordAccess(this.#documents, this.#values, this.#requests, read, snapshot);
+      if (snapshot !== undefined)
+        await recordAccess(this.#documents, this.#values, this.#requests, read, snapshot);
     });
     for (const { scope, agents } of reads) await this.#agents.seen(scope, agents);
   }
@@ -178,7 +278,10 @@ export class FirestoreDataStore implements DataStorePort {
     if (after !== null && !isLegalName(after)) throw invalidCursor();
     const ordered = this.#documents.orderBy('__name__').limit(limit);
     const page = await this.#snapshots(after === null ? ordered : ordered.startAfter(after));
-    const documents = page.map((snapshot) => snapshot.data() ?? {}).filter((fields) => isLiveDocument(fields, this.#nowMs())).map(fromFields);
+    const documents = page
+      .map((snapshot) => snapshot.data() ?? {})
+      .filter((fields) => isLiveDocument(fields, this.#nowMs()))
+      .map(fromFields);
     return { documents, after: page.length < limit ? null : (page.at(-1)?.ref.id ?? null) };
   }
 
@@ -204,18 +307,27 @@ export class FirestoreDataStore implements DataStorePort {
       const commit = this.#firestore.batch();
       for (const [index, [name, fields]] of chunk.entries()) {
         const found = seen[index]?.data();
-        if (found !== undefined && (found['userId'] !== fields['userId'] || found['namespace'] !== fields['namespace'])) throw idCollision(String(fields['_id']));
+        if (
+          found !== undefined &&
+          (found['userId'] !== fields['userId'] || found['namespace'] !== fields['namespace'])
+        )
+          throw idCollision(String(fields['_id']));
         commit.set(this.#documents.doc(name), fields);
       }
       await this.#requests.run(() => commit.commit());
     }
-    for (const record of documents) await this.#agents.seen(scopeOf(record), [record.createdByAgent, record.lastAccessedByAgent]);
+    for (const record of documents)
+      await this.#agents.seen(scopeOf(record), [record.createdByAgent, record.lastAccessedByAgent]);
   }
 
   async sweepExpired(limit: number): Promise<number> {
     const now = expiryOfMs(this.#nowMs());
-    const expired = await this.#snapshots(this.#documents.where('expiresAt', '<=', now).orderBy('expiresAt').select('expiresAt').limit(limit));
-    const swept = await mapInFlight(expired, this.#limits.backendInFlightMax, (snapshot) => deleteUnchanged(this.#requests, snapshot));
+    const expired = await this.#snapshots(
+      this.#documents.where('expiresAt', '<=', now).orderBy('expiresAt').select('expiresAt').limit(limit),
+    );
+    const swept = await mapInFlight(expired, this.#limits.backendInFlightMax, (snapshot) =>
+      deleteUnchanged(this.#requests, snapshot),
+    );
     return swept.filter(Boolean).length;
   }
 
@@ -228,13 +340,19 @@ export class FirestoreDataStore implements DataStorePort {
   }
 
   /** What the batch makes of the documents that were seen; throws what refuses it. */
-  #prepare(scope: Scope, batch: WriteBatch, seen: readonly Snapshot[], writeId: string): { commit: Batch; result: BatchResult } {
+  #prepare(
+    scope: Scope,
+    batch: WriteBatch,
+    seen: readonly Snapshot[],
+    writeId: string,
+  ): { commit: Batch; result: BatchResult } {
     const commit = this.#firestore.batch();
     let sizeBytes = 0;
     const sets = batch.sets.map((write, index) => {
       const snapshot = seen[index];
       const current = snapshot?.data();
-      if (current !== undefined && !isOf(scope, current)) throw idCollision(documentId(scope.user, scope.namespace, write.key));
+      if (current !== undefined && !isOf(scope, current))
+        throw idCollision(documentId(scope.user, scope.namespace, write.key));
       const existing = current === undefined ? undefined : fromFields(current);
       const merged = mergeDocument(scope, existing, write, this.#nowMs(), this.#limits);
       const fields = toFields(merged, writeId, current);
@@ -242,7 +360,8 @@ export class FirestoreDataStore implements DataStorePort {
       const reference = this.#documents.doc(nameOf(scope, write.key));
       if (current === undefined) commit.create(reference, fields);
       else {
-        const isContinued = existing !== undefined && isLive(existing, this.#nowMs()) && current['accessCount'] !== undefined;
+        const isContinued =
+          existing !== undefined && isLive(existing, this.#nowMs()) && current['accessCount'] !== undefined;
         commit.update(reference, this.#replacing(fields, isContinued), conditionOf(snapshot));
       }
       return resultOf(merged);
@@ -256,21 +375,29 @@ export class FirestoreDataStore implements DataStorePort {
       return true;
     });
     if (sizeBytes > commitBytesMax) {
-      throw new StoaError('too_large', `Firestore takes at most ${commitBytesMax} bytes in one commit; this batch has ${sizeBytes}.`, { fix: 'Split the batch.', details: { sizeBytes, commitBytesMax } });
+      throw new StoaError(
+        'too_large',
+        `Firestore takes at most ${commitBytesMax} bytes in one commit; this batch has ${sizeBytes}.`,
+        { fix: 'Split the batch.', details: { sizeBytes, commitBytesMax } },
+      );
     }
     return { commit, result: { sets, deletes } };
   }
 
   /** Sets what the document has and removes what it lacks. Reads may be counted at the same time, so a count goes on. */
   #replacing(fields: Fields, keepsCount: boolean): Fields {
-    const removed = optionalFields.filter((name) => fields[name] === undefined).map((name) => [name, this.#values.delete()] as const);
+    const removed = optionalFields
+      .filter((name) => fields[name] === undefined)
+      .map((name) => [name, this.#values.delete()] as const);
     const { accessCount, ...rest } = fields;
     return { ...rest, ...(!keepsCount && { accessCount }), ...Object.fromEntries(removed) };
   }
 
   #visible(scope: Scope, snapshot: Snapshot): DocumentRecord | undefined {
     const fields = snapshot.data();
-    return fields !== undefined && isOf(scope, fields) && isLiveDocument(fields, this.#nowMs()) ? fromFields(fields) : undefined;
+    return fields !== undefined && isOf(scope, fields) && isLiveDocument(fields, this.#nowMs())
+      ? fromFields(fields)
+      : undefined;
   }
 
   #look(scope: Scope, keys: readonly string[]): Promise<Snapshot[]> {
@@ -280,7 +407,9 @@ export class FirestoreDataStore implements DataStorePort {
   /** In the order of the names, missing ones among them. */
   async #getAll(names: readonly string[]): Promise<Snapshot[]> {
     const chunks = chunksOf(names, documentsPerRequest);
-    const pages = await mapInFlight(chunks, this.#limits.backendInFlightMax, (chunk) => this.#requests.run(() => this.#firestore.getAll(...chunk.map((name) => this.#documents.doc(name)))));
+    const pages = await mapInFlight(chunks, this.#limits.backendInFlightMax, (chunk) =>
+      this.#requests.run(() => this.#firestore.getAll(...chunk.map((name) => this.#documents.doc(name)))),
+    );
     return pages.flat();
   }
 
@@ -298,8 +427,12 @@ export class FirestoreDataStore implements DataStorePort {
     return after !== null && compareCodePoints(after, prefix) >= 0 ? query.startAfter(after) : query;
   }
 
-  async *#pages(scope: Scope, { prefix, after, limit, signal }: KeyRange, fields?: readonly string[]): AsyncGenerator<Snapshot[]> {
-    for (let last = after; ; ) {
+  async *#pages(
+    scope: Scope,
+    { prefix, after, limit, signal }: KeyRange,
+    fields?: readonly string[],
+  ): AsyncGenerator<Snapshot[]> {
+    for (let last = after; ;) {
       checkWanted(signal);
       const query = this.#ordered(scope, { prefix, after: last }).limit(limit);
       const page = await this.#snapshots(fields === undefined ? query : query.select(...fields));
@@ -311,19 +444,40 @@ export class FirestoreDataStore implements DataStorePort {
 
   /** Sizes are kept with our own documents; those of other programs are looked at. */
   async #summaries(scope: Scope, snapshots: readonly Snapshot[]): Promise<KeySummary[]> {
-    const kept = snapshots.map((snapshot) => ({ key: String(snapshot.data()?.['key']), summary: toSummary(snapshot.data() ?? {}) }));
-    const foreign = await this.getMany(scope, kept.filter(({ summary }) => summary === null).map(({ key }) => key));
-    const measured = new Map(foreign.flatMap((record) => (record === undefined ? [] : [[record.key, record] as const])));
+    const kept = snapshots.map((snapshot) => ({
+      key: String(snapshot.data()?.['key']),
+      summary: toSummary(snapshot.data() ?? {}),
+    }));
+    const foreign = await this.getMany(
+      scope,
+      kept.filter(({ summary }) => summary === null).map(({ key }) => key),
+    );
+    const measured = new Map(
+      foreign.flatMap((record) => (record === undefined ? [] : [[record.key, record] as const])),
+    );
     return kept.flatMap(({ key, summary }) => {
       if (summary !== null) return [summary];
       const record = measured.get(key);
-      return record === undefined ? [] : [{ key, version: record.version, sizeBytes: Buffer.byteLength(record.valueJson), updatedAt: record.updatedAt }];
+      return record === undefined
+        ? []
+        : [
+            {
+              key,
+              version: record.version,
+              sizeBytes: Buffer.byteLength(record.valueJson),
+              updatedAt: record.updatedAt,
+            },
+          ];
     });
   }
 
   /** One request for each namespace, however many documents are in it. */
   async #nextNamespace(user: string, after: string | null): Promise<string | undefined> {
-    const ordered = this.#documents.where('userId', '==', user).orderBy('namespace').select('namespace').limit(1);
+    const ordered = this.#documents
+      .where('userId', '==', user)
+      .orderBy('namespace')
+      .select('namespace')
+      .limit(1);
     const [next] = await this.#snapshots(after === null ? ordered : ordered.startAfter(after));
     const namespace = next?.data()?.['namespace'];
     return typeof namespace === 'string' ? namespace : undefined;
@@ -331,9 +485,19 @@ export class FirestoreDataStore implements DataStorePort {
 
   /** Adds up the documents without their values. */
   async #summarise(scope: Scope, signal?: Cancellation): Promise<NamespaceSummary> {
-    const summary: NamespaceSummary = { namespace: scope.namespace, count: 0, sizeBytes: 0, agents: [], updatedAt: '' };
+    const summary: NamespaceSummary = {
+      namespace: scope.namespace,
+      count: 0,
+      sizeBytes: 0,
+      agents: [],
+      updatedAt: '',
+    };
     const agents = new Set<string>();
-    for await (const page of this.#pages(scope, { prefix: '', after: null, limit: this.#limits.pageItemsMax, signal }, [...summaryFields, 'createdByAgent', 'lastAccessedByAgent'])) {
+    for await (const page of this.#pages(
+      scope,
+      { prefix: '', after: null, limit: this.#limits.pageItemsMax, signal },
+      [...summaryFields, 'createdByAgent', 'lastAccessedByAgent'],
+    )) {
       const live = page.filter((snapshot) => isLiveDocument(snapshot.data() ?? {}, this.#nowMs()));
       for (const { sizeBytes, updatedAt } of await this.#summaries(scope, live)) {
         summary.count += 1;
@@ -341,7 +505,8 @@ export class FirestoreDataStore implements DataStorePort {
         summary.updatedAt = laterTime(summary.updatedAt || null, updatedAt) ?? updatedAt;
       }
       for (const { createdByAgent, lastAccessedByAgent } of live.map((snapshot) => snapshot.data() ?? {})) {
-        for (const agent of [createdByAgent, lastAccessedByAgent]) if (typeof agent === 'string') agents.add(agent);
+        for (const agent of [createdByAgent, lastAccessedByAgent])
+          if (typeof agent === 'string') agents.add(agent);
       }
     }
     const kept = (await this.#requests.run(() => this.#namespace(scope).get())).data()?.['agents'];
@@ -350,7 +515,9 @@ export class FirestoreDataStore implements DataStorePort {
     return summary;
   }
 
-  *#commitChunks(documents: readonly (readonly [string, Fields])[]): Generator<(readonly [string, Fields])[]> {
+  *#commitChunks(
+    documents: readonly (readonly [string, Fields])[],
+  ): Generator<(readonly [string, Fields])[]> {
     let chunk: (readonly [string, Fields])[] = [];
     let sizeBytes = 0;
     for (const entry of documents) {
@@ -371,7 +538,11 @@ export class FirestoreDataStore implements DataStorePort {
   }
 
   async #addAgents(scope: Scope, agents: readonly string[]): Promise<void> {
-    const fields = { userId: scope.user, namespace: scope.namespace, agents: this.#values.arrayUnion(...agents) };
+    const fields = {
+      userId: scope.user,
+      namespace: scope.namespace,
+      agents: this.#values.arrayUnion(...agents),
+    };
     await this.#requests.run(() => this.#namespace(scope).set(fields, { merge: true }));
   }
 

@@ -1,21 +1,37 @@
 /** Deletions that know what they deleted. */
 import { mapInFlight } from '../in-flight.js';
 import { contended } from '../retries.js';
-import { type Firestore, type FirestoreRequests, type Snapshot, conditionOf, grpc, isStatus } from './client.js';
+import {
+  type Firestore,
+  type FirestoreRequests,
+  type Snapshot,
+  conditionOf,
+  grpc,
+  isStatus,
+} from './client.js';
 
 /** Deletes the documents, and answers those that were there until now: in one commit, or one by one where somebody touched them. */
-export async function deleteAll(firestore: Firestore, requests: FirestoreRequests, snapshots: readonly Snapshot[]): Promise<readonly Snapshot[]> {
+export async function deleteAll(
+  firestore: Firestore,
+  requests: FirestoreRequests,
+  snapshots: readonly Snapshot[],
+): Promise<readonly Snapshot[]> {
   if (snapshots.length === 0) return [];
   const commit = firestore.batch();
   for (const snapshot of snapshots) commit.delete(snapshot.ref, conditionOf(snapshot));
   let isUnsure = false;
   try {
-    await requests.run(() => commit.commit(), () => (isUnsure = true));
+    await requests.run(
+      () => commit.commit(),
+      () => (isUnsure = true),
+    );
     return snapshots;
   } catch (error) {
     if (!isTouched(error)) throw error;
   }
-  const deleted = await mapInFlight(snapshots, requests.limits.backendInFlightMax, (snapshot) => deleteWhatever(requests, snapshot, isUnsure));
+  const deleted = await mapInFlight(snapshots, requests.limits.backendInFlightMax, (snapshot) =>
+    deleteWhatever(requests, snapshot, isUnsure),
+  );
   return snapshots.filter((_, index) => deleted[index] === true);
 }
 
@@ -31,14 +47,22 @@ export async function deleteUnchanged(requests: FirestoreRequests, snapshot: Sna
 }
 
 /** True where there was a document, whatever became of it since it was seen. After a lost answer, one that is gone was deleted by that. */
-async function deleteWhatever(requests: FirestoreRequests, seen: Snapshot, isUnsure: boolean): Promise<boolean> {
+async function deleteWhatever(
+  requests: FirestoreRequests,
+  seen: Snapshot,
+  isUnsure: boolean,
+): Promise<boolean> {
   let snapshot = seen;
   for (let attempts = 1; attempts <= requests.limits.updateAttemptsMax; attempts += 1) {
     if (await deleteUnchanged(requests, snapshot)) return true;
     snapshot = await requests.run(() => seen.ref.get());
     if (snapshot.data() === undefined && isUnsure) return true;
     // Another owner's document may have taken the id meanwhile.
-    if (snapshot.data()?.['userId'] !== seen.data()?.['userId'] || snapshot.data()?.['namespace'] !== seen.data()?.['namespace']) return false;
+    if (
+      snapshot.data()?.['userId'] !== seen.data()?.['userId'] ||
+      snapshot.data()?.['namespace'] !== seen.data()?.['namespace']
+    )
+      return false;
   }
   throw contended(String(seen.data()?.['key']), requests.limits.updateAttemptsMax);
 }

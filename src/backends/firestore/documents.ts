@@ -16,7 +16,14 @@ const surroundingBytes = 8 * 1024;
 export const valueBytesMax = documentBytesMax - surroundingBytes;
 
 /** Fields that a document may lack. */
-export const optionalFields = ['createdByAgent', 'lastAccessedByAgent', 'lastAccessedAt', 'metadata', 'metadataJson', 'expiresAt'] as const;
+export const optionalFields = [
+  'createdByAgent',
+  'lastAccessedByAgent',
+  'lastAccessedAt',
+  'metadata',
+  'metadataJson',
+  'expiresAt',
+] as const;
 
 /** What a list of keys is made of. */
 export const summaryFields = ['key', 'version', 'sizeBytes', 'updatedAt', 'jsonAt', 'expiresAt'] as const;
@@ -31,12 +38,20 @@ export function nameOf(scope: Scope, key: string): string {
 
 export function toName(id: string): string {
   if (isLegalName(id)) return id;
-  const escaped = id.replace(/^_|[%/:]/g, (character) => `%${character.charCodeAt(0).toString(16).toUpperCase()}`);
+  const escaped = id.replace(
+    /^_|[%/:]/g,
+    (character) => `%${character.charCodeAt(0).toString(16).toUpperCase()}`,
+  );
   return isLegalName(escaped) ? escaped : `sha256.${createHash('sha256').update(id).digest('base64url')}`;
 }
 
 export function isLegalName(name: string): boolean {
-  return !/^\.{0,2}$/.test(name) && !name.includes('/') && !/^__.*__$/s.test(name) && Buffer.byteLength(name) <= idBytesMax;
+  return (
+    !/^\.{0,2}$/.test(name) &&
+    !name.includes('/') &&
+    !/^__.*__$/s.test(name) &&
+    Buffer.byteLength(name) <= idBytesMax
+  );
 }
 
 export function scopeOf(record: DocumentRecord): Scope {
@@ -65,7 +80,8 @@ export function toFields(record: DocumentRecord, writeId: string, before: Fields
     _id: documentId(record.userId, record.namespace, record.key),
     ...present,
     value: valueJson,
-    ...(Object.keys(metadata).length > 0 && (isNative(metadata) ? { metadata } : { metadataJson: JSON.stringify(metadata) })),
+    ...(Object.keys(metadata).length > 0 &&
+      (isNative(metadata) ? { metadata } : { metadataJson: JSON.stringify(metadata) })),
     sizeBytes: Buffer.byteLength(valueJson),
     jsonAt: record.updatedAt,
     writeId,
@@ -73,10 +89,14 @@ export function toFields(record: DocumentRecord, writeId: string, before: Fields
   };
   const sizeBytes = documentBytes(fields);
   if (sizeBytes > documentBytesMax) {
-    throw new StoaError('too_large', `Key "${record.key}": Firestore holds at most ${documentBytesMax} bytes of a document; this one has ${sizeBytes}.`, {
-      fix: 'Split the value over several keys, or choose a backend that holds larger ones.',
-      details: { field: 'value', sizeBytes, documentBytesMax },
-    });
+    throw new StoaError(
+      'too_large',
+      `Key "${record.key}": Firestore holds at most ${documentBytesMax} bytes of a document; this one has ${sizeBytes}.`,
+      {
+        fix: 'Split the value over several keys, or choose a backend that holds larger ones.',
+        details: { field: 'value', sizeBytes, documentBytesMax },
+      },
+    );
   }
   return fields;
 }
@@ -87,10 +107,21 @@ export function fromFields(fields: Fields): DocumentRecord {
   const plain = Object.fromEntries(Object.entries(rest).map(([name, field]) => [name, toJson(field)]));
   if (ours && typeof metadataJson === 'string') plain['metadata'] = JSON.parse(metadataJson) as JsonObject;
   try {
-    return fromSeedFields(plain, ours && typeof value === 'string' ? value : value === undefined ? undefined : JSON.stringify(toJson(value)));
+    return fromSeedFields(
+      plain,
+      ours && typeof value === 'string'
+        ? value
+        : value === undefined
+          ? undefined
+          : JSON.stringify(toJson(value)),
+    );
   } catch (error) {
     if (!(error instanceof StoaError)) throw error;
-    throw new StoaError(error.code, `Document "${String(fields['_id'] ?? fields['key'])}": ${error.message}`, { cause: error, ...(error.details !== undefined && { details: error.details }) });
+    throw new StoaError(
+      error.code,
+      `Document "${String(fields['_id'] ?? fields['key'])}": ${error.message}`,
+      { cause: error, ...(error.details !== undefined && { details: error.details }) },
+    );
   }
 }
 
@@ -98,7 +129,12 @@ export function fromFields(fields: Fields): DocumentRecord {
 export function toSummary(fields: Fields): KeySummary | null {
   const { key, version, sizeBytes, updatedAt } = fields;
   if (!isOurs(fields) || typeof sizeBytes !== 'number' || typeof updatedAt !== 'string') return null;
-  return { key: String(key), version: typeof version === 'number' ? version : 1, sizeBytes, updatedAt: normaliseTime(updatedAt) };
+  return {
+    key: String(key),
+    version: typeof version === 'number' ? version : 1,
+    sizeBytes,
+    updatedAt: normaliseTime(updatedAt),
+  };
 }
 
 /** A value of Firestore's own types as JSON: times are ISO 8601, binary is base64, a number that JSON lacks is null. */
@@ -112,7 +148,8 @@ function toJson(value: unknown): JsonValue {
   if ('toDate' in value && typeof value.toDate === 'function') return (value.toDate() as Date).toISOString(); // Only Firestore's Timestamp has it.
   if ('toArray' in value && typeof value.toArray === 'function') return toJson(value.toArray());
   if ('path' in value && 'firestore' in value) return String(value.path);
-  if ('latitude' in value && 'longitude' in value) return { latitude: Number(value.latitude), longitude: Number(value.longitude) };
+  if ('latitude' in value && 'longitude' in value)
+    return { latitude: Number(value.latitude), longitude: Number(value.longitude) };
   return Object.fromEntries(Object.entries(value).map(([name, member]) => [name, toJson(member)]));
 }
 
@@ -128,7 +165,13 @@ function fits(value: JsonValue, isInList: boolean, depthLeft: number): boolean {
   if (value === null || typeof value !== 'object') return true;
   if (depthLeft === 0 || (isInList && Array.isArray(value))) return false;
   if (Array.isArray(value)) return value.every((item) => fits(item, true, depthLeft - 1));
-  return Object.entries(value).every(([name, member]) => name !== '' && !/^__.*__$/s.test(name) && Buffer.byteLength(name) <= idBytesMax && fits(member, false, depthLeft - 1));
+  return Object.entries(value).every(
+    ([name, member]) =>
+      name !== '' &&
+      !/^__.*__$/s.test(name) &&
+      Buffer.byteLength(name) <= idBytesMax &&
+      fits(member, false, depthLeft - 1),
+  );
 }
 
 /** Bytes by the rules of Firestore's limit: 32 for the document and its name apart. */
@@ -138,7 +181,10 @@ export function documentBytes(fields: Fields): number {
 }
 
 function fieldsBytes(fields: object): number {
-  return Object.entries(fields).reduce((sum, [name, value]) => sum + Buffer.byteLength(name) + 1 + valueBytes(value), 0);
+  return Object.entries(fields).reduce(
+    (sum, [name, value]) => sum + Buffer.byteLength(name) + 1 + valueBytes(value),
+    0,
+  );
 }
 
 function valueBytes(value: unknown): number {

@@ -2,7 +2,18 @@
 import { compareCodePoints } from '../../datastore/code-point-order.js';
 import { checkVersion, isLive, mergeDocument, resultOf, sizeOf } from '../../datastore/merge-document.js';
 import type { DocumentRecord, KeySummary, NamespaceSummary, Scope } from '../../datastore/model.js';
-import type { AccessRead, BatchResult, ClearStep, DataCapabilities, DataStorePort, Decide, ExportPage, KeyRange, WriteBatch, WriteResult } from '../../datastore/port.js';
+import type {
+  AccessRead,
+  BatchResult,
+  ClearStep,
+  DataCapabilities,
+  DataStorePort,
+  Decide,
+  ExportPage,
+  KeyRange,
+  WriteBatch,
+  WriteResult,
+} from '../../datastore/port.js';
 import { laterTime } from '../../datastore/times.js';
 import type { Limits } from '../../limits.js';
 
@@ -48,10 +59,17 @@ export class MemoryDataStore implements DataStorePort {
 
   async write(scope: Scope, batch: WriteBatch): Promise<BatchResult> {
     // Everything that can refuse comes before the first change.
-    const merged = batch.sets.map((write) => ({ agent: write.agent, record: mergeDocument(scope, this.get(scope, write.key), write, this.#nowMs(), this.#limits) }));
-    for (const { key, ifVersion } of batch.deletes) checkVersion(key, this.get(scope, key)?.version ?? 0, ifVersion);
+    const merged = batch.sets.map((write) => ({
+      agent: write.agent,
+      record: mergeDocument(scope, this.get(scope, write.key), write, this.#nowMs(), this.#limits),
+    }));
+    for (const { key, ifVersion } of batch.deletes)
+      checkVersion(key, this.get(scope, key)?.version ?? 0, ifVersion);
     for (const { agent, record } of merged) this.#put(record, agent);
-    return { sets: merged.map(({ record }) => resultOf(record)), deletes: batch.deletes.map(({ key }) => this.#delete(scope, key)) };
+    return {
+      sets: merged.map(({ record }) => resultOf(record)),
+      deletes: batch.deletes.map(({ key }) => this.#delete(scope, key)),
+    };
   }
 
   async modify(scope: Scope, key: string, decide: Decide): Promise<WriteResult> {
@@ -63,18 +81,31 @@ export class MemoryDataStore implements DataStorePort {
   }
 
   listKeys(scope: Scope, range: KeyRange): KeySummary[] {
-    return this.listDocuments(scope, range).map((record) => ({ key: record.key, version: record.version, sizeBytes: sizeOf(record), updatedAt: record.updatedAt }));
+    return this.listDocuments(scope, range).map((record) => ({
+      key: record.key,
+      version: record.version,
+      sizeBytes: sizeOf(record),
+      updatedAt: record.updatedAt,
+    }));
   }
 
   listDocuments(scope: Scope, { prefix, after, limit }: KeyRange): DocumentRecord[] {
     return this.#sorted(scope)
-      .filter((record) => record.key.startsWith(prefix) && (after === null || compareCodePoints(record.key, after) > 0))
+      .filter(
+        (record) =>
+          record.key.startsWith(prefix) && (after === null || compareCodePoints(record.key, after) > 0),
+      )
       .slice(0, limit);
   }
 
   listNamespaces(user: string, after: string | null, limit: number): NamespaceSummary[] {
     return [...this.#namespaces.values()]
-      .filter(({ scope, documents }) => scope.user === user && documents.size > 0 && (after === null || compareCodePoints(scope.namespace, after) > 0))
+      .filter(
+        ({ scope, documents }) =>
+          scope.user === user &&
+          documents.size > 0 &&
+          (after === null || compareCodePoints(scope.namespace, after) > 0),
+      )
       .toSorted((a, b) => compareCodePoints(a.scope.namespace, b.scope.namespace))
       .slice(0, limit)
       .map(({ scope, documents, agents }) => ({
@@ -82,7 +113,9 @@ export class MemoryDataStore implements DataStorePort {
         count: documents.size,
         sizeBytes: [...documents.values()].reduce((sum, record) => sum + sizeOf(record), 0),
         agents: [...agents].toSorted(compareCodePoints),
-        updatedAt: [...documents.values()].map((record) => record.updatedAt).reduce((a, b) => laterTime(a, b) ?? a),
+        updatedAt: [...documents.values()]
+          .map((record) => record.updatedAt)
+          .reduce((a, b) => laterTime(a, b) ?? a),
       }));
   }
 
@@ -120,8 +153,11 @@ export class MemoryDataStore implements DataStorePort {
   }
 
   async sweepExpired(limit: number): Promise<number> {
-    const expired = [...this.#namespaces.values()].flatMap(({ documents }) => [...documents.values()]).filter((record) => !isLive(record, this.#nowMs()));
-    for (const record of expired.slice(0, limit)) this.#delete({ user: record.userId, namespace: record.namespace }, record.key);
+    const expired = [...this.#namespaces.values()]
+      .flatMap(({ documents }) => [...documents.values()])
+      .filter((record) => !isLive(record, this.#nowMs()));
+    for (const record of expired.slice(0, limit))
+      this.#delete({ user: record.userId, namespace: record.namespace }, record.key);
     return Math.min(expired.length, limit);
   }
 
@@ -148,7 +184,9 @@ export class MemoryDataStore implements DataStorePort {
 
   #sorted(scope: Scope): DocumentRecord[] {
     const documents = this.#find(scope)?.documents.values() ?? [];
-    return [...documents].filter((record) => isLive(record, this.#nowMs())).toSorted((a, b) => compareCodePoints(a.key, b.key));
+    return [...documents]
+      .filter((record) => isLive(record, this.#nowMs()))
+      .toSorted((a, b) => compareCodePoints(a.key, b.key));
   }
 
   #find(scope: Scope): Namespace | undefined {

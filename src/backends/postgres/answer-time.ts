@@ -34,7 +34,11 @@ export class AnswerTime {
   /** A connection of the pool, as the driver would make it. */
   readonly connect = (target: SocketTarget): Socket => {
     this.#forgetEnded(target);
-    const { host: { [this.#serverIndex]: host = 'localhost' }, port: { [this.#serverIndex]: port = 5432 }, path } = target;
+    const {
+      host: { [this.#serverIndex]: host = 'localhost' },
+      port: { [this.#serverIndex]: port = 5432 },
+      path,
+    } = target;
     const socket = new Socket();
     this.#sockets.set(socket, this.#serverIndex);
     // The driver reads the name of the host, for TLS, where it puts it itself.
@@ -68,7 +72,7 @@ export class AnswerTime {
         },
         (error: unknown) => {
           stop();
-          reject(error as Error); // What the driver refuses with.
+          reject(error); // What the driver refuses with.
         },
       );
     });
@@ -90,7 +94,12 @@ export class AnswerTime {
       const heard = this.#heardBytes();
       timer = setTimeout(() => {
         const silence = Object.assign(new Error(`no answer within ${seconds} s`), { code: 'ETIMEDOUT' });
-        onLate(new StoaError('backend_unavailable', `PostgreSQL did not answer within ${seconds} s.`, { fix: 'Check that the server runs and can be reached, and what its statements wait for.', cause: silence }));
+        onLate(
+          new StoaError('backend_unavailable', `PostgreSQL did not answer within ${seconds} s.`, {
+            fix: 'Check that the server runs and can be reached, and what its statements wait for.',
+            cause: silence,
+          }),
+        );
         giveUpSilent(heard, silence);
         this.#lookAgain(silentMs, silence);
       }, silentMs);

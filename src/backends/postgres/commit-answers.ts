@@ -6,21 +6,37 @@ import { type Queryable, query } from './connection.js';
 
 /** Two requests with one key wait for each other here. */
 export async function lockAnswer(tx: TransactionSql, idempotency: Idempotency | null): Promise<void> {
-  if (idempotency !== null) await query(tx, 'SELECT pg_advisory_xact_lock(hashtextextended($1, 7))', [keyOf(idempotency)]);
+  if (idempotency !== null)
+    await query(tx, 'SELECT pg_advisory_xact_lock(hashtextextended($1, 7))', [keyOf(idempotency)]);
 }
 
-export async function answeredBefore(sql: Queryable, idempotency: Idempotency | null): Promise<unknown[] | undefined> {
+export async function answeredBefore(
+  sql: Queryable,
+  idempotency: Idempotency | null,
+): Promise<unknown[] | undefined> {
   if (idempotency === null) return undefined;
-  const [kept] = await query<{ fingerprint: string; results: string }>(sql, 'SELECT fingerprint, results FROM commit_answers WHERE key = $1 AND expires_at > clock_timestamp()', [keyOf(idempotency)]);
+  const [kept] = await query<{ fingerprint: string; results: string }>(
+    sql,
+    'SELECT fingerprint, results FROM commit_answers WHERE key = $1 AND expires_at > clock_timestamp()',
+    [keyOf(idempotency)],
+  );
   if (kept === undefined) return undefined;
   if (kept.fingerprint !== idempotency.fingerprint) {
-    throw new StoaError('idempotency_mismatch', 'This Idempotency-Key was used before with another request.', { fix: 'Use a new key for a new request.' });
+    throw new StoaError(
+      'idempotency_mismatch',
+      'This Idempotency-Key was used before with another request.',
+      { fix: 'Use a new key for a new request.' },
+    );
   }
   // `keepAnswer` below wrote it.
   return JSON.parse(kept.results) as unknown[];
 }
 
-export async function keepAnswer(sql: Queryable, idempotency: Idempotency | null, results: readonly unknown[]): Promise<void> {
+export async function keepAnswer(
+  sql: Queryable,
+  idempotency: Idempotency | null,
+  results: readonly unknown[],
+): Promise<void> {
   if (idempotency === null) return;
   await query(
     sql,

@@ -34,7 +34,11 @@ export interface CheckContext {
  * each other here, once, and never in a ring. Then every check is made; the first that does not
  * hold is thrown.
  */
-export async function lockAndCheck(context: CheckContext, checks: readonly Check[], operations: readonly Operation[]): Promise<void> {
+export async function lockAndCheck(
+  context: CheckContext,
+  checks: readonly Check[],
+  operations: readonly Operation[],
+): Promise<void> {
   const names = documentsIn(checks, operations);
   const tasks = tasksIn(checks, operations);
   await lockNames(context, names, tasks);
@@ -50,12 +54,25 @@ export async function lockAndCheck(context: CheckContext, checks: readonly Check
 const lockBuckets = 256;
 
 /** A document that is not there has no row to lock, so commits lock names, there or not. */
-async function lockNames({ tx, caller, limits }: CheckContext, names: readonly Name[], tasks: readonly string[]): Promise<void> {
-  const texts = [...names.map(({ namespace, key }) => JSON.stringify([caller.user, namespace, key])), ...tasks];
+async function lockNames(
+  { tx, caller, limits }: CheckContext,
+  names: readonly Name[],
+  tasks: readonly string[],
+): Promise<void> {
+  const texts = [
+    ...names.map(({ namespace, key }) => JSON.stringify([caller.user, namespace, key])),
+    ...tasks,
+  ];
   const buckets = [...new Set(texts.map(bucketOf))].toSorted((a, b) => a - b);
-  if (buckets.length > 0) await query(tx, "SELECT pg_advisory_xact_lock(hashtext('stoa_commit'), bucket) FROM unnest($1::int[]) AS bucket", [buckets.map(String)]);
+  if (buckets.length > 0)
+    await query(
+      tx,
+      "SELECT pg_advisory_xact_lock(hashtext('stoa_commit'), bucket) FROM unnest($1::int[]) AS bucket",
+      [buckets.map(String)],
+    );
   // Writes alone take the user's lock before their rows, so it comes before rows here too.
-  if (names.length > 0 && hasQuota(limits)) await query(tx, 'SELECT pg_advisory_xact_lock(hashtextextended($1, 0))', [caller.user]);
+  if (names.length > 0 && hasQuota(limits))
+    await query(tx, 'SELECT pg_advisory_xact_lock(hashtextextended($1, 0))', [caller.user]);
 }
 
 function bucketOf(text: string): number {
@@ -63,34 +80,61 @@ function bucketOf(text: string): number {
 }
 
 /** The current version of each document under lock; those that are missing or expired have none. */
-async function lockDocuments({ tx, caller, nowMs }: CheckContext, names: readonly Name[]): Promise<Map<string, number>> {
+async function lockDocuments(
+  { tx, caller, nowMs }: CheckContext,
+  names: readonly Name[],
+): Promise<Map<string, number>> {
   if (names.length === 0) return new Map();
-  const ordered = names.toSorted((a, b) => compareCodePoints(a.namespace, b.namespace) || compareCodePoints(a.key, b.key));
+  const ordered = names.toSorted(
+    (a, b) => compareCodePoints(a.namespace, b.namespace) || compareCodePoints(a.key, b.key),
+  );
   const rows = await query<DocumentRow>(
     tx,
     `SELECT ${columnsRead} FROM unnest($2::text[], $3::text[]) AS v (n, k) CROSS JOIN LATERAL (
         SELECT * FROM agent_data_store WHERE "userId" = $1 AND namespace = v.n AND key = v.k LIMIT 1 FOR UPDATE) d`,
     [caller.user, ordered.map(({ namespace }) => namespace), ordered.map(({ key }) => key)],
   );
-  return new Map(rows.map(recordOf).filter((record) => isLive(record, nowMs)).map((record) => [nameOf(record), record.version]));
+  return new Map(
+    rows
+      .map(recordOf)
+      .filter((record) => isLive(record, nowMs))
+      .map((record) => [nameOf(record), record.version]),
+  );
 }
 
 async function lockTasks({ tx }: CheckContext, ids: readonly string[]): Promise<void> {
-  if (ids.length > 0) await query(tx, 'SELECT id FROM workspaces.tasks WHERE id = ANY($1::text[]) ORDER BY id FOR UPDATE', [ids]);
+  if (ids.length > 0)
+    await query(tx, 'SELECT id FROM workspaces.tasks WHERE id = ANY($1::text[]) ORDER BY id FOR UPDATE', [
+      ids,
+    ]);
 }
 
-async function failureOf(context: CheckContext, versions: ReadonlyMap<string, number>, check: Check): Promise<StoaError | undefined> {
+async function failureOf(
+  context: CheckContext,
+  versions: ReadonlyMap<string, number>,
+  check: Check,
+): Promise<StoaError | undefined> {
   switch (check.check) {
     case 'data': {
       const current = versions.get(nameOf(check)) ?? 0;
-      return current === (check.version ?? 0) ? undefined : versionFailure(`The document "${check.key}" in "${check.namespace}"`, current, check.version ?? 0);
+      return current === (check.version ?? 0)
+        ? undefined
+        : versionFailure(`The document "${check.key}" in "${check.namespace}"`, current, check.version ?? 0);
     }
     case 'task': {
       const current = (await taskOf(context, check.task_id))?.held.task.version ?? 0;
-      return current === check.version ? undefined : versionFailure(`The task ${check.task_id}`, current, check.version);
+      return current === check.version
+        ? undefined
+        : versionFailure(`The task ${check.task_id}`, current, check.version);
     }
     case 'claim':
-      return claimFailure(check.task_id, (await taskOf(context, check.task_id))?.held, check.fence, context.leaseNowMs, endOf);
+      return claimFailure(
+        check.task_id,
+        (await taskOf(context, check.task_id))?.held,
+        check.fence,
+        context.leaseNowMs,
+        endOf,
+      );
     case 'agent':
     case 'lease':
       throw new StoaError('internal', 'The registry is not kept in PostgreSQL.');
@@ -108,12 +152,16 @@ async function taskOf({ tx, caller }: CheckContext, id: string): Promise<TaskPat
 }
 
 function documentsIn(checks: readonly Check[], operations: readonly Operation[]): Name[] {
-  const names = [...checks, ...operations].flatMap((step) => ('key' in step && 'namespace' in step ? [{ namespace: step.namespace, key: step.key }] : []));
+  const names = [...checks, ...operations].flatMap((step) =>
+    'key' in step && 'namespace' in step ? [{ namespace: step.namespace, key: step.key }] : [],
+  );
   return [...new Map(names.map((name) => [nameOf(name), name])).values()];
 }
 
 function tasksIn(checks: readonly Check[], operations: readonly Operation[]): string[] {
-  return [...new Set([...checks, ...operations].flatMap((step) => ('task_id' in step ? [step.task_id] : [])))].toSorted();
+  return [
+    ...new Set([...checks, ...operations].flatMap((step) => ('task_id' in step ? [step.task_id] : []))),
+  ].toSorted();
 }
 
 function nameOf({ namespace, key }: Name): string {

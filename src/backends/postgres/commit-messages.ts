@@ -20,14 +20,23 @@ export interface PromisedOperation extends Promised {
  * Runs the services' own checks (room, key, author, signature, size, parent, bytes left) before the
  * commit, so that what is acknowledged can be delivered.
  */
-export async function promiseMessages(messaging: MessagingService, caller: Caller, operations: readonly Operation[]): Promise<PromisedOperation[]> {
+export async function promiseMessages(
+  messaging: MessagingService,
+  caller: Caller,
+  operations: readonly Operation[],
+): Promise<PromisedOperation[]> {
   const promised: PromisedOperation[] = [];
   let index = 0;
-  const port = promisingPort(messaging.port, (message) => promised.push({ index, delivery: randomUUID(), message }));
+  const port = promisingPort(messaging.port, (message) =>
+    promised.push({ index, delivery: randomUUID(), message }),
+  );
   const part: MessagingPart = { ...messaging.over(port), signatures: messaging.signatures };
   for (const operation of operations) {
     try {
-      if (isMessage(operation)) await (operation.op === 'room.post' ? postToRoom(part, caller, operation) : sendDirect(part, caller, operation));
+      if (isMessage(operation))
+        await (operation.op === 'room.post'
+          ? postToRoom(part, caller, operation)
+          : sendDirect(part, caller, operation));
     } catch (error) {
       throw new OperationFailed(index, error);
     }
@@ -45,12 +54,16 @@ export function messageResult({ delivery, message }: Promised, state: DeliverySt
 }
 
 /** The same port, but that it keeps what would have been posted or sent. */
-function promisingPort(port: MessagingPort, keep: (message: NewMessage | NewDirectMessage) => void): MessagingPort {
+function promisingPort(
+  port: MessagingPort,
+  keep: (message: NewMessage | NewDirectMessage) => void,
+): MessagingPort {
   /** All messages of an author in the commit count together. */
   const spent = new Map<string, number>();
   const post = async (message: NewMessage): Promise<Message> => {
     const { from, body, roomId, parentId } = message;
-    if (parentId !== null && (await port.message(roomId, parentId)) === undefined) throw refuse('parentUnknown');
+    if (parentId !== null && (await port.message(roomId, parentId)) === undefined)
+      throw refuse('parentUnknown');
     const bytes = (spent.get(from) ?? 0) + Buffer.byteLength(body);
     if (bytes > (await port.bytesLeft(from))) throw refuse('byteRate');
     spent.set(from, bytes);

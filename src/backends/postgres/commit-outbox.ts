@@ -15,7 +15,10 @@ export interface Promised {
 }
 
 /** What has become of a promised message. */
-export type DeliveryState = { state: 'waiting' } | ({ state: 'delivered' } & Delivered) | { state: 'undeliverable'; reason: string };
+export type DeliveryState =
+  | { state: 'waiting' }
+  | ({ state: 'delivered' } & Delivered)
+  | { state: 'undeliverable'; reason: string };
 
 export interface CommitOutboxOptions {
   sql: PostgresSql;
@@ -54,7 +57,14 @@ const retrySecondsMax = 30;
 const busyMs = 15;
 
 /** Refusals that stay refusals: the room, the recipient or the parent is gone, or may not be written to. */
-const final: ReadonlySet<string> = new Set(['not_found', 'unprocessable', 'forbidden', 'invalid_request', 'too_large', 'unsupported']);
+const final: ReadonlySet<string> = new Set([
+  'not_found',
+  'unprocessable',
+  'forbidden',
+  'invalid_request',
+  'too_large',
+  'unsupported',
+]);
 
 export class CommitOutbox {
   readonly #options: CommitOutboxOptions;
@@ -78,8 +88,18 @@ export class CommitOutbox {
   /** Writes messages into the transaction of their commit, in their order. */
   async add(tx: TransactionSql, user: string, promised: readonly Promised[]): Promise<void> {
     if (promised.length === 0) return;
-    const parameters = promised.flatMap(({ delivery, message }): Parameter[] => [delivery, this.#options.store, placeOf(message), JSON.stringify(message), user]);
-    await query(tx, `INSERT INTO commit_outbox (delivery, store, place, message, user_id) VALUES ${valuesList(promised.length, ['uuid', 'text', 'text', 'json', 'text'])}`, parameters);
+    const parameters = promised.flatMap(({ delivery, message }): Parameter[] => [
+      delivery,
+      this.#options.store,
+      placeOf(message),
+      JSON.stringify(message),
+      user,
+    ]);
+    await query(
+      tx,
+      `INSERT INTO commit_outbox (delivery, store, place, message, user_id) VALUES ${valuesList(promised.length, ['uuid', 'text', 'text', 'json', 'text'])}`,
+      parameters,
+    );
   }
 
   /** Delivers what a commit has promised, as far as that goes in the time that its answer waits. */
@@ -102,7 +122,13 @@ export class CommitOutbox {
   }
 
   async states(deliveries: readonly string[]): Promise<Map<string, DeliveryState>> {
-    const rows = await query<{ delivery: string; state: string; message_id: string | null; ts_ms: string | null; reason: string | null }>(
+    const rows = await query<{
+      delivery: string;
+      state: string;
+      message_id: string | null;
+      ts_ms: string | null;
+      reason: string | null;
+    }>(
       this.#options.sql,
       'SELECT delivery, state, message_id, ts_ms, reason FROM commit_outbox WHERE delivery = ANY($1::uuid[])',
       [deliveries],
@@ -116,7 +142,11 @@ export class CommitOutbox {
       `SELECT count(*) FILTER (WHERE state = 'waiting') AS waiting, count(*) FILTER (WHERE state = 'undeliverable') AS undeliverable,
         extract(epoch FROM clock_timestamp() - min(created_at) FILTER (WHERE state = 'waiting')) AS oldest FROM commit_outbox WHERE state <> 'delivered'`,
     );
-    return { waiting: Number(row?.waiting ?? 0), undeliverable: Number(row?.undeliverable ?? 0), oldestWaitingSeconds: Number(row?.oldest ?? 0) };
+    return {
+      waiting: Number(row?.waiting ?? 0),
+      undeliverable: Number(row?.undeliverable ?? 0),
+      oldestWaitingSeconds: Number(row?.oldest ?? 0),
+    };
   }
 
   /** Delivers what is due, also what a server that is gone has left; forgets what is long done. */
@@ -143,25 +173,34 @@ export class CommitOutbox {
       [store],
     );
     const due = heads.filter((head) => head.due).map(({ place }) => place);
-    for (let at = 0; at < due.length && !this.#closing; at += sweptAtOnce) await Promise.all(due.slice(at, at + sweptAtOnce).map((place) => this.#empty(place)));
+    for (let at = 0; at < due.length && !this.#closing; at += sweptAtOnce)
+      await Promise.all(due.slice(at, at + sweptAtOnce).map((place) => this.#empty(place)));
   }
 
   async #tidy(): Promise<void> {
     const { sql, limits } = this.#options;
     const steps = { rowsMax: limits.sweepStepMax, isOver: () => this.#closing };
-    await inSteps(sql, `UPDATE commit_outbox SET state = 'undeliverable', done_at = clock_timestamp(), reason = 'not delivered in time' || coalesce(': ' || reason, '')`, {
-      ...steps,
-      table: 'commit_outbox',
-      where: `state = 'waiting' AND created_at <= clock_timestamp() - $1 * interval '1 second'`,
-      parameters: [limits.commitDeliverySecondsMax],
-    });
+    await inSteps(
+      sql,
+      `UPDATE commit_outbox SET state = 'undeliverable', done_at = clock_timestamp(), reason = 'not delivered in time' || coalesce(': ' || reason, '')`,
+      {
+        ...steps,
+        table: 'commit_outbox',
+        where: `state = 'waiting' AND created_at <= clock_timestamp() - $1 * interval '1 second'`,
+        parameters: [limits.commitDeliverySecondsMax],
+      },
+    );
     await inSteps(sql, 'DELETE FROM commit_outbox', {
       ...steps,
       table: 'commit_outbox',
       where: `done_at <= clock_timestamp() - CASE state WHEN 'delivered' THEN $1::double precision ELSE $2::double precision END * interval '1 second'`,
       parameters: [limits.commitDeliveredKeptSeconds, limits.commitUndeliverableKeptSeconds],
     });
-    await inSteps(sql, 'DELETE FROM commit_answers', { ...steps, table: 'commit_answers', where: 'expires_at <= clock_timestamp()' });
+    await inSteps(sql, 'DELETE FROM commit_answers', {
+      ...steps,
+      table: 'commit_answers',
+      where: 'expires_at <= clock_timestamp()',
+    });
   }
 
   /** Delivers what waits in a place. False: another server is at it. */
@@ -177,7 +216,8 @@ export class CommitOutbox {
 
   #begin(place: string): Promise<boolean> {
     const current = this.#emptyNow(place).finally(() => {
-      if (this.#running.get(place)?.current === current && this.#running.get(place)?.next === undefined) this.#running.delete(place);
+      if (this.#running.get(place)?.current === current && this.#running.get(place)?.next === undefined)
+        this.#running.delete(place);
     });
     this.#running.set(place, { current, next: undefined });
     return current;
@@ -187,7 +227,11 @@ export class CommitOutbox {
     const { sql, store } = this.#options;
     for (;;) {
       const step = await transaction(sql, async (tx) => {
-        const [lock] = await query<{ got: boolean }>(tx, 'SELECT pg_try_advisory_xact_lock(hashtextextended($1, 6)) AS got', [`${store} ${place}`]);
+        const [lock] = await query<{ got: boolean }>(
+          tx,
+          'SELECT pg_try_advisory_xact_lock(hashtextextended($1, 6)) AS got',
+          [`${store} ${place}`],
+        );
         if (lock?.got !== true) return 'busy';
         const rows = await query<WaitingRow>(
           tx,
@@ -196,7 +240,11 @@ export class CommitOutbox {
         );
         const outcomes = await this.#deliverRows(rows);
         await noteOutcomes(tx, outcomes);
-        return rows.length === batchRows && outcomes.length === batchRows && outcomes.at(-1)?.state !== 'waiting' ? 'more' : 'done';
+        return rows.length === batchRows &&
+          outcomes.length === batchRows &&
+          outcomes.at(-1)?.state !== 'waiting'
+          ? 'more'
+          : 'done';
       });
       if (step !== 'more' || this.#closing) return step !== 'busy';
     }
@@ -216,7 +264,10 @@ export class CommitOutbox {
   async #attempt(seq: string, delivery: string, message: string): Promise<Outcome> {
     try {
       // `add` above wrote it.
-      const at = await this.#options.port.deliver({ id: delivery, message: JSON.parse(message) as NewMessage | NewDirectMessage });
+      const at = await this.#options.port.deliver({
+        id: delivery,
+        message: JSON.parse(message) as NewMessage | NewDirectMessage,
+      });
       return { seq, state: 'delivered', reason: null, at };
     } catch (error) {
       const isFinal = error instanceof StoaError && final.has(error.code);
@@ -243,7 +294,13 @@ async function noteOutcomes(tx: TransactionSql, outcomes: readonly Outcome[]): P
         message = CASE WHEN v.state = 'delivered' THEN '{}'::json ELSE o.message END,
         next_attempt_at = clock_timestamp() + least(${retrySecondsMax}, 0.25 * power(2, least(o.attempts, 20))) * interval '1 second'
       FROM (VALUES ${valuesList(outcomes.length, ['bigint', 'text', 'text', 'text', 'bigint'])}) AS v (seq, state, reason, message_id, ts_ms) WHERE o.seq = v.seq`,
-    outcomes.flatMap(({ seq, state, reason, at }): Parameter[] => [seq, state, reason, at?.id ?? null, at?.tsMs ?? null]),
+    outcomes.flatMap(({ seq, state, reason, at }): Parameter[] => [
+      seq,
+      state,
+      reason,
+      at?.id ?? null,
+      at?.tsMs ?? null,
+    ]),
   );
 }
 
@@ -252,7 +309,17 @@ function placeOf(message: NewMessage | NewDirectMessage): string {
   return 'roomId' in message ? `room ${message.roomId}` : `inbox ${message.to}`;
 }
 
-function stateOf({ state, message_id, ts_ms, reason }: { state: string; message_id: string | null; ts_ms: string | null; reason: string | null }): DeliveryState {
+function stateOf({
+  state,
+  message_id,
+  ts_ms,
+  reason,
+}: {
+  state: string;
+  message_id: string | null;
+  ts_ms: string | null;
+  reason: string | null;
+}): DeliveryState {
   if (state === 'delivered' && message_id !== null) return { state, id: message_id, tsMs: Number(ts_ms) };
   return state === 'undeliverable' ? { state, reason: reason ?? '' } : { state: 'waiting' };
 }

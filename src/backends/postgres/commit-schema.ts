@@ -34,10 +34,16 @@ const outboxTables = `
   );
   CREATE INDEX commit_answers_expiry ON commit_answers (expires_at)`;
 
-const steps = [{ up: outboxTables, down: 'DROP TABLE IF EXISTS commit_answers; DROP TABLE IF EXISTS commit_outbox' }];
+const steps = [
+  { up: outboxTables, down: 'DROP TABLE IF EXISTS commit_answers; DROP TABLE IF EXISTS commit_outbox' },
+];
 
 export function migrateCommitsUp(sql: PostgresSql): Promise<void> {
-  return migrate(sql, 'commits', steps.map(({ up }) => up));
+  return migrate(
+    sql,
+    'commits',
+    steps.map(({ up }) => up),
+  );
 }
 
 /** Takes the tables away again, with every message that still waits in them. */

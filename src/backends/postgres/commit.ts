@@ -19,7 +19,15 @@ import { lockAndCheck } from './commit-checks.js';
 import { type PromisedOperation, messageResult, promiseMessages } from './commit-messages.js';
 import { CommitOutbox, type DeliveryState } from './commit-outbox.js';
 import { migrateCommitsUp } from './commit-schema.js';
-import { type PostgresSql, TryAgain, boundStatements, closePostgres, isConcurrency, openPostgres, transaction } from './connection.js';
+import {
+  type PostgresSql,
+  TryAgain,
+  boundStatements,
+  closePostgres,
+  isConcurrency,
+  openPostgres,
+  transaction,
+} from './connection.js';
 import type { PostgresDataStore } from './datastore.js';
 import type { PostgresWorkspaces } from './workspaces.js';
 
@@ -42,7 +50,10 @@ export interface PostgresCommitOptions {
 
 /** Opens a pool of its own, makes the tables where they are missing, and begins to deliver what waits. */
 export async function openPostgresCommit(url: URL, options: PostgresCommitOptions): Promise<PostgresCommit> {
-  const sql = await openPostgres(url, { idleTransactionSecondsMax: options.limits.commitIdleSecondsMax, limits: options.limits });
+  const sql = await openPostgres(url, {
+    idleTransactionSecondsMax: options.limits.commitIdleSecondsMax,
+    limits: options.limits,
+  });
   try {
     await migrateCommitsUp(sql);
     boundStatements(sql, options.limits);
@@ -51,7 +62,14 @@ export async function openPostgresCommit(url: URL, options: PostgresCommitOption
     throw error;
   }
   const { messaging, messagingStore, limits, onError, sweepIntervalMs } = options;
-  const outbox = new CommitOutbox({ sql, store: messagingStore, port: messaging.port, limits, onError, sweepIntervalMs });
+  const outbox = new CommitOutbox({
+    sql,
+    store: messagingStore,
+    port: messaging.port,
+    limits,
+    onError,
+    sweepIntervalMs,
+  });
   outbox.start();
   return new PostgresCommit(sql, outbox, options);
 }
@@ -73,14 +91,21 @@ export class PostgresCommit implements CommitPort {
     this.#options = options;
   }
 
-  async commit(caller: Caller, checks: readonly Check[], operations: readonly Operation[], idempotency: Idempotency | null): Promise<unknown[]> {
+  async commit(
+    caller: Caller,
+    checks: readonly Check[],
+    operations: readonly Operation[],
+    idempotency: Idempotency | null,
+  ): Promise<unknown[]> {
     const before = await answeredBefore(this.#sql, idempotency);
     if (before !== undefined) return this.#answerAgain(before, operations);
     const promised = await promiseMessages(this.#options.messaging, caller, operations);
     const outcome = await transaction(this.#sql, async (tx): Promise<Done | { again: unknown[] }> => {
       await lockAnswer(tx, idempotency);
       const meanwhile = await answeredBefore(tx, idempotency);
-      return meanwhile === undefined ? this.#run(tx, caller, checks, operations, promised, idempotency) : { again: meanwhile };
+      return meanwhile === undefined
+        ? this.#run(tx, caller, checks, operations, promised, idempotency)
+        : { again: meanwhile };
     });
     if ('again' in outcome) return this.#answerAgain(outcome.again, operations);
     await outcome.settle();
@@ -93,9 +118,20 @@ export class PostgresCommit implements CommitPort {
   }
 
   /** Everything in one transaction. What it throws takes all of it back. */
-  async #run(tx: TransactionSql, caller: Caller, checks: readonly Check[], operations: readonly Operation[], promised: readonly PromisedOperation[], idempotency: Idempotency | null): Promise<Done> {
+  async #run(
+    tx: TransactionSql,
+    caller: Caller,
+    checks: readonly Check[],
+    operations: readonly Operation[],
+    promised: readonly PromisedOperation[],
+    idempotency: Idempotency | null,
+  ): Promise<Done> {
     const { limits, nowMs, workspaces } = this.#options;
-    await lockAndCheck({ tx, caller, limits, nowMs: nowMs(), leaseNowMs: workspaces?.nowMs() ?? 0 }, checks, operations);
+    await lockAndCheck(
+      { tx, caller, limits, nowMs: nowMs(), leaseNowMs: workspaces?.nowMs() ?? 0 },
+      checks,
+      operations,
+    );
     const { services, settle } = this.#joined(tx);
     const modified = new ModifiedBytes(limits);
     const results: unknown[] = [];
@@ -120,10 +156,17 @@ export class PostgresCommit implements CommitPort {
     const { data, limits, nowMs, sealer, workspaces } = this.#options;
     const later: (() => void)[] = [];
     const tracked = data?.service.tracker;
-    const tracker = tracked && faceOf(tracked, { written: (...given: Parameters<typeof tracked.written>) => later.push(() => tracked.written(...given)), forget: (...given: Parameters<typeof tracked.forget>) => later.push(() => tracked.forget(...given)) });
+    const tracker =
+      tracked &&
+      faceOf(tracked, {
+        written: (...given: Parameters<typeof tracked.written>) =>
+          later.push(() => tracked.written(...given)),
+        forget: (...given: Parameters<typeof tracked.forget>) => later.push(() => tracked.forget(...given)),
+      });
     const joined = workspaces?.within(tx);
     const services: CommitServices = {
-      data: data && new DataService({ port: data.port.within(tx), limits, nowMs, ...(tracker && { tracker }) }),
+      data:
+        data && new DataService({ port: data.port.within(tx), limits, nowMs, ...(tracker && { tracker }) }),
       registry: null,
       workspaces: joined === undefined ? null : new WorkspacesService({ port: joined.port, limits, sealer }),
       messaging: null,
@@ -148,12 +191,20 @@ export class PostgresCommit implements CommitPort {
 
   /** A repeat gets the first answer, with what has become of its messages since. */
   async #answerAgain(results: readonly unknown[], operations: readonly Operation[]): Promise<unknown[]> {
-    const queued = results.map((result, index) => (operations[index] !== undefined && isMessage(operations[index]) ? (result as { delivery?: string; room?: string }) : undefined));
+    const queued = results.map((result, index) =>
+      operations[index] !== undefined && isMessage(operations[index])
+        ? (result as { delivery?: string; room?: string })
+        : undefined,
+    );
     const states = await this.#outbox.states(queued.flatMap((result) => result?.delivery ?? []));
     return results.map((result, index) => {
       const state = states.get(queued[index]?.delivery ?? '');
       if (state?.state !== 'delivered') return result;
-      return { id: state.id, ts: state.tsMs, ...(queued[index]?.room !== undefined && { room: queued[index].room }) };
+      return {
+        id: state.id,
+        ts: state.tsMs,
+        ...(queued[index]?.room !== undefined && { room: queued[index].room }),
+      };
     });
   }
 
@@ -168,13 +219,24 @@ export class PostgresCommit implements CommitPort {
 }
 
 /** Faults of the database are no operation's: they are tried again, or end the request. */
-const databaseFaults: ReadonlySet<string> = new Set(['engine', 'backend_unavailable', 'disk_full', 'overloaded', 'internal']);
+const databaseFaults: ReadonlySet<string> = new Set([
+  'engine',
+  'backend_unavailable',
+  'disk_full',
+  'overloaded',
+  'internal',
+]);
 
 async function asOperation(index: number, run: () => Promise<unknown>): Promise<unknown> {
   try {
     return await run();
   } catch (error) {
-    if (error instanceof TryAgain || isConcurrency(error) || (error instanceof StoaError && databaseFaults.has(error.code))) throw error;
+    if (
+      error instanceof TryAgain ||
+      isConcurrency(error) ||
+      (error instanceof StoaError && databaseFaults.has(error.code))
+    )
+      throw error;
     throw new OperationFailed(index, error);
   }
 }

@@ -47,7 +47,13 @@ export async function openPostgres(url: URL, options: PostgresOptions = {}): Pro
     onnotice: () => undefined,
     // The driver would ask for the types of arrays on each new connection, and nobody catches the error when that one is cut off just then.
     fetch_types: false,
-    connection: { application_name: 'stoa', TimeZone: 'UTC', ...(schema !== null && { search_path: schema }), ...idleTimeout(options.idleTransactionSecondsMax), ...statementTimeout(limits) },
+    connection: {
+      application_name: 'stoa',
+      TimeZone: 'UTC',
+      ...(schema !== null && { search_path: schema }),
+      ...idleTimeout(options.idleTransactionSecondsMax),
+      ...statementTimeout(limits),
+    },
     types,
     ...(answerTime !== undefined && { socket: answerTime.connect }),
   });
@@ -72,7 +78,12 @@ export async function closePostgres(sql: PostgresSql, seconds: number): Promise<
 }
 
 /** Hears what is told in a channel; `onListen` is called again whenever the connection had to be made anew. */
-export async function listen(sql: PostgresSql, channel: string, onNotice: (payload: string) => void, onListen: () => void): Promise<void> {
+export async function listen(
+  sql: PostgresSql,
+  channel: string,
+  onNotice: (payload: string) => void,
+  onListen: () => void,
+): Promise<void> {
   const listening = sql.listen(channel, onNotice, onListen);
   try {
     await (answerTimes.get(sql)?.within(listening) ?? listening);
@@ -99,9 +110,15 @@ export function databaseOf(url: string): string {
 /** Statements with more parameters differ from call to call too much to be worth preparing. */
 const preparedParametersMax = 1_000;
 
-export async function query<Row extends object>(sql: Queryable, text: string, parameters: readonly Parameter[] = []): Promise<readonly Row[]> {
+export async function query<Row extends object>(
+  sql: Queryable,
+  text: string,
+  parameters: readonly Parameter[] = [],
+): Promise<readonly Row[]> {
   if (over.has(sql)) return new Promise(() => undefined);
-  const pending = sql.unsafe<Row[]>(text, parameters.map(plainParameter), { prepare: parameters.length <= preparedParametersMax });
+  const pending = sql.unsafe<Row[]>(text, parameters.map(plainParameter), {
+    prepare: parameters.length <= preparedParametersMax,
+  });
   try {
     return await (answerTimes.get(sql)?.within(pending, () => withdraw(pending)) ?? pending);
   } catch (error) {
@@ -162,7 +179,8 @@ function begin<T>(sql: PostgresSql, body: (tx: TransactionSql) => Promise<T>): P
           end(() => rollBack(error));
         };
         // The turn of a transaction may come when nobody waits for it any more.
-        if (isRefused) fail(new StoaError('backend_unavailable', 'PostgreSQL was too late for this transaction.'));
+        if (isRefused)
+          fail(new StoaError('backend_unavailable', 'PostgreSQL was too late for this transaction.'));
         else body(tx).then((result) => end(() => commit(result)), fail);
       });
     const settle = (act: () => void): void => {
@@ -172,7 +190,10 @@ function begin<T>(sql: PostgresSql, body: (tx: TransactionSql) => Promise<T>): P
       act();
     };
     // The driver's type unwraps promises inside arrays, which no body here returns.
-    sql.begin(run).then((result) => settle(() => resolve(result as T)), (error: unknown) => settle(() => reject(error)));
+    sql.begin(run).then(
+      (result) => settle(() => resolve(result as T)),
+      (error: unknown) => settle(() => reject(error)),
+    );
   });
   return ended.finally(() => {
     if (answerTime !== undefined) answerTime.underWay -= 1;
@@ -190,8 +211,12 @@ export async function transaction<T>(sql: PostgresSql, body: (tx: TransactionSql
     try {
       return await begin(sql, body);
     } catch (error) {
-      if (!(error instanceof TryAgain) && !(isConcurrency(error) && attempt < attemptsMax)) throw postgresError(error);
-      if (attempt >= attemptsMax) throw new StoaError('overloaded', 'Too many writers change the same documents at once.', { fix: 'Try again shortly.' });
+      if (!(error instanceof TryAgain) && !(isConcurrency(error) && attempt < attemptsMax))
+        throw postgresError(error);
+      if (attempt >= attemptsMax)
+        throw new StoaError('overloaded', 'Too many writers change the same documents at once.', {
+          fix: 'Try again shortly.',
+        });
       await new Promise((resolve) => setTimeout(resolve, Math.random() * 5 * attempt));
     }
   }
@@ -207,7 +232,8 @@ export function isConcurrency(error: unknown): boolean {
 }
 
 /** The server is away, starting, stopping, has ended a silent transaction, has become a standby, or has no room for another connection. */
-const unavailableCodes = /^(ECONN|EPIPE|ENOTFOUND|EAI_|ETIMEDOUT|EHOSTUNREACH|CONNECT|08|25006|25P03|57P|53300)/;
+const unavailableCodes =
+  /^(ECONN|EPIPE|ENOTFOUND|EAI_|ETIMEDOUT|EHOSTUNREACH|CONNECT|08|25006|25P03|57P|53300)/;
 
 function postgresError(error: unknown): unknown {
   if (error instanceof StoaError || error instanceof TryAgain) return error;
@@ -215,12 +241,19 @@ function postgresError(error: unknown): unknown {
   // All that the driver throws has a code; the rest is what a transaction's body threw.
   if (code === '') return error;
   if (unavailableCodes.test(code)) {
-    return new StoaError('backend_unavailable', `PostgreSQL does not answer: ${messageOf(error) || code}.`, { fix: 'Check that the server runs and can be reached.', cause: error });
+    return new StoaError('backend_unavailable', `PostgreSQL does not answer: ${messageOf(error) || code}.`, {
+      fix: 'Check that the server runs and can be reached.',
+      cause: error,
+    });
   }
   if (code === '57014') {
-    return new StoaError('backend_unavailable', `PostgreSQL ended a statement: ${messageOf(error)}.`, { fix: 'Look what it waits for (pg_stat_activity), or raise the limit statementSecondsMax.', cause: error });
+    return new StoaError('backend_unavailable', `PostgreSQL ended a statement: ${messageOf(error)}.`, {
+      fix: 'Look what it waits for (pg_stat_activity), or raise the limit statementSecondsMax.',
+      cause: error,
+    });
   }
-  if (code === '53100') return new StoaError('disk_full', 'The disk of the PostgreSQL server is full.', { cause: error });
+  if (code === '53100')
+    return new StoaError('disk_full', 'The disk of the PostgreSQL server is full.', { cause: error });
   return new StoaError('engine', `PostgreSQL reported: ${messageOf(error)}.`, { cause: error });
 }
 

@@ -20,7 +20,10 @@ export class DatabaseClock {
   async keepRight(): Promise<void> {
     const askedMs = Date.now();
     if (askedMs - this.#checkedMs <= checkedEveryMs) return;
-    const [row] = await query<{ now: string }>(this.#sql, 'SELECT (extract(epoch FROM clock_timestamp()) * 1000)::bigint AS now');
+    const [row] = await query<{ now: string }>(
+      this.#sql,
+      'SELECT (extract(epoch FROM clock_timestamp()) * 1000)::bigint AS now',
+    );
     this.#checkedMs = Date.now();
     this.#offsetMs = Number(row?.now ?? askedMs) - Math.round((askedMs + this.#checkedMs) / 2);
   }

@@ -28,13 +28,21 @@ export class AccessWrites {
     if (this.#unsure === undefined) return;
     const { commit, reads } = this.#unsure;
     for (let looks = 1; ; looks += 1) {
-      const [row] = await query<{ status: string | null }>(this.#sql, 'SELECT pg_xact_status($1::text::xid8) AS status', [commit]);
+      const [row] = await query<{ status: string | null }>(
+        this.#sql,
+        'SELECT pg_xact_status($1::text::xid8) AS status',
+        [commit],
+      );
       if (row?.status !== 'in progress') {
         this.#unsure = undefined;
         if (row?.status === 'aborted') await this.#record(reads);
         return;
       }
-      if (looks === looksMax) throw new StoaError('backend_unavailable', 'PostgreSQL has not ended a transaction whose connection is gone.');
+      if (looks === looksMax)
+        throw new StoaError(
+          'backend_unavailable',
+          'PostgreSQL has not ended a transaction whose connection is gone.',
+        );
       await new Promise((resolve) => setTimeout(resolve, pauseMs));
     }
   }
@@ -52,12 +60,23 @@ export class AccessWrites {
               "lastAccessedAt" = greatest(d."lastAccessedAt", v.at)
             FROM (VALUES ${valuesList(reads.length, ['text', 'text', 'text', 'bigint', 'text', 'timestamptz'])}) AS v (u, n, k, count, agent, at)
             WHERE d."userId" = v.u AND d.namespace = v.n AND d.key = v.k`,
-          reads.flatMap(({ scope, key, count, last }): Parameter[] => [scope.user, scope.namespace, key, count, last?.agent ?? null, last?.at ?? null]),
+          reads.flatMap(({ scope, key, count, last }): Parameter[] => [
+            scope.user,
+            scope.namespace,
+            key,
+            count,
+            last?.agent ?? null,
+            last?.at ?? null,
+          ]),
         );
-        await noteAgents(tx, reads.flatMap(({ scope, agents }) => agents.map((agent) => ({ scope, agent }))));
+        await noteAgents(
+          tx,
+          reads.flatMap(({ scope, agents }) => agents.map((agent) => ({ scope, agent }))),
+        );
       });
     } catch (error) {
-      if (commit === undefined || !(error instanceof StoaError) || error.code !== 'backend_unavailable') throw error;
+      if (commit === undefined || !(error instanceof StoaError) || error.code !== 'backend_unavailable')
+        throw error;
       // Handed over, for all that whoever counts has to know: they are settled before the next.
       this.#unsure = { commit, reads };
     }

@@ -5,8 +5,16 @@ import { type Queryable, query } from './connection.js';
 import { valuesList } from './datastore-sql.js';
 
 /** Rows go in one order, so that two statements do not wait for each other. */
-export async function noteAgents(sql: Queryable, seen: readonly { scope: Scope; agent: string }[]): Promise<void> {
-  const distinct = new Map(seen.map(({ scope, agent }) => [`${scope.user}\n${scope.namespace}\n${agent}`, [scope.user, scope.namespace, agent]]));
+export async function noteAgents(
+  sql: Queryable,
+  seen: readonly { scope: Scope; agent: string }[],
+): Promise<void> {
+  const distinct = new Map(
+    seen.map(({ scope, agent }) => [
+      `${scope.user}\n${scope.namespace}\n${agent}`,
+      [scope.user, scope.namespace, agent],
+    ]),
+  );
   if (distinct.size === 0) return;
   const rows = [...distinct.entries()].toSorted(([a], [b]) => compareCodePoints(a, b)).map(([, row]) => row);
   await query(

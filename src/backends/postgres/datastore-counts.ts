@@ -54,7 +54,10 @@ export const countsMigration = `
  */
 export async function foldCounts(sql: PostgresSql, user: string | null): Promise<void> {
   await transaction(sql, async (tx) => {
-    const [lock] = await query<{ taken: boolean }>(tx, "SELECT pg_try_advisory_xact_lock(hashtext('agent_data_store_counts')) AS taken");
+    const [lock] = await query<{ taken: boolean }>(
+      tx,
+      "SELECT pg_try_advisory_xact_lock(hashtext('agent_data_store_counts')) AS taken",
+    );
     if (lock?.taken !== true) return;
     await query(
       tx,
@@ -75,8 +78,20 @@ export interface CountedNamespace extends Omit<NamespaceSummary, 'agents'> {
 }
 
 /** Namespaces with live documents. Those that have expired and are not swept yet are few, and are taken off. */
-export async function countedNamespaces(sql: PostgresSql, user: string, after: string, limit: number, now: string): Promise<CountedNamespace[]> {
-  const found = await query<{ namespace: string; count: string; sizeBytes: string; updatedAt: string; rows: string }>(
+export async function countedNamespaces(
+  sql: PostgresSql,
+  user: string,
+  after: string,
+  limit: number,
+  now: string,
+): Promise<CountedNamespace[]> {
+  const found = await query<{
+    namespace: string;
+    count: string;
+    sizeBytes: string;
+    updatedAt: string;
+    rows: string;
+  }>(
     sql,
     `WITH expired AS MATERIALIZED (SELECT "userId", namespace, "sizeBytes" FROM agent_data_store WHERE "expiresAt" <= $3)
       SELECT namespace, sum(documents) AS count, sum("sizeBytes") AS "sizeBytes", max("updatedAt") AS "updatedAt", count(*) AS rows
@@ -85,15 +100,28 @@ export async function countedNamespaces(sql: PostgresSql, user: string, after: s
         GROUP BY namespace HAVING sum(documents) > 0 ORDER BY namespace LIMIT $4`,
     [user, after, now, limit],
   );
-  return found.map(({ namespace, count, sizeBytes, updatedAt, rows }) => ({ namespace, count: Number(count), sizeBytes: Number(sizeBytes), updatedAt: normaliseTime(updatedAt), rows: Number(rows) }));
+  return found.map(({ namespace, count, sizeBytes, updatedAt, rows }) => ({
+    namespace,
+    count: Number(count),
+    sizeBytes: Number(sizeBytes),
+    updatedAt: normaliseTime(updatedAt),
+    rows: Number(rows),
+  }));
 }
 
 /** All that a user has, expired documents among it, by namespace. */
-export async function usageByNamespace(sql: Queryable, user: string): Promise<{ namespace: string; documents: number; sizeBytes: number }[]> {
+export async function usageByNamespace(
+  sql: Queryable,
+  user: string,
+): Promise<{ namespace: string; documents: number; sizeBytes: number }[]> {
   const rows = await query<{ namespace: string; documents: string; sizeBytes: string }>(
     sql,
     'SELECT namespace, sum(documents) AS documents, sum("sizeBytes") AS "sizeBytes" FROM agent_data_store_counts WHERE "userId" = $1 GROUP BY namespace HAVING sum(documents) > 0',
     [user],
   );
-  return rows.map(({ namespace, documents, sizeBytes }) => ({ namespace, documents: Number(documents), sizeBytes: Number(sizeBytes) }));
+  return rows.map(({ namespace, documents, sizeBytes }) => ({
+    namespace,
+    documents: Number(documents),
+    sizeBytes: Number(sizeBytes),
+  }));
 }

@@ -46,7 +46,13 @@ export type Kind = 'set' | 'imported' | 'deleted' | 'expired' | 'cleared';
 /** An item of a row's `changes`; `version` is null for what is gone. */
 type ToldDocument = [user: string, namespace: string, key: string, version: number | null];
 /** How many documents went, and between which keys. */
-type ToldClear = [user: string, namespace: string, deleted: number, after: string | null, through: string | null];
+type ToldClear = [
+  user: string,
+  namespace: string,
+  deleted: number,
+  after: string | null,
+  through: string | null,
+];
 
 /** A statement that answers `"userId", namespace, key, version` of what it changed, as one that tells the feed of it too. */
 export function telling(statement: string, kind: Kind, feedParameter: number): string {
@@ -57,16 +63,34 @@ export function telling(statement: string, kind: Kind, feedParameter: number): s
 }
 
 /** A part of a statement, for the count that it has taken under the name `counted`: a step of a clear is told as one. */
-export function tellingCleared({ feed, after, through }: { feed: number; after: number; through: number }): string {
+export function tellingCleared({
+  feed,
+  after,
+  through,
+}: {
+  feed: number;
+  after: number;
+  through: number;
+}): string {
   return `, told AS (INSERT INTO agent_data_store_outbox (feed, kind, changes)
     SELECT $${feed}, 'cleared', json_build_array(json_build_array($1::text, $2::text, deleted, $${after}::text, $${through}::text)) FROM counted WHERE deleted > 0)`;
 }
 
 /** Tells of documents that a transaction has deleted. */
-export async function tellDeleted(tx: TransactionSql, feed: string, user: string, namespace: string, keys: readonly string[]): Promise<void> {
+export async function tellDeleted(
+  tx: TransactionSql,
+  feed: string,
+  user: string,
+  namespace: string,
+  keys: readonly string[],
+): Promise<void> {
   if (keys.length === 0) return;
   const changes = keys.map((key): ToldDocument => [user, namespace, key, null]);
-  await query(tx, `INSERT INTO agent_data_store_outbox (feed, kind, changes) VALUES ($1, 'deleted', $2::json)`, [feed, JSON.stringify(changes)]);
+  await query(
+    tx,
+    `INSERT INTO agent_data_store_outbox (feed, kind, changes) VALUES ($1, 'deleted', $2::json)`,
+    [feed, JSON.stringify(changes)],
+  );
 }
 
 function changesOf({ kind, changes }: OutboxRow): Change[] {
@@ -81,7 +105,9 @@ function changesOf({ kind, changes }: OutboxRow): Change[] {
     }
     const [, , key, version] = item as ToldDocument;
     if (kind === 'set') return documentSet(scope, key, version ?? 0);
-    return kind === 'imported' ? documentImported(scope, key, version ?? 0) : documentDeleted(scope, key, kind === 'expired');
+    return kind === 'imported'
+      ? documentImported(scope, key, version ?? 0)
+      : documentDeleted(scope, key, kind === 'expired');
   });
 }
 
@@ -127,7 +153,11 @@ export class DataOutbox {
   /** Carries what an earlier run has left; what that one had carried already, the gate knows. */
   async start(): Promise<void> {
     const { gate, sql } = this.#options;
-    const rows = await query<{ number: string }>(sql, 'SELECT number FROM agent_data_store_outbox WHERE feed = $1', [this.feed]);
+    const rows = await query<{ number: string }>(
+      sql,
+      'SELECT number FROM agent_data_store_outbox WHERE feed = $1',
+      [this.feed],
+    );
     const there = new Set(rows.map(({ number }) => number));
     gate.forget(gate.carried().filter((number) => !there.has(number)));
     await this.empty();
@@ -167,7 +197,11 @@ export class DataOutbox {
     let rows = await query<OutboxRow>(this.#options.sql, `SELECT * ${oldest}`, [this.feed, known]);
     const more = rows.length === rowsMax;
     if (more) {
-      rows = await query<OutboxRow>(this.#options.sql, `SELECT * FROM agent_data_store_outbox WHERE ${unknown} AND commit IN (SELECT commit ${oldest}) ORDER BY number`, [this.feed, known]);
+      rows = await query<OutboxRow>(
+        this.#options.sql,
+        `SELECT * FROM agent_data_store_outbox WHERE ${unknown} AND commit IN (SELECT commit ${oldest}) ORDER BY number`,
+        [this.feed, known],
+      );
     }
     const commits = new Map<string, OutboxRow[]>();
     for (const row of rows) {
@@ -215,7 +249,11 @@ export class DataOutbox {
   async #tidy(): Promise<void> {
     const numbers = [...this.#carried];
     if (numbers.length === 0) return;
-    await query(this.#options.sql, 'DELETE FROM agent_data_store_outbox WHERE feed = $1 AND number = ANY($2::text[]::bigint[])', [this.feed, numbers]);
+    await query(
+      this.#options.sql,
+      'DELETE FROM agent_data_store_outbox WHERE feed = $1 AND number = ANY($2::text[]::bigint[])',
+      [this.feed, numbers],
+    );
     for (const number of numbers) this.#carried.delete(number);
     this.#options.gate.forget(numbers);
   }

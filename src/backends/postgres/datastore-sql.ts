@@ -58,12 +58,33 @@ export interface DocumentRow {
 }
 
 /** In the order of `documentParameters`. */
-const written = ['_id', 'userId', 'namespace', 'key', 'value', 'metadata', 'createdByAgent', 'lastAccessedByAgent', 'accessCount', 'createdAt', 'updatedAt', 'lastAccessedAt', 'version', 'expiresAt'];
+const written = [
+  '_id',
+  'userId',
+  'namespace',
+  'key',
+  'value',
+  'metadata',
+  'createdByAgent',
+  'lastAccessedByAgent',
+  'accessCount',
+  'createdAt',
+  'updatedAt',
+  'lastAccessedAt',
+  'version',
+  'expiresAt',
+];
 export const columnsWritten = written.map(quoted).join(', ');
-export const columnsRead = written.slice(1).map((name) => `d.${quoted(name)}`).join(', ');
+export const columnsRead = written
+  .slice(1)
+  .map((name) => `d.${quoted(name)}`)
+  .join(', ');
 
 /** Every column takes what the new row has. */
-export const replaceAll = written.slice(4).map((name) => `${quoted(name)} = excluded.${quoted(name)}`).join(', ');
+export const replaceAll = written
+  .slice(4)
+  .map((name) => `${quoted(name)} = excluded.${quoted(name)}`)
+  .join(', ');
 
 export function recordOf(row: DocumentRow): DocumentRecord {
   return {
@@ -86,8 +107,19 @@ export function recordOf(row: DocumentRow): DocumentRecord {
 export function documentParameters(record: DocumentRecord): Parameter[] {
   return [
     documentId(record.userId, record.namespace, record.key),
-    record.userId, record.namespace, record.key, record.valueJson, JSON.stringify(record.metadata), record.createdByAgent, record.lastAccessedByAgent,
-    record.accessCount, record.createdAt, record.updatedAt, record.lastAccessedAt, record.version, record.expiresAt,
+    record.userId,
+    record.namespace,
+    record.key,
+    record.valueJson,
+    JSON.stringify(record.metadata),
+    record.createdByAgent,
+    record.lastAccessedByAgent,
+    record.accessCount,
+    record.createdAt,
+    record.updatedAt,
+    record.lastAccessedAt,
+    record.version,
+    record.expiresAt,
   ];
 }
 

@@ -10,7 +10,15 @@ import { type PostgresSql, TryAgain, query, transaction } from './connection.js'
 import { noteAgents } from './datastore-agents.js';
 import { usageByNamespace } from './datastore-counts.js';
 import { type Kind, tellDeleted, telling } from './datastore-outbox.js';
-import { type DocumentRow, columnsRead, columnsWritten, documentParameters, recordOf, replaceAll, valuesList } from './datastore-sql.js';
+import {
+  type DocumentRow,
+  columnsRead,
+  columnsWritten,
+  documentParameters,
+  recordOf,
+  replaceAll,
+  valuesList,
+} from './datastore-sql.js';
 
 /** A batch, or one document and what to make of it. */
 export type TransactionWork = WriteBatch | { key: string; decide: Decide };
@@ -23,7 +31,13 @@ export interface TransactionRules {
 }
 
 /** `check` may refuse all of it just before the commit. */
-export function writeInTransaction(sql: PostgresSql, scope: Scope, work: TransactionWork, rules: TransactionRules, check?: () => void): Promise<BatchResult> {
+export function writeInTransaction(
+  sql: PostgresSql,
+  scope: Scope,
+  work: TransactionWork,
+  rules: TransactionRules,
+  check?: () => void,
+): Promise<BatchResult> {
   return transaction(sql, async (tx) => {
     const result = await writeDocuments(tx, scope, work, rules);
     check?.();
@@ -35,7 +49,12 @@ export function writeInTransaction(sql: PostgresSql, scope: Scope, work: Transac
  * Locks the rows that exist, merges with the domain's own rules, and writes. A row that did not
  * exist cannot be locked: when somebody else made it meanwhile, the transaction begins again.
  */
-export async function writeDocuments(tx: TransactionSql, scope: Scope, work: TransactionWork, { nowMs, limits, feed }: TransactionRules): Promise<BatchResult> {
+export async function writeDocuments(
+  tx: TransactionSql,
+  scope: Scope,
+  work: TransactionWork,
+  { nowMs, limits, feed }: TransactionRules,
+): Promise<BatchResult> {
   const at = nowMs();
   const isBatch = 'sets' in work;
   const keys = isBatch ? [...work.sets, ...work.deletes].map(({ key }) => key) : [work.key];
@@ -46,17 +65,48 @@ export async function writeDocuments(tx: TransactionSql, scope: Scope, work: Tra
     return record !== undefined && isLive(record, at) ? record : undefined;
   };
   const writes = isBatch ? work.sets : [work.decide(current(work.key))];
-  const merged = writes.map((write) => ({ write, record: mergeDocument(scope, current(write.key), write, at, limits) }));
+  const merged = writes.map((write) => ({
+    write,
+    record: mergeDocument(scope, current(write.key), write, at, limits),
+  }));
   const removals = isBatch ? work.deletes : [];
   for (const { key, ifVersion } of removals) checkVersion(key, current(key)?.version ?? 0, ifVersion);
-  if (hasQuota(limits)) await checkUserQuota(tx, scope, locked, merged.map(({ record }) => record), removals.map(({ key }) => key), limits);
+  if (hasQuota(limits))
+    await checkUserQuota(
+      tx,
+      scope,
+      locked,
+      merged.map(({ record }) => record),
+      removals.map(({ key }) => key),
+      limits,
+    );
   // What has expired makes room for what is new under the same key.
-  const gone = [...removals.map(({ key }) => key), ...writes.map(({ key }) => key).filter((key) => current(key) === undefined)];
-  await deleteRows(tx, gone.flatMap((key) => locked.get(key)?.place ?? []));
-  await putRecords(tx, merged.map(({ record }) => record), feed);
-  await noteAgents(tx, writes.flatMap(({ agent }) => (agent === null ? [] : [{ scope, agent }])));
+  const gone = [
+    ...removals.map(({ key }) => key),
+    ...writes.map(({ key }) => key).filter((key) => current(key) === undefined),
+  ];
+  await deleteRows(
+    tx,
+    gone.flatMap((key) => locked.get(key)?.place ?? []),
+  );
+  await putRecords(
+    tx,
+    merged.map(({ record }) => record),
+    feed,
+  );
+  await noteAgents(
+    tx,
+    writes.flatMap(({ agent }) => (agent === null ? [] : [{ scope, agent }])),
+  );
   const deletes = removals.map(({ key }) => current(key) !== undefined);
-  if (feed !== null) await tellDeleted(tx, feed, scope.user, scope.namespace, removals.flatMap(({ key }, index) => (deletes[index] === true ? [key] : [])));
+  if (feed !== null)
+    await tellDeleted(
+      tx,
+      feed,
+      scope.user,
+      scope.namespace,
+      removals.flatMap(({ key }, index) => (deletes[index] === true ? [key] : [])),
+    );
   return { sets: merged.map(({ record }) => resultOf(record)), deletes };
 }
 
@@ -66,7 +116,11 @@ interface Locked {
   place: string;
 }
 
-async function lockedDocuments(tx: TransactionSql, scope: Scope, keys: readonly string[]): Promise<Map<string, Locked>> {
+async function lockedDocuments(
+  tx: TransactionSql,
+  scope: Scope,
+  keys: readonly string[],
+): Promise<Map<string, Locked>> {
   if (keys.length === 0) return new Map();
   // LATERAL with LIMIT makes it one look into the index a key, whatever the statistics say. The keys
   // are in order, so that two transactions lock in the same one.
@@ -81,26 +135,43 @@ async function lockedDocuments(tx: TransactionSql, scope: Scope, keys: readonly 
 
 /** Rows under lock stay where they are. */
 async function deleteRows(tx: TransactionSql, places: readonly string[]): Promise<void> {
-  if (places.length > 0) await query(tx, 'DELETE FROM agent_data_store WHERE ctid = ANY($1::text[]::tid[])', [places]);
+  if (places.length > 0)
+    await query(tx, 'DELETE FROM agent_data_store WHERE ctid = ANY($1::text[]::tid[])', [places]);
 }
 
-async function putRecords(tx: TransactionSql, records: readonly DocumentRecord[], feed: string | null): Promise<void> {
+async function putRecords(
+  tx: TransactionSql,
+  records: readonly DocumentRecord[],
+  feed: string | null,
+): Promise<void> {
   if (records.length === 0) return;
   const rows = await insertRecords(tx, records, feed, 'set', 'WHERE d.version = excluded.version - 1');
   if (rows.length < records.length) throw new TryAgain();
 }
 
-function insertRecords(tx: TransactionSql, records: readonly DocumentRecord[], feed: string | null, kind: Kind, condition: string): Promise<readonly object[]> {
+function insertRecords(
+  tx: TransactionSql,
+  records: readonly DocumentRecord[],
+  feed: string | null,
+  kind: Kind,
+  condition: string,
+): Promise<readonly object[]> {
   const statement = `INSERT INTO agent_data_store AS d (${columnsWritten}) VALUES ${valuesList(records.length, Array<string>(14).fill(''))}
     ON CONFLICT ("userId", namespace, key) DO UPDATE SET ${replaceAll} ${condition} RETURNING "userId", namespace, key, version`;
   const parameters = records.flatMap(documentParameters);
-  return feed === null ? query(tx, statement, parameters) : query(tx, telling(statement, kind, parameters.length + 1), [...parameters, feed]);
+  return feed === null
+    ? query(tx, statement, parameters)
+    : query(tx, telling(statement, kind, parameters.length + 1), [...parameters, feed]);
 }
 
 const restoreRowsMax = 500;
 
 /** Writes documents exactly as they are, over what is there: all of them or, where a quota is in the way, none. */
-export function restoreDocuments(sql: PostgresSql, documents: readonly DocumentRecord[], { limits, feed, isCounted }: TransactionRules & { isCounted: boolean }): Promise<void> {
+export function restoreDocuments(
+  sql: PostgresSql,
+  documents: readonly DocumentRecord[],
+  { limits, feed, isCounted }: TransactionRules & { isCounted: boolean },
+): Promise<void> {
   // In one order, so that two of them do not wait for each other.
   const ordered = documents.toSorted((a, b) => compareCodePoints(nameOf(a), nameOf(b)));
   const users = [...new Set(ordered.map(({ userId }) => userId))];
@@ -114,9 +185,14 @@ export function restoreDocuments(sql: PostgresSql, documents: readonly DocumentR
       await insertRecords(tx, ordered.slice(start, start + restoreRowsMax), feed, 'imported', '');
     }
     for (const [user, usage] of before) checkQuota(usage, usageOf(await usageByNamespace(tx, user)), limits);
-    await noteAgents(tx, ordered.flatMap(({ userId: user, namespace, createdByAgent, lastAccessedByAgent }) =>
-      [createdByAgent, lastAccessedByAgent].flatMap((agent) => (agent === null ? [] : [{ scope: { user, namespace }, agent }])),
-    ));
+    await noteAgents(
+      tx,
+      ordered.flatMap(({ userId: user, namespace, createdByAgent, lastAccessedByAgent }) =>
+        [createdByAgent, lastAccessedByAgent].flatMap((agent) =>
+          agent === null ? [] : [{ scope: { user, namespace }, agent }],
+        ),
+      ),
+    );
   });
 }
 
@@ -139,7 +215,14 @@ export function usageOf(namespaces: Awaited<ReturnType<typeof usageByNamespace>>
 }
 
 /** The advisory lock of the user makes the sum hold until the transaction ends. */
-async function checkUserQuota(tx: TransactionSql, scope: Scope, locked: ReadonlyMap<string, Locked>, records: readonly DocumentRecord[], removed: readonly string[], limits: Limits): Promise<void> {
+async function checkUserQuota(
+  tx: TransactionSql,
+  scope: Scope,
+  locked: ReadonlyMap<string, Locked>,
+  records: readonly DocumentRecord[],
+  removed: readonly string[],
+  limits: Limits,
+): Promise<void> {
   const kept = await usageByNamespace(tx, scope.user);
   const before = usageOf(kept);
   const storedBytes = (key: string): number => sizeOf(locked.get(key)?.record ?? { valueJson: '' });
@@ -148,7 +231,10 @@ async function checkUserQuota(tx: TransactionSql, scope: Scope, locked: Readonly
   const inNamespace = kept.find(({ namespace }) => namespace === scope.namespace)?.documents ?? 0;
   const after: Usage = {
     documents: before.documents + documents,
-    sizeBytes: before.sizeBytes + records.reduce((sum, record) => sum + sizeOf(record) - storedBytes(record.key), 0) - gone.reduce((sum, key) => sum + storedBytes(key), 0),
+    sizeBytes:
+      before.sizeBytes +
+      records.reduce((sum, record) => sum + sizeOf(record) - storedBytes(record.key), 0) -
+      gone.reduce((sum, key) => sum + storedBytes(key), 0),
     namespaces: before.namespaces + (inNamespace + documents > 0 ? 1 : 0) - (inNamespace > 0 ? 1 : 0),
   };
   checkQuota(before, after, limits);

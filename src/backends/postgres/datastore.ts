@@ -5,7 +5,20 @@ import { documentId } from '../../datastore/document-id.js';
 import { KeyQueue } from '../../key-queue.js';
 import { sizeOf } from '../../datastore/merge-document.js';
 import type { DocumentRecord, KeySummary, NamespaceSummary, Scope } from '../../datastore/model.js';
-import type { AccessRead, BatchResult, ClearStep, DataCapabilities, DataStorePort, Decide, DocumentWrite, ExportPage, KeyRange, OutboxGate, WriteBatch, WriteResult } from '../../datastore/port.js';
+import type {
+  AccessRead,
+  BatchResult,
+  ClearStep,
+  DataCapabilities,
+  DataStorePort,
+  Decide,
+  DocumentWrite,
+  ExportPage,
+  KeyRange,
+  OutboxGate,
+  WriteBatch,
+  WriteResult,
+} from '../../datastore/port.js';
 import { type Usage, hasQuota } from '../../datastore/quota.js';
 import { normaliseTime, timeOfMs } from '../../datastore/times.js';
 import { StoaError, messageOf } from '../../errors.js';
@@ -13,13 +26,28 @@ import { faceOf } from '../../kernel/joint.js';
 import type { Limits } from '../../limits.js';
 import { invalidCursor } from '../../paging.js';
 import { Grouping } from '../grouping.js';
-import { type Parameter, type PostgresSql, boundStatements, closePostgres, isConcurrency, openPostgres, query } from './connection.js';
+import {
+  type Parameter,
+  type PostgresSql,
+  boundStatements,
+  closePostgres,
+  isConcurrency,
+  openPostgres,
+  query,
+} from './connection.js';
 import { AccessWrites } from './datastore-access.js';
 import { noteAgents } from './datastore-agents.js';
 import { countedNamespaces, foldCounts, usageByNamespace } from './datastore-counts.js';
 import { type DocumentRow, columnsRead, dataMigrations, recordOf, valuesList } from './datastore-sql.js';
 import { DataOutbox, telling, tellingCleared } from './datastore-outbox.js';
-import { type TransactionRules, type TransactionWork, restoreDocuments, usageOf, writeDocuments, writeInTransaction } from './datastore-transaction.js';
+import {
+  type TransactionRules,
+  type TransactionWork,
+  restoreDocuments,
+  usageOf,
+  writeDocuments,
+  writeInTransaction,
+} from './datastore-transaction.js';
 import { migrate } from './migrate.js';
 
 export interface PostgresDataStoreOptions {
@@ -49,7 +77,10 @@ const writesGroupedMax = 32;
 const countRowsMax = 100;
 
 /** Opens the database and makes the tables where they are missing, unless it is only read. */
-export async function openPostgresDataStore(url: URL, options: PostgresDataStoreOptions): Promise<PostgresDataStore> {
+export async function openPostgresDataStore(
+  url: URL,
+  options: PostgresDataStoreOptions,
+): Promise<PostgresDataStore> {
   const sql = await openPostgres(url, { limits: options.limits });
   try {
     if (options.prepare !== false) await migrate(sql, 'datastore', dataMigrations);
@@ -79,7 +110,11 @@ export class PostgresDataStore implements DataStorePort {
   /** Null where no feed is told. */
   readonly #outbox: DataOutbox | null;
   readonly #queue = new KeyQueue();
-  readonly #reads = new Grouping<PendingRead, DocumentRecord | undefined>({ run: (reads) => this.#readGroup(reads), itemsMax: readsGroupedMax, groupsMax: 4 });
+  readonly #reads = new Grouping<PendingRead, DocumentRecord | undefined>({
+    run: (reads) => this.#readGroup(reads),
+    itemsMax: readsGroupedMax,
+    groupsMax: 4,
+  });
   readonly #writes = new Grouping<PendingWrite, WriteResult>({
     run: (writes) => this.#writeGroup(writes),
     itemsMax: writesGroupedMax,
@@ -94,7 +129,9 @@ export class PostgresDataStore implements DataStorePort {
     this.#nowMs = options.nowMs;
     this.#hasQuota = hasQuota(options.limits);
     const { gate } = options;
-    this.#onError = options.onError ?? ((error) => process.emitWarning(`telling of changes in PostgreSQL: ${messageOf(error)}`));
+    this.#onError =
+      options.onError ??
+      ((error) => process.emitWarning(`telling of changes in PostgreSQL: ${messageOf(error)}`));
     this.#outbox = gate === undefined ? null : new DataOutbox({ sql, gate, onError: this.#onError });
     this.capabilities = {
       backend: 'postgres',
@@ -133,15 +170,22 @@ export class PostgresDataStore implements DataStorePort {
 
   /** Writers of this process line up, so that they do not hold every connection waiting for one row. */
   async modify(scope: Scope, key: string, decide: Decide): Promise<WriteResult> {
-    const result = await this.#queue.run(nameOf(scope, key), () => writeInTransaction(this.#sql, scope, { key, decide }, this.#rules()));
+    const result = await this.#queue.run(nameOf(scope, key), () =>
+      writeInTransaction(this.#sql, scope, { key, decide }, this.#rules()),
+    );
     await this.announce();
     return modified(result);
   }
 
   /** The same documents, written inside a transaction that is open already; after its commit, `announce` is due. */
   within(tx: TransactionSql): DataStorePort {
-    const write = (scope: Scope, work: TransactionWork): Promise<BatchResult> => writeDocuments(tx, scope, work, this.#rules());
-    return faceOf<DataStorePort>(this, { write, modify: async (scope: Scope, key: string, decide: Decide) => modified(await write(scope, { key, decide })) });
+    const write = (scope: Scope, work: TransactionWork): Promise<BatchResult> =>
+      writeDocuments(tx, scope, work, this.#rules());
+    return faceOf<DataStorePort>(this, {
+      write,
+      modify: async (scope: Scope, key: string, decide: Decide) =>
+        modified(await write(scope, { key, decide })),
+    });
   }
 
   guarded(check: () => void): DataStorePort {
@@ -150,7 +194,8 @@ export class PostgresDataStore implements DataStorePort {
       await this.announce();
       return result;
     };
-    const modify = async (scope: Scope, key: string, decide: Decide): Promise<WriteResult> => modified(await this.#queue.run(nameOf(scope, key), () => write(scope, { key, decide })));
+    const modify = async (scope: Scope, key: string, decide: Decide): Promise<WriteResult> =>
+      modified(await this.#queue.run(nameOf(scope, key), () => write(scope, { key, decide })));
     return faceOf<DataStorePort>(this, { write, modify });
   }
 
@@ -166,12 +211,23 @@ export class PostgresDataStore implements DataStorePort {
       `SELECT key, version, "sizeBytes", "updatedAt" FROM agent_data_store d WHERE ${where} ORDER BY key LIMIT $6`,
       parameters,
     );
-    return rows.map((row) => ({ key: row.key, version: Number(row.version), sizeBytes: row.sizeBytes, updatedAt: normaliseTime(row.updatedAt) }));
+    return rows.map((row) => ({
+      key: row.key,
+      version: Number(row.version),
+      sizeBytes: row.sizeBytes,
+      updatedAt: normaliseTime(row.updatedAt),
+    }));
   }
 
   async listDocuments(scope: Scope, range: KeyRange): Promise<DocumentRecord[]> {
     const { where, parameters } = this.#range(scope, range);
-    return (await query<DocumentRow>(this.#sql, `SELECT ${columnsRead} FROM agent_data_store d WHERE ${where} ORDER BY key LIMIT $6`, parameters)).map(recordOf);
+    return (
+      await query<DocumentRow>(
+        this.#sql,
+        `SELECT ${columnsRead} FROM agent_data_store d WHERE ${where} ORDER BY key LIMIT $6`,
+        parameters,
+      )
+    ).map(recordOf);
   }
 
   async listNamespaces(user: string, after: string | null, limit: number): Promise<NamespaceSummary[]> {
@@ -206,13 +262,24 @@ export class PostgresDataStore implements DataStorePort {
             RETURNING "expiresAt" IS NULL OR "expiresAt" > $6 AS live),
           counted AS (SELECT count(*) FILTER (WHERE live) AS deleted FROM gone)
           ${this.#outbox === null ? '' : tellingCleared({ feed: 7, after: 8, through: 9 })} SELECT deleted FROM counted`,
-        [scope.user, scope.namespace, after ?? '', keys.at(-1)?.key ?? '', keys.map(({ key }) => key), this.#now(), ...(this.#outbox === null ? [] : [this.#outbox.feed, after, through])],
+        [
+          scope.user,
+          scope.namespace,
+          after ?? '',
+          keys.at(-1)?.key ?? '',
+          keys.map(({ key }) => key),
+          this.#now(),
+          ...(this.#outbox === null ? [] : [this.#outbox.feed, after, through]),
+        ],
       ),
     );
     const deleted = Number(gone?.deleted ?? 0);
     if (deleted > 0) await this.announce();
     if (through !== null) return { deleted, after: through };
-    await query(this.#sql, 'DELETE FROM agent_data_store_agents WHERE "userId" = $1 AND namespace = $2', [scope.user, scope.namespace]);
+    await query(this.#sql, 'DELETE FROM agent_data_store_agents WHERE "userId" = $1 AND namespace = $2', [
+      scope.user,
+      scope.namespace,
+    ]);
     return { deleted, after: null };
   }
 
@@ -229,7 +296,10 @@ export class PostgresDataStore implements DataStorePort {
       [...position, this.#now(), limit],
     );
     const last = rows.length < limit ? undefined : rows.at(-1);
-    return { documents: rows.map(recordOf), after: last === undefined ? null : JSON.stringify([last.userId, last.namespace, last.key]) };
+    return {
+      documents: rows.map(recordOf),
+      after: last === undefined ? null : JSON.stringify([last.userId, last.namespace, last.key]),
+    };
   }
 
   async usage(user: string): Promise<Usage> {
@@ -268,15 +338,28 @@ export class PostgresDataStore implements DataStorePort {
     if (only !== undefined && batch.sets.length === 1 && batch.deletes.length === 0 && this.#isPlain(only)) {
       return { sets: [await this.#writes.add({ scope, key: only.key, write: only })], deletes: [] };
     }
-    if (batch.deletes.length === 0 && batch.sets.length > 0 && batch.sets.every((write) => this.#isPlain(write))) {
-      return { sets: await this.#upsert(batch.sets.map((write) => ({ scope, key: write.key, write }))), deletes: [] };
+    if (
+      batch.deletes.length === 0 &&
+      batch.sets.length > 0 &&
+      batch.sets.every((write) => this.#isPlain(write))
+    ) {
+      return {
+        sets: await this.#upsert(batch.sets.map((write) => ({ scope, key: write.key, write }))),
+        deletes: [],
+      };
     }
     return writeInTransaction(this.#sql, scope, batch, this.#rules());
   }
 
   /** The statement with what makes it tell the feed, where there is one. */
-  #telling(statement: string, kind: 'set' | 'expired', parameters: readonly Parameter[]): [text: string, parameters: readonly Parameter[]] {
-    return this.#outbox === null ? [statement, parameters] : [telling(statement, kind, parameters.length + 1), [...parameters, this.#outbox.feed]];
+  #telling(
+    statement: string,
+    kind: 'set' | 'expired',
+    parameters: readonly Parameter[],
+  ): [text: string, parameters: readonly Parameter[]] {
+    return this.#outbox === null
+      ? [statement, parameters]
+      : [telling(statement, kind, parameters.length + 1), [...parameters, this.#outbox.feed]];
   }
 
   #now(): string {
@@ -285,7 +368,9 @@ export class PostgresDataStore implements DataStorePort {
 
   /** One statement can merge it: no metadata to merge, no version to compare, the expiry given. */
   #isPlain(write: DocumentWrite): boolean {
-    return write.metadata === null && write.ifVersion === null && write.expiresAt !== undefined && !this.#hasQuota;
+    return (
+      write.metadata === null && write.ifVersion === null && write.expiresAt !== undefined && !this.#hasQuota
+    );
   }
 
   async #readGroup(reads: readonly PendingRead[]): Promise<(DocumentRecord | undefined)[]> {
@@ -295,7 +380,10 @@ export class PostgresDataStore implements DataStorePort {
       `SELECT v.at, ${columnsRead} FROM (VALUES ${valuesList(reads.length, ['text', 'text', 'text', 'integer'])}) AS v (u, n, k, at)
         CROSS JOIN LATERAL (SELECT * FROM agent_data_store WHERE "userId" = v.u AND namespace = v.n AND key = v.k LIMIT 1) d
         WHERE d."expiresAt" IS NULL OR d."expiresAt" > $${reads.length * 4 + 1}`,
-      [...reads.flatMap(({ scope, key }, at): Parameter[] => [scope.user, scope.namespace, key, at]), this.#now()],
+      [
+        ...reads.flatMap(({ scope, key }, at): Parameter[] => [scope.user, scope.namespace, key, at]),
+        this.#now(),
+      ],
     );
     const records = Array<DocumentRecord | undefined>(reads.length).fill(undefined);
     for (const row of rows) records[row.at] = recordOf(row);
@@ -307,18 +395,40 @@ export class PostgresDataStore implements DataStorePort {
     try {
       return await this.#upsert(writes);
     } catch (error) {
-      if (writes.length === 1 || (error instanceof StoaError && error.code === 'backend_unavailable')) throw error;
-      return Promise.all(writes.map((write) => this.#upsert([write]).then(([result]) => result as WriteResult, (failure: Error) => failure)));
+      if (writes.length === 1 || (error instanceof StoaError && error.code === 'backend_unavailable'))
+        throw error;
+      return Promise.all(
+        writes.map((write) =>
+          this.#upsert([write]).then(
+            ([result]) => result as WriteResult,
+            (failure: Error) => failure,
+          ),
+        ),
+      );
     }
   }
 
   /** `mergeDocument` in SQL. Rows go in the order of their keys, so that two statements do not wait for each other. */
   async #upsert(writes: readonly PendingWrite[]): Promise<WriteResult[]> {
     const now = this.#now();
-    const ordered = writes.toSorted((a, b) => compareCodePoints(nameOf(a.scope, a.key), nameOf(b.scope, b.key)));
-    const agents = ordered.flatMap(({ scope, write }) => (write.agent === null ? [] : [{ scope, agent: write.agent }]));
+    const ordered = writes.toSorted((a, b) =>
+      compareCodePoints(nameOf(a.scope, a.key), nameOf(b.scope, b.key)),
+    );
+    const agents = ordered.flatMap(({ scope, write }) =>
+      write.agent === null ? [] : [{ scope, agent: write.agent }],
+    );
     const parameters = ordered.flatMap(({ scope, write }): Parameter[] => [
-      documentId(scope.user, scope.namespace, write.key), scope.user, scope.namespace, write.key, write.valueJson, write.agent, write.agent, now, now, now, write.expiresAt ?? null,
+      documentId(scope.user, scope.namespace, write.key),
+      scope.user,
+      scope.namespace,
+      write.key,
+      write.valueJson,
+      write.agent,
+      write.agent,
+      now,
+      now,
+      now,
+      write.expiresAt ?? null,
     ]);
     const rows = await this.#withoutDeadlock(() =>
       query<{ userId: string; namespace: string; key: string; version: string }>(
@@ -333,11 +443,20 @@ export class PostgresDataStore implements DataStorePort {
       ),
     );
     await noteAgents(this.#sql, agents);
-    const found = new Map(rows.map((row) => [nameOf({ user: row.userId, namespace: row.namespace }, row.key), row]));
+    const found = new Map(
+      rows.map((row) => [nameOf({ user: row.userId, namespace: row.namespace }, row.key), row]),
+    );
     return writes.map(({ scope, key, write }) => {
       const row = found.get(nameOf(scope, key));
-      if (row === undefined) throw new StoaError('internal', `PostgreSQL did not answer for the key "${key}".`);
-      return { key, version: Number(row.version), sizeBytes: sizeOf(write), updatedAt: now, created: row.version === '1' };
+      if (row === undefined)
+        throw new StoaError('internal', `PostgreSQL did not answer for the key "${key}".`);
+      return {
+        key,
+        version: Number(row.version),
+        sizeBytes: sizeOf(write),
+        updatedAt: now,
+        created: row.version === '1',
+      };
     });
   }
 
@@ -355,7 +474,15 @@ export class PostgresDataStore implements DataStorePort {
     const end = afterPrefix(prefix);
     return {
       where: `"userId" = $1 AND namespace = $2 AND key >= $3 AND key > $4 AND ("expiresAt" IS NULL OR "expiresAt" > $5)${end === null ? '' : ' AND key < $7'}`,
-      parameters: [scope.user, scope.namespace, prefix, after ?? '', this.#now(), limit, ...(end === null ? [] : [end])],
+      parameters: [
+        scope.user,
+        scope.namespace,
+        prefix,
+        after ?? '',
+        this.#now(),
+        limit,
+        ...(end === null ? [] : [end]),
+      ],
     };
   }
 }
@@ -375,7 +502,8 @@ const onConflict = `ON CONFLICT ("userId", namespace, key) DO UPDATE SET
   "expiresAt" = excluded."expiresAt"`;
 
 function modified({ sets: [result] }: BatchResult): WriteResult {
-  if (result === undefined || result instanceof Error) throw result ?? new StoaError('internal', 'A change of a document had no result.');
+  if (result === undefined || result instanceof Error)
+    throw result ?? new StoaError('internal', 'A change of a document had no result.');
   return result;
 }
 
@@ -388,7 +516,12 @@ function nameOf(scope: Scope, key: string): string {
 function exportPosition(after: string): string[] {
   try {
     const place: unknown = JSON.parse(after);
-    if (Array.isArray(place) && place.length === 3 && place.every((part) => typeof part === 'string' && !part.includes('\0'))) return place as string[];
+    if (
+      Array.isArray(place) &&
+      place.length === 3 &&
+      place.every((part) => typeof part === 'string' && !part.includes('\0'))
+    )
+      return place as string[];
   } catch (error) {
     throw invalidCursor(error);
   }

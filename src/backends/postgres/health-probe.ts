@@ -25,7 +25,10 @@ export class HealthProbe {
     const { database, secondsMax } = this.#options;
     let timer: NodeJS.Timeout | undefined;
     const silence = new Promise<HealthCheck>((resolve) => {
-      timer = setTimeout(() => resolve({ status: 'fail', message: `${database} did not answer within ${secondsMax} s.` }), secondsMax * 1_000);
+      timer = setTimeout(
+        () => resolve({ status: 'fail', message: `${database} did not answer within ${secondsMax} s.` }),
+        secondsMax * 1_000,
+      );
     });
     try {
       return await Promise.race([this.#asking, silence]);

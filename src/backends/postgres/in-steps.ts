@@ -15,7 +15,11 @@ export interface Steps {
  * Runs a DELETE or UPDATE until no rows are left. In one statement they would all be locked until its end, and with
  * enough of them it would end at its time limit every time. Rows that somebody else is at are left for the next time.
  */
-export async function inSteps(sql: PostgresSql, statement: string, { table, where, parameters = [], rowsMax, isOver }: Steps): Promise<void> {
+export async function inSteps(
+  sql: PostgresSql,
+  statement: string,
+  { table, where, parameters = [], rowsMax, isOver }: Steps,
+): Promise<void> {
   const step = `${statement} WHERE ctid = ANY(ARRAY(SELECT ctid FROM ${table} WHERE ${where} LIMIT ${rowsMax} FOR UPDATE SKIP LOCKED)) RETURNING 1`;
   while (!isOver() && (await query(sql, step, parameters)).length === rowsMax);
 }

@@ -5,7 +5,13 @@ import type { Limits } from '../../limits.js';
 import type { Block } from '../../messaging/model.js';
 import type { NonceClaim, RateKey } from '../../messaging/port.js';
 import type { RateDecision } from '../../messaging/sliding-windows.js';
-import { type RedisConnection, type RedisKeys, blockedPrefix, runScript, withRedis } from './messaging-redis.js';
+import {
+  type RedisConnection,
+  type RedisKeys,
+  blockedPrefix,
+  runScript,
+  withRedis,
+} from './messaging-redis.js';
 
 export class RedisGuards {
   readonly #redis: RedisConnection;
@@ -25,20 +31,39 @@ export class RedisGuards {
   }
 
   async claimNonce(agentId: string, nonce: string): Promise<NonceClaim> {
-    const set = await withRedis(() => this.#redis.commands.set(this.#keys.nonce(agentId, nonce), '1', 'EX', this.#limits.nonceSeconds, 'NX'));
+    const set = await withRedis(() =>
+      this.#redis.commands.set(this.#keys.nonce(agentId, nonce), '1', 'EX', this.#limits.nonceSeconds, 'NX'),
+    );
     return { fresh: set === 'OK', durable: Promise.resolve() };
   }
 
-  async takeRate({ endpoint, scope, subject }: RateKey, limit: number, windowSeconds: number): Promise<RateDecision> {
+  async takeRate(
+    { endpoint, scope, subject }: RateKey,
+    limit: number,
+    windowSeconds: number,
+  ): Promise<RateDecision> {
     const key = this.#keys.rate(scope, subject, endpoint, windowSeconds);
     const windowMs = windowSeconds * 1000;
     const nowMs = this.#nowMs();
-    const [allowed, used, oldest] = (await runScript(this.#redis.commands, 'stoaRate', [key, nowMs, windowMs, limit, `${nowMs}-${randomBytes(8).toString('hex')}`])) as [number, number, string];
-    return { allowed: allowed === 1, limit, remaining: Math.max(0, limit - used), resetAtMs: Number(oldest) + windowMs };
+    const [allowed, used, oldest] = (await runScript(this.#redis.commands, 'stoaRate', [
+      key,
+      nowMs,
+      windowMs,
+      limit,
+      `${nowMs}-${randomBytes(8).toString('hex')}`,
+    ])) as [number, number, string];
+    return {
+      allowed: allowed === 1,
+      limit,
+      remaining: Math.max(0, limit - used),
+      resetAtMs: Number(oldest) + windowMs,
+    };
   }
 
   async returnRate({ endpoint, scope, subject }: RateKey, windowSeconds: number): Promise<void> {
-    await withRedis(() => this.#redis.commands.zpopmax(this.#keys.rate(scope, subject, endpoint, windowSeconds)));
+    await withRedis(() =>
+      this.#redis.commands.zpopmax(this.#keys.rate(scope, subject, endpoint, windowSeconds)),
+    );
   }
 
   async recordViolation(address: string): Promise<boolean> {
@@ -50,7 +75,14 @@ export class RedisGuards {
   }
 
   async block({ address, reason, expiresAtMs }: Block): Promise<void> {
-    await withRedis(() => this.#redis.commands.set(this.#keys.blocked(address), reason, 'PX', Math.max(1, expiresAtMs - this.#nowMs())));
+    await withRedis(() =>
+      this.#redis.commands.set(
+        this.#keys.blocked(address),
+        reason,
+        'PX',
+        Math.max(1, expiresAtMs - this.#nowMs()),
+      ),
+    );
   }
 
   async blockOf(address: string): Promise<Block | undefined> {
@@ -61,8 +93,11 @@ export class RedisGuards {
   async blocks(): Promise<Block[]> {
     const found: Block[] = [];
     for (const key of await this.scan(`${blockedPrefix}*`)) {
-      const [reason, lifeMs] = await withRedis(() => Promise.all([this.#redis.commands.get(key), this.#redis.commands.pttl(key)]));
-      if (reason !== null) found.push({ address: key.slice(blockedPrefix.length), reason, expiresAtMs: this.#nowMs() + lifeMs });
+      const [reason, lifeMs] = await withRedis(() =>
+        Promise.all([this.#redis.commands.get(key), this.#redis.commands.pttl(key)]),
+      );
+      if (reason !== null)
+        found.push({ address: key.slice(blockedPrefix.length), reason, expiresAtMs: this.#nowMs() + lifeMs });
     }
     return found;
   }

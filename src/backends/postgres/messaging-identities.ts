@@ -74,14 +74,22 @@ export class PostgresIdentities {
   async keep(owner: string, make: () => KeptIdentity): Promise<{ identity: Identity; sealedSeed: string }> {
     const { created, ...kept } = await transaction(this.#sql, async (tx) => {
       await query(tx, 'SELECT pg_advisory_xact_lock(hashtext($1))', [owner]);
-      const [before] = await query<{ agent_id: string; sealed_seed: string }>(tx, 'SELECT agent_id, sealed_seed FROM kept_agents WHERE owner = $1', [owner]);
+      const [before] = await query<{ agent_id: string; sealed_seed: string }>(
+        tx,
+        'SELECT agent_id, sealed_seed FROM kept_agents WHERE owner = $1',
+        [owner],
+      );
       if (before !== undefined) {
         const identity = await this.get(before.agent_id, tx);
         if (identity !== undefined) return { identity, sealedSeed: before.sealed_seed, created: false };
       }
       const made = make();
       await this.#insert(tx, made);
-      await query(tx, 'INSERT INTO kept_agents (owner, agent_id, sealed_seed) SELECT $1, id, $3 FROM agents WHERE public_key = $2', [owner, made.publicKey, made.sealedSeed]);
+      await query(
+        tx,
+        'INSERT INTO kept_agents (owner, agent_id, sealed_seed) SELECT $1, id, $3 FROM agents WHERE public_key = $2',
+        [owner, made.publicKey, made.sealedSeed],
+      );
       const identity = await this.#byKey(tx, made.publicKey);
       if (identity === undefined) throw new StoaError('internal', 'A kept key leads to no agent.');
       return { identity, sealedSeed: made.sealedSeed, created: true };
@@ -92,8 +100,12 @@ export class PostgresIdentities {
 
   async resealKept(reseal: (sealedSeed: string, owner: string) => string): Promise<number> {
     let changed = 0;
-    for (let after: string | undefined = ''; after !== undefined; ) {
-      const rows: readonly { owner: string; sealed_seed: string }[] = await query(this.#sql, 'SELECT owner, sealed_seed FROM kept_agents WHERE owner > $1 ORDER BY owner LIMIT $2', [after, this.#rowsPerStep]);
+    for (let after: string | undefined = ''; after !== undefined;) {
+      const rows: readonly { owner: string; sealed_seed: string }[] = await query(
+        this.#sql,
+        'SELECT owner, sealed_seed FROM kept_agents WHERE owner > $1 ORDER BY owner LIMIT $2',
+        [after, this.#rowsPerStep],
+      );
       for (const { owner, sealed_seed } of rows) {
         const resealed = reseal(sealed_seed, owner);
         if (resealed === sealed_seed) continue;
@@ -117,14 +129,22 @@ export class PostgresIdentities {
     );
     const id = inserted[0]?.id;
     if (id === undefined) return false;
-    await query(tx, 'INSERT INTO agent_keys (public_key, agent_id, from_ms) VALUES ($1, $2, $3)', [publicKey, id, nowMs]);
+    await query(tx, 'INSERT INTO agent_keys (public_key, agent_id, from_ms) VALUES ($1, $2, $3)', [
+      publicKey,
+      id,
+      nowMs,
+    ]);
     if (proven) await query(tx, 'INSERT INTO agent_facts (agent_id, proven) VALUES ($1, TRUE)', [id]);
     return true;
   }
 
   /** A key that an agent once had still leads to it. */
   async #byKey(tx: Queryable, publicKey: string): Promise<Identity | undefined> {
-    const [row] = await query<IdentityRow>(tx, `${selected} WHERE a.id = (SELECT agent_id FROM agent_keys WHERE public_key = $1)`, [publicKey]);
+    const [row] = await query<IdentityRow>(
+      tx,
+      `${selected} WHERE a.id = (SELECT agent_id FROM agent_keys WHERE public_key = $1)`,
+      [publicKey],
+    );
     return row === undefined ? undefined : identityOf(row);
   }
 
@@ -144,10 +164,21 @@ export class PostgresIdentities {
       await query(
         tx,
         `UPDATE agents SET name = CASE WHEN $2 THEN $3 ELSE name END, email = CASE WHEN $4 THEN $5 ELSE email END, updated_at = to_timestamp($6::double precision / 1000) WHERE id = $1`,
-        [id, profile.name !== undefined, profile.name ?? null, profile.email !== undefined, profile.email ?? null, String(this.#nowMs())],
+        [
+          id,
+          profile.name !== undefined,
+          profile.name ?? null,
+          profile.email !== undefined,
+          profile.email ?? null,
+          String(this.#nowMs()),
+        ],
       );
       if (profile.proven === true) {
-        await query(tx, 'INSERT INTO agent_facts (agent_id, proven) VALUES ($1, TRUE) ON CONFLICT (agent_id) DO UPDATE SET proven = TRUE', [id]);
+        await query(
+          tx,
+          'INSERT INTO agent_facts (agent_id, proven) VALUES ($1, TRUE) ON CONFLICT (agent_id) DO UPDATE SET proven = TRUE',
+          [id],
+        );
       }
       return this.get(id, tx);
     });
@@ -163,7 +194,11 @@ export class PostgresIdentities {
 
   #rotate({ id, oldPublicKey, newPublicKey, proof }: KeyRotation): Promise<'rotated' | 'taken' | 'stale'> {
     return transaction(this.#sql, async (tx) => {
-      const [agent] = await query<{ public_key: string }>(tx, 'SELECT public_key FROM agents WHERE id = $1 FOR UPDATE', [id]);
+      const [agent] = await query<{ public_key: string }>(
+        tx,
+        'SELECT public_key FROM agents WHERE id = $1 FOR UPDATE',
+        [id],
+      );
       if (agent?.public_key !== oldPublicKey) return 'stale';
       const inserted = await query<{ public_key: string }>(
         tx,
@@ -172,13 +207,21 @@ export class PostgresIdentities {
         [newPublicKey, id, String(this.#nowMs()), JSON.stringify(proof)],
       );
       if (inserted.length === 0) return 'taken';
-      await query(tx, 'UPDATE agents SET public_key = $2, updated_at = to_timestamp($3::double precision / 1000) WHERE id = $1', [id, newPublicKey, String(this.#nowMs())]);
+      await query(
+        tx,
+        'UPDATE agents SET public_key = $2, updated_at = to_timestamp($3::double precision / 1000) WHERE id = $1',
+        [id, newPublicKey, String(this.#nowMs())],
+      );
       return 'rotated';
     });
   }
 
   async keys(id: string): Promise<IdentityKey[]> {
-    const rows = await query<{ public_key: string; from_ms: string; proof: string | null }>(this.#sql, 'SELECT public_key, from_ms, proof FROM agent_keys WHERE agent_id = $1 ORDER BY from_ms', [id]);
+    const rows = await query<{ public_key: string; from_ms: string; proof: string | null }>(
+      this.#sql,
+      'SELECT public_key, from_ms, proof FROM agent_keys WHERE agent_id = $1 ORDER BY from_ms',
+      [id],
+    );
     return rows.map(({ public_key, from_ms, proof }, index) => ({
       publicKey: public_key,
       fromMs: Number(from_ms),

@@ -45,7 +45,11 @@ export class RedisMessages {
   }
 
   /** On one server the message, its index, the bytes and the room's time are one step. On a cluster only what lies with the room is. */
-  async post(input: NewMessage, room: Room, delivery: string | null = null): Promise<{ message: Message; total: number }> {
+  async post(
+    input: NewMessage,
+    room: Room,
+    delivery: string | null = null,
+  ): Promise<{ message: Message; total: number }> {
     const { redis, keys, limits, nowMs, channel, origin } = this.#options;
     const { isCluster, commands } = redis;
     const bytesMax = delivery === null ? limits.messageBytesPerMinuteMax : Number.MAX_SAFE_INTEGER;
@@ -58,7 +62,15 @@ export class RedisMessages {
     if (isCluster) await this.#spend(input.from, bytes, bytesMax);
     const [before, after] = messageParts(input, rootId);
     const messages = keys.messages(input.roomId);
-    const scriptKeys = [messages, keys.roomClock(input.roomId), keys.roomCount(input.roomId), keys.thread(input.roomId, rootId ?? 'none'), isCluster ? messages : keys.bytes(input.from), delivery === null ? messages : keys.roomDelivery(input.roomId, delivery), ...(isIndexedLater ? [keys.unindexed(input.roomId)] : words)];
+    const scriptKeys = [
+      messages,
+      keys.roomClock(input.roomId),
+      keys.roomCount(input.roomId),
+      keys.thread(input.roomId, rootId ?? 'none'),
+      isCluster ? messages : keys.bytes(input.from),
+      delivery === null ? messages : keys.roomDelivery(input.roomId, delivery),
+      ...(isIndexedLater ? [keys.unindexed(input.roomId)] : words),
+    ];
     const answer = await runScript(commands, 'stoaPost', [
       scriptKeys.length,
       ...scriptKeys,
@@ -79,7 +91,8 @@ export class RedisMessages {
       isIndexedLater ? 'later' : '',
     ]);
     const [outcome, id, ts, total] = answer as [string, string, string, string];
-    if (outcome === 'ahead') throw refuse('rate', { fix: 'Post more slowly: the room is ahead of the clock.' });
+    if (outcome === 'ahead')
+      throw refuse('rate', { fix: 'Post more slowly: the room is ahead of the clock.' });
     if (outcome === 'parent') throw refuse('parentUnknown');
     if (outcome === 'bytes') throw byteLimitReached(Number(id));
     if (isIndexedLater) await this.#indexPosted(words, room.id, id, Number(ts));
@@ -101,7 +114,8 @@ export class RedisMessages {
   /** Where a delivery stands, when it was made before. Asked for first: what it needed then may be gone since. */
   async deliveredBefore({ id, message }: Delivery): Promise<Delivered | undefined> {
     const { redis, keys } = this.#options;
-    const key = 'roomId' in message ? keys.roomDelivery(message.roomId, id) : keys.inboxDelivery(message.to, id);
+    const key =
+      'roomId' in message ? keys.roomDelivery(message.roomId, id) : keys.inboxDelivery(message.to, id);
     const [messageId, ts] = (await withRedis(() => redis.commands.get(key)))?.split(' ') ?? [];
     return messageId === undefined ? undefined : { id: messageId, tsMs: Number(ts) };
   }
@@ -120,17 +134,27 @@ export class RedisMessages {
   /** The time of the newest message that the room knows to be missing in the search; undefined where none is. */
   async newestMissing(roomId: string): Promise<string | undefined> {
     const { redis, keys } = this.#options;
-    return (await withRedis(() => redis.commands.zrange(keys.unindexed(roomId), '-1', '-1', 'WITHSCORES')))[1];
+    return (
+      await withRedis(() => redis.commands.zrange(keys.unindexed(roomId), '-1', '-1', 'WITHSCORES'))
+    )[1];
   }
 
   /** Brings the next of them into the search, up to that time; false when none is left. To index a message twice changes nothing. */
   async indexMissing(roomId: string, newest: string): Promise<boolean> {
     const { redis, keys } = this.#options;
     const list = keys.unindexed(roomId);
-    const ids = await withRedis(() => redis.commands.zrangebyscore(list, '-inf', newest, 'LIMIT', 0, indexedAtOnce));
+    const ids = await withRedis(() =>
+      redis.commands.zrangebyscore(list, '-inf', newest, 'LIMIT', 0, indexedAtOnce),
+    );
     if (ids.length === 0) return false;
     const messages = await this.findMany(ids.map((messageId) => ({ roomId, messageId })));
-    for (const { id, body, tsMs } of messages) await this.#index(indexWords(body).map((word) => keys.word(word)), roomId, id, tsMs);
+    for (const { id, body, tsMs } of messages)
+      await this.#index(
+        indexWords(body).map((word) => keys.word(word)),
+        roomId,
+        id,
+        tsMs,
+      );
     await withRedis(() => redis.commands.zrem(list, ...ids));
     return true;
   }
@@ -138,11 +162,19 @@ export class RedisMessages {
   async #index(words: readonly string[], roomId: string, id: string, tsMs: number): Promise<void> {
     const { redis, limits, nowMs } = this.#options;
     const retentionMs = limits.messageRetentionSeconds * 1000;
-    await Promise.all(words.map((word) => runScript(redis.commands, 'stoaIndex', [word, nowMs(), retentionMs, tsMs, `${roomId}:${id}`])));
+    await Promise.all(
+      words.map((word) =>
+        runScript(redis.commands, 'stoaIndex', [word, nowMs(), retentionMs, tsMs, `${roomId}:${id}`]),
+      ),
+    );
   }
 
   async read(roomId: string, span: Span): Promise<Page<Message>> {
-    const members = await this.#span(this.#options.keys.messages(roomId), span, this.#options.limits.messageRetentionSeconds);
+    const members = await this.#span(
+      this.#options.keys.messages(roomId),
+      span,
+      this.#options.limits.messageRetentionSeconds,
+    );
     return pageOf(members.map(messageOf), span.limit);
   }
 
@@ -183,7 +215,11 @@ export class RedisMessages {
 
   async thread(roomId: string, rootId: string, afterMs: number, limit: number): Promise<Page<Message>> {
     const root = afterMs < (ulidTimeMs(rootId) ?? 0) ? await this.find(roomId, rootId) : undefined;
-    const ids = await this.#span(this.#options.keys.thread(roomId, rootId), { afterMs, limit: limit - (root === undefined ? 0 : 1) }, this.#options.limits.messageRetentionSeconds);
+    const ids = await this.#span(
+      this.#options.keys.thread(roomId, rootId),
+      { afterMs, limit: limit - (root === undefined ? 0 : 1) },
+      this.#options.limits.messageRetentionSeconds,
+    );
     const room = limit - (root === undefined ? 0 : 1);
     const answers = await this.findMany(ids.slice(0, room).map((messageId) => ({ roomId, messageId })));
     return { items: root === undefined ? answers : [root, ...answers], hasMore: ids.length > room };
@@ -195,10 +231,22 @@ export class RedisMessages {
     if (message === undefined) return false;
     return withRedis(async () => {
       // The time is the message's alone, so that of two who delete at once one removes it.
-      const removed = await redis.commands.zremrangebyscore(keys.messages(room.id), message.tsMs, message.tsMs);
+      const removed = await redis.commands.zremrangebyscore(
+        keys.messages(room.id),
+        message.tsMs,
+        message.tsMs,
+      );
       if (message.rootId !== null) await redis.commands.zrem(keys.thread(room.id, message.rootId), messageId);
-      await Promise.all(indexWords(message.body).map((word) => redis.commands.zrem(keys.word(word), `${room.id}:${messageId}`)));
-      if (removed > 0) await redis.commands.publish(channel, `${origin} gone ${room.id} ${room.isPrivate ? 'private' : 'public'} ${message.from} ${messageId}`);
+      await Promise.all(
+        indexWords(message.body).map((word) =>
+          redis.commands.zrem(keys.word(word), `${room.id}:${messageId}`),
+        ),
+      );
+      if (removed > 0)
+        await redis.commands.publish(
+          channel,
+          `${origin} gone ${room.id} ${room.isPrivate ? 'private' : 'public'} ${message.from} ${messageId}`,
+        );
       return removed > 0;
     });
   }
@@ -222,12 +270,17 @@ export class RedisMessages {
       delivery === null ? '' : deliveryMs(limits),
     ]);
     const [outcome, id, ts] = answer as [string, string, string];
-    if (outcome === 'ahead') throw refuse('rate', { fix: 'Send more slowly: the inbox is ahead of the clock.' });
+    if (outcome === 'ahead')
+      throw refuse('rate', { fix: 'Send more slowly: the inbox is ahead of the clock.' });
     return { ...input, id, tsMs: Number(ts), acknowledged: false };
   }
 
   async inbox(agentId: string, span: Span): Promise<Page<DirectMessage>> {
-    const members = await this.#span(this.#options.keys.inbox(agentId), span, this.#options.limits.directRetentionSeconds);
+    const members = await this.#span(
+      this.#options.keys.inbox(agentId),
+      span,
+      this.#options.limits.directRetentionSeconds,
+    );
     const page = pageOf(members.map(directOf), span.limit);
     return { ...page, items: await this.#withAcknowledged(agentId, page.items) };
   }
@@ -235,7 +288,13 @@ export class RedisMessages {
   async pending(agentId: string, afterMs: number, limit: number): Promise<Page<DirectMessage>> {
     const { redis, keys, limits, nowMs } = this.#options;
     const fromMs = Math.max(afterMs, nowMs() - limits.directRetentionSeconds * 1000);
-    const members = await runScript(redis.commands, 'stoaPending', [keys.inbox(agentId), keys.acknowledged(agentId), keys.pending(agentId), fromMs, limit + 1]);
+    const members = await runScript(redis.commands, 'stoaPending', [
+      keys.inbox(agentId),
+      keys.acknowledged(agentId),
+      keys.pending(agentId),
+      fromMs,
+      limit + 1,
+    ]);
     // The script answers members of the inbox.
     return pageOf((members as string[]).map(directOf), limit);
   }
@@ -246,14 +305,22 @@ export class RedisMessages {
       const tsMs = ulidTimeMs(id);
       return tsMs === undefined ? [] : [tsMs, id];
     });
-    const args = [keys.inbox(agentId), keys.acknowledged(agentId), keys.pending(agentId), limits.directRetentionSeconds * 1000, ...named];
+    const args = [
+      keys.inbox(agentId),
+      keys.acknowledged(agentId),
+      keys.pending(agentId),
+      limits.directRetentionSeconds * 1000,
+      ...named,
+    ];
     return Number(await runScript(redis.commands, 'stoaAcknowledge', args));
   }
 
   async #withAcknowledged(agentId: string, messages: readonly DirectMessage[]): Promise<DirectMessage[]> {
     const { redis, keys } = this.#options;
     if (messages.length === 0) return [];
-    const scores = await withRedis(() => redis.commands.zmscore(keys.acknowledged(agentId), ...messages.map(({ id }) => id)));
+    const scores = await withRedis(() =>
+      redis.commands.zmscore(keys.acknowledged(agentId), ...messages.map(({ id }) => id)),
+    );
     return messages.map((message, index) => ({ ...message, acknowledged: (scores[index] ?? null) !== null }));
   }
 
@@ -263,8 +330,22 @@ export class RedisMessages {
     const oldestMs = nowMs() - retentionSeconds * 1000;
     return withRedis(() =>
       'afterMs' in span
-        ? redis.commands.zrangebyscore(key, `(${Math.max(span.afterMs, oldestMs)}`, '+inf', 'LIMIT', 0, span.limit + 1)
-        : redis.commands.zrevrangebyscore(key, span.beforeMs === null ? '+inf' : `(${span.beforeMs}`, `(${oldestMs}`, 'LIMIT', 0, span.limit + 1),
+        ? redis.commands.zrangebyscore(
+            key,
+            `(${Math.max(span.afterMs, oldestMs)}`,
+            '+inf',
+            'LIMIT',
+            0,
+            span.limit + 1,
+          )
+        : redis.commands.zrevrangebyscore(
+            key,
+            span.beforeMs === null ? '+inf' : `(${span.beforeMs}`,
+            `(${oldestMs}`,
+            'LIMIT',
+            0,
+            span.limit + 1,
+          ),
     );
   }
 }
@@ -292,11 +373,17 @@ function memberOf({ id, tsMs }: Delivered, [before, after]: readonly [string, st
 }
 
 function messageParts(input: NewMessage, rootId: string | null): [string, string] {
-  return aroundTime({ room_id: input.roomId, ...shared(input), ...(input.parentId !== null && { pid: input.parentId }) }, { ...(rootId !== null && { root: rootId }), ...ours(input) });
+  return aroundTime(
+    { room_id: input.roomId, ...shared(input), ...(input.parentId !== null && { pid: input.parentId }) },
+    { ...(rootId !== null && { root: rootId }), ...ours(input) },
+  );
 }
 
 function directParts(input: NewDirectMessage): [string, string] {
-  return aroundTime({ from: input.from, to: input.to, body: input.body }, { ...(input.proof !== null && { sig: input.proof.signature }), ...ours(input) });
+  return aroundTime(
+    { from: input.from, to: input.to, body: input.body },
+    { ...(input.proof !== null && { sig: input.proof.signature }), ...ours(input) },
+  );
 }
 
 /** The signature takes the seed's reserved place. */
@@ -339,5 +426,14 @@ function messageOf(member: string): Message {
 function directOf(member: string): DirectMessage {
   // As above.
   const stored = JSON.parse(member) as StoredMessage;
-  return { id: stored.id, from: stored.from, to: stored.to ?? '', body: stored.body, tsMs: stored.ts, proof: proofOf(stored), serverSigned: stored.server_signed ?? false, acknowledged: false };
+  return {
+    id: stored.id,
+    from: stored.from,
+    to: stored.to ?? '',
+    body: stored.body,
+    tsMs: stored.ts,
+    proof: proofOf(stored),
+    serverSigned: stored.server_signed ?? false,
+    acknowledged: false,
+  };
 }

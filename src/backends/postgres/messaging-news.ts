@@ -107,7 +107,10 @@ export class NewsFeed implements Teller {
     if (news === undefined) return;
     const { announce, onError } = this.#options;
     if (news.notice !== undefined) this.notify(news.notice);
-    if (news.change !== undefined) announce(news.change).catch((error: unknown) => onError(error, 'announcing a message in the change feed'));
+    if (news.change !== undefined)
+      announce(news.change).catch((error: unknown) =>
+        onError(error, 'announcing a message in the change feed'),
+      );
   }
 }
 
@@ -120,24 +123,48 @@ function parseNews(text: string): News | undefined {
     case 'gone':
       return messageNewsOf(kind, id, first, rest);
     case 'inbox':
-      return { notice: { topic: 'inbox', id, kind: 'new' }, change: { ...changed('direct.received', first), audience: 'recipient', recipient: id } };
+      return {
+        notice: { topic: 'inbox', id, kind: 'new' },
+        change: { ...changed('direct.received', first), audience: 'recipient', recipient: id },
+      };
     case 'made':
       return { change: { ...changed('room.created', id), audience: audienceOf(first) } };
     case 'blocked':
       return { notice: { topic: 'block', address: id } };
     case 'identity':
-      return (identityEvents as readonly string[]).includes(first) ? { notice: { topic: 'identity', id }, change: { ...changed(`identity.${first}`, id), audience: 'public' } } : undefined;
+      return (identityEvents as readonly string[]).includes(first)
+        ? {
+            notice: { topic: 'identity', id },
+            change: { ...changed(`identity.${first}`, id), audience: 'public' },
+          }
+        : undefined;
     default:
       return undefined;
   }
 }
 
-function messageNewsOf(kind: 'room' | 'gone', room: string, privacy: string, [from, message]: readonly string[]): News | undefined {
+function messageNewsOf(
+  kind: 'room' | 'gone',
+  room: string,
+  privacy: string,
+  [from, message]: readonly string[],
+): News | undefined {
   if (from === undefined || message === undefined) return undefined;
   const id = `${room}/${message}`;
   const audience = audienceOf(privacy);
-  if (kind === 'gone') return { notice: { topic: 'room', id: room, kind: 'deleted', messageId: message }, change: { ...changed('message.deleted', id), audience, facts: { room, message } } };
-  return { notice: { topic: 'room', id: room, kind: 'new' }, change: { ...changed('message.posted', id), audience, facts: { room, from, ts: ulidTimeMs(message) ?? 0 } } };
+  if (kind === 'gone')
+    return {
+      notice: { topic: 'room', id: room, kind: 'deleted', messageId: message },
+      change: { ...changed('message.deleted', id), audience, facts: { room, message } },
+    };
+  return {
+    notice: { topic: 'room', id: room, kind: 'new' },
+    change: {
+      ...changed('message.posted', id),
+      audience,
+      facts: { room, from, ts: ulidTimeMs(message) ?? 0 },
+    },
+  };
 }
 
 function changed(kind: string, id: string): Pick<Change, 'domain' | 'kind' | 'id' | 'user' | 'version'> {

@@ -31,27 +31,44 @@ export interface RedisConnection {
 }
 
 /** One URL is one server, unless it says it is part of a cluster; several, separated by commas, are a cluster. */
-export async function openRedis(urls: string, onError: (error: unknown, about: string) => void): Promise<RedisConnection> {
+export async function openRedis(
+  urls: string,
+  onError: (error: unknown, about: string) => void,
+): Promise<RedisConnection> {
   const ioredis = await importOptional<typeof import('ioredis')>('ioredis', 6);
   const nodes = urls.split(',').map((url) => url.trim());
   const isCluster = nodes.length > 1 || /[?&]cluster=(1|true)\b/.test(nodes[0] ?? '');
   const open = (more: object): RedisLike => {
     const made = isCluster
-      ? new ioredis.Cluster(nodes.map((node) => node.split('?')[0] as string), { redisOptions: { ...options, ...more, lazyConnect: true }, enableOfflineQueue: false, lazyConnect: true, ...more, clusterRetryStrategy: options.retryStrategy })
+      ? new ioredis.Cluster(
+          nodes.map((node) => node.split('?')[0] as string),
+          {
+            redisOptions: { ...options, ...more, lazyConnect: true },
+            enableOfflineQueue: false,
+            lazyConnect: true,
+            ...more,
+            clusterRetryStrategy: options.retryStrategy,
+          },
+        )
       : new ioredis.Redis(nodes[0] as string, { ...options, lazyConnect: true, ...more });
     // Without a listener a lost connection would end the process.
     made.on('error', (error: unknown) => onError(error, 'the connection to Redis'));
     return made;
   };
   const commands = open({});
-  const subscriber = open({ enableOfflineQueue: true, maxRetriesPerRequest: null, commandTimeout: undefined });
+  const subscriber = open({
+    enableOfflineQueue: true,
+    maxRetriesPerRequest: null,
+    commandTimeout: undefined,
+  });
   try {
     await Promise.all([commands.connect(), subscriber.connect()]);
   } catch (error) {
     closeRedis({ commands, subscriber });
     throw redisError(error);
   }
-  for (const [name, { keys, lua }] of Object.entries(scripts)) commands.defineCommand(name, { lua, ...(keys !== undefined && { numberOfKeys: keys }) });
+  for (const [name, { keys, lua }] of Object.entries(scripts))
+    commands.defineCommand(name, { lua, ...(keys !== undefined && { numberOfKeys: keys }) });
   return { isCluster, commands, subscriber };
 }
 
@@ -61,9 +78,16 @@ export function closeRedis({ commands, subscriber }: Pick<RedisConnection, 'comm
 }
 
 /** Runs one of the scripts. Their number of keys is fixed, or comes first. */
-export async function runScript(redis: RedisLike, name: ScriptName, args: readonly (string | number)[]): Promise<unknown> {
+export async function runScript(
+  redis: RedisLike,
+  name: ScriptName,
+  args: readonly (string | number)[],
+): Promise<unknown> {
   // `defineCommand` above adds a method of that name, which the types cannot know.
-  const commands = redis as unknown as Record<ScriptName, (...given: (string | number)[]) => Promise<unknown>>;
+  const commands = redis as unknown as Record<
+    ScriptName,
+    (...given: (string | number)[]) => Promise<unknown>
+  >;
   try {
     return await commands[name](...args);
   } catch (error) {
@@ -82,7 +106,10 @@ export async function withRedis<T>(work: () => Promise<T>): Promise<T> {
 
 export function redisError(error: unknown): StoaError {
   if (error instanceof StoaError) return error;
-  return new StoaError('backend_unavailable', `Redis does not answer: ${messageOf(error)}.`, { fix: 'Check that the server runs and can be reached.', cause: error });
+  return new StoaError('backend_unavailable', `Redis does not answer: ${messageOf(error)}.`, {
+    fix: 'Check that the server runs and can be reached.',
+    cause: error,
+  });
 }
 
 /**

@@ -16,35 +16,76 @@ export interface RestoreOptions {
 const countLifeMs = 7 * 24 * 3600 * 1000;
 
 /** Writes a message over one of the same time, with its thread and its words. */
-export async function restoreMessage({ redis, keys, limits, nowMs }: RestoreOptions, room: Room, message: Message, before: Message | undefined): Promise<void> {
+export async function restoreMessage(
+  { redis, keys, limits, nowMs }: RestoreOptions,
+  room: Room,
+  message: Message,
+  before: Message | undefined,
+): Promise<void> {
   const { id, roomId, rootId, tsMs, body } = message;
   const member = `${roomId}:${id}`;
   if (before !== undefined) await forgetWords(redis, keys, before);
   const retentionMs = limits.messageRetentionSeconds * 1000;
-  const args = [keys.messages(roomId), keys.roomClock(roomId), keys.thread(roomId, rootId ?? 'none'), nowMs(), retentionMs, tsMs, messageMember(message), rootId === null ? '' : id];
+  const args = [
+    keys.messages(roomId),
+    keys.roomClock(roomId),
+    keys.thread(roomId, rootId ?? 'none'),
+    nowMs(),
+    retentionMs,
+    tsMs,
+    messageMember(message),
+    rootId === null ? '' : id,
+  ];
   const lives = await runScript(redis.commands, 'stoaRestore', args);
   if (lives !== 1 || room.isPrivate) return;
   const lifeMs = Math.max(1, tsMs + retentionMs - nowMs());
-  await Promise.all(indexWords(body).map((word) => runScript(redis.commands, 'stoaRestoreWord', [keys.word(word), lifeMs, tsMs, member])));
+  await Promise.all(
+    indexWords(body).map((word) =>
+      runScript(redis.commands, 'stoaRestoreWord', [keys.word(word), lifeMs, tsMs, member]),
+    ),
+  );
 }
 
-async function forgetWords(redis: RedisConnection, keys: RedisKeys, { id, roomId, rootId, body }: Message): Promise<void> {
+async function forgetWords(
+  redis: RedisConnection,
+  keys: RedisKeys,
+  { id, roomId, rootId, body }: Message,
+): Promise<void> {
   await withRedis(async () => {
     if (rootId !== null) await redis.commands.zrem(keys.thread(roomId, rootId), id);
-    await Promise.all(indexWords(body).map((word) => redis.commands.zrem(keys.word(word), `${roomId}:${id}`)));
+    await Promise.all(
+      indexWords(body).map((word) => redis.commands.zrem(keys.word(word), `${roomId}:${id}`)),
+    );
   });
 }
 
-export async function restoreDirect({ redis, keys, limits, nowMs }: RestoreOptions, message: DirectMessage): Promise<void> {
+export async function restoreDirect(
+  { redis, keys, limits, nowMs }: RestoreOptions,
+  message: DirectMessage,
+): Promise<void> {
   const { id, to, tsMs, acknowledged } = message;
   if (!acknowledged) await withRedis(() => redis.commands.zrem(keys.acknowledged(to), id));
-  await runScript(redis.commands, 'stoaRestore', [keys.inbox(to), keys.inboxClock(to), keys.acknowledged(to), nowMs(), limits.directRetentionSeconds * 1000, tsMs, directMember(message), acknowledged ? id : '']);
+  await runScript(redis.commands, 'stoaRestore', [
+    keys.inbox(to),
+    keys.inboxClock(to),
+    keys.acknowledged(to),
+    nowMs(),
+    limits.directRetentionSeconds * 1000,
+    tsMs,
+    directMember(message),
+    acknowledged ? id : '',
+  ]);
   // The next reader makes it anew, of what is in the inbox by then.
   await withRedis(() => redis.commands.del(keys.pending(to)));
 }
 
 /** The room's time and its running total never fall behind what an import brought. */
-export async function restoreRoomCounters({ redis, keys, limits, nowMs }: RestoreOptions, roomId: string, lastTsMs: number, messageCount: number): Promise<void> {
+export async function restoreRoomCounters(
+  { redis, keys, limits, nowMs }: RestoreOptions,
+  roomId: string,
+  lastTsMs: number,
+  messageCount: number,
+): Promise<void> {
   const lifeMs = lastTsMs + limits.messageRetentionSeconds * 1000 - nowMs();
   if (lifeMs > 0) await runScript(redis.commands, 'stoaRaise', [keys.roomClock(roomId), lastTsMs, lifeMs]);
   await runScript(redis.commands, 'stoaRaise', [keys.roomCount(roomId), messageCount, countLifeMs]);

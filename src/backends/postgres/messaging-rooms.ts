@@ -68,16 +68,24 @@ export class PostgresRooms {
     return (await this.#find(id))?.keyHash ?? null;
   }
 
-  async #find(id: string, on: Queryable = this.#sql): Promise<{ room: Room; keyHash: string | null } | undefined> {
+  async #find(
+    id: string,
+    on: Queryable = this.#sql,
+  ): Promise<{ room: Room; keyHash: string | null } | undefined> {
     try {
-      const [row] = await query<RoomRow & { key_hash: string | null }>(on, `SELECT ${columns}, key_hash FROM rooms WHERE id = $1`, [id]);
+      const [row] = await query<RoomRow & { key_hash: string | null }>(
+        on,
+        `SELECT ${columns}, key_hash FROM rooms WHERE id = $1`,
+        [id],
+      );
       if (row === undefined) return undefined;
       const found = { room: roomOf(row), keyHash: row.key_hash };
       this.#remember(id, found);
       return found;
     } catch (error) {
       const cached = this.#cache.get(id);
-      if (cached === undefined || !(error instanceof StoaError) || error.code !== 'backend_unavailable') throw error;
+      if (cached === undefined || !(error instanceof StoaError) || error.code !== 'backend_unavailable')
+        throw error;
       return cached;
     }
   }
@@ -91,13 +99,19 @@ export class PostgresRooms {
 
   async many(ids: readonly string[]): Promise<Map<string, Room>> {
     if (ids.length === 0) return new Map();
-    const rows = await query<RoomRow>(this.#sql, `SELECT ${columns} FROM rooms WHERE id = ANY($1::uuid[])`, [ids]);
+    const rows = await query<RoomRow>(this.#sql, `SELECT ${columns} FROM rooms WHERE id = ANY($1::uuid[])`, [
+      ids,
+    ]);
     return new Map(rows.map((row) => [row.id, roomOf(row)]));
   }
 
   async listPublic(limit: number, offset: number): Promise<{ rooms: Room[]; total: number }> {
     const [rows, counted] = await Promise.all([
-      query<RoomRow>(this.#sql, `SELECT ${columns} FROM rooms WHERE is_private = FALSE ORDER BY last_active_at DESC, id LIMIT $1 OFFSET $2`, [limit, offset]),
+      query<RoomRow>(
+        this.#sql,
+        `SELECT ${columns} FROM rooms WHERE is_private = FALSE ORDER BY last_active_at DESC, id LIMIT $1 OFFSET $2`,
+        [limit, offset],
+      ),
       query<{ total: string }>(this.#sql, publicRoomsStatement),
     ]);
     return { rooms: rows.map(roomOf), total: Number(counted[0]?.total ?? 0) };
@@ -105,14 +119,18 @@ export class PostgresRooms {
 
   async totals(): Promise<Totals> {
     const [[counts], top] = await Promise.all([
-      query<{ agents: string; rooms: string; messages: string; active_ms: string | null }>(this.#sql, totalsStatement),
+      query<{ agents: string; rooms: string; messages: string; active_ms: string | null }>(
+        this.#sql,
+        totalsStatement,
+      ),
       query<RoomRow>(this.#sql, `SELECT ${columns} ${topRoomsClause}`),
     ]);
     return {
       agents: Number(counts?.agents ?? 0),
       publicRooms: Number(counts?.rooms ?? 0),
       messages: Number(counts?.messages ?? 0),
-      lastActivityAtMs: counts?.active_ms === null || counts?.active_ms === undefined ? null : Number(counts.active_ms),
+      lastActivityAtMs:
+        counts?.active_ms === null || counts?.active_ms === undefined ? null : Number(counts.active_ms),
       top: top.map(roomOf),
     };
   }
@@ -146,7 +164,10 @@ export class RoomCounters {
   /** Resolves when the total, or a later one, is written, or was put off because PostgreSQL is away. */
   async record(roomId: string, total: number, activeMs: number): Promise<void> {
     const before = this.#waiting.get(roomId);
-    this.#waiting.set(roomId, { total: Math.max(total, before?.total ?? 0), activeMs: Math.max(activeMs, before?.activeMs ?? 0) });
+    this.#waiting.set(roomId, {
+      total: Math.max(total, before?.total ?? 0),
+      activeMs: Math.max(activeMs, before?.activeMs ?? 0),
+    });
     // Whoever posts while a total is being written shares the next write.
     await this.#writing.get(roomId);
     const running = this.#writing.get(roomId) ?? this.#write(roomId);
@@ -167,7 +188,10 @@ export class RoomCounters {
 
   #putOff(roomId: string, { total, activeMs }: { total: number; activeMs: number }, error: unknown): void {
     const later = this.#waiting.get(roomId);
-    this.#waiting.set(roomId, { total: Math.max(total, later?.total ?? 0), activeMs: Math.max(activeMs, later?.activeMs ?? 0) });
+    this.#waiting.set(roomId, {
+      total: Math.max(total, later?.total ?? 0),
+      activeMs: Math.max(activeMs, later?.activeMs ?? 0),
+    });
     this.#onError(error, 'writing the counters of a room; it is tried again');
     if (this.#closed || this.#retry !== undefined) return;
     this.#retry = setTimeout(() => {

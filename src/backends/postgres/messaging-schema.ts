@@ -56,7 +56,8 @@ const identityTables = `
     sealed_seed TEXT NOT NULL
   )`;
 
-const dropIdentityTables = 'DROP TABLE IF EXISTS kept_agents; DROP TABLE IF EXISTS agent_facts; DROP TABLE IF EXISTS agent_keys';
+const dropIdentityTables =
+  'DROP TABLE IF EXISTS kept_agents; DROP TABLE IF EXISTS agent_facts; DROP TABLE IF EXISTS agent_keys';
 
 /** What an export knows and the seed's tables do not: an identity whose key another server keeps, and how far a room's time had come. */
 const importedTables = `
@@ -66,7 +67,8 @@ const importedTables = `
     last_ts_ms BIGINT NOT NULL
   )`;
 
-const dropImportedTables = 'DROP TABLE IF EXISTS room_facts; ALTER TABLE IF EXISTS agent_facts DROP COLUMN IF EXISTS server_kept';
+const dropImportedTables =
+  'DROP TABLE IF EXISTS room_facts; ALTER TABLE IF EXISTS agent_facts DROP COLUMN IF EXISTS server_kept';
 
 const steps = [
   { up: seedTables, down: dropSeedTables },
@@ -77,14 +79,20 @@ const steps = [
 
 /** Makes the schema and brings its tables to the newest step. */
 export async function migrateMessagingUp(sql: PostgresSql): Promise<void> {
-  const [row] = await query<{ schema: string }>(sql, 'SHOW search_path').then((rows) => rows.map((found) => ({ schema: Object.values(found)[0] as string })));
+  const [row] = await query<{ schema: string }>(sql, 'SHOW search_path').then((rows) =>
+    rows.map((found) => ({ schema: Object.values(found)[0] as string })),
+  );
   const schema = row?.schema ?? messagingSchema;
   // IF NOT EXISTS still collides when two servers start on an empty database at once.
   await transaction(sql, async (tx) => {
     await query(tx, "SELECT pg_advisory_xact_lock(hashtext('stoa_messaging_schema'))");
     await tx.unsafe(`CREATE SCHEMA IF NOT EXISTS ${quoted(schema)}`);
   });
-  await migrate(sql, 'messaging', steps.map(({ up }) => up));
+  await migrate(
+    sql,
+    'messaging',
+    steps.map(({ up }) => up),
+  );
 }
 
 /** Takes the tables away again, in the order of their foreign keys. Everything in them is gone. */
@@ -97,6 +105,7 @@ export async function migrateMessagingDown(sql: PostgresSql): Promise<void> {
 
 function quoted(name: string): string {
   const bare = name.replaceAll('"', '');
-  if (!/^[a-z_][a-z0-9_]*$/i.test(bare)) throw new StoaError('invalid_config', `"${bare}" cannot name the schema of messaging.`);
+  if (!/^[a-z_][a-z0-9_]*$/i.test(bare))
+    throw new StoaError('invalid_config', `"${bare}" cannot name the schema of messaging.`);
   return `"${bare}"`;
 }

@@ -128,10 +128,16 @@ return {'ok', id, number(ts)}`,
   },
 
   /** Bytes alone, where they lie on another node than the room. */
-  stoaSpend: { keys: 1, lua: `${spendBytes} return spend(KEYS[1], tonumber(ARGV[1]), tonumber(ARGV[2])) or -1` },
+  stoaSpend: {
+    keys: 1,
+    lua: `${spendBytes} return spend(KEYS[1], tonumber(ARGV[1]), tonumber(ARGV[2])) or -1`,
+  },
 
   /** One word, where it lies on another node than the room. Keys: word. Arguments: now, retention, time, room and message. */
-  stoaIndex: { keys: 1, lua: `${indexWord} indexWord(KEYS[1], tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3]), ARGV[4]) return 1` },
+  stoaIndex: {
+    keys: 1,
+    lua: `${indexWord} indexWord(KEYS[1], tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3]), ARGV[4]) return 1`,
+  },
 
   /** Keys: inbox, acknowledged, pending. Arguments: life, then time and id by turns. */
   stoaAcknowledge: {

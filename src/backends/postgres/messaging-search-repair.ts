@@ -52,7 +52,11 @@ export class SearchRepair {
   /** Of all servers one looks in a period. */
   async #repairInTurn(periodMs: number): Promise<void> {
     const { commands } = this.#options.redis;
-    if ((await withRedis(() => commands.set(searchRepairKey, '1', 'PX', Math.ceil(periodMs * 0.9), 'NX'))) === 'OK') await this.#repair();
+    if (
+      (await withRedis(() => commands.set(searchRepairKey, '1', 'PX', Math.ceil(periodMs * 0.9), 'NX'))) ===
+      'OK'
+    )
+      await this.#repair();
   }
 
   async #repair(): Promise<void> {

@@ -17,11 +17,18 @@ export interface RedisSearchOptions {
 }
 
 /** No `search:temp` key is needed, and on a cluster the lists may lie anywhere. */
-export async function searchRedis({ redis, keys, limits, nowMs, messages }: RedisSearchOptions, query: SearchQuery): Promise<SearchResult> {
+export async function searchRedis(
+  { redis, keys, limits, nowMs, messages }: RedisSearchOptions,
+  query: SearchQuery,
+): Promise<SearchResult> {
   const oldestMs = Math.max(nowMs() - limits.messageRetentionSeconds * 1000, query.afterMs);
-  const sizes = await withRedis(() => Promise.all(query.words.map((word) => redis.commands.zcard(keys.word(word)))));
+  const sizes = await withRedis(() =>
+    Promise.all(query.words.map((word) => redis.commands.zcard(keys.word(word)))),
+  );
   if (sizes.includes(0)) return { messages: [], restBeforeMs: null };
-  const [shortest = '', ...others] = query.words.toSorted((a, b) => (sizes[query.words.indexOf(a)] ?? 0) - (sizes[query.words.indexOf(b)] ?? 0));
+  const [shortest = '', ...others] = query.words.toSorted(
+    (a, b) => (sizes[query.words.indexOf(a)] ?? 0) - (sizes[query.words.indexOf(b)] ?? 0),
+  );
   let newest = query.beforeMs === null ? '+inf' : `(${query.beforeMs}`;
   const found: Message[] = [];
   let reachedMs = 0;
@@ -30,16 +37,26 @@ export async function searchRedis({ redis, keys, limits, nowMs, messages }: Redi
   // A step is a look at one message in one list, as it is in the embedded store.
   for (let steps = 0; steps < limits.searchStepsMax; steps += pageSize * query.words.length) {
     const wantedMembers = pageSize + seen.size;
-    const page = await withRedis(() => redis.commands.zrevrangebyscore(keys.word(shortest), newest, `(${oldestMs}`, 'LIMIT', 0, wantedMembers));
+    const page = await withRedis(() =>
+      redis.commands.zrevrangebyscore(keys.word(shortest), newest, `(${oldestMs}`, 'LIMIT', 0, wantedMembers),
+    );
     const fresh = page.filter((member) => !seen.has(member));
-    const inRoom = query.roomId === null ? fresh : fresh.filter((member) => member.startsWith(`${query.roomId ?? ''}:`));
-    const matching = await inAll(redis, others.map((word) => keys.word(word)), inRoom);
+    const inRoom =
+      query.roomId === null ? fresh : fresh.filter((member) => member.startsWith(`${query.roomId ?? ''}:`));
+    const matching = await inAll(
+      redis,
+      others.map((word) => keys.word(word)),
+      inRoom,
+    );
     const wanted = matching.map((member) => ({ roomId: member.slice(0, 36), messageId: member.slice(37) }));
     // Only as many as are still missing are fetched; those that are gone make room for the next.
     for (let at = 0; at < wanted.length && found.length < query.limit; at += query.limit) {
-      found.push(...(await messages.findMany(wanted.slice(at, at + query.limit))).slice(0, query.limit - found.length));
+      found.push(
+        ...(await messages.findMany(wanted.slice(at, at + query.limit))).slice(0, query.limit - found.length),
+      );
     }
-    if (found.length >= query.limit || page.length < wantedMembers) return { messages: found, restBeforeMs: null };
+    if (found.length >= query.limit || page.length < wantedMembers)
+      return { messages: found, restBeforeMs: null };
     reachedMs = timeOf(page.at(-1));
     newest = String(reachedMs);
     seen = new Set(page.filter((member) => timeOf(member) === reachedMs));
@@ -52,8 +69,14 @@ function timeOf(member: string | undefined): number {
   return ulidTimeMs(member?.slice(37) ?? '') ?? 0;
 }
 
-async function inAll(redis: RedisConnection, keys: readonly string[], members: readonly string[]): Promise<readonly string[]> {
+async function inAll(
+  redis: RedisConnection,
+  keys: readonly string[],
+  members: readonly string[],
+): Promise<readonly string[]> {
   if (members.length === 0 || keys.length === 0) return members;
-  const scores = await withRedis(() => Promise.all(keys.map((key) => redis.commands.zmscore(key, ...members))));
+  const scores = await withRedis(() =>
+    Promise.all(keys.map((key) => redis.commands.zmscore(key, ...members))),
+  );
   return members.filter((_, index) => scores.every((list) => (list[index] ?? null) !== null));
 }

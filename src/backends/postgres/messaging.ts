@@ -3,7 +3,16 @@ import { randomUUID } from 'node:crypto';
 import type { Change } from '../../kernel/transaction.js';
 import type { Limits } from '../../limits.js';
 import { importNotice } from '../../messaging/imports.js';
-import type { Block, DirectMessage, Identity, IdentityKey, IdentityLink, Message, Room, Totals } from '../../messaging/model.js';
+import type {
+  Block,
+  DirectMessage,
+  Identity,
+  IdentityKey,
+  IdentityLink,
+  Message,
+  Room,
+  Totals,
+} from '../../messaging/model.js';
 import type {
   Delivered,
   Delivery,
@@ -53,14 +62,21 @@ export interface PostgresMessagingOptions {
 }
 
 export async function openPostgresMessaging(options: PostgresMessagingOptions): Promise<PostgresMessaging> {
-  const sql = await openPostgres(new URL(options.postgres), { schema: messagingSchema, limits: options.limits });
+  const sql = await openPostgres(new URL(options.postgres), {
+    schema: messagingSchema,
+    limits: options.limits,
+  });
   try {
     await migrateMessagingUp(sql);
     boundStatements(sql, options.limits);
     const redis = await openRedis(options.redis, options.onError);
     try {
       const durable = await isSynced(redis);
-      if (!durable) options.onError(new Error('Redis is not set to "appendfsync always"'), 'messages in Redis may be lost with its machine');
+      if (!durable)
+        options.onError(
+          new Error('Redis is not set to "appendfsync always"'),
+          'messages in Redis may be lost with its machine',
+        );
       const messaging = new PostgresMessaging(sql, redis, durable, options);
       await messaging.start();
       return messaging;
@@ -77,7 +93,10 @@ export async function openPostgresMessaging(options: PostgresMessagingOptions): 
 /** Whether every write is on Redis's disk before it answers. A server that hides its settings counts as not. */
 async function isSynced({ commands }: RedisConnection): Promise<boolean> {
   try {
-    const [append, sync] = await Promise.all([commands.config('GET', 'appendonly'), commands.config('GET', 'appendfsync')]);
+    const [append, sync] = await Promise.all([
+      commands.config('GET', 'appendonly'),
+      commands.config('GET', 'appendfsync'),
+    ]);
     return String(append).includes('yes') && String(sync).includes('always');
   } catch {
     return false;
@@ -111,17 +130,40 @@ export class PostgresMessaging implements MessagingPort {
     this.#identities = new PostgresIdentities(sql, { nowMs, teller: this.#news, limits });
     this.#rooms = new PostgresRooms(sql, nowMs, this.#news);
     this.#counters = new RoomCounters(this.#rooms, onError);
-    this.#messages = new RedisMessages({ redis, keys: this.#keys, limits, nowMs, channel: newsChannel, origin, onError });
+    this.#messages = new RedisMessages({
+      redis,
+      keys: this.#keys,
+      limits,
+      nowMs,
+      channel: newsChannel,
+      origin,
+      onError,
+    });
     this.#guards = new RedisGuards(redis, this.#keys, limits, nowMs);
-    this.#searchRepair = new SearchRepair({ redis, limits, messages: this.#messages, guards: this.#guards, onError });
-    this.#postgresProbe = new HealthProbe({ database: 'PostgreSQL', ask: () => query(sql, 'SELECT 1'), secondsMax: limits.healthSecondsMax });
-    this.#redisProbe = new HealthProbe({ database: 'Redis', ask: () => withRedis(() => redis.commands.ping()), secondsMax: limits.healthSecondsMax });
+    this.#searchRepair = new SearchRepair({
+      redis,
+      limits,
+      messages: this.#messages,
+      guards: this.#guards,
+      onError,
+    });
+    this.#postgresProbe = new HealthProbe({
+      database: 'PostgreSQL',
+      ask: () => query(sql, 'SELECT 1'),
+      secondsMax: limits.healthSecondsMax,
+    });
+    this.#redisProbe = new HealthProbe({
+      database: 'Redis',
+      ask: () => withRedis(() => redis.commands.ping()),
+      secondsMax: limits.healthSecondsMax,
+    });
     this.capabilities = {
       oneCommit: false,
       durable,
       joinsCommits: false,
       sharedStore: true,
-      about: 'Messages are as durable as Redis is configured to be; counters in PostgreSQL follow right after; the change feed of each server gets them as news, so that what happens while its connection to Redis is down is not in it.',
+      about:
+        'Messages are as durable as Redis is configured to be; counters in PostgreSQL follow right after; the change feed of each server gets them as news, so that what happens while its connection to Redis is down is not in it.',
     };
   }
 
@@ -135,7 +177,9 @@ export class PostgresMessaging implements MessagingPort {
   async #catchUpCounters(): Promise<void> {
     for (const key of await this.#guards.scan('room:*:count')) {
       const roomId = key.slice('room:'.length, -':count'.length).replaceAll(/[{}]/g, '');
-      const [total, clock] = await withRedis(() => Promise.all([this.#redis.commands.get(key), this.#redis.commands.get(this.#keys.roomClock(roomId))]));
+      const [total, clock] = await withRedis(() =>
+        Promise.all([this.#redis.commands.get(key), this.#redis.commands.get(this.#keys.roomClock(roomId))]),
+      );
       if (total !== null) await this.#counters.record(roomId, Number(total), Number(clock ?? 0));
     }
   }
@@ -241,7 +285,10 @@ export class PostgresMessaging implements MessagingPort {
 
   search(query: SearchQuery): Promise<SearchResult> {
     const { limits, nowMs } = this.#options;
-    return searchRedis({ redis: this.#redis, keys: this.#keys, limits, nowMs, messages: this.#messages }, query);
+    return searchRedis(
+      { redis: this.#redis, keys: this.#keys, limits, nowMs, messages: this.#messages },
+      query,
+    );
   }
 
   /** Another server may have changed the room a moment ago. */

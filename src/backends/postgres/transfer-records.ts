@@ -21,7 +21,11 @@ export interface TableAccess<Reader, Writer extends Reader> {
   transact<T>(body: (writer: Writer) => Promise<T>): Promise<T>;
 }
 
-export class TableRecords<Kind extends TransferRecord, Reader, Writer extends Reader> implements RecordStore<Kind> {
+export class TableRecords<
+  Kind extends TransferRecord,
+  Reader,
+  Writer extends Reader,
+> implements RecordStore<Kind> {
   readonly #access: TableAccess<Reader, Writer>;
   readonly #kind: TableKind<Kind, Reader, Writer>;
 

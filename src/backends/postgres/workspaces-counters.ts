@@ -13,7 +13,11 @@ interface Count {
  * The counters of session, project and workspace in one statement, last in the transaction: its locks are the busiest.
  * Who deleted the session meanwhile has taken all its open tasks off already.
  */
-export async function count(work: Work, sessionId: string, { open, finished, isActivity }: Count): Promise<void> {
+export async function count(
+  work: Work,
+  sessionId: string,
+  { open, finished, isActivity }: Count,
+): Promise<void> {
   await work.rows(
     `WITH session AS (
         UPDATE workspaces.sessions SET open_tasks = open_tasks + $2, command_count = ${summed('command_count', '$3')}, error_count = ${summed('error_count', '$4')},
@@ -21,7 +25,16 @@ export async function count(work: Work, sessionId: string, { open, finished, isA
         WHERE id = $1 RETURNING project_id, removed),
       project AS (UPDATE workspaces.projects p SET open_tasks = p.open_tasks + $2 FROM session WHERE p.id = session.project_id AND NOT session.removed RETURNING p.workspace_id, p.deleted_at)
       UPDATE workspaces.workspaces w SET active_tasks = w.active_tasks + $2 FROM project WHERE w.id = project.workspace_id AND project.deleted_at IS NULL`,
-    [sessionId, open, finished === undefined ? 0 : 1, finished?.status === 'failed' ? 1 : 0, finished?.bytes_in ?? 0, finished?.bytes_out ?? 0, finished !== undefined || isActivity === true, work.now],
+    [
+      sessionId,
+      open,
+      finished === undefined ? 0 : 1,
+      finished?.status === 'failed' ? 1 : 0,
+      finished?.bytes_in ?? 0,
+      finished?.bytes_out ?? 0,
+      finished !== undefined || isActivity === true,
+      work.now,
+    ],
   );
 }
 

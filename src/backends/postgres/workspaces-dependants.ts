@@ -1,14 +1,19 @@
 /** What follows in PostgreSQL for the tasks that depend on one that has ended. */
 import { blockedForever, cancelTask } from '../../workspaces/tasks.js';
 import { count } from './workspaces-counters.js';
-import { type Row, recordOf, selected, taskTable, updateRecord } from './workspaces-rows.js';
+import { recordOf, selected, taskTable, updateRecord } from './workspaces-rows.js';
 import type { Work } from './workspaces-work.js';
 
 /** `completed` lets dependants go on; `never` ends them. */
 export type DependencyOutcome = 'completed' | 'never';
 
 /** Settles at most `rowsMax` dependants, and theirs in turn where they are cancelled; a mark is left for the rest. */
-export async function settleDependants(work: Work, taskId: string, outcome: DependencyOutcome, rowsMax: number): Promise<void> {
+export async function settleDependants(
+  work: Work,
+  taskId: string,
+  outcome: DependencyOutcome,
+  rowsMax: number,
+): Promise<void> {
   const open = [{ taskId, outcome }];
   let left = rowsMax;
   for (let next = open.pop(); next !== undefined; next = open.pop()) {
@@ -18,7 +23,8 @@ export async function settleDependants(work: Work, taskId: string, outcome: Depe
       [next.taskId],
     );
     for (const { task_id: id } of rows) {
-      const cancelled = next.outcome === 'completed' ? await unblock(work, id) : await cancelBlocked(work, id, next.taskId);
+      const cancelled =
+        next.outcome === 'completed' ? await unblock(work, id) : await cancelBlocked(work, id, next.taskId);
       if (cancelled) open.push({ taskId: id, outcome: 'never' });
     }
     if (rows.length === left) await markRest(work, next.taskId, next.outcome);
@@ -27,7 +33,9 @@ export async function settleDependants(work: Work, taskId: string, outcome: Depe
 }
 
 async function markRest(work: Work, taskId: string, outcome: DependencyOutcome): Promise<void> {
-  const rest = await work.rows('SELECT 1 FROM workspaces.task_dependencies WHERE depends_on = $1 LIMIT 1', [taskId]);
+  const rest = await work.rows('SELECT 1 FROM workspaces.task_dependencies WHERE depends_on = $1 LIMIT 1', [
+    taskId,
+  ]);
   if (rest.length > 0) await work.markBulk('dependants', taskId, outcome);
 }
 
@@ -39,26 +47,42 @@ async function unblock(work: Work, id: string): Promise<boolean> {
     [id],
   );
   if (row?.blockers === 0) {
-    work.change({ kind: 'task.ready', id, user: row.owner_id, version: row.version, facts: { project: row.project_id } });
+    work.change({
+      kind: 'task.ready',
+      id,
+      user: row.owner_id,
+      version: row.version,
+      facts: { project: row.project_id },
+    });
     work.becameReady(row.project_id);
   }
   return false;
 }
 
 async function cancelBlocked(work: Work, id: string, dependency: string): Promise<boolean> {
-  const [row] = await work.rows<Row>(
+  const [row] = await work.rows(
     `SELECT ${selected('t', taskTable)}, t.project_id, w.owner_id FROM workspaces.tasks t JOIN workspaces.sessions s ON s.id = t.session_id
       JOIN workspaces.projects p ON p.id = t.project_id JOIN workspaces.workspaces w ON w.id = p.workspace_id
       WHERE t.id = $1 AND t.status = 'pending' AND NOT s.removed FOR UPDATE OF t`,
     [id],
   );
   if (row === undefined) return false;
-  const after = cancelTask({ task: recordOf('t', taskTable, row), lease: undefined }, blockedForever(dependency), work.nowMs);
+  const after = cancelTask(
+    { task: recordOf('t', taskTable, row), lease: undefined },
+    blockedForever(dependency),
+    work.nowMs,
+  );
   if (after === undefined) return false;
   await updateRecord(work.sql, taskTable, after.task, { blockers: 0 });
   await work.rows('DELETE FROM workspaces.task_dependencies WHERE task_id = $1', [id]);
   const project = String(row['project_id']);
-  work.change({ kind: 'task.cancelled', id, user: String(row['owner_id']), version: after.task.version, facts: { from: 'pending', to: 'cancelled', project, dependency } });
+  work.change({
+    kind: 'task.cancelled',
+    id,
+    user: String(row['owner_id']),
+    version: after.task.version,
+    facts: { from: 'pending', to: 'cancelled', project, dependency },
+  });
   await count(work, after.task.session_id, { open: -1 });
   return true;
 }

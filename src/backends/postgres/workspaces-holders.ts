@@ -2,10 +2,29 @@
 import type { Project, Workspace } from '../../workspaces/model.js';
 import type { Owner } from '../../workspaces/port.js';
 import type { NewProject, NewWorkspace, ProjectPatch, WorkspacePatch } from '../../workspaces/schemas.js';
-import { changeProject, changeWorkspace, checkDeleted, checkVersion, nameTaken, newProject, newWorkspace, notFound, restored, softDeleted } from '../../workspaces/workspaces.js';
+import {
+  changeProject,
+  changeWorkspace,
+  checkDeleted,
+  checkVersion,
+  nameTaken,
+  newProject,
+  newWorkspace,
+  notFound,
+  restored,
+  softDeleted,
+} from '../../workspaces/workspaces.js';
 import type { Queryable } from './connection.js';
 import { query } from './connection.js';
-import { type Row, insertRecord, projectTable, recordOf, selected, updateRecord, workspaceTable } from './workspaces-rows.js';
+import {
+  type Row,
+  insertRecord,
+  projectTable,
+  recordOf,
+  selected,
+  updateRecord,
+  workspaceTable,
+} from './workspaces-rows.js';
 import type { Work } from './workspaces-work.js';
 
 export interface FindOptions {
@@ -21,14 +40,33 @@ export interface ProjectPath {
   openTasks: number;
 }
 
-export async function findWorkspace(sql: Queryable, owner: Owner, id: string, options: FindOptions = {}): Promise<Workspace> {
-  const [row] = await query<Row>(sql, `SELECT ${selected('w', workspaceTable)} FROM workspaces.workspaces w WHERE w.id = $1 AND NOT w.removed${options.lock === true ? ' FOR UPDATE' : ''}`, [id]);
+export async function findWorkspace(
+  sql: Queryable,
+  owner: Owner,
+  id: string,
+  options: FindOptions = {},
+): Promise<Workspace> {
+  const [row] = await query<Row>(
+    sql,
+    `SELECT ${selected('w', workspaceTable)} FROM workspaces.workspaces w WHERE w.id = $1 AND NOT w.removed${options.lock === true ? ' FOR UPDATE' : ''}`,
+    [id],
+  );
   const workspace = row === undefined ? undefined : recordOf('w', workspaceTable, row);
-  if (workspace === undefined || !isOwner(owner, workspace) || (workspace.deleted_at !== null && options.deleted !== true)) throw notFound('workspace', id);
+  if (
+    workspace === undefined ||
+    !isOwner(owner, workspace) ||
+    (workspace.deleted_at !== null && options.deleted !== true)
+  )
+    throw notFound('workspace', id);
   return workspace;
 }
 
-export async function findProject(sql: Queryable, owner: Owner, id: string, options: FindOptions = {}): Promise<ProjectPath> {
+export async function findProject(
+  sql: Queryable,
+  owner: Owner,
+  id: string,
+  options: FindOptions = {},
+): Promise<ProjectPath> {
   const [row] = await query<Row>(
     sql,
     `SELECT ${selected('p', projectTable)}, ${selected('w', workspaceTable)}, p.open_tasks FROM workspaces.projects p JOIN workspaces.workspaces w ON w.id = p.workspace_id
@@ -38,11 +76,17 @@ export async function findProject(sql: Queryable, owner: Owner, id: string, opti
   if (row === undefined) throw notFound('project', id);
   const project = recordOf('p', projectTable, row);
   const workspace = recordOf('w', workspaceTable, row);
-  if (!isOwner(owner, workspace) || (project.deleted_at !== null && options.deleted !== true)) throw notFound('project', id);
+  if (!isOwner(owner, workspace) || (project.deleted_at !== null && options.deleted !== true))
+    throw notFound('project', id);
   return { project, workspace, openTasks: Number(row['open_tasks']) };
 }
 
-export async function createWorkspace(work: Work, owner: string, id: string, input: NewWorkspace): Promise<Workspace> {
+export async function createWorkspace(
+  work: Work,
+  owner: string,
+  id: string,
+  input: NewWorkspace,
+): Promise<Workspace> {
   const workspace = newWorkspace(id, owner, input, work.nowMs);
   await checkNameFree(work, 'workspace', owner, workspace.name, id);
   await insertRecord(work.sql, workspaceTable, workspace);
@@ -50,7 +94,13 @@ export async function createWorkspace(work: Work, owner: string, id: string, inp
   return workspace;
 }
 
-export async function updateWorkspace(work: Work, owner: Owner, id: string, patch: WorkspacePatch, ifVersion: number | undefined): Promise<Workspace> {
+export async function updateWorkspace(
+  work: Work,
+  owner: Owner,
+  id: string,
+  patch: WorkspacePatch,
+  ifVersion: number | undefined,
+): Promise<Workspace> {
   const before = await findWorkspace(work.sql, owner, id, { lock: true });
   checkVersion(before, ifVersion);
   const after = changeWorkspace(before, patch, work.nowMs);
@@ -60,7 +110,12 @@ export async function updateWorkspace(work: Work, owner: Owner, id: string, patc
   return after;
 }
 
-export async function deleteWorkspace(work: Work, owner: Owner, id: string, ifVersion: number | undefined): Promise<Workspace> {
+export async function deleteWorkspace(
+  work: Work,
+  owner: Owner,
+  id: string,
+  ifVersion: number | undefined,
+): Promise<Workspace> {
   const before = await findWorkspace(work.sql, owner, id, { lock: true });
   checkVersion(before, ifVersion);
   const after = softDeleted(before, work.nowMs);
@@ -69,7 +124,13 @@ export async function deleteWorkspace(work: Work, owner: Owner, id: string, ifVe
   return after;
 }
 
-export async function restoreWorkspace(work: Work, owner: Owner, id: string, name: string | undefined, ifVersion: number | undefined): Promise<Workspace> {
+export async function restoreWorkspace(
+  work: Work,
+  owner: Owner,
+  id: string,
+  name: string | undefined,
+  ifVersion: number | undefined,
+): Promise<Workspace> {
   const before = await findWorkspace(work.sql, owner, id, { lock: true, deleted: true });
   checkVersion(before, ifVersion);
   checkDeleted('workspace', before);
@@ -81,7 +142,12 @@ export async function restoreWorkspace(work: Work, owner: Owner, id: string, nam
 }
 
 /** The row is hidden at once and goes last: what hangs below it is removed in steps before. */
-export async function purgeWorkspace(work: Work, owner: Owner, id: string, ifVersion: number | undefined): Promise<void> {
+export async function purgeWorkspace(
+  work: Work,
+  owner: Owner,
+  id: string,
+  ifVersion: number | undefined,
+): Promise<void> {
   const workspace = await findWorkspace(work.sql, owner, id, { lock: true, deleted: true });
   checkVersion(workspace, ifVersion);
   checkDeleted('workspace', workspace);
@@ -90,7 +156,13 @@ export async function purgeWorkspace(work: Work, owner: Owner, id: string, ifVer
   announceWorkspace(work, 'purged', workspace);
 }
 
-export async function createProject(work: Work, owner: Owner, workspaceId: string, id: string, input: NewProject): Promise<Project> {
+export async function createProject(
+  work: Work,
+  owner: Owner,
+  workspaceId: string,
+  id: string,
+  input: NewProject,
+): Promise<Project> {
   const workspace = await findWorkspace(work.sql, owner, workspaceId);
   const project = newProject(id, workspaceId, input, work.nowMs);
   await checkNameFree(work, 'project', workspaceId, project.name, id);
@@ -99,13 +171,20 @@ export async function createProject(work: Work, owner: Owner, workspaceId: strin
   return project;
 }
 
-export async function updateProject(work: Work, owner: Owner, id: string, patch: ProjectPatch, ifVersion: number | undefined): Promise<Project> {
+export async function updateProject(
+  work: Work,
+  owner: Owner,
+  id: string,
+  patch: ProjectPatch,
+  ifVersion: number | undefined,
+): Promise<Project> {
   const { project: before, workspace, openTasks } = await findProject(work.sql, owner, id, { lock: true });
   checkVersion(before, ifVersion);
   const after = changeProject(before, patch, work.nowMs);
   const moves = after.workspace_id !== before.workspace_id;
   if (moves) await findWorkspace(work.sql, workspace.owner_id, after.workspace_id);
-  if (moves || after.name !== before.name) await checkNameFree(work, 'project', after.workspace_id, after.name, id);
+  if (moves || after.name !== before.name)
+    await checkNameFree(work, 'project', after.workspace_id, after.name, id);
   await updateRecord(work.sql, projectTable, after);
   if (moves) {
     // In the order of ids, so that two moves cannot wait for each other.
@@ -113,13 +192,19 @@ export async function updateProject(work: Work, owner: Owner, id: string, patch:
       { workspaceId: before.workspace_id, difference: -openTasks },
       { workspaceId: after.workspace_id, difference: openTasks },
     ].toSorted((a, b) => (a.workspaceId < b.workspaceId ? -1 : 1));
-    for (const { workspaceId, difference } of differences) await countActiveTasks(work, workspaceId, difference);
+    for (const { workspaceId, difference } of differences)
+      await countActiveTasks(work, workspaceId, difference);
   }
   announceProject(work, 'updated', after, workspace);
   return after;
 }
 
-export async function deleteProject(work: Work, owner: Owner, id: string, ifVersion: number | undefined): Promise<Project> {
+export async function deleteProject(
+  work: Work,
+  owner: Owner,
+  id: string,
+  ifVersion: number | undefined,
+): Promise<Project> {
   const { project: before, workspace, openTasks } = await findProject(work.sql, owner, id, { lock: true });
   checkVersion(before, ifVersion);
   const after = softDeleted(before, work.nowMs);
@@ -129,8 +214,18 @@ export async function deleteProject(work: Work, owner: Owner, id: string, ifVers
   return after;
 }
 
-export async function restoreProject(work: Work, owner: Owner, id: string, name: string | undefined, ifVersion: number | undefined): Promise<Project> {
-  const { project: before, workspace, openTasks } = await findProject(work.sql, owner, id, { lock: true, deleted: true });
+export async function restoreProject(
+  work: Work,
+  owner: Owner,
+  id: string,
+  name: string | undefined,
+  ifVersion: number | undefined,
+): Promise<Project> {
+  const {
+    project: before,
+    workspace,
+    openTasks,
+  } = await findProject(work.sql, owner, id, { lock: true, deleted: true });
   checkVersion(before, ifVersion);
   checkDeleted('project', before);
   const after = restored(before, name, work.nowMs);
@@ -142,7 +237,12 @@ export async function restoreProject(work: Work, owner: Owner, id: string, name:
   return after;
 }
 
-export async function purgeProject(work: Work, owner: Owner, id: string, ifVersion: number | undefined): Promise<void> {
+export async function purgeProject(
+  work: Work,
+  owner: Owner,
+  id: string,
+  ifVersion: number | undefined,
+): Promise<void> {
   const { project, workspace } = await findProject(work.sql, owner, id, { lock: true, deleted: true });
   checkVersion(project, ifVersion);
   checkDeleted('project', project);
@@ -152,14 +252,27 @@ export async function purgeProject(work: Work, owner: Owner, id: string, ifVersi
 }
 
 export async function countActiveTasks(work: Work, workspaceId: string, difference: number): Promise<void> {
-  if (difference !== 0) await work.rows('UPDATE workspaces.workspaces SET active_tasks = active_tasks + $2 WHERE id = $1', [workspaceId, difference]);
+  if (difference !== 0)
+    await work.rows('UPDATE workspaces.workspaces SET active_tasks = active_tasks + $2 WHERE id = $1', [
+      workspaceId,
+      difference,
+    ]);
 }
 
 /** The lock makes the look and the write one step among all who use the name; the unique index stands behind it. */
-async function checkNameFree(work: Work, entity: 'workspace' | 'project', parent: string, name: string, id: string): Promise<void> {
+async function checkNameFree(
+  work: Work,
+  entity: 'workspace' | 'project',
+  parent: string,
+  name: string,
+  id: string,
+): Promise<void> {
   await work.rows('SELECT pg_advisory_xact_lock(hashtextextended($1, 2))', [`${entity} ${parent} ${name}`]);
   const [table, column] = entity === 'workspace' ? ['workspaces', 'owner_id'] : ['projects', 'workspace_id'];
-  const [holder] = await work.rows<{ id: string }>(`SELECT id FROM workspaces.${table} WHERE ${column} = $1 AND name = $2 AND deleted_at IS NULL AND id <> $3`, [parent, name, id]);
+  const [holder] = await work.rows<{ id: string }>(
+    `SELECT id FROM workspaces.${table} WHERE ${column} = $1 AND name = $2 AND deleted_at IS NULL AND id <> $3`,
+    [parent, name, id],
+  );
   if (holder !== undefined) throw nameTaken(entity, name, holder.id);
 }
 
@@ -170,9 +283,20 @@ export function isOwner(owner: Owner, workspace: Workspace): boolean {
 type Event = 'created' | 'updated' | 'deleted' | 'restored' | 'purged';
 
 function announceWorkspace(work: Work, event: Event, workspace: Workspace): void {
-  work.change({ kind: `workspace.${event}`, id: workspace.id, user: workspace.owner_id, version: event === 'purged' ? null : workspace.version });
+  work.change({
+    kind: `workspace.${event}`,
+    id: workspace.id,
+    user: workspace.owner_id,
+    version: event === 'purged' ? null : workspace.version,
+  });
 }
 
 function announceProject(work: Work, event: Event, project: Project, workspace: Workspace): void {
-  work.change({ kind: `project.${event}`, id: project.id, user: workspace.owner_id, version: event === 'purged' ? null : project.version, facts: { workspace: project.workspace_id } });
+  work.change({
+    kind: `project.${event}`,
+    id: project.id,
+    user: workspace.owner_id,
+    version: event === 'purged' ? null : project.version,
+    facts: { workspace: project.workspace_id },
+  });
 }

@@ -1,30 +1,97 @@
 /** Pages of lists in PostgreSQL. */
 import { invalidCursor } from '../../paging.js';
-import type { Project, SessionStatus, Task, TaskStatus, WorkSession, Workspace } from '../../workspaces/model.js';
+import type {
+  Project,
+  SessionStatus,
+  Task,
+  TaskStatus,
+  WorkSession,
+  Workspace,
+} from '../../workspaces/model.js';
 import type { ListRequest, Listed, NamedListRequest, Owner } from '../../workspaces/port.js';
 import { type Parameter, type Queryable, query } from './connection.js';
-import { type Row, type Table, projectTable, recordOf, selected, sessionTable, taskTable, workspaceTable } from './workspaces-rows.js';
+import {
+  type Row,
+  type Table,
+  projectTable,
+  recordOf,
+  selected,
+  sessionTable,
+  taskTable,
+  workspaceTable,
+} from './workspaces-rows.js';
 
 type Condition = readonly [sql: string, value: Parameter | undefined];
 
-export function listWorkspaces(sql: Queryable, owner: Owner, request: NamedListRequest): Promise<Listed<Workspace>> {
-  return list(sql, workspaceTable, request, [['owner_id =', owner ?? undefined], ...namedConditions('project_path', request)], deletedCondition(request));
+export function listWorkspaces(
+  sql: Queryable,
+  owner: Owner,
+  request: NamedListRequest,
+): Promise<Listed<Workspace>> {
+  return list(
+    sql,
+    workspaceTable,
+    request,
+    [['owner_id =', owner ?? undefined], ...namedConditions('project_path', request)],
+    deletedCondition(request),
+  );
 }
 
-export function listProjects(sql: Queryable, workspaceId: string, request: NamedListRequest): Promise<Listed<Project>> {
-  return list(sql, projectTable, request, [['workspace_id =', workspaceId], ...namedConditions('path', request)], deletedCondition(request));
+export function listProjects(
+  sql: Queryable,
+  workspaceId: string,
+  request: NamedListRequest,
+): Promise<Listed<Project>> {
+  return list(
+    sql,
+    projectTable,
+    request,
+    [['workspace_id =', workspaceId], ...namedConditions('path', request)],
+    deletedCondition(request),
+  );
 }
 
-export function listSessions(sql: Queryable, projectId: string, request: ListRequest<SessionStatus>): Promise<Listed<WorkSession>> {
-  return list(sql, sessionTable, request, [['project_id =', projectId], ['status =', request.status]], 'NOT r.removed');
+export function listSessions(
+  sql: Queryable,
+  projectId: string,
+  request: ListRequest<SessionStatus>,
+): Promise<Listed<WorkSession>> {
+  return list(
+    sql,
+    sessionTable,
+    request,
+    [
+      ['project_id =', projectId],
+      ['status =', request.status],
+    ],
+    'NOT r.removed',
+  );
 }
 
-export function listTasks(sql: Queryable, sessionId: string, request: ListRequest<TaskStatus>): Promise<Listed<Task>> {
-  return list(sql, taskTable, request, [['session_id =', sessionId], ['status =', request.status]], 'true');
+export function listTasks(
+  sql: Queryable,
+  sessionId: string,
+  request: ListRequest<TaskStatus>,
+): Promise<Listed<Task>> {
+  return list(
+    sql,
+    taskTable,
+    request,
+    [
+      ['session_id =', sessionId],
+      ['status =', request.status],
+    ],
+    'true',
+  );
 }
 
 /** In the order in which they would be claimed; `after` is how many came before, for that order moves under a reader anyway. */
-export async function listReady(sql: Queryable, projectId: string, after: string | null, limit: number): Promise<Listed<Task>> {
+export async function listReady(
+  sql: Queryable,
+  projectId: string,
+  after: string | null,
+  limit: number,
+): Promise<Listed<Task>> {
   const skipped = Number(after ?? 0);
   if (!Number.isSafeInteger(skipped) || skipped < 0) throw invalidCursor();
   const rows = await query<Row>(
@@ -39,8 +106,16 @@ export async function listReady(sql: Queryable, projectId: string, after: string
 }
 
 /** In the order of ids, which is the order of creation. */
-async function list<Item extends { id: string }>(sql: Queryable, table: Table<Item>, { after, limit }: { after: string | null; limit: number }, conditions: readonly Condition[], fixed: string): Promise<Listed<Item>> {
-  const given = [...conditions, ['id >', after ?? undefined] as const].filter((condition): condition is readonly [string, Parameter] => condition[1] !== undefined);
+async function list<Item extends { id: string }>(
+  sql: Queryable,
+  table: Table<Item>,
+  { after, limit }: { after: string | null; limit: number },
+  conditions: readonly Condition[],
+  fixed: string,
+): Promise<Listed<Item>> {
+  const given = [...conditions, ['id >', after ?? undefined] as const].filter(
+    (condition): condition is readonly [string, Parameter] => condition[1] !== undefined,
+  );
   const where = [fixed, ...given.map(([text], index) => `r.${text} $${index + 1}`)].join(' AND ');
   const rows = await query<Row>(
     sql,

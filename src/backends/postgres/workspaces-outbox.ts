@@ -44,7 +44,9 @@ export class WorkspacesOutbox {
           `DELETE FROM workspaces.outbox WHERE seq IN (SELECT seq FROM workspaces.outbox ORDER BY seq LIMIT ${rowsMax} FOR UPDATE SKIP LOCKED) RETURNING seq, change`,
         );
         // The outbox holds nothing but changes.
-        const changes = rows.toSorted((a, b) => Number(a.seq) - Number(b.seq)).map(({ change }) => JSON.parse(change) as Change);
+        const changes = rows
+          .toSorted((a, b) => Number(a.seq) - Number(b.seq))
+          .map(({ change }) => JSON.parse(change) as Change);
         if (changes.length > 0) await this.#options.announce(changes);
         return rows.length;
       });

@@ -16,7 +16,17 @@ const times = { created_at: 'time', updated_at: 'time', version: 'number' } as c
 
 export const workspaceTable: Table<Workspace> = {
   name: 'workspaces.workspaces',
-  columns: { id: 'text', name: 'text', project_path: 'text', status: 'text', owner_id: 'text', claude_key: 'text', active_tasks: 'number', deleted_at: 'time', ...times },
+  columns: {
+    id: 'text',
+    name: 'text',
+    project_path: 'text',
+    status: 'text',
+    owner_id: 'text',
+    claude_key: 'text',
+    active_tasks: 'number',
+    deleted_at: 'time',
+    ...times,
+  },
 };
 
 export const projectTable: Table<Project> = {
@@ -93,25 +103,47 @@ export function selected<Item>(alias: string, table: Table<Item>): string {
 
 /** The record in the columns that `selected` gave. */
 export function recordOf<Item>(alias: string, table: Table<Item>, row: Row): Item {
-  const entries = Object.entries<Kind>(table.columns).map(([name, kind]) => [name, readColumn(kind, row[`${alias}_${name}`])]);
+  const entries = Object.entries<Kind>(table.columns).map(([name, kind]) => [
+    name,
+    readColumn(kind, row[`${alias}_${name}`]),
+  ]);
   // Every column of the table was read by its kind.
   return Object.fromEntries(entries) as Item;
 }
 
-export async function insertRecord<Item extends object>(sql: Queryable, table: Table<Item>, record: Item, more: Record<string, Parameter> = {}): Promise<void> {
+export async function insertRecord<Item extends object>(
+  sql: Queryable,
+  table: Table<Item>,
+  record: Item,
+  more: Record<string, Parameter> = {},
+): Promise<void> {
   const columns = { ...columnValues(table, record), ...more };
   const names = Object.keys(columns);
-  await query(sql, `INSERT INTO ${table.name} (${names.join(', ')}) VALUES (${names.map((_, index) => `$${index + 1}`).join(', ')})`, Object.values(columns));
+  await query(
+    sql,
+    `INSERT INTO ${table.name} (${names.join(', ')}) VALUES (${names.map((_, index) => `$${index + 1}`).join(', ')})`,
+    Object.values(columns),
+  );
 }
 
 /** Writes all columns but the derived ones, which only counting statements touch. */
-export async function updateRecord<Item extends { id: string }>(sql: Queryable, table: Table<Item>, record: Item, more: Record<string, Parameter> = {}): Promise<void> {
+export async function updateRecord<Item extends { id: string }>(
+  sql: Queryable,
+  table: Table<Item>,
+  record: Item,
+  more: Record<string, Parameter> = {},
+): Promise<void> {
   const { id, active_tasks: _derived, ...columns } = { ...columnValues(table, record), ...more };
   const names = Object.keys(columns);
-  await query(sql, `UPDATE ${table.name} SET ${names.map((name, index) => `${name} = $${index + 2}`).join(', ')} WHERE id = $1`, [id as string, ...Object.values(columns)]);
+  await query(
+    sql,
+    `UPDATE ${table.name} SET ${names.map((name, index) => `${name} = $${index + 2}`).join(', ')} WHERE id = $1`,
+    [id as string, ...Object.values(columns)],
+  );
 }
 
-export const leaseColumns = 'l.holder AS l_holder, l.fence AS l_fence, l.lease_seconds AS l_lease_seconds, l.renewed_at AS l_renewed_at, l.expires_at AS l_expires_at, l.result_digest AS l_result_digest';
+export const leaseColumns =
+  'l.holder AS l_holder, l.fence AS l_fence, l.lease_seconds AS l_lease_seconds, l.renewed_at AS l_renewed_at, l.expires_at AS l_expires_at, l.result_digest AS l_result_digest';
 
 export function leaseOf(row: Row): TaskLease | undefined {
   if (row['l_fence'] === null || row['l_fence'] === undefined) return undefined;
@@ -130,7 +162,12 @@ export function leaseOf(row: Row): TaskLease | undefined {
  * Writes a lease over the one that was read. A statement that waited for a task's lock sees that task as it is
  * by then, but what it joined as it was before: where the lease is another since, the transaction begins again.
  */
-export async function putLease(sql: Queryable, taskId: string, lease: TaskLease, before: TaskLease | undefined): Promise<void> {
+export async function putLease(
+  sql: Queryable,
+  taskId: string,
+  lease: TaskLease,
+  before: TaskLease | undefined,
+): Promise<void> {
   const written = await query(
     sql,
     `INSERT INTO workspaces.leases AS l (task_id, holder, fence, lease_seconds, renewed_at, expires_at, result_digest) VALUES ($1, $2, $3, $4, $5, $6, $7)
@@ -158,7 +195,12 @@ export function timeText(timeMs: number): string {
 
 function columnValues<Item extends object>(table: Table<Item>, record: Item): Record<string, Parameter> {
   const values = record as Record<string, unknown>; // A record is read by the names of its own columns.
-  return Object.fromEntries(Object.entries<Kind>(table.columns).map(([name, kind]) => [name, kind === 'json' ? JSON.stringify(values[name]) : (values[name] as Parameter)]));
+  return Object.fromEntries(
+    Object.entries<Kind>(table.columns).map(([name, kind]) => [
+      name,
+      kind === 'json' ? JSON.stringify(values[name]) : (values[name] as Parameter),
+    ]),
+  );
 }
 
 function readColumn(kind: Kind, value: unknown): unknown {

@@ -157,7 +157,11 @@ const initialTables = `
 export const workspacesMigrations: readonly TableMigration[] = [{ name: '001_initial', up: initialTables }];
 
 /** Brings the tables to the newest version, and notes each with the seed's keys in the transaction that makes it, or that ends it. */
-export function migrateWorkspacesUp(sql: PostgresSql, limits: Limits, migrations: readonly TableMigration[] = workspacesMigrations): Promise<void> {
+export function migrateWorkspacesUp(
+  sql: PostgresSql,
+  limits: Limits,
+  migrations: readonly TableMigration[] = workspacesMigrations,
+): Promise<void> {
   const steps = migrations.map(({ name, up, rows }, index): Migration => {
     const noted = `INSERT INTO workspaces.metadata VALUES ('meta:schema_version', '${index + 1}'), ('meta:last_migration', '${name}')
       ON CONFLICT (key) DO UPDATE SET value = excluded.value`;

@@ -2,7 +2,14 @@
 import { type SessionStatus, type WorkSession, holdsSlot } from '../../workspaces/model.js';
 import type { Owner } from '../../workspaces/port.js';
 import type { NewSession, SessionPatch } from '../../workspaces/schemas.js';
-import { changeSession, moveSession, newSession, sessionDeadline, slotTaken, stepsToEnd } from '../../workspaces/sessions.js';
+import {
+  changeSession,
+  moveSession,
+  newSession,
+  sessionDeadline,
+  slotTaken,
+  stepsToEnd,
+} from '../../workspaces/sessions.js';
 import { checkVersion, notFound } from '../../workspaces/workspaces.js';
 import { type Queryable, query } from './connection.js';
 import { findProject } from './workspaces-holders.js';
@@ -20,13 +27,26 @@ const joined = `workspaces.sessions s JOIN workspaces.projects p ON p.id = s.pro
 /** What is deleted, or on its way out, is not there. */
 export const visible = 'NOT s.removed AND p.deleted_at IS NULL AND w.deleted_at IS NULL';
 
-export async function findSession(sql: Queryable, owner: Owner, id: string, lock = false): Promise<SessionPath> {
-  const [row] = await query<Row>(sql, `SELECT ${selected('s', sessionTable)}, w.owner_id FROM ${joined} WHERE s.id = $1 AND ${visible}${lock ? ' FOR UPDATE OF s' : ''}`, [id]);
+export async function findSession(
+  sql: Queryable,
+  owner: Owner,
+  id: string,
+  lock = false,
+): Promise<SessionPath> {
+  const [row] = await query<Row>(
+    sql,
+    `SELECT ${selected('s', sessionTable)}, w.owner_id FROM ${joined} WHERE s.id = $1 AND ${visible}${lock ? ' FOR UPDATE OF s' : ''}`,
+    [id],
+  );
   if (row === undefined || (owner !== null && row['owner_id'] !== owner)) throw notFound('session', id);
   return pathOf(row);
 }
 
-export async function activeSession(sql: Queryable, projectId: string, lock = false): Promise<WorkSession | null> {
+export async function activeSession(
+  sql: Queryable,
+  projectId: string,
+  lock = false,
+): Promise<WorkSession | null> {
   const [row] = await query<Row>(
     sql,
     `SELECT ${selected('s', sessionTable)} FROM workspaces.sessions s WHERE s.project_id = $1 AND s.status IN ('active', 'idle') AND NOT s.removed${lock ? ' FOR UPDATE' : ''}`,
@@ -35,16 +55,30 @@ export async function activeSession(sql: Queryable, projectId: string, lock = fa
   return row === undefined ? null : recordOf('s', sessionTable, row);
 }
 
-export async function createSession(work: Work, owner: Owner, projectId: string, id: string, input: NewSession): Promise<WorkSession> {
+export async function createSession(
+  work: Work,
+  owner: Owner,
+  projectId: string,
+  id: string,
+  input: NewSession,
+): Promise<WorkSession> {
   const { workspace } = await findProject(work.sql, owner, projectId);
   const session = newSession(id, projectId, input, work.limits, work.nowMs);
   await insertRecord(work.sql, sessionTable, session);
   const path = { session, projectId, ownerId: workspace.owner_id };
   announce(work, 'created', path);
-  return input.status === 'active' ? moveTo(work, path, 'active', { takeover: input.takeover === true }) : session;
+  return input.status === 'active'
+    ? moveTo(work, path, 'active', { takeover: input.takeover === true })
+    : session;
 }
 
-export async function updateSession(work: Work, owner: Owner, id: string, patch: SessionPatch, ifVersion: number | undefined): Promise<WorkSession> {
+export async function updateSession(
+  work: Work,
+  owner: Owner,
+  id: string,
+  patch: SessionPatch,
+  ifVersion: number | undefined,
+): Promise<WorkSession> {
   const path = await findSession(work.sql, owner, id, true);
   checkVersion(path.session, ifVersion);
   const { status, takeover, ...fields } = patch;
@@ -56,7 +90,12 @@ export async function updateSession(work: Work, owner: Owner, id: string, patch:
   return path.session;
 }
 
-export async function deleteSession(work: Work, owner: Owner, id: string, ifVersion: number | undefined): Promise<void> {
+export async function deleteSession(
+  work: Work,
+  owner: Owner,
+  id: string,
+  ifVersion: number | undefined,
+): Promise<void> {
   const path = await findSession(work.sql, owner, id, true);
   checkVersion(path.session, ifVersion);
   await work.rows(
@@ -97,10 +136,16 @@ export async function endDueSessions(work: Work, limit: number): Promise<number>
 
 async function endSession(work: Work, path: SessionPath, reason: string): Promise<void> {
   let { session } = path;
-  for (const to of stepsToEnd(session.status)) session = await moveTo(work, { ...path, session }, to, { reason });
+  for (const to of stepsToEnd(session.status))
+    session = await moveTo(work, { ...path, session }, to, { reason });
 }
 
-async function moveTo(work: Work, path: SessionPath, to: SessionStatus, options: { takeover?: boolean; reason?: string }): Promise<WorkSession> {
+async function moveTo(
+  work: Work,
+  path: SessionPath,
+  to: SessionStatus,
+  options: { takeover?: boolean; reason?: string },
+): Promise<WorkSession> {
   const { session } = path;
   const after = moveSession(session, to, work.nowMs);
   if (holdsSlot(to) && !holdsSlot(session.status)) {
@@ -111,8 +156,19 @@ async function moveTo(work: Work, path: SessionPath, to: SessionStatus, options:
     if (holder !== null) await endSession(work, { ...path, session: holder }, 'takeover');
   }
   await updateRecord(work.sql, sessionTable, after);
-  const facts = { from: session.status, to, project: session.project_id, ...(options.reason !== undefined && { reason: options.reason }) };
-  work.change({ kind: 'session.status_changed', id: session.id, user: path.ownerId, version: after.version, facts });
+  const facts = {
+    from: session.status,
+    to,
+    project: session.project_id,
+    ...(options.reason !== undefined && { reason: options.reason }),
+  };
+  work.change({
+    kind: 'session.status_changed',
+    id: session.id,
+    user: path.ownerId,
+    version: after.version,
+    facts,
+  });
   return after;
 }
 
@@ -121,6 +177,16 @@ function pathOf(row: Row): SessionPath {
   return { session, projectId: session.project_id, ownerId: String(row['owner_id']) };
 }
 
-function announce(work: Work, event: 'created' | 'updated' | 'deleted', { session, ownerId }: SessionPath): void {
-  work.change({ kind: `session.${event}`, id: session.id, user: ownerId, version: event === 'deleted' ? null : session.version, facts: { project: session.project_id } });
+function announce(
+  work: Work,
+  event: 'created' | 'updated' | 'deleted',
+  { session, ownerId }: SessionPath,
+): void {
+  work.change({
+    kind: `session.${event}`,
+    id: session.id,
+    user: ownerId,
+    version: event === 'deleted' ? null : session.version,
+    facts: { project: session.project_id },
+  });
 }

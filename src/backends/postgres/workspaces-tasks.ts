@@ -10,7 +10,19 @@ import { type Queryable, query } from './connection.js';
 import { count } from './workspaces-counters.js';
 import { settleDependants } from './workspaces-dependants.js';
 import { findProject } from './workspaces-holders.js';
-import { type Row, insertRecord, leaseColumns, leaseOf, putLease, recordOf, selected, sessionTable, taskTable, timeText, updateRecord } from './workspaces-rows.js';
+import {
+  type Row,
+  insertRecord,
+  leaseColumns,
+  leaseOf,
+  putLease,
+  recordOf,
+  selected,
+  sessionTable,
+  taskTable,
+  timeText,
+  updateRecord,
+} from './workspaces-rows.js';
 import { type SessionPath, findSession, visible, wakeSession } from './workspaces-sessions.js';
 import type { Work } from './workspaces-work.js';
 
@@ -26,25 +38,45 @@ const joined = `workspaces.tasks t JOIN workspaces.sessions s ON s.id = t.sessio
 export const endOf: rules.LeaseEnd = (lease) => lease.expiresAtMs;
 
 export async function findTask(sql: Queryable, owner: Owner, id: string, lock = false): Promise<TaskPath> {
-  const [row] = await query<Row>(sql, `SELECT ${columns} FROM ${joined} WHERE t.id = $1 AND ${visible}${lock ? ' FOR UPDATE OF t' : ''}`, [id]);
+  const [row] = await query<Row>(
+    sql,
+    `SELECT ${columns} FROM ${joined} WHERE t.id = $1 AND ${visible}${lock ? ' FOR UPDATE OF t' : ''}`,
+    [id],
+  );
   if (row === undefined || (owner !== null && row['owner_id'] !== owner)) throw notFound('task', id);
   return pathOf(row);
 }
 
-export async function createTask(work: Work, owner: Owner, sessionId: string, id: string, input: NewTask): Promise<Task> {
+export async function createTask(
+  work: Work,
+  owner: Owner,
+  sessionId: string,
+  id: string,
+  input: NewTask,
+): Promise<Task> {
   const path = await findSession(work.sql, owner, sessionId);
   checkTakesTasks(path.session);
   const task = rules.newTask(id, sessionId, input, work.limits, work.nowMs);
   const waitsFor = await unfinishedOf(work, path, task.depends_on);
   await insertRecord(work.sql, taskTable, task, { project_id: path.projectId, blockers: waitsFor.length });
-  for (const dependency of waitsFor) await work.rows('INSERT INTO workspaces.task_dependencies (task_id, depends_on) VALUES ($1, $2)', [id, dependency]);
+  for (const dependency of waitsFor)
+    await work.rows('INSERT INTO workspaces.task_dependencies (task_id, depends_on) VALUES ($1, $2)', [
+      id,
+      dependency,
+    ]);
   announce(work, 'created', task, path);
   if (waitsFor.length === 0) work.becameReady(path.projectId);
   await count(work, sessionId, { open: 1, isActivity: true });
   return task;
 }
 
-export async function updateTask(work: Work, owner: Owner, id: string, patch: TaskPatch, ifVersion: number | undefined): Promise<Task> {
+export async function updateTask(
+  work: Work,
+  owner: Owner,
+  id: string,
+  patch: TaskPatch,
+  ifVersion: number | undefined,
+): Promise<Task> {
   const path = await findTask(work.sql, owner, id, true);
   checkVersion(path.held.task, ifVersion);
   const task = rules.changeTask(path.held.task, patch, work.nowMs);
@@ -53,18 +85,30 @@ export async function updateTask(work: Work, owner: Owner, id: string, patch: Ta
   return task;
 }
 
-export async function deleteTask(work: Work, owner: Owner, id: string, ifVersion: number | undefined): Promise<void> {
+export async function deleteTask(
+  work: Work,
+  owner: Owner,
+  id: string,
+  ifVersion: number | undefined,
+): Promise<void> {
   const path = await findTask(work.sql, owner, id, true);
   const { task } = path.held;
   checkVersion(task, ifVersion);
   await work.rows('DELETE FROM workspaces.tasks WHERE id = $1', [id]);
   announce(work, 'deleted', task, path);
-  if (task.status !== 'completed') await settleDependants(work, id, 'never', work.limits.workspaceStepRowsMax);
+  if (task.status !== 'completed')
+    await settleDependants(work, id, 'never', work.limits.workspaceStepRowsMax);
   if (isOpen(task.status)) await count(work, task.session_id, { open: -1 });
 }
 
 /** The first ready task that nobody else is claiming at this moment. */
-export async function claimTask(work: Work, owner: Owner, projectId: string, holder: string, leaseSeconds: number): Promise<Claim | null> {
+export async function claimTask(
+  work: Work,
+  owner: Owner,
+  projectId: string,
+  holder: string,
+  leaseSeconds: number,
+): Promise<Claim | null> {
   await findProject(work.sql, owner, projectId);
   const [row] = await work.rows(
     `SELECT ${columns} FROM (
@@ -85,7 +129,13 @@ export async function claimTask(work: Work, owner: Owner, projectId: string, hol
   return { task: after.task, lease: rules.claimLease(after.lease) };
 }
 
-export async function heartbeatTask(work: Work, owner: Owner, id: string, fence: number, by: Reporter): Promise<TaskLease> {
+export async function heartbeatTask(
+  work: Work,
+  owner: Owner,
+  id: string,
+  fence: number,
+  by: Reporter,
+): Promise<TaskLease> {
   const path = await findTask(work.sql, owner, id, true);
   const lease = rules.renewLease(path.held, fence, work.nowMs, endOf, by);
   await putLease(work.sql, id, lease, path.held.lease);
@@ -93,17 +143,34 @@ export async function heartbeatTask(work: Work, owner: Owner, id: string, fence:
   return lease;
 }
 
-export async function completeTask(work: Work, owner: Owner, id: string, input: CompleteRequest, by: Reporter): Promise<Task> {
+export async function completeTask(
+  work: Work,
+  owner: Owner,
+  id: string,
+  input: CompleteRequest,
+  by: Reporter,
+): Promise<Task> {
   const path = await findTask(work.sql, owner, id, true);
   return endTask(work, path, rules.completeTask(path.held, input, work.nowMs, endOf, by));
 }
 
-export async function failTask(work: Work, owner: Owner, id: string, input: FailRequest, by: Reporter): Promise<Task> {
+export async function failTask(
+  work: Work,
+  owner: Owner,
+  id: string,
+  input: FailRequest,
+  by: Reporter,
+): Promise<Task> {
   const path = await findTask(work.sql, owner, id, true);
   return endTask(work, path, rules.failTask(path.held, input, work.nowMs, endOf, by));
 }
 
-export async function cancelTask(work: Work, owner: Owner, id: string, reason: string | undefined): Promise<Task> {
+export async function cancelTask(
+  work: Work,
+  owner: Owner,
+  id: string,
+  reason: string | undefined,
+): Promise<Task> {
   const path = await findTask(work.sql, owner, id, true);
   return endTask(work, path, rules.cancelTask(path.held, reason, work.nowMs));
 }
@@ -117,7 +184,8 @@ export async function returnLapsed(work: Work, limit: number): Promise<number> {
   for (const row of rows) {
     const path = pathOf(row);
     const { lease } = path.held;
-    if (lease !== undefined && lease.holder !== null && lease.expiresAtMs <= work.nowMs) await endTask(work, path, rules.returnTask(path.held, rules.lapsedReason(lease), work.nowMs));
+    if (lease !== undefined && lease.holder !== null && lease.expiresAtMs <= work.nowMs)
+      await endTask(work, path, rules.returnTask(path.held, rules.lapsedReason(lease), work.nowMs));
   }
   return rows.length;
 }
@@ -149,16 +217,22 @@ async function endTask(work: Work, path: TaskPath, after: rules.HeldTask | undef
   if (before.claimed_by !== null) facts['holder'] = before.claimed_by;
   announce(work, task.status === 'pending' ? 'returned' : task.status, task, path, facts);
   if (task.status === 'pending') work.becameReady(path.projectId);
-  if (task.status === 'completed') await settleDependants(work, task.id, 'completed', work.limits.workspaceStepRowsMax);
-  if (rules.endsWithoutResult(task)) await settleDependants(work, task.id, 'never', work.limits.workspaceStepRowsMax);
-  if (!isOpen(task.status)) await count(work, task.session_id, { open: -1, ...(task.status !== 'cancelled' && { finished: task }) });
+  if (task.status === 'completed')
+    await settleDependants(work, task.id, 'completed', work.limits.workspaceStepRowsMax);
+  if (rules.endsWithoutResult(task))
+    await settleDependants(work, task.id, 'never', work.limits.workspaceStepRowsMax);
+  if (!isOpen(task.status))
+    await count(work, task.session_id, { open: -1, ...(task.status !== 'cancelled' && { finished: task }) });
   return task;
 }
 
 async function showActivity(work: Work, { session }: SessionPath): Promise<void> {
   const quietMs = work.nowMs - Date.parse(session.last_active);
   if (quietMs < work.limits.workSessionActivitySeconds * 1_000) return;
-  await work.rows('UPDATE workspaces.sessions SET last_active = GREATEST(last_active, $2) WHERE id = $1', [session.id, timeText(work.nowMs)]);
+  await work.rows('UPDATE workspaces.sessions SET last_active = GREATEST(last_active, $2) WHERE id = $1', [
+    session.id,
+    timeText(work.nowMs),
+  ]);
 }
 
 /** Which of the dependencies are unfinished. They stay as they are until this transaction ends. */
@@ -171,7 +245,9 @@ async function unfinishedOf(work: Work, path: SessionPath, ids: readonly string[
     );
     if (row === undefined || row.project_id !== path.projectId) throw notFound('task', id);
     if (row.status === 'failed' || row.status === 'cancelled') {
-      throw new StoaError('conflict', `${id} is ${row.status}, so nothing can depend on it.`, { details: { depends_on: id, status: row.status } });
+      throw new StoaError('conflict', `${id} is ${row.status}, so nothing can depend on it.`, {
+        details: { depends_on: id, status: row.status },
+      });
     }
     if (row.status !== 'completed') unfinished.push(id);
   }
@@ -187,7 +263,13 @@ function pathOf(row: Row): TaskPath {
   };
 }
 
-function announce(work: Work, event: string, task: Task, path: SessionPath, facts: Record<string, string | number> = {}): void {
+function announce(
+  work: Work,
+  event: string,
+  task: Task,
+  path: SessionPath,
+  facts: Record<string, string | number> = {},
+): void {
   work.change({
     kind: `task.${event}`,
     id: task.id,

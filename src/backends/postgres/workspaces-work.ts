@@ -29,7 +29,10 @@ export class Work {
     return timeText(this.nowMs);
   }
 
-  rows<Found extends object = Row>(text: string, parameters: readonly Parameter[] = []): Promise<readonly Found[]> {
+  rows<Found extends object = Row>(
+    text: string,
+    parameters: readonly Parameter[] = [],
+  ): Promise<readonly Found[]> {
     return query<Found>(this.sql, text, parameters);
   }
 
@@ -42,14 +45,19 @@ export class Work {
   }
 
   async markBulk(kind: string, name: string, value: string): Promise<void> {
-    await this.rows('INSERT INTO workspaces.bulk_work (kind, name, value) VALUES ($1, $2, $3) ON CONFLICT (kind, name) DO UPDATE SET value = excluded.value', [kind, name, value]);
+    await this.rows(
+      'INSERT INTO workspaces.bulk_work (kind, name, value) VALUES ($1, $2, $3) ON CONFLICT (kind, name) DO UPDATE SET value = excluded.value',
+      [kind, name, value],
+    );
     this.leftWork = true;
   }
 
   /** Last of all: the changes go out with the commit that they tell of, and so do the calls to those who wait. */
   async finish(): Promise<boolean> {
-    for (const change of this.#changes) await this.rows('INSERT INTO workspaces.outbox (change) VALUES ($1)', [JSON.stringify(change)]);
-    for (const [projectId, tasks] of this.#ready) await this.rows('SELECT pg_notify($1, $2)', [readyChannel, `${projectId} ${tasks}`]);
+    for (const change of this.#changes)
+      await this.rows('INSERT INTO workspaces.outbox (change) VALUES ($1)', [JSON.stringify(change)]);
+    for (const [projectId, tasks] of this.#ready)
+      await this.rows('SELECT pg_notify($1, $2)', [readyChannel, `${projectId} ${tasks}`]);
     return this.#changes.length > 0;
   }
 
@@ -59,10 +67,17 @@ export class Work {
     const key = JSON.stringify([idempotency.scope, idempotency.key]);
     // Two requests with one key wait for each other here.
     await this.rows('SELECT pg_advisory_xact_lock(hashtextextended($1, 1))', [key]);
-    const [kept] = await this.rows<{ fingerprint: string; result: string }>('SELECT fingerprint, result FROM workspaces.idempotency WHERE key = $1 AND expires_at > $2', [key, this.now]);
+    const [kept] = await this.rows<{ fingerprint: string; result: string }>(
+      'SELECT fingerprint, result FROM workspaces.idempotency WHERE key = $1 AND expires_at > $2',
+      [key, this.now],
+    );
     if (kept !== undefined) {
       if (kept.fingerprint !== idempotency.fingerprint) {
-        throw new StoaError('idempotency_mismatch', 'This Idempotency-Key was used before with another request.', { fix: 'Use a new key for a new request.' });
+        throw new StoaError(
+          'idempotency_mismatch',
+          'This Idempotency-Key was used before with another request.',
+          { fix: 'Use a new key for a new request.' },
+        );
       }
       // What was kept is what the same body returned before.
       return JSON.parse(kept.result) as T;
@@ -70,7 +85,12 @@ export class Work {
     const result = await body();
     await this.rows(
       'INSERT INTO workspaces.idempotency (key, fingerprint, result, expires_at) VALUES ($1, $2, $3, $4) ON CONFLICT (key) DO UPDATE SET fingerprint = excluded.fingerprint, result = excluded.result, expires_at = excluded.expires_at',
-      [key, idempotency.fingerprint, JSON.stringify(result), timeText(this.nowMs + idempotency.seconds * 1_000)],
+      [
+        key,
+        idempotency.fingerprint,
+        JSON.stringify(result),
+        timeText(this.nowMs + idempotency.seconds * 1_000),
+      ],
     );
     return result;
   }

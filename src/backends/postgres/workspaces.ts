@@ -6,11 +6,46 @@ import type { Change } from '../../kernel/transaction.js';
 import type { Limits } from '../../limits.js';
 import type { Sealer } from '../../secrets/sealer.js';
 import type { RecordStore } from '../../transfer/port.js';
-import type { Claim, Project, SessionStatus, Task, TaskLease, TaskStatus, WorkSession, Workspace } from '../../workspaces/model.js';
-import type { ClaimOptions, ListRequest, Listed, NamedListRequest, Owner, Reporter, WorkspacesPort } from '../../workspaces/port.js';
+import type {
+  Claim,
+  Project,
+  SessionStatus,
+  Task,
+  TaskLease,
+  TaskStatus,
+  WorkSession,
+  Workspace,
+} from '../../workspaces/model.js';
+import type {
+  ClaimOptions,
+  ListRequest,
+  Listed,
+  NamedListRequest,
+  Owner,
+  Reporter,
+  WorkspacesPort,
+} from '../../workspaces/port.js';
 import { ReadyWaiters } from '../../workspaces/ready-waiters.js';
-import type { CompleteRequest, FailRequest, NewProject, NewSession, NewTask, NewWorkspace, ProjectPatch, SessionPatch, TaskPatch, WorkspacePatch } from '../../workspaces/schemas.js';
-import { type PostgresSql, boundStatements, closePostgres, listen, openPostgres, transaction } from './connection.js';
+import type {
+  CompleteRequest,
+  FailRequest,
+  NewProject,
+  NewSession,
+  NewTask,
+  NewWorkspace,
+  ProjectPatch,
+  SessionPatch,
+  TaskPatch,
+  WorkspacePatch,
+} from '../../workspaces/schemas.js';
+import {
+  type PostgresSql,
+  boundStatements,
+  closePostgres,
+  listen,
+  openPostgres,
+  transaction,
+} from './connection.js';
 import { DatabaseClock } from './database-clock.js';
 import { inSteps } from './in-steps.js';
 import { newerTables } from './migrate.js';
@@ -52,8 +87,14 @@ export interface JoinedWorkspaces {
 const defaultSweepMs = 1_000;
 
 /** Opens the database, makes the tables where they are missing, and listens for ready tasks. */
-export async function openPostgresWorkspaces(url: URL, options: PostgresWorkspacesOptions): Promise<PostgresWorkspaces> {
-  const sql = await openPostgres(url, { limits: options.limits, ...(options.connectionsMax !== undefined && { connectionsMax: options.connectionsMax }) });
+export async function openPostgresWorkspaces(
+  url: URL,
+  options: PostgresWorkspacesOptions,
+): Promise<PostgresWorkspaces> {
+  const sql = await openPostgres(url, {
+    limits: options.limits,
+    ...(options.connectionsMax !== undefined && { connectionsMax: options.connectionsMax }),
+  });
   try {
     await migrateWorkspacesUp(sql, options.limits, options.migrations);
     boundStatements(sql, options.limits);
@@ -82,7 +123,12 @@ export class PostgresWorkspaces implements WorkspacesPort {
   readonly #transact: Transact;
   readonly #outbox: WorkspacesOutbox;
 
-  constructor(sql: PostgresSql, options: PostgresWorkspacesOptions, transact?: Transact, waiters?: ReadyWaiters) {
+  constructor(
+    sql: PostgresSql,
+    options: PostgresWorkspacesOptions,
+    transact?: Transact,
+    waiters?: ReadyWaiters,
+  ) {
     this.#transact = transact ?? ((body) => this.#transactAlone(body));
     this.#sql = sql;
     this.#clock = new DatabaseClock(sql);
@@ -95,15 +141,27 @@ export class PostgresWorkspaces implements WorkspacesPort {
   async start(): Promise<void> {
     await this.#clock.keepRight();
     // A connection that was lost may have missed a call: after it is back, everybody looks again.
-    await listen(this.#sql, readyChannel, (payload) => this.#heard(payload), () => this.#waiters.wakeAll());
+    await listen(
+      this.#sql,
+      readyChannel,
+      (payload) => this.#heard(payload),
+      () => this.#waiters.wakeAll(),
+    );
     const intervalMs = this.#options.sweepIntervalMs ?? defaultSweepMs;
     this.#sweeping = setInterval(() => this.#inBackground(() => this.sweep()), intervalMs);
     this.#sweeping.unref();
     this.#inBackground(() => this.#settle());
   }
 
-  createWorkspace(owner: string, id: string, input: NewWorkspace, idempotency: Idempotency | null): Promise<Workspace> {
-    return this.#transact((work) => work.once(idempotency, () => holders.createWorkspace(work, owner, id, input)));
+  createWorkspace(
+    owner: string,
+    id: string,
+    input: NewWorkspace,
+    idempotency: Idempotency | null,
+  ): Promise<Workspace> {
+    return this.#transact((work) =>
+      work.once(idempotency, () => holders.createWorkspace(work, owner, id, input)),
+    );
   }
 
   getWorkspace(owner: Owner, id: string, deleted: boolean): Promise<Workspace> {
@@ -114,7 +172,12 @@ export class PostgresWorkspaces implements WorkspacesPort {
     return lists.listWorkspaces(this.#sql, owner, request);
   }
 
-  updateWorkspace(owner: Owner, id: string, patch: WorkspacePatch, ifVersion: number | undefined): Promise<Workspace> {
+  updateWorkspace(
+    owner: Owner,
+    id: string,
+    patch: WorkspacePatch,
+    ifVersion: number | undefined,
+  ): Promise<Workspace> {
     return this.#transact((work) => holders.updateWorkspace(work, owner, id, patch, ifVersion));
   }
 
@@ -122,7 +185,12 @@ export class PostgresWorkspaces implements WorkspacesPort {
     return this.#transact((work) => holders.deleteWorkspace(work, owner, id, ifVersion));
   }
 
-  restoreWorkspace(owner: Owner, id: string, name: string | undefined, ifVersion: number | undefined): Promise<Workspace> {
+  restoreWorkspace(
+    owner: Owner,
+    id: string,
+    name: string | undefined,
+    ifVersion: number | undefined,
+  ): Promise<Workspace> {
     return this.#transact((work) => holders.restoreWorkspace(work, owner, id, name, ifVersion));
   }
 
@@ -130,8 +198,16 @@ export class PostgresWorkspaces implements WorkspacesPort {
     return this.#transact((work) => holders.purgeWorkspace(work, owner, id, ifVersion));
   }
 
-  createProject(owner: Owner, workspaceId: string, id: string, input: NewProject, idempotency: Idempotency | null): Promise<Project> {
-    return this.#transact((work) => work.once(idempotency, () => holders.createProject(work, owner, workspaceId, id, input)));
+  createProject(
+    owner: Owner,
+    workspaceId: string,
+    id: string,
+    input: NewProject,
+    idempotency: Idempotency | null,
+  ): Promise<Project> {
+    return this.#transact((work) =>
+      work.once(idempotency, () => holders.createProject(work, owner, workspaceId, id, input)),
+    );
   }
 
   async getProject(owner: Owner, id: string, deleted: boolean): Promise<Project> {
@@ -143,7 +219,12 @@ export class PostgresWorkspaces implements WorkspacesPort {
     return lists.listProjects(this.#sql, workspaceId, request);
   }
 
-  updateProject(owner: Owner, id: string, patch: ProjectPatch, ifVersion: number | undefined): Promise<Project> {
+  updateProject(
+    owner: Owner,
+    id: string,
+    patch: ProjectPatch,
+    ifVersion: number | undefined,
+  ): Promise<Project> {
     return this.#transact((work) => holders.updateProject(work, owner, id, patch, ifVersion));
   }
 
@@ -151,7 +232,12 @@ export class PostgresWorkspaces implements WorkspacesPort {
     return this.#transact((work) => holders.deleteProject(work, owner, id, ifVersion));
   }
 
-  restoreProject(owner: Owner, id: string, name: string | undefined, ifVersion: number | undefined): Promise<Project> {
+  restoreProject(
+    owner: Owner,
+    id: string,
+    name: string | undefined,
+    ifVersion: number | undefined,
+  ): Promise<Project> {
     return this.#transact((work) => holders.restoreProject(work, owner, id, name, ifVersion));
   }
 
@@ -159,15 +245,27 @@ export class PostgresWorkspaces implements WorkspacesPort {
     return this.#transact((work) => holders.purgeProject(work, owner, id, ifVersion));
   }
 
-  createSession(owner: Owner, projectId: string, id: string, input: NewSession, idempotency: Idempotency | null): Promise<WorkSession> {
-    return this.#transact((work) => work.once(idempotency, () => sessions.createSession(work, owner, projectId, id, input)));
+  createSession(
+    owner: Owner,
+    projectId: string,
+    id: string,
+    input: NewSession,
+    idempotency: Idempotency | null,
+  ): Promise<WorkSession> {
+    return this.#transact((work) =>
+      work.once(idempotency, () => sessions.createSession(work, owner, projectId, id, input)),
+    );
   }
 
   async getSession(owner: Owner, id: string): Promise<WorkSession> {
     return (await sessions.findSession(this.#sql, owner, id)).session;
   }
 
-  async listSessions(owner: Owner, projectId: string, request: ListRequest<SessionStatus>): Promise<Listed<WorkSession>> {
+  async listSessions(
+    owner: Owner,
+    projectId: string,
+    request: ListRequest<SessionStatus>,
+  ): Promise<Listed<WorkSession>> {
     await holders.findProject(this.#sql, owner, projectId);
     return lists.listSessions(this.#sql, projectId, request);
   }
@@ -177,7 +275,12 @@ export class PostgresWorkspaces implements WorkspacesPort {
     return sessions.activeSession(this.#sql, projectId);
   }
 
-  updateSession(owner: Owner, id: string, patch: SessionPatch, ifVersion: number | undefined): Promise<WorkSession> {
+  updateSession(
+    owner: Owner,
+    id: string,
+    patch: SessionPatch,
+    ifVersion: number | undefined,
+  ): Promise<WorkSession> {
     return this.#transact((work) => sessions.updateSession(work, owner, id, patch, ifVersion));
   }
 
@@ -185,8 +288,16 @@ export class PostgresWorkspaces implements WorkspacesPort {
     return this.#transact((work) => sessions.deleteSession(work, owner, id, ifVersion));
   }
 
-  createTask(owner: Owner, sessionId: string, id: string, input: NewTask, idempotency: Idempotency | null): Promise<Task> {
-    return this.#transact((work) => work.once(idempotency, () => tasks.createTask(work, owner, sessionId, id, input)));
+  createTask(
+    owner: Owner,
+    sessionId: string,
+    id: string,
+    input: NewTask,
+    idempotency: Idempotency | null,
+  ): Promise<Task> {
+    return this.#transact((work) =>
+      work.once(idempotency, () => tasks.createTask(work, owner, sessionId, id, input)),
+    );
   }
 
   async getTask(owner: Owner, id: string): Promise<Task> {
@@ -198,7 +309,12 @@ export class PostgresWorkspaces implements WorkspacesPort {
     return lists.listTasks(this.#sql, sessionId, request);
   }
 
-  async listReady(owner: Owner, projectId: string, after: string | null, limit: number): Promise<Listed<Task>> {
+  async listReady(
+    owner: Owner,
+    projectId: string,
+    after: string | null,
+    limit: number,
+  ): Promise<Listed<Task>> {
     await holders.findProject(this.#sql, owner, projectId);
     return lists.listReady(this.#sql, projectId, after, limit);
   }
@@ -213,7 +329,8 @@ export class PostgresWorkspaces implements WorkspacesPort {
 
   async claimTask(owner: Owner, projectId: string, options: ClaimOptions): Promise<Claim | null> {
     const untilMs = performance.now() + options.waitMs;
-    const claim = (): Promise<Claim | null> => this.#transact((work) => tasks.claimTask(work, owner, projectId, options.holder, options.leaseSeconds));
+    const claim = (): Promise<Claim | null> =>
+      this.#transact((work) => tasks.claimTask(work, owner, projectId, options.holder, options.leaseSeconds));
     for (;;) {
       const leftMs = untilMs - performance.now();
       if (options.waitMs === 0 || leftMs <= 0) return claim();
@@ -295,7 +412,10 @@ export class PostgresWorkspaces implements WorkspacesPort {
     await this.#clock.keepRight();
     const stepMax = this.#options.limits.sweepStepMax;
     while (!this.#closing && (await this.#transact((work) => tasks.returnLapsed(work, stepMax))) === stepMax);
-    while (!this.#closing && (await this.#transact((work) => sessions.endDueSessions(work, stepMax))) === stepMax);
+    while (
+      !this.#closing &&
+      (await this.#transact((work) => sessions.endDueSessions(work, stepMax))) === stepMax
+    );
     await inSteps(this.#sql, 'DELETE FROM workspaces.idempotency', {
       table: 'workspaces.idempotency',
       where: 'expires_at <= $1',
@@ -326,7 +446,11 @@ export class PostgresWorkspaces implements WorkspacesPort {
 
   /** Every kind of record for exports and imports. */
   records(): [type: string, store: RecordStore][] {
-    return workspacesRecords({ sql: this.#sql, sealer: this.#options.sealer, transact: (body) => this.#transact(body) });
+    return workspacesRecords({
+      sql: this.#sql,
+      sealer: this.#options.sealer,
+      transact: (body) => this.#transact(body),
+    });
   }
 
   /** The same verbs inside a transaction that is open already. */
@@ -389,7 +513,11 @@ export class PostgresWorkspaces implements WorkspacesPort {
   /** A newer program that changes the tables must not find what this one would go on writing. */
   async #lookForNewer(): Promise<void> {
     if (this.#newer !== undefined) return;
-    this.#newer = await newerTables(this.#sql, 'workspaces', (this.#options.migrations ?? workspacesMigrations).length);
+    this.#newer = await newerTables(
+      this.#sql,
+      'workspaces',
+      (this.#options.migrations ?? workspacesMigrations).length,
+    );
     if (this.#newer !== undefined) this.#onError(this.#newer);
   }
 

@@ -1,6 +1,14 @@
 /** `stoa agents …`: the registry from the shell. */
 import type { AgentAnswer, LeaseAnswer, SessionAnswer } from '../../registry/schemas.js';
-import { type Action, type Options, listOption, numberOption, pairsOption, present, textOption } from '../definition.js';
+import {
+  type Action,
+  type Options,
+  listOption,
+  numberOption,
+  pairsOption,
+  present,
+  textOption,
+} from '../definition.js';
 import type { Column } from '../output.js';
 
 interface Page<Item> {
@@ -27,8 +35,17 @@ const sessionColumns: readonly Column<SessionAnswer>[] = [
 
 export const ls: Action = async ({ connect, output }, _args, options) => {
   const connection = await connect();
-  const query = { ...pageOf(options), status: textOption(options, 'status'), name: textOption(options, 'name'), label: textOption(options, 'label') };
-  output.list(await connection.call<Page<AgentAnswer>>('GET', '/v1/agents', { query }), agentColumns, 'No agents. Make one with: stoa agents create NAME');
+  const query = {
+    ...pageOf(options),
+    status: textOption(options, 'status'),
+    name: textOption(options, 'name'),
+    label: textOption(options, 'label'),
+  };
+  output.list(
+    await connection.call<Page<AgentAnswer>>('GET', '/v1/agents', { query }),
+    agentColumns,
+    'No agents. Make one with: stoa agents create NAME',
+  );
 };
 
 export const get: Action = async ({ connect, output }, [id]) => {
@@ -50,7 +67,11 @@ export const update: Action = async ({ connect, output }, [id], options) => {
     labels: listOption(options, 'label') === undefined ? undefined : pairsOption(options, 'label'),
     error_message: textOption(options, 'errorMessage'),
   });
-  output.value(await (await connect()).call<AgentAnswer>('PATCH', agentPath(id), { body, headers: versionHeader(options) }));
+  output.value(
+    await (
+      await connect()
+    ).call<AgentAnswer>('PATCH', agentPath(id), { body, headers: versionHeader(options) }),
+  );
 };
 
 export const rm: Action = async ({ connect, output }, [id], options) => {
@@ -73,13 +94,19 @@ export const wake = lifecycle('wake');
 
 export const heartbeat: Action = async ({ connect, output }, [id], options) => {
   const body = present({ holder: textOption(options, 'holder') });
-  const { lease } = await (await connect()).call<{ lease: LeaseAnswer }>('POST', `${agentPath(id)}/heartbeat`, { body });
+  const { lease } = await (
+    await connect()
+  ).call<{ lease: LeaseAnswer }>('POST', `${agentPath(id)}/heartbeat`, { body });
   output.value(output.json ? { lease } : lease);
 };
 
 export const listSessions: Action = async ({ connect, output }, [id], options) => {
   const query = { ...pageOf(options), status: textOption(options, 'status') };
-  output.list(await (await connect()).call<Page<SessionAnswer>>('GET', `${agentPath(id)}/sessions`, { query }), sessionColumns, 'No sessions.');
+  output.list(
+    await (await connect()).call<Page<SessionAnswer>>('GET', `${agentPath(id)}/sessions`, { query }),
+    sessionColumns,
+    'No sessions.',
+  );
 };
 
 export const openSession: Action = async ({ connect, output }, [id], options) => {

@@ -18,17 +18,26 @@ const columns: readonly Column<BackupSummary>[] = [
 ];
 
 export const backup: Action = async ({ connect, output }, [given], options) => {
-  if (options['full'] === true && options['incremental'] === true) throw new StoaError('invalid_request', '--full and --incremental exclude each other.');
+  if (options['full'] === true && options['incremental'] === true)
+    throw new StoaError('invalid_request', '--full and --incremental exclude each other.');
   const connection = await connect();
   const kind = options['incremental'] === true ? ('incremental' as const) : ('full' as const);
   const withKey = options['withKey'] === true;
   const directory = given === undefined ? undefined : resolve(given);
-  if (withKey) output.warn('This backup holds the key ring: whoever reads it can read every secret in it. Keep it apart.');
+  if (withKey)
+    output.warn(
+      'This backup holds the key ring: whoever reads it can read every secret in it. Keep it apart.',
+    );
   if (connection.stoa === undefined) {
     output.say(`${connection.where} makes ${kind === 'full' ? 'a full' : 'an incremental'} backup …`);
     const progress = output.progress('Backing up');
     try {
-      const made = await connection.work<CreatedBackup>('POST', '/v1/backups', { body: present({ kind, directory, with_key: withKey ? true : undefined }) }, (step) => progress.update(step));
+      const made = await connection.work<CreatedBackup>(
+        'POST',
+        '/v1/backups',
+        { body: present({ kind, directory, with_key: withKey ? true : undefined }) },
+        (step) => progress.update(step),
+      );
       progress.end();
       showMade(output, made);
     } finally {
@@ -36,13 +45,21 @@ export const backup: Action = async ({ connect, output }, [given], options) => {
     }
     return;
   }
-  const [{ backup: makeBackup }, { summaryOf }] = await Promise.all([import('../../kernel/backup.js'), import('../../kernel/backup-chain.js')]);
+  const [{ backup: makeBackup }, { summaryOf }] = await Promise.all([
+    import('../../kernel/backup.js'),
+    import('../../kernel/backup-chain.js'),
+  ]);
   const { kernel, secrets, keptElsewhere } = connection.stoa;
   const target = directory ?? join(resolve(kernel.dataDir), 'backups');
   const progress = output.progress('Backing up');
   try {
     const readKey = withKey ? () => readFile(secrets.ring.fileForCopy()) : undefined;
-    const description = await makeBackup(kernel, { directory: target, kind, readKey, onProgress: (step) => progress.update(step) });
+    const description = await makeBackup(kernel, {
+      directory: target,
+      kind,
+      readKey,
+      onProgress: (step) => progress.update(step),
+    });
     progress.end();
     showMade(output, { ...summaryOf(target, description), not_included: [...keptElsewhere] });
   } finally {
@@ -56,13 +73,21 @@ interface CreatedBackup extends BackupSummary {
 
 function showMade(output: Output, made: CreatedBackup): void {
   output.value(made);
-  if (made.not_included.length > 0) output.warn(`Not in this backup: ${made.not_included.join(', ')}. Another database keeps that; back it up with its own tools.`);
+  if (made.not_included.length > 0)
+    output.warn(
+      `Not in this backup: ${made.not_included.join(', ')}. Another database keeps that; back it up with its own tools.`,
+    );
 }
 
 export const ls: Action = async ({ connect, output, globals }, [given]) => {
   // With --url the directory is on another machine.
   if (textOption(globals, 'url') !== undefined) {
-    show(output, await (await connect()).call<BackupSummaries & { next_cursor: null }>('GET', '/v1/backups', { query: { directory: given } }));
+    show(
+      output,
+      await (
+        await connect()
+      ).call<BackupSummaries & { next_cursor: null }>('GET', '/v1/backups', { query: { directory: given } }),
+    );
     return;
   }
   const { summariesIn } = await import('../../kernel/backup-chain.js');
@@ -84,22 +109,41 @@ export const verify: Action = async ({ output, globals }, [given]) => {
   } finally {
     progress.end();
   }
-  if (verdicts.length === 0) throw new StoaError('not_found', `${directory} holds no complete backup.`, { fix: 'Name the directory that "stoa backup" wrote to.' });
-  output.list({ items: verdicts }, [
-    ['NAME', (item) => item.name],
-    ['KIND', (item) => item.kind],
-    ['VERDICT', (item) => item.reason ?? 'whole'],
-  ], '');
+  if (verdicts.length === 0)
+    throw new StoaError('not_found', `${directory} holds no complete backup.`, {
+      fix: 'Name the directory that "stoa backup" wrote to.',
+    });
+  output.list(
+    { items: verdicts },
+    [
+      ['NAME', (item) => item.name],
+      ['KIND', (item) => item.kind],
+      ['VERDICT', (item) => item.reason ?? 'whole'],
+    ],
+    '',
+  );
   const bad = verdicts.filter(({ ok }) => !ok);
   if (bad.length === 0) return;
-  throw new StoaError('damaged_backup', `${bad.length} of ${verdicts.length} backups cannot be restored: ${bad[0]?.reason}`, { fix: 'Make a new full backup now, and find another copy of the damaged ones.' });
+  throw new StoaError(
+    'damaged_backup',
+    `${bad.length} of ${verdicts.length} backups cannot be restored: ${bad[0]?.reason}`,
+    { fix: 'Make a new full backup now, and find another copy of the damaged ones.' },
+  );
 };
 
 export const prune: Action = async ({ output, globals }, [given], options) => {
   const keep = numberOption(options, 'keep');
-  if (keep === undefined || keep < 1) throw new StoaError('invalid_request', '--keep says how many full backups stay, each with its increments: 1 or more.');
+  if (keep === undefined || keep < 1)
+    throw new StoaError(
+      'invalid_request',
+      '--keep says how many full backups stay, each with its increments: 1 or more.',
+    );
   const directory = directoryOf(given, globals);
-  const [{ listBackups }, { removeUnfinished }, { pruneChains }] = await Promise.all([import('../../kernel/backup-chain.js'), import('../../kernel/backup-leftovers.js'), import('../../kernel/backup-schedule.js')]);
+  const [{ listBackups }, { removeUnfinished }, { pruneChains }] = await Promise.all([
+    import('../../kernel/backup-chain.js'),
+    import('../../kernel/backup-leftovers.js'),
+    import('../../kernel/backup-schedule.js'),
+  ]);
   const stores = new Set((await listBackups(directory)).map((description) => description.store));
   const removed = await removeUnfinished(directory);
   for (const store of stores) removed.push(...(await pruneChains(directory, store, keep)));
@@ -108,5 +152,10 @@ export const prune: Action = async ({ output, globals }, [given], options) => {
 };
 
 function directoryOf(given: string | undefined, globals: Options): string {
-  return given === undefined ? join(resolve(loadConfig({ flags: settingFlags(globals), environment: process.env }).config.data), 'backups') : resolve(given);
+  return given === undefined
+    ? join(
+        resolve(loadConfig({ flags: settingFlags(globals), environment: process.env }).config.data),
+        'backups',
+      )
+    : resolve(given);
 }

@@ -15,7 +15,11 @@ const columns: readonly Column<Block>[] = [
 ];
 
 export const ls: Action = async ({ connect, output }) => {
-  output.list(await (await connect()).call<{ items: Block[] }>('GET', '/v1/blocks'), columns, 'No address is blocked.');
+  output.list(
+    await (await connect()).call<{ items: Block[] }>('GET', '/v1/blocks'),
+    columns,
+    'No address is blocked.',
+  );
 };
 
 export const rm: Action = async ({ connect, output }, [address = '']) => {

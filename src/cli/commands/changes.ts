@@ -19,14 +19,22 @@ export const changes: Action = async ({ connect, output }, _args, options) => {
   const connection = await connect();
   const query = { since: textOption(options, 'since'), topics: textOption(options, 'topics') };
   if (options['follow'] !== true) {
-    const page = await connection.call<ChangePage>('GET', '/v1/changes', { query: { ...query, limit: numberOption(options, 'limit') } });
+    const page = await connection.call<ChangePage>('GET', '/v1/changes', {
+      query: { ...query, limit: numberOption(options, 'limit') },
+    });
     output.list(output.json ? page : { items: page.items }, columns, 'No changes.');
     output.say(`Go on with: --since ${page.position}`);
     return;
   }
   const { changes: feed } = await connection.client();
   output.say(`Following ${connection.where}; end with Ctrl-C.`);
-  await untilInterrupted((signal) => follow(feed, { since: query.since, topics: query.topics?.split(','), signal }, { output, reconnects: options['reconnect'] !== false }));
+  await untilInterrupted((signal) =>
+    follow(
+      feed,
+      { since: query.since, topics: query.topics?.split(','), signal },
+      { output, reconnects: options['reconnect'] !== false },
+    ),
+  );
 };
 
 interface FollowOptions {
@@ -35,12 +43,23 @@ interface FollowOptions {
   reconnects: boolean;
 }
 
-async function follow(feed: ChangesClient, settings: Parameters<ChangesClient['follow']>[0], { output, reconnects }: FollowOptions): Promise<void> {
+async function follow(
+  feed: ChangesClient,
+  settings: Parameters<ChangesClient['follow']>[0],
+  { output, reconnects }: FollowOptions,
+): Promise<void> {
   let position: string | undefined;
   let isLost = false;
   const onLost = (reason: unknown): void => {
-    if (position === undefined) throw reason instanceof StoaError ? reason : new StoaError('unreachable', 'The server ended the stream.', { cause: reason });
-    if (!reconnects) throw new StoaError('unreachable', 'The server ended the stream.', { cause: reason, fix: `Go on with --since ${position}.` });
+    if (position === undefined)
+      throw reason instanceof StoaError
+        ? reason
+        : new StoaError('unreachable', 'The server ended the stream.', { cause: reason });
+    if (!reconnects)
+      throw new StoaError('unreachable', 'The server ended the stream.', {
+        cause: reason,
+        fix: `Go on with --since ${position}.`,
+      });
     if (!isLost) output.say(`The server is away; going on after ${position} when it is back.`);
     isLost = true;
   };
@@ -48,6 +67,7 @@ async function follow(feed: ChangesClient, settings: Parameters<ChangesClient['f
     position = page.position;
     if (isLost) output.say('The server is back.');
     isLost = false;
-    for (const change of page.items) output.line(change, columns.map(([, cell]) => String(cell(change) ?? '-')).join('  '));
+    for (const change of page.items)
+      output.line(change, columns.map(([, cell]) => String(cell(change) ?? '-')).join('  '));
   }
 }

@@ -4,11 +4,22 @@ import type { Action } from '../definition.js';
 import { settingFlags } from '../setting-flags.js';
 
 export const config: Action = async ({ output, globals }, _args, options) => {
-  const { rows, warnings } = loadConfig({ flags: settingFlags({ ...globals, ...options }), environment: process.env });
+  const { rows, warnings } = loadConfig({
+    flags: settingFlags({ ...globals, ...options }),
+    environment: process.env,
+  });
   if (output.json) {
     output.value(Object.fromEntries(rows.map(({ name, value, origin }) => [name, { value, origin }])));
   } else {
-    output.list({ items: rows }, [['SETTING', (row) => row.name], ['VALUE', (row) => row.value], ['FROM', (row) => row.origin]], '');
+    output.list(
+      { items: rows },
+      [
+        ['SETTING', (row) => row.name],
+        ['VALUE', (row) => row.value],
+        ['FROM', (row) => row.origin],
+      ],
+      '',
+    );
   }
   for (const warning of warnings) output.warn(warning);
 };

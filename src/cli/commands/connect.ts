@@ -19,7 +19,11 @@ const snippet = new URL('docs/AGENTS-snippet.md', packageRoot);
 export const connect: Action = async (context, [target = ''], options) => {
   if (target === snippetTarget) {
     const text = await readFile(snippet, 'utf8');
-    await deliver(context, options, { path: 'AGENTS.md', text, merged: (before) => mergeMarked(before, marks, text) });
+    await deliver(context, options, {
+      path: 'AGENTS.md',
+      text,
+      merged: (before) => mergeMarked(before, marks, text),
+    });
     return;
   }
   const editor = Object.hasOwn(editors, target) ? editors[target] : undefined;
@@ -29,8 +33,13 @@ export const connect: Action = async (context, [target = ''], options) => {
   const isToml = editor.format === 'toml';
   await deliver(context, options, {
     path,
-    text: isToml ? tomlTable(editor.section, serverName, entry) : `${JSON.stringify({ [editor.section]: { [serverName]: entry } }, null, 2)}\n`,
-    merged: (before, file) => (isToml ? mergeToml(before, editor.section, serverName, entry, file) : mergeJson(before, editor.section, serverName, entry, file)),
+    text: isToml
+      ? tomlTable(editor.section, serverName, entry)
+      : `${JSON.stringify({ [editor.section]: { [serverName]: entry } }, null, 2)}\n`,
+    merged: (before, file) =>
+      isToml
+        ? mergeToml(before, editor.section, serverName, entry, file)
+        : mergeJson(before, editor.section, serverName, entry, file),
   });
 };
 
@@ -41,7 +50,11 @@ interface Delivery {
   merged(before: string, file: string): string;
 }
 
-async function deliver({ output }: Context, options: Options, { path, text, merged }: Delivery): Promise<void> {
+async function deliver(
+  { output }: Context,
+  options: Options,
+  { path, text, merged }: Delivery,
+): Promise<void> {
   const file = await realFile(resolve(path));
   if (options['write'] !== true) {
     if (output.json) output.value({ file, text });
@@ -60,7 +73,10 @@ async function deliver({ output }: Context, options: Options, { path, text, merg
   const backup = before === undefined ? null : await backUp(file);
   await mkdir(dirname(file), { recursive: true });
   await replace(file, after);
-  output.done({ file, changed: true, backup }, `Wrote ${file}${backup === null ? '' : `; as it was: ${backup}`}.`);
+  output.done(
+    { file, changed: true, backup },
+    `Wrote ${file}${backup === null ? '' : `; as it was: ${backup}`}.`,
+  );
 }
 
 /** A command works without a token: it reads the operator's where it runs. An address needs one in the environment. */
@@ -68,7 +84,10 @@ async function entryOf({ globals, connect: open }: Context, options: Options): P
   const url = textOption(globals, 'url');
   if (url !== undefined || options['http'] === true) {
     const base = url ?? (await open()).where;
-    if (!URL.canParse(base)) throw new StoaError('unreachable', 'No server runs on this directory, so that it has no address.', { fix: 'Start one with "stoa up", or pass --url.' });
+    if (!URL.canParse(base))
+      throw new StoaError('unreachable', 'No server runs on this directory, so that it has no address.', {
+        fix: 'Start one with "stoa up", or pass --url.',
+      });
     return { url: new URL('/mcp', base).href };
   }
   const { config } = loadConfig({ flags: settingFlags(globals), environment: process.env });
@@ -107,7 +126,10 @@ async function backUp(file: string): Promise<string> {
 
 /** Whole or not at all, with the rights that the file had. */
 async function replace(file: string, text: string): Promise<void> {
-  const mode = await stat(file).then(({ mode: bits }) => bits & 0o777, () => 0o600);
+  const mode = await stat(file).then(
+    ({ mode: bits }) => bits & 0o777,
+    () => 0o600,
+  );
   const draft = `${file}.${process.pid}.tmp`;
   await writeFile(draft, text, { mode });
   await rename(draft, file);
@@ -115,5 +137,7 @@ async function replace(file: string, text: string): Promise<void> {
 
 function unknownTarget(target: string): StoaError {
   const known = [...Object.keys(editors), snippetTarget];
-  return new StoaError('invalid_request', `"${target}" is not known here.${didYouMean(target, known)}`, { fix: `There are ${known.join(', ')}.` });
+  return new StoaError('invalid_request', `"${target}" is not known here.${didYouMean(target, known)}`, {
+    fix: `There are ${known.join(', ')}.`,
+  });
 }

@@ -23,7 +23,9 @@ export const exportAll: Action = async ({ connect, output }, [file = '-']) => {
   async function* lines(): AsyncGenerator<string> {
     let cursor: string | undefined;
     do {
-      const page = await connection.call<Page<Record<string, unknown>>>('GET', '/v1/documents', { query: { limit: 1_000, cursor } });
+      const page = await connection.call<Page<Record<string, unknown>>>('GET', '/v1/documents', {
+        query: { limit: 1_000, cursor },
+      });
       for (const document of page.items) {
         // Fields without a value are left out, as in the seed; a value of null is a value.
         const fields = Object.entries(document).filter(([name, value]) => value !== null || name === 'value');
@@ -50,16 +52,31 @@ export const importAll: Action = async ({ connect, output, globals }, [file = '-
     const path = directory === undefined ? file : join(directory, 'documents.ndjson');
     if (directory !== undefined) await pipeline(process.stdin, createWriteStream(path, { mode: 0o600 }));
     const choices = { dryRun: options['dryRun'] === true, keepGoing: options['keepGoing'] === true };
-    const report = await importInto(await connect(choices.dryRun ? 'empty' : 'created'), output, path, textOption(globals, 'user'), choices).catch((error: unknown) => {
-      if (error instanceof StoaError) tellBad(output, (error.details?.['bad'] ?? []) as DocumentFileReport['bad']); // The server's own words for a file that it refuses.
+    const report = await importInto(
+      await connect(choices.dryRun ? 'empty' : 'created'),
+      output,
+      path,
+      textOption(globals, 'user'),
+      choices,
+    ).catch((error: unknown) => {
+      if (error instanceof StoaError)
+        tellBad(output, (error.details?.['bad'] ?? []) as DocumentFileReport['bad']); // The server's own words for a file that it refuses.
       throw error;
     });
     tellBad(output, report.bad);
-    for (const line of report.oversized) output.say(`Line ${line}: the value is over the limit; ${choices.dryRun ? 'it would be' : 'it was'} imported all the same.`);
+    for (const line of report.oversized)
+      output.say(
+        `Line ${line}: the value is over the limit; ${choices.dryRun ? 'it would be' : 'it was'} imported all the same.`,
+      );
     const left = report.bad_total > 0 ? `; ${report.bad_total} bad lines were left out` : '';
     const { lines, bad_total: bad, skipped, imported } = report;
     const summary = { lines, bad, firstBad: report.bad[0]?.line, skipped, imported };
-    output.done(summary, choices.dryRun ? `${lines - bad} documents could be imported${left}.` : `Imported ${imported} documents${left}.`);
+    output.done(
+      summary,
+      choices.dryRun
+        ? `${lines - bad} documents could be imported${left}.`
+        : `Imported ${imported} documents${left}.`,
+    );
     if (bad > 0) process.exitCode = 1;
   } finally {
     if (directory !== undefined) await rm(directory, { recursive: true, force: true });
@@ -67,13 +84,28 @@ export const importAll: Action = async ({ connect, output, globals }, [file = '-
 };
 
 /** One request, however long the file is: only so can all of it be looked at before anything is written. */
-async function importInto(connection: Connection, output: Output, path: string, user: string | undefined, { dryRun, keepGoing }: { dryRun: boolean; keepGoing: boolean }): Promise<DocumentFileReport> {
+async function importInto(
+  connection: Connection,
+  output: Output,
+  path: string,
+  user: string | undefined,
+  { dryRun, keepGoing }: { dryRun: boolean; keepGoing: boolean },
+): Promise<DocumentFileReport> {
   const progress = output.progress(dryRun ? 'Checking' : 'Importing');
   try {
     const onProgress = (step: { done: number; total: number }): void => progress.update(step);
-    if (connection.stoa !== undefined) return await importDocumentFile(connection.stoa.data, operatorCaller(user), path, { dryRun, keepGoing, onProgress });
+    if (connection.stoa !== undefined)
+      return await importDocumentFile(connection.stoa.data, operatorCaller(user), path, {
+        dryRun,
+        keepGoing,
+        onProgress,
+      });
     await checkReadable(path);
-    const request = { query: { dry_run: dryRun, keep_going: keepGoing }, headers: { 'content-type': 'application/x-ndjson' }, stream: createReadStream(path) };
+    const request = {
+      query: { dry_run: dryRun, keep_going: keepGoing },
+      headers: { 'content-type': 'application/x-ndjson' },
+      stream: createReadStream(path),
+    };
     return await connection.work<DocumentFileReport>('POST', '/v1/documents/lines', request, onProgress);
   } finally {
     progress.end();
@@ -82,7 +114,10 @@ async function importInto(connection: Connection, output: Output, path: string, 
 
 /** Before a request is made of it: what fails then looks like a server that is gone. */
 async function checkReadable(path: string): Promise<void> {
-  const reason = await access(path, constants.R_OK).then(async () => ((await stat(path)).isDirectory() ? 'it is a directory' : undefined), messageOf);
+  const reason = await access(path, constants.R_OK).then(
+    async () => ((await stat(path)).isDirectory() ? 'it is a directory' : undefined),
+    messageOf,
+  );
   if (reason !== undefined) throw new StoaError('invalid_request', `${path} cannot be read: ${reason}.`);
 }
 

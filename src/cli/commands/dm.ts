@@ -19,7 +19,11 @@ const columns: readonly Column<Direct>[] = [
 ];
 
 export const send: Action = async ({ connect, output }, [agent = '', text = '']) => {
-  output.value(await (await connect()).call<object>('POST', `/dm/${encodeURIComponent(agent)}`, { body: { body: text } }));
+  output.value(
+    await (
+      await connect()
+    ).call<object>('POST', `/dm/${encodeURIComponent(agent)}`, { body: { body: text } }),
+  );
 };
 
 export const read: Action = async ({ connect, output }, _args, options) => {

@@ -21,17 +21,26 @@ interface Examination {
 export const doctor: Action = async ({ connect, output }, _args, options) => {
   const connection = await connect();
   output.say(`Examining ${connection.where} …`);
-  const examination = await connection.call<Examination>('POST', '/v1/doctor', { body: { repair: options['repair'] === true } });
+  const examination = await connection.call<Examination>('POST', '/v1/doctor', {
+    body: { repair: options['repair'] === true },
+  });
   const { found, repaired, remaining, findings } = examination;
   if (output.json) output.value(examination);
   else {
-    output.list({ items: findings }, [
-      ['SHARD', (row) => row.shard],
-      ['FAMILY', (row) => row.family],
-      ['KIND', (row) => row.kind],
-      ['STATE', (row) => (row.repaired ? 'repaired' : row.repair === null ? 'needs a backup' : 'can be repaired')],
-      ['PROBLEM', (row) => row.problem],
-    ], 'Nothing is wrong.');
+    output.list(
+      { items: findings },
+      [
+        ['SHARD', (row) => row.shard],
+        ['FAMILY', (row) => row.family],
+        ['KIND', (row) => row.kind],
+        [
+          'STATE',
+          (row) => (row.repaired ? 'repaired' : row.repair === null ? 'needs a backup' : 'can be repaired'),
+        ],
+        ['PROBLEM', (row) => row.problem],
+      ],
+      'Nothing is wrong.',
+    );
     if (found > findings.length) output.say(`… and ${found - findings.length} more.`);
   }
   if (remaining === 0) {
@@ -40,6 +49,8 @@ export const doctor: Action = async ({ connect, output }, _args, options) => {
   }
   const canRepair = findings.some((row) => !row.repaired && row.repair !== null);
   throw new StoaError('invalid_data', `${remaining} of ${found} damages remain.`, {
-    fix: canRepair ? 'Mend what can be mended with: stoa doctor --repair' : 'Restore a backup into a new directory with: stoa restore',
+    fix: canRepair
+      ? 'Mend what can be mended with: stoa doctor --repair'
+      : 'Restore a backup into a new directory with: stoa restore',
   });
 };

@@ -19,7 +19,12 @@ const columns: readonly Column<Result>[] = [
 ];
 
 export const find: Action = async ({ connect, output }, [q = ''], options) => {
-  const query = { q, room: textOption(options, 'room'), limit: numberOption(options, 'limit'), after: numberOption(options, 'after') };
+  const query = {
+    q,
+    room: textOption(options, 'room'),
+    limit: numberOption(options, 'limit'),
+    after: numberOption(options, 'after'),
+  };
   const { results } = await (await connect()).call<{ results: Result[] }>('GET', '/find', { query });
   output.list({ items: results }, columns, 'Nothing found.');
 };

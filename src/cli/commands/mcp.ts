@@ -10,11 +10,20 @@ import { type ServerAddress, StdioBridge } from '../stdio-bridge.js';
 export const mcp: Action = async ({ output, globals }) => {
   const [url, token, configFile] = ['url', 'token', 'config'].map((name) => textOption(globals, name));
   const { config } = loadConfig({ flags: settingFlags(globals), environment: process.env });
-  const identity = identityHeaders({ user: textOption(globals, 'user'), agent: textOption(globals, 'agent') });
+  const identity = identityHeaders({
+    user: textOption(globals, 'user'),
+    agent: textOption(globals, 'agent'),
+  });
   const findServer = async (): Promise<ServerAddress> => {
     if (url !== undefined) return { url, headers: { ...identity, ...bearer(token) } };
-    const found = await ensureServer(config, configFile === undefined ? [] : ['--config', resolve(configFile)]);
-    return { url: found, headers: { ...identity, ...bearer(token ?? (await operatorToken(resolve(config.data)))) } };
+    const found = await ensureServer(
+      config,
+      configFile === undefined ? [] : ['--config', resolve(configFile)],
+    );
+    return {
+      url: found,
+      headers: { ...identity, ...bearer(token ?? (await operatorToken(resolve(config.data)))) },
+    };
   };
   const bridge = new StdioBridge({
     input: process.stdin,

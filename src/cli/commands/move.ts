@@ -19,11 +19,20 @@ interface State {
 }
 
 export const move: Action = async ({ output, globals }, _args, options) => {
-  const [fromUrl, toUrl] = [required(textOption(options, 'from'), 'from'), required(textOption(options, 'to'), 'to')];
+  const [fromUrl, toUrl] = [
+    required(textOption(options, 'from'), 'from'),
+    required(textOption(options, 'to'), 'to'),
+  ];
   if (fromUrl === toUrl) throw new StoaError('invalid_request', '--from and --to are the same.');
   const { limits } = loadConfig({ flags: settingFlags(globals), environment: process.env }).config;
   const names = { from: withoutPassword(fromUrl), to: withoutPassword(toUrl) };
-  const statePath = resolve(textOption(options, 'state') ?? `.stoa-move-${createHash('sha256').update(JSON.stringify([fromUrl, toUrl])).digest('hex').slice(0, 8)}.json`);
+  const statePath = resolve(
+    textOption(options, 'state') ??
+      `.stoa-move-${createHash('sha256')
+        .update(JSON.stringify([fromUrl, toUrl]))
+        .digest('hex')
+        .slice(0, 8)}.json`,
+  );
   if (options['dryRun'] === true) return survey(output, { fromUrl, toUrl, names, limits });
   const result = await withStores([fromUrl, toUrl], limits, async (from, to) => {
     const progress = output.progress('Moving');
@@ -36,7 +45,8 @@ export const move: Action = async ({ output, globals }, _args, options) => {
         limits,
         after: state?.after ?? null,
         onStep: async ({ phase, done, total, after }) => {
-          if (total !== null) progress.update({ done: phase === 'verifying' ? total / 2 + done / 2 : done / 2, total });
+          if (total !== null)
+            progress.update({ done: phase === 'verifying' ? total / 2 + done / 2 : done / 2, total });
           if (phase === 'copying' && after !== null) await writeState(statePath, { ...names, after });
         },
       });
@@ -46,24 +56,45 @@ export const move: Action = async ({ output, globals }, _args, options) => {
   });
   await rm(statePath, { force: true });
   report(result, names, output.say.bind(output));
-  const others = result.others === 0 ? '' : ` ${names.to} holds ${result.others} more, which are not of this move.`;
+  const others =
+    result.others === 0 ? '' : ` ${names.to} holds ${result.others} more, which are not of this move.`;
   const sides = { from: { place: names.from, ...result.from }, to: { place: names.to, ...result.to } };
-  output.done({ ...result, ...sides }, result.verified ? `Verified: both hold ${result.to.documents} documents with the hash ${result.to.hash.slice(0, 16)}….${others}` : 'NOT verified.');
+  output.done(
+    { ...result, ...sides },
+    result.verified
+      ? `Verified: both hold ${result.to.documents} documents with the hash ${result.to.hash.slice(0, 16)}….${others}`
+      : 'NOT verified.',
+  );
   if (!result.verified) {
-    throw new StoaError('conflict', `The two sides differ: ${result.from.documents} documents in ${names.from}, ${result.to.documents} of them in ${names.to}.`, {
-      fix: 'Stop what writes to the source and run the command again.',
-      details: { different: result.different, refused: result.refused },
-    });
+    throw new StoaError(
+      'conflict',
+      `The two sides differ: ${result.from.documents} documents in ${names.from}, ${result.to.documents} of them in ${names.to}.`,
+      {
+        fix: 'Stop what writes to the source and run the command again.',
+        details: { different: result.different, refused: result.refused },
+      },
+    );
   }
 };
 
 /** Opens the source alone, and makes nothing on either side. */
-async function survey(output: Output, { fromUrl, toUrl, names, limits }: { fromUrl: string; toUrl: string; names: { from: string; to: string }; limits: Limits }): Promise<void> {
+async function survey(
+  output: Output,
+  {
+    fromUrl,
+    toUrl,
+    names,
+    limits,
+  }: { fromUrl: string; toUrl: string; names: { from: string; to: string }; limits: Limits },
+): Promise<void> {
   const target = await capacityOf(toUrl);
   const from = await openDataStoreAt(fromUrl, { limits, nowMs: Date.now, prepare: false });
   try {
     const progress = output.progress('Counting');
-    const found = await surveyDocuments({ from: from.port, limits, onStep: ({ done }) => progress.tell(() => `${done} documents`) }, target).finally(() => progress.end());
+    const found = await surveyDocuments(
+      { from: from.port, limits, onStep: ({ done }) => progress.tell(() => `${done} documents`) },
+      target,
+    ).finally(() => progress.end());
     for (const { id, reason } of found.refused) output.say(`Would be refused: ${id}: ${reason}.`);
     const going = `${found.documents - found.refused.length} documents would go from ${names.from} to ${names.to}; ${found.oversized.length} are over the value limit.`;
     output.done({ dry_run: true, ...found, from: { place: names.from }, to: { place: names.to } }, going);
@@ -72,14 +103,22 @@ async function survey(output: Output, { fromUrl, toUrl, names, limits }: { fromU
   }
 }
 
-function report(result: MoveResult, names: { from: string; to: string }, say: (sentence: string) => void): void {
+function report(
+  result: MoveResult,
+  names: { from: string; to: string },
+  say: (sentence: string) => void,
+): void {
   say(`Copied ${result.copied} documents from ${names.from} to ${names.to}.`);
   for (const id of result.oversized) say(`Over the value limit, moved all the same: ${id}`);
   for (const { id, reason } of result.refused) say(`Refused: ${id}: ${reason}`);
   for (const id of result.different) say(`Different or missing: ${id}`);
 }
 
-async function withStores(urls: readonly [string, string], limits: Limits, work: (from: OpenedStore, to: OpenedStore) => Promise<MoveResult>): Promise<MoveResult> {
+async function withStores(
+  urls: readonly [string, string],
+  limits: Limits,
+  work: (from: OpenedStore, to: OpenedStore) => Promise<MoveResult>,
+): Promise<MoveResult> {
   const from = await openDataStoreAt(urls[0], { limits, nowMs: Date.now, prepare: false });
   try {
     const to = await openDataStoreAt(urls[1], { limits, nowMs: Date.now });
@@ -103,14 +142,19 @@ async function readState(path: string, names: { from: string; to: string }): Pro
   }
   const state = parsedState(path, text);
   if (state.from === names.from && state.to === names.to) return state;
-  throw new StoaError('conflict', `${path} belongs to a move from ${state.from} to ${state.to}.`, { fix: 'Delete it, or name another with --state.' });
+  throw new StoaError('conflict', `${path} belongs to a move from ${state.from} to ${state.to}.`, {
+    fix: 'Delete it, or name another with --state.',
+  });
 }
 
 function parsedState(path: string, text: string): State {
   try {
     return JSON.parse(text) as State; // Written by `writeState`; another move's is told by its names.
   } catch (error) {
-    throw new StoaError('invalid_request', `${path} is not the state of a move: ${messageOf(error)}.`, { fix: 'Delete it to begin again, or name another with --state.', cause: error });
+    throw new StoaError('invalid_request', `${path} is not the state of a move: ${messageOf(error)}.`, {
+      fix: 'Delete it to begin again, or name another with --state.',
+      cause: error,
+    });
   }
 }
 
@@ -121,6 +165,9 @@ async function writeState(path: string, state: State): Promise<void> {
 }
 
 function required(value: string | undefined, name: string): string {
-  if (value === undefined) throw new StoaError('invalid_request', `--${name} is needed.`, { fix: 'Give a data directory or a URL, like postgres://localhost/stoa.' });
+  if (value === undefined)
+    throw new StoaError('invalid_request', `--${name} is needed.`, {
+      fix: 'Give a data directory or a URL, like postgres://localhost/stoa.',
+    });
   return value;
 }

@@ -15,22 +15,45 @@ const columns: readonly Column<Project>[] = [
 ];
 
 export const ls: Action = async ({ connect, output }, [workspace = ''], options) => {
-  const page = await (await connect()).call<Page<Project>>('GET', `/v1/workspaces/${encodeURIComponent(workspace)}/projects`, { query: namedListQuery(options) });
+  const page = await (
+    await connect()
+  ).call<Page<Project>>('GET', `/v1/workspaces/${encodeURIComponent(workspace)}/projects`, {
+    query: namedListQuery(options),
+  });
   output.list(page, columns, `No projects. Make one with: stoa projects create ${workspace} NAME`);
 };
 
 export const get: Action = async ({ connect, output }, [id], options) => {
-  output.value(await (await connect()).call<Project>('GET', pathOf(id), { query: { deleted: options['deleted'] === true ? true : undefined } }));
+  output.value(
+    await (
+      await connect()
+    ).call<Project>('GET', pathOf(id), {
+      query: { deleted: options['deleted'] === true ? true : undefined },
+    }),
+  );
 };
 
 export const create: Action = async ({ connect, output }, [workspace = '', name], options) => {
   const body = present({ name, ...(await fieldsOf(options)) });
-  output.value(await (await connect()).call<Project>('POST', `/v1/workspaces/${encodeURIComponent(workspace)}/projects`, { body, headers: creationHeaders(options) }));
+  output.value(
+    await (
+      await connect()
+    ).call<Project>('POST', `/v1/workspaces/${encodeURIComponent(workspace)}/projects`, {
+      body,
+      headers: creationHeaders(options),
+    }),
+  );
 };
 
 export const update: Action = async ({ connect, output }, [id], options) => {
-  const body = present({ name: textOption(options, 'name'), workspace_id: textOption(options, 'workspace'), ...(await fieldsOf(options)) });
-  output.value(await (await connect()).call<Project>('PATCH', pathOf(id), { body, headers: versionHeader(options) }));
+  const body = present({
+    name: textOption(options, 'name'),
+    workspace_id: textOption(options, 'workspace'),
+    ...(await fieldsOf(options)),
+  });
+  output.value(
+    await (await connect()).call<Project>('PATCH', pathOf(id), { body, headers: versionHeader(options) }),
+  );
 };
 
 export const rm: Action = async ({ connect, output }, [id], options) => {
@@ -39,7 +62,13 @@ export const rm: Action = async ({ connect, output }, [id], options) => {
 };
 
 export const restore: Action = async ({ connect, output }, [id], options) => {
-  output.value(await (await connect()).call<Project>('POST', `${pathOf(id)}/restore`, { body: present({ name: textOption(options, 'name') }) }));
+  output.value(
+    await (
+      await connect()
+    ).call<Project>('POST', `${pathOf(id)}/restore`, {
+      body: present({ name: textOption(options, 'name') }),
+    }),
+  );
 };
 
 export const purge: Action = async ({ connect, output }, [id], options) => {

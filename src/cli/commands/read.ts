@@ -14,7 +14,11 @@ export const read: Action = async ({ connect, output }, [room = ''], options) =>
   const page =
     thread === undefined
       ? await connection.call<{ messages: RoomMessage[] }>('GET', roomPath(room), { query, headers })
-      : await connection.call<{ messages: RoomMessage[] }>('GET', `${roomPath(room)}/${encodeURIComponent(thread)}/thread`, { query, headers });
+      : await connection.call<{ messages: RoomMessage[] }>(
+          'GET',
+          `${roomPath(room)}/${encodeURIComponent(thread)}/thread`,
+          { query, headers },
+        );
   const messages = thread === undefined ? page.messages.toReversed() : page.messages;
   if (options['follow'] !== true) {
     if (output.json) output.value({ items: messages });
@@ -26,11 +30,15 @@ export const read: Action = async ({ connect, output }, [room = ''], options) =>
   const live = (await connection.client()).room(room, roomKey(options));
   await untilInterrupted(async (signal) => {
     // An empty room is followed from its beginning, so that nothing is missed.
-    for await (const message of live.stream({ signal, after: messages.at(-1)?.ts ?? 0 })) show(output, message);
+    for await (const message of live.stream({ signal, after: messages.at(-1)?.ts ?? 0 }))
+      show(output, message);
   });
 };
 
 function show(output: Output, message: RoomMessage): void {
   const answered = message.pid === undefined ? '' : ` (to ${message.pid})`;
-  output.line(message, `${new Date(message.ts).toISOString()} ${message.from.slice(0, 8)} ${message.id}${answered}  ${printable(message.body)}`);
+  output.line(
+    message,
+    `${new Date(message.ts).toISOString()} ${message.from.slice(0, 8)} ${message.id}${answered}  ${printable(message.body)}`,
+  );
 }

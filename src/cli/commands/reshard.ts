@@ -9,13 +9,25 @@ export const reshard: Action = async ({ output, globals }, _args, options) => {
   const { config } = loadConfig({ flags: settingFlags(globals), environment: process.env });
   const shards = numberOption(options, 'shards');
   const to = textOption(options, 'to');
-  if (shards === undefined || to === undefined) throw new StoaError('invalid_request', 'Into what? --to and --shards are needed.', { fix: 'stoa reshard --from ./data --to ./data-8 --shards 8' });
-  if (shards < 1 || shards > config.limits.shardsMax) throw new StoaError('invalid_request', `--shards must be from 1 to ${config.limits.shardsMax}, not ${shards}.`);
+  if (shards === undefined || to === undefined)
+    throw new StoaError('invalid_request', 'Into what? --to and --shards are needed.', {
+      fix: 'stoa reshard --from ./data --to ./data-8 --shards 8',
+    });
+  if (shards < 1 || shards > config.limits.shardsMax)
+    throw new StoaError(
+      'invalid_request',
+      `--shards must be from 1 to ${config.limits.shardsMax}, not ${shards}.`,
+    );
   const from = resolve(textOption(options, 'from') ?? config.data);
   const { reshardDirectory } = await import('../../backends/embedded/reshard.js');
   const progress = output.progress('Re-sharding');
   try {
-    const report = await reshardDirectory({ from, to: resolve(to), shards, onProgress: (step) => progress.update(step) });
+    const report = await reshardDirectory({
+      from,
+      to: resolve(to),
+      shards,
+      onProgress: (step) => progress.update(step),
+    });
     progress.end();
     output.value({ from, to: resolve(to), ...report });
     output.say(`Every entry was counted and compared. Start it with: stoa up --data ${resolve(to)}`);

@@ -8,14 +8,18 @@ import { type Action, type Options, textOption } from '../definition.js';
 import { settingFlags } from '../setting-flags.js';
 
 export const restore: Action = async ({ output, globals }, [directory = ''], options) => {
-  const { config } = loadConfig({ flags: settingFlags({ ...globals, ...options }), environment: process.env });
+  const { config } = loadConfig({
+    flags: settingFlags({ ...globals, ...options }),
+    environment: process.env,
+  });
   const to = pointOf(options);
   const withKey = options['withKey'] === true;
-  const [{ restore: restoreBackup }, { embeddedFamilies, embeddedMigrations }, { writeDurably }] = await Promise.all([
-    import('../../kernel/restore.js'),
-    import('../../backends/embedded/families.js'),
-    import('../../kernel/files.js'),
-  ]);
+  const [{ restore: restoreBackup }, { embeddedFamilies, embeddedMigrations }, { writeDurably }] =
+    await Promise.all([
+      import('../../kernel/restore.js'),
+      import('../../backends/embedded/families.js'),
+      import('../../kernel/files.js'),
+    ]);
   const data = resolve(config.data);
   const progress = output.progress('Restoring');
   try {
@@ -27,14 +31,23 @@ export const restore: Action = async ({ output, globals }, [directory = ''], opt
       name: textOption(options, 'name'),
       engine: config.engine ?? undefined,
       to,
-      writeKey: withKey ? (content, target) => writeDurably(join(target, keyFileName), content, 0o600) : undefined,
+      writeKey: withKey
+        ? (content, target) => writeDurably(join(target, keyFileName), content, 0o600)
+        : undefined,
       onProgress: (step) => progress.update(step),
     });
     progress.end();
     output.value({ data, ...report, with_key: withKey });
-    if (withKey) output.warn(`The key ring was restored to ${join(data, keyFileName)}: whoever reads it can read every secret.`);
-    else if (hasKey) output.say('The backups hold the key ring; it was left there. With --with-key it is restored too.');
-    else output.say(`Secrets stay unreadable until ${keyFileName} of the old directory is copied to ${data}, before the first start.`);
+    if (withKey)
+      output.warn(
+        `The key ring was restored to ${join(data, keyFileName)}: whoever reads it can read every secret.`,
+      );
+    else if (hasKey)
+      output.say('The backups hold the key ring; it was left there. With --with-key it is restored too.');
+    else
+      output.say(
+        `Secrets stay unreadable until ${keyFileName} of the old directory is copied to ${data}, before the first start.`,
+      );
     output.say(`Start it with: stoa up --data ${data}`);
   } finally {
     progress.end();
@@ -47,6 +60,10 @@ function pointOf(options: Options): RestorePoint | undefined {
   if (to === undefined) return undefined;
   if (/^\d+(\.\d+)*$/.test(to)) return { position: to };
   const timeMs = /^\d{4}-\d\d-\d\d/.test(to) ? Date.parse(to) : Number.NaN;
-  if (Number.isNaN(timeMs)) throw new StoaError('invalid_request', `--to must be a position of the change feed, like 4711, or a time, like 2026-01-31T12:00:00Z, not "${to}".`);
+  if (Number.isNaN(timeMs))
+    throw new StoaError(
+      'invalid_request',
+      `--to must be a position of the change feed, like 4711, or a time, like 2026-01-31T12:00:00Z, not "${to}".`,
+    );
   return { timeMs };
 }

@@ -18,18 +18,26 @@ const columns: readonly Column<Channel>[] = [
 
 export const ls: Action = async ({ connect, output }, _args, options) => {
   const query = { limit: numberOption(options, 'limit'), offset: numberOption(options, 'offset') };
-  const { channels, total } = await (await connect()).call<{ channels: Channel[]; total: number }>('GET', '/channels', { query });
+  const { channels, total } = await (
+    await connect()
+  ).call<{ channels: Channel[]; total: number }>('GET', '/channels', { query });
   output.list({ items: channels }, columns, 'No public rooms.');
   if (!output.json && channels.length < total) output.say(`${channels.length} of ${total} rooms.`);
 };
 
 export const create: Action = async ({ connect, output }, [name], options) => {
   const key = roomKey(options);
-  output.value(await (await connect('created')).call<object>('POST', '/room', { body: { name, ...(key !== undefined && { is_private: true, key }) } }));
+  output.value(
+    await (
+      await connect('created')
+    ).call<object>('POST', '/room', { body: { name, ...(key !== undefined && { is_private: true, key }) } }),
+  );
 };
 
 export const deleteMessage: Action = async ({ connect, output }, [room = '', message = ''], options) => {
-  await (await connect()).call('DELETE', `${roomPath(room)}/${encodeURIComponent(message)}`, { headers: roomHeaders(options) });
+  await (
+    await connect()
+  ).call('DELETE', `${roomPath(room)}/${encodeURIComponent(message)}`, { headers: roomHeaders(options) });
   output.done({ deleted: message }, `Deleted ${message}.`);
 };
 

@@ -15,7 +15,11 @@ const columns: readonly Column<WorkSession>[] = [
 
 export const ls: Action = async ({ connect, output }, [project], options) => {
   const query = { ...pageQuery(options), status: textOption(options, 'status') };
-  output.list(await (await connect()).call<Page<WorkSession>>('GET', `${projectPath(project)}/sessions`, { query }), columns, 'No sessions.');
+  output.list(
+    await (await connect()).call<Page<WorkSession>>('GET', `${projectPath(project)}/sessions`, { query }),
+    columns,
+    'No sessions.',
+  );
 };
 
 export const get: Action = async ({ connect, output }, [id]) => {
@@ -34,12 +38,21 @@ export const create: Action = async ({ connect, output }, [project], options) =>
     max_idle_time: durationOption(options, 'maxIdle'),
     max_lifetime: durationOption(options, 'maxLifetime'),
   });
-  output.value(await (await connect()).call<WorkSession>('POST', `${projectPath(project)}/sessions`, { body, headers: creationHeaders(options) }));
+  output.value(
+    await (
+      await connect()
+    ).call<WorkSession>('POST', `${projectPath(project)}/sessions`, {
+      body,
+      headers: creationHeaders(options),
+    }),
+  );
 };
 
 export const move: Action = async ({ connect, output }, [id, status], options) => {
   const body = present({ status, takeover: options['takeover'] === true ? true : undefined });
-  output.value(await (await connect()).call<WorkSession>('PATCH', pathOf(id), { body, headers: versionHeader(options) }));
+  output.value(
+    await (await connect()).call<WorkSession>('PATCH', pathOf(id), { body, headers: versionHeader(options) }),
+  );
 };
 
 export const rm: Action = async ({ connect, output }, [id], options) => {

@@ -16,5 +16,11 @@ export const status: Action = async ({ connect, output }) => {
     return;
   }
   const { families, size_bytes, feed_bytes, ...rest } = answer;
-  output.value({ answered_by: connection.stoa === undefined ? connection.where : `${connection.where} (no server runs)`, ...rest, size: sizeText(size_bytes), feed_size: sizeText(feed_bytes), families: Object.keys(families).length });
+  output.value({
+    answered_by: connection.stoa === undefined ? connection.where : `${connection.where} (no server runs)`,
+    ...rest,
+    size: sizeText(size_bytes),
+    feed_size: sizeText(feed_bytes),
+    families: Object.keys(families).length,
+  });
 };

@@ -1,7 +1,15 @@
 /** `stoa token …`: bearer tokens of users. */
 import { StoaError } from '../../errors.js';
 import type { CreatedToken, Token } from '../../identity/schemas.js';
-import { type Action, type Context, durationOption, listOption, numberOption, present, textOption } from '../definition.js';
+import {
+  type Action,
+  type Context,
+  durationOption,
+  listOption,
+  numberOption,
+  present,
+  textOption,
+} from '../definition.js';
 import type { Column } from '../output.js';
 import { userPath } from './users.js';
 
@@ -23,25 +31,37 @@ export const create: Action = async (context, _args, options) => {
     expires_in: durationOption(options, 'expiresIn'),
     scopes: Object.keys(scopes).length === 0 ? undefined : scopes,
   });
-  const created = await (await context.connect('created')).call<CreatedToken>('POST', tokensPath(context), { body });
+  const created = await (
+    await context.connect('created')
+  ).call<CreatedToken>('POST', tokensPath(context), { body });
   context.output.value(created);
   context.output.say('The token is shown this once and not kept.');
 };
 
 export const ls: Action = async (context, _args, options) => {
   const query = { limit: numberOption(options, 'limit'), cursor: textOption(options, 'cursor') };
-  const page = await (await context.connect()).call<{ items: Token[]; next_cursor: string | null }>('GET', tokensPath(context), { query });
+  const page = await (
+    await context.connect()
+  ).call<{ items: Token[]; next_cursor: string | null }>('GET', tokensPath(context), { query });
   context.output.list(page, columns, 'No tokens.');
 };
 
 export const revoke: Action = async (context, [id]) => {
-  const answer = await (await context.connect()).call<{ revoked: string[] }>('DELETE', tokensPath(context), { query: { token: id } });
-  context.output.done(answer, answer.revoked.length === 0 ? 'Nothing to revoke.' : `Revoked ${answer.revoked.join(', ')}.`);
+  const answer = await (
+    await context.connect()
+  ).call<{ revoked: string[] }>('DELETE', tokensPath(context), { query: { token: id } });
+  context.output.done(
+    answer,
+    answer.revoked.length === 0 ? 'Nothing to revoke.' : `Revoked ${answer.revoked.join(', ')}.`,
+  );
 };
 
 /** A token is always somebody's: making one for `default` by accident would be a silent surprise. */
 function tokensPath({ globals }: Context): string {
   const user = textOption(globals, 'user');
-  if (user === undefined) throw new StoaError('invalid_request', 'Whose token? No user is named.', { fix: 'Add --user NAME, or set STOA_USER.' });
+  if (user === undefined)
+    throw new StoaError('invalid_request', 'Whose token? No user is named.', {
+      fix: 'Add --user NAME, or set STOA_USER.',
+    });
   return `${userPath(user)}/tokens`;
 }

@@ -7,7 +7,12 @@ import { Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import { StoaError, messageOf } from '../../errors.js';
 import { operatorCaller } from '../../identity/caller.js';
-import { type ImportReport, type OnConflict, type TransferDomain, transferDomains } from '../../transfer/model.js';
+import {
+  type ImportReport,
+  type OnConflict,
+  type TransferDomain,
+  transferDomains,
+} from '../../transfer/model.js';
 import type { Connection } from '../connection.js';
 import { type Action, type Options, textOption } from '../definition.js';
 import { type Output, sizeText } from '../output.js';
@@ -16,7 +21,10 @@ import { writeLines } from '../write-lines.js';
 export const exportAll: Action = async ({ connect, output, globals }, [file = '-'], options) => {
   const domains = domainsOf(options);
   const withSecrets = options['withSecrets'] === true;
-  if (withSecrets) output.warn('This export holds secrets as plain text. Keep it where you keep keys, and delete it when it has served.');
+  if (withSecrets)
+    output.warn(
+      'This export holds secrets as plain text. Keep it where you keep keys, and delete it when it has served.',
+    );
   const lines = await linesOf(await connect(), textOption(globals, 'user') ?? null, domains, withSecrets);
   const progress = output.progress('Exporting');
   const tell = (sizeBytes: number): void => progress.tell(() => sizeText(sizeBytes));
@@ -34,7 +42,17 @@ export const importAll: Action = async ({ connect, output }, [file = '-'], optio
     // Every line is checked before the first record is written, so standard input has to be kept.
     const path = directory === undefined ? file : join(directory, 'lines.ndjson');
     if (directory !== undefined) await pipeline(process.stdin, createWriteStream(path, { mode: 0o600 }));
-    const report = await importInto(await connect(options['dryRun'] === true ? 'empty' : 'created'), output, path, { dryRun: options['dryRun'] === true, ids: choice(options, 'ids', ['keep', 'map']), onConflict: choice(options, 'onConflict', ['fail', 'skip', 'replace']), keepGoing: options['keepGoing'] === true });
+    const report = await importInto(
+      await connect(options['dryRun'] === true ? 'empty' : 'created'),
+      output,
+      path,
+      {
+        dryRun: options['dryRun'] === true,
+        ids: choice(options, 'ids', ['keep', 'map']),
+        onConflict: choice(options, 'onConflict', ['fail', 'skip', 'replace']),
+        keepGoing: options['keepGoing'] === true,
+      },
+    );
     show(report, output);
     if (report.bad_total > 0 || (report.dry_run && report.conflicts_total > 0)) process.exitCode = 1;
   } finally {
@@ -49,21 +67,35 @@ interface ImportChoices {
   keepGoing: boolean;
 }
 
-async function importInto(connection: Connection, output: Output, path: string, choices: ImportChoices): Promise<ImportReport> {
+async function importInto(
+  connection: Connection,
+  output: Output,
+  path: string,
+  choices: ImportChoices,
+): Promise<ImportReport> {
   const sending = output.progress('Sending');
   const progress = output.progress(choices.dryRun ? 'Checking' : 'Importing');
   try {
     if (connection.stoa !== undefined) {
-      return await connection.stoa.transfer.import(operatorCaller(), path, { ...choices, onProgress: (step) => progress.update(step) });
+      return await connection.stoa.transfer.import(operatorCaller(), path, {
+        ...choices,
+        onProgress: (step) => progress.update(step),
+      });
     }
     const { dryRun, ids, onConflict, keepGoing } = choices;
     const totalBytes = await sizeOf(path);
     const options = {
       query: { dry_run: dryRun, ids, on_conflict: onConflict, keep_going: keepGoing },
       headers: { 'content-type': 'application/x-ndjson' },
-      stream: Readable.from(counted(createReadStream(path), (sizeBytes) => sending.update({ done: sizeBytes, total: totalBytes }))),
+      stream: Readable.from(
+        counted(createReadStream(path), (sizeBytes) =>
+          sending.update({ done: sizeBytes, total: totalBytes }),
+        ),
+      ),
     };
-    return await connection.work<ImportReport>('POST', '/v1/import', options, (step) => progress.update(step));
+    return await connection.work<ImportReport>('POST', '/v1/import', options, (step) =>
+      progress.update(step),
+    );
   } finally {
     sending.end();
     progress.end();
@@ -71,7 +103,10 @@ async function importInto(connection: Connection, output: Output, path: string, 
 }
 
 /** Passes chunks on and tells how much has gone by. */
-async function* counted<Chunk extends string | Uint8Array>(chunks: AsyncIterable<Chunk>, onSize: (sizeBytes: number) => void): AsyncGenerator<Chunk> {
+async function* counted<Chunk extends string | Uint8Array>(
+  chunks: AsyncIterable<Chunk>,
+  onSize: (sizeBytes: number) => void,
+): AsyncGenerator<Chunk> {
   let sizeBytes = 0;
   for await (const chunk of chunks) {
     sizeBytes += chunk.length;
@@ -88,32 +123,54 @@ async function sizeOf(path: string): Promise<number> {
   }
 }
 
-async function linesOf(connection: Connection, user: string | null, domains: TransferDomain[] | undefined, withSecrets: boolean): Promise<AsyncIterable<string | Uint8Array>> {
-  if (connection.stoa !== undefined) return connection.stoa.transfer.export(operatorCaller(user ?? undefined), { user, domains, withSecrets });
-  return connection.download('/v1/export', { query: { domains: domains?.join(','), with_secrets: withSecrets } });
+async function linesOf(
+  connection: Connection,
+  user: string | null,
+  domains: TransferDomain[] | undefined,
+  withSecrets: boolean,
+): Promise<AsyncIterable<string | Uint8Array>> {
+  if (connection.stoa !== undefined)
+    return connection.stoa.transfer.export(operatorCaller(user ?? undefined), { user, domains, withSecrets });
+  return connection.download('/v1/export', {
+    query: { domains: domains?.join(','), with_secrets: withSecrets },
+  });
 }
 
 function show(report: ImportReport, output: Output): void {
   for (const { line, reason } of report.bad) output.say(line === 0 ? reason : `Line ${line}: ${reason}`);
-  for (const { line, kind, type, id, detail } of report.conflicts) output.say(`Line ${line}: ${kind}: ${type} ${id}: ${detail}`);
+  for (const { line, kind, type, id, detail } of report.conflicts)
+    output.say(`Line ${line}: ${kind}: ${type} ${id}: ${detail}`);
   const { records, written, replaced, same, skipped, conflicts_total, bad_total } = report;
   const bad = bad_total > 0 ? `; ${bad_total} bad lines were left out` : '';
-  if (report.dry_run) output.done(report, `${records} records, ${conflicts_total} conflicts; nothing was written${bad}.`);
-  else output.done(report, `${written} records written, ${replaced} replaced, ${same} there already, ${skipped} skipped${bad}.`);
+  if (report.dry_run)
+    output.done(report, `${records} records, ${conflicts_total} conflicts; nothing was written${bad}.`);
+  else
+    output.done(
+      report,
+      `${written} records written, ${replaced} replaced, ${same} there already, ${skipped} skipped${bad}.`,
+    );
 }
 
 function domainsOf(options: Options): TransferDomain[] | undefined {
   const text = textOption(options, 'domains');
   return text?.split(',').map((name) => {
     const domain = transferDomains.find((known) => known === name);
-    if (domain === undefined) throw new StoaError('invalid_request', `"${name}" is no domain.`, { fix: `There are ${transferDomains.join(', ')}.` });
+    if (domain === undefined)
+      throw new StoaError('invalid_request', `"${name}" is no domain.`, {
+        fix: `There are ${transferDomains.join(', ')}.`,
+      });
     return domain;
   });
 }
 
-function choice<Choice extends string>(options: Options, name: string, choices: readonly Choice[]): Choice | undefined {
+function choice<Choice extends string>(
+  options: Options,
+  name: string,
+  choices: readonly Choice[],
+): Choice | undefined {
   const text = textOption(options, name);
   const chosen = choices.find((known) => known === text);
-  if (text !== undefined && chosen === undefined) throw new StoaError('invalid_request', `"${text}" is not one of ${choices.join(', ')}.`);
+  if (text !== undefined && chosen === undefined)
+    throw new StoaError('invalid_request', `"${text}" is not one of ${choices.join(', ')}.`);
   return chosen;
 }

@@ -19,15 +19,25 @@ import { settingFlags } from '../setting-flags.js';
 import { scheduleOf, stoaOptions } from '../stoa-options.js';
 
 export const up: Action = async ({ output, globals }, _args, options) => {
-  const { config, warnings } = loadConfig({ flags: settingFlags({ ...globals, ...options }), environment: process.env });
+  const { config, warnings } = loadConfig({
+    flags: settingFlags({ ...globals, ...options }),
+    environment: process.env,
+  });
   const tls = tlsOf(config);
   for (const warning of warnings) output.warn(warning);
   settleProcess();
   const logger = createLogger(config.logLevel);
   // Loaded only where it is wanted: whoever has no collector should not wait for it.
   const tracing = config.tracing ? await import('../../tracing/start.js') : undefined;
-  const tracer = tracing?.startTracing({ environment: process.env, onError: (error, about) => logger.warn({ err: error }, about) });
-  const stoa = await openWhenFree({ ...stoaOptions(config, (error, about) => logger.error({ err: error }, about)), backups: scheduleOf(config), onMigration: migrationTalk(output) });
+  const tracer = tracing?.startTracing({
+    environment: process.env,
+    onError: (error, about) => logger.warn({ err: error }, about),
+  });
+  const stoa = await openWhenFree({
+    ...stoaOptions(config, (error, about) => logger.error({ err: error }, about)),
+    backups: scheduleOf(config),
+    onMigration: migrationTalk(output),
+  });
   let app: FastifyInstance | undefined;
   try {
     app = createApp(stoa, {
@@ -45,9 +55,17 @@ export const up: Action = async ({ output, globals }, _args, options) => {
     const tokenPath = operatorTokenPath(resolve(config.data));
     const isKept = stoa.kernel.manifest.engine !== 'memory';
     // What is kept nowhere else a program has to be told here.
-    const credentials = isKept ? { operator_token_file: tokenPath } : { operator_token_file: null, operator_token: stoa.operatorToken };
+    const credentials = isKept
+      ? { operator_token_file: tokenPath }
+      : { operator_token_file: null, operator_token: stoa.operatorToken };
     if (output.json) output.line({ url, data: resolve(config.data), ...credentials, pid: process.pid }, '');
-    else greet(output.say.bind(output), { url, data: isKept ? resolve(config.data) : 'memory only', token: isKept ? tokenPath : undefined, secret: stoa.operatorToken });
+    else
+      greet(output.say.bind(output), {
+        url,
+        data: isKept ? resolve(config.data) : 'memory only',
+        token: isKept ? tokenPath : undefined,
+        secret: stoa.operatorToken,
+      });
     const signal = await untilSignal();
     output.say(`Stopping (${signal}) …`);
   } finally {
@@ -64,13 +82,17 @@ async function openWhenFree(options: StoaOptions): Promise<Stoa> {
       return await openStoa(options);
     } catch (error) {
       const isHeld = error instanceof StoaError && error.code === 'locked';
-      if (!isHeld || Date.now() > deadlineMs || (await readLock(options.data))?.url !== undefined) throw error;
+      if (!isHeld || Date.now() > deadlineMs || (await readLock(options.data))?.url !== undefined)
+        throw error;
     }
   }
 }
 
 /** Everything that a first-time user needs, in five lines. */
-function greet(say: (line: string) => void, { url, data, token, secret }: { url: string; data: string; token: string | undefined; secret: string }): void {
+function greet(
+  say: (line: string) => void,
+  { url, data, token, secret }: { url: string; data: string; token: string | undefined; secret: string },
+): void {
   const bearer = token === undefined ? secret : `$(cat ${shellQuoted(token)})`;
   say(`Stoa is up at ${url}`);
   say(`  data            ${data}`);
@@ -91,15 +113,28 @@ async function listen(app: FastifyInstance, { host, port }: Config): Promise<str
   } catch (error) {
     const { code } = error as NodeJS.ErrnoException;
     if (code === 'EADDRINUSE') {
-      throw new StoaError('invalid_config', `Port ${port} on ${host} is in use.`, { cause: error, fix: 'Choose another with --port, or --port 0 for any free one.' });
+      throw new StoaError('invalid_config', `Port ${port} on ${host} is in use.`, {
+        cause: error,
+        fix: 'Choose another with --port, or --port 0 for any free one.',
+      });
     }
     if (code === 'EACCES') {
-      throw new StoaError('invalid_config', `Port ${port} may not be opened by this user.`, { cause: error, fix: 'Choose a port of 1024 or above with --port.' });
+      throw new StoaError('invalid_config', `Port ${port} may not be opened by this user.`, {
+        cause: error,
+        fix: 'Choose a port of 1024 or above with --port.',
+      });
     }
     if (code === 'EADDRNOTAVAIL' || code === 'ENOTFOUND') {
-      throw new StoaError('invalid_config', `This machine has no address ${host}.`, { cause: error, fix: 'Choose another with --host; 127.0.0.1 always works.' });
+      throw new StoaError('invalid_config', `This machine has no address ${host}.`, {
+        cause: error,
+        fix: 'Choose another with --host; 127.0.0.1 always works.',
+      });
     }
-    throw new StoaError('invalid_config', `The server cannot listen on ${host}:${port}: ${messageOf(error)}.`, { cause: error });
+    throw new StoaError(
+      'invalid_config',
+      `The server cannot listen on ${host}:${port}: ${messageOf(error)}.`,
+      { cause: error },
+    );
   }
 }
 
@@ -109,7 +144,11 @@ function tlsOf({ tlsCert, tlsKey }: Config): { cert: Buffer; key: Buffer } | und
   try {
     createSecureContext(tls);
   } catch (error) {
-    throw new StoaError('invalid_config', `${tlsCert} and ${tlsKey} are no certificate with its key: ${messageOf(error)}.`, { cause: error, fix: 'Give a certificate chain and its private key, both in PEM.' });
+    throw new StoaError(
+      'invalid_config',
+      `${tlsCert} and ${tlsKey} are no certificate with its key: ${messageOf(error)}.`,
+      { cause: error, fix: 'Give a certificate chain and its private key, both in PEM.' },
+    );
   }
   return tls;
 }
@@ -118,7 +157,9 @@ function readPem(path: string): Buffer {
   try {
     return readFileSync(path);
   } catch (error) {
-    throw new StoaError('invalid_config', `The TLS file ${path} cannot be read: ${messageOf(error)}.`, { cause: error });
+    throw new StoaError('invalid_config', `The TLS file ${path} cannot be read: ${messageOf(error)}.`, {
+      cause: error,
+    });
   }
 }
 

@@ -15,7 +15,9 @@ const columns: readonly Column<UserAnswer>[] = [
 
 export const ls: Action = async ({ connect, output }, _args, options) => {
   const query = { limit: numberOption(options, 'limit'), cursor: textOption(options, 'cursor') };
-  const page = await (await connect()).call<{ items: UserAnswer[]; next_cursor: string | null }>('GET', '/v1/users', { query });
+  const page = await (
+    await connect()
+  ).call<{ items: UserAnswer[]; next_cursor: string | null }>('GET', '/v1/users', { query });
   output.list(page, columns, 'No users yet: a user exists from its first write.');
 };
 
@@ -25,8 +27,14 @@ export const get: Action = async ({ connect, output }, [user]) => {
 
 export const set: Action = async ({ connect, output }, [user], options) => {
   const quota = textOption(options, 'agentsMax');
-  const body = present({ email: textOption(options, 'email'), agents_max: quota === 'none' ? null : numberOption(options, 'agentsMax') });
-  if (Object.keys(body).length === 0) throw new StoaError('invalid_request', 'There is nothing to set.', { fix: 'Give --email or --agents-max.' });
+  const body = present({
+    email: textOption(options, 'email'),
+    agents_max: quota === 'none' ? null : numberOption(options, 'agentsMax'),
+  });
+  if (Object.keys(body).length === 0)
+    throw new StoaError('invalid_request', 'There is nothing to set.', {
+      fix: 'Give --email or --agents-max.',
+    });
   output.value(await (await connect('created')).call<UserAnswer>('PUT', userPath(user), { body }));
 };
 

@@ -1,5 +1,15 @@
 /** `stoa watch …`: what is there, then what happens to it, until Ctrl-C. */
-import type { ChangeItem, DataTarget, DocumentChange, RoomChange, RoomMessage, Stoa, Task, WatchEvent, WatchSettings } from '../../client/index.js';
+import type {
+  ChangeItem,
+  DataTarget,
+  DocumentChange,
+  RoomChange,
+  RoomMessage,
+  Stoa,
+  Task,
+  WatchEvent,
+  WatchSettings,
+} from '../../client/index.js';
 import type { DataDocument } from '../../datastore/model.js';
 import type { AgentAnswer } from '../../registry/schemas.js';
 import { type Action, type Options, textOption } from '../definition.js';
@@ -30,16 +40,36 @@ const roomLines: Lines<RoomMessage, RoomChange> = {
   change: (change) => (change.kind === 'message' ? messageText(change.message) : `deleted  ${change.id}`),
 };
 
-export const data: Action = watching((stoa, [prefix], options, settings) => stoa.watch({ data: dataTarget(prefix, options), ...settings }), documentLines);
-export const agents: Action = watching((stoa, [id], _options, settings) => stoa.watch({ agents: { id }, ...settings }), agentLines);
-export const tasks: Action = watching((stoa, [project = ''], _options, settings) => stoa.watch({ tasks: { project }, ...settings }), taskLines);
-export const room: Action = watching((stoa, [id = ''], options, settings) => stoa.watch({ room: { id, key: roomKey(options) }, ...settings }), roomLines);
+export const data: Action = watching(
+  (stoa, [prefix], options, settings) => stoa.watch({ data: dataTarget(prefix, options), ...settings }),
+  documentLines,
+);
+export const agents: Action = watching(
+  (stoa, [id], _options, settings) => stoa.watch({ agents: { id }, ...settings }),
+  agentLines,
+);
+export const tasks: Action = watching(
+  (stoa, [project = ''], _options, settings) => stoa.watch({ tasks: { project }, ...settings }),
+  taskLines,
+);
+export const room: Action = watching(
+  (stoa, [id = ''], options, settings) => stoa.watch({ room: { id, key: roomKey(options) }, ...settings }),
+  roomLines,
+);
 
 function dataTarget(prefix: string | undefined, options: Options): DataTarget {
   return { namespace: textOption(options, 'namespace'), prefix, key: textOption(options, 'key') };
 }
 
-function watching<Item, Change>(open: (stoa: Stoa, args: readonly string[], options: Options, settings: WatchSettings) => AsyncGenerator<WatchEvent<Item, Change>>, lines: Lines<Item, Change>): Action {
+function watching<Item, Change>(
+  open: (
+    stoa: Stoa,
+    args: readonly string[],
+    options: Options,
+    settings: WatchSettings,
+  ) => AsyncGenerator<WatchEvent<Item, Change>>,
+  lines: Lines<Item, Change>,
+): Action {
   return async ({ connect, output }, args, options) => {
     const stoa = await (await connect()).client();
     await untilInterrupted(async (signal) => {
@@ -67,16 +97,24 @@ export async function untilInterrupted(work: (signal: AbortSignal) => Promise<vo
   }
 }
 
-function show<Item, Change>(output: Output, event: WatchEvent<Item, Change>, lines: Lines<Item, Change>): void {
+function show<Item, Change>(
+  output: Output,
+  event: WatchEvent<Item, Change>,
+  lines: Lines<Item, Change>,
+): void {
   if (output.json) output.line(event, '');
-  else if (event.kind === 'snapshot') for (const item of event.items) output.line({}, printable(lines.item(item)));
-  else if (event.kind === 'changes') for (const change of event.items) output.line({}, printable(lines.change(change)));
+  else if (event.kind === 'snapshot')
+    for (const item of event.items) output.line({}, printable(lines.item(item)));
+  else if (event.kind === 'changes')
+    for (const change of event.items) output.line({}, printable(lines.change(change)));
   else if (event.kind === 'resync') output.say(`Begin anew: ${event.detail}`);
   else output.say(`Live at ${event.position}; --since goes on from there. End with Ctrl-C.`);
 }
 
 function changeText({ at, kind, id, version, facts = {} }: ChangeItem): string {
-  const told = Object.entries(facts).flatMap(([name, value]) => (name === 'project' || value === null ? [] : [`${name}=${value}`]));
+  const told = Object.entries(facts).flatMap(([name, value]) =>
+    name === 'project' || value === null ? [] : [`${name}=${value}`],
+  );
   return [new Date(at).toISOString(), kind, id, version ?? '-', ...told].join('  ');
 }
 

@@ -15,22 +15,36 @@ const columns: readonly Column<Workspace>[] = [
 ];
 
 export const ls: Action = async ({ connect, output }, _args, options) => {
-  const page = await (await connect()).call<Page<Workspace>>('GET', '/v1/workspaces', { query: namedListQuery(options) });
+  const page = await (
+    await connect()
+  ).call<Page<Workspace>>('GET', '/v1/workspaces', { query: namedListQuery(options) });
   output.list(page, columns, 'No workspaces. Make one with: stoa workspaces create NAME');
 };
 
 export const get: Action = async ({ connect, output }, [id], options) => {
-  output.value(await (await connect()).call<Workspace>('GET', pathOf(id), { query: { deleted: options['deleted'] === true ? true : undefined } }));
+  output.value(
+    await (
+      await connect()
+    ).call<Workspace>('GET', pathOf(id), {
+      query: { deleted: options['deleted'] === true ? true : undefined },
+    }),
+  );
 };
 
 export const create: Action = async ({ connect, output }, [name], options) => {
   const body = present({ name, ...(await fieldsOf(options)) });
-  output.value(await (await connect('created')).call<Workspace>('POST', '/v1/workspaces', { body, headers: creationHeaders(options) }));
+  output.value(
+    await (
+      await connect('created')
+    ).call<Workspace>('POST', '/v1/workspaces', { body, headers: creationHeaders(options) }),
+  );
 };
 
 export const update: Action = async ({ connect, output }, [id], options) => {
   const body = present({ name: textOption(options, 'name'), ...(await fieldsOf(options)) });
-  output.value(await (await connect()).call<Workspace>('PATCH', pathOf(id), { body, headers: versionHeader(options) }));
+  output.value(
+    await (await connect()).call<Workspace>('PATCH', pathOf(id), { body, headers: versionHeader(options) }),
+  );
 };
 
 export const rm: Action = async ({ connect, output }, [id], options) => {
@@ -39,7 +53,13 @@ export const rm: Action = async ({ connect, output }, [id], options) => {
 };
 
 export const restore: Action = async ({ connect, output }, [id], options) => {
-  output.value(await (await connect()).call<Workspace>('POST', `${pathOf(id)}/restore`, { body: present({ name: textOption(options, 'name') }) }));
+  output.value(
+    await (
+      await connect()
+    ).call<Workspace>('POST', `${pathOf(id)}/restore`, {
+      body: present({ name: textOption(options, 'name') }),
+    }),
+  );
 };
 
 export const purge: Action = async ({ connect, output }, [id], options) => {
@@ -54,5 +74,9 @@ function pathOf(id = ''): string {
 /** The key comes from a file or standard input: arguments are seen by every process of the machine. */
 async function fieldsOf(options: Options): Promise<Record<string, unknown>> {
   const key = await readText(options, 'keyFile');
-  return { project_path: textOption(options, 'path'), status: textOption(options, 'status'), claude_key: options['key'] === false ? null : key?.trim() };
+  return {
+    project_path: textOption(options, 'path'),
+    status: textOption(options, 'status'),
+    claude_key: options['key'] === false ? null : key?.trim(),
+  };
 }

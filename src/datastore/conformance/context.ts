@@ -55,7 +55,10 @@ export class ConformanceContext {
     const limits = limitsWith(overrides);
     const nowMs = () => Date.now() + this.skewMs;
     const port = await this.#target.open({ limits, nowMs });
-    const announce = port.capabilities.changes !== 'after-write' ? null : async (changes: readonly Change[]) => void this.announced.push(...changes);
+    const announce =
+      port.capabilities.changes !== 'after-write'
+        ? null
+        : async (changes: readonly Change[]) => void this.announced.push(...changes);
     const service = new DataService({ port, limits, nowMs, announce, onError: () => undefined });
     this.#opened.push(service);
     return service;
@@ -82,13 +85,20 @@ export async function refusedWith(code: ErrorCode, call: () => Promise<unknown>)
   } catch (error) {
     refusal = error;
   }
-  assert.ok(refusal instanceof StoaError, `expected ${code}, got ${refusal === undefined ? 'an answer' : String(refusal)}`);
+  assert.ok(
+    refusal instanceof StoaError,
+    `expected ${code}, got ${refusal === undefined ? 'an answer' : String(refusal)}`,
+  );
   assert.equal(refusal.code, code, refusal.message);
   return refusal;
 }
 
 /** Asks until it holds. Fails with what it saw last. */
-export async function eventually<T>(read: () => Promise<T>, holds: (seen: T) => boolean, secondsMax = 15): Promise<T> {
+export async function eventually<T>(
+  read: () => Promise<T>,
+  holds: (seen: T) => boolean,
+  secondsMax = 15,
+): Promise<T> {
   const deadline = Date.now() + secondsMax * 1000;
   for (;;) {
     const seen = await read();
@@ -99,7 +109,11 @@ export async function eventually<T>(read: () => Promise<T>, holds: (seen: T) => 
 }
 
 /** Runs work on many items, a few at a time, so that a slow server is not flooded. */
-export async function inParallel<T>(items: readonly T[], width: number, work: (item: T) => Promise<unknown>): Promise<void> {
+export async function inParallel<T>(
+  items: readonly T[],
+  width: number,
+  work: (item: T) => Promise<unknown>,
+): Promise<void> {
   const queue = [...items];
   await Promise.all(
     Array.from({ length: width }, async () => {

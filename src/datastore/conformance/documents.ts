@@ -10,7 +10,13 @@ export function documentTests(test: RegisterTest, context: ConformanceContext): 
   test('a new document has every field of the seed', async () => {
     const data = await context.service();
     const user = context.newUser();
-    await data.set(context.caller(user, 'writer'), 'files:my-repo', 'src/main.py', { lines: 2 }, { metadata: { language: 'python' } });
+    await data.set(
+      context.caller(user, 'writer'),
+      'files:my-repo',
+      'src/main.py',
+      { lines: 2 },
+      { metadata: { language: 'python' } },
+    );
     const entry = await data.getEntry(context.caller(user), 'files:my-repo', 'src/main.py');
     assert.ok(entry !== undefined);
     const { createdAt, updatedAt, lastAccessedAt, ...rest } = entry;
@@ -34,12 +40,16 @@ export function documentTests(test: RegisterTest, context: ConformanceContext): 
   test('a second write replaces the value and keeps who made it, when, and how often it was read', async () => {
     const data = await context.service();
     const user = context.newUser();
-    await data.set(context.caller(user, 'first'), 'n', 'k', 'old', { metadata: { version: '1.0', author: 'alice' } });
+    await data.set(context.caller(user, 'first'), 'n', 'k', 'old', {
+      metadata: { version: '1.0', author: 'alice' },
+    });
     const before = await data.getEntry(context.caller(user), 'n', 'k');
     await data.get(context.caller(user, 'reader'), 'n', 'k');
     await data.tracker.flush();
     context.skewMs += 5;
-    await data.set(context.caller(user, 'second'), 'n', 'k', 'new', { metadata: { version: '2.0', reviewer: 'bob' } });
+    await data.set(context.caller(user, 'second'), 'n', 'k', 'new', {
+      metadata: { version: '2.0', reviewer: 'bob' },
+    });
     const after = await data.getEntry(context.caller(user), 'n', 'k');
     assert.equal(after?.value, 'new');
     assert.deepEqual(after?.metadata, { version: '2.0', author: 'alice', reviewer: 'bob' });
@@ -65,7 +75,21 @@ export function documentTests(test: RegisterTest, context: ConformanceContext): 
     const data = await context.service();
     const caller = context.caller(context.newUser());
     const values: JsonValue[] = [
-      null, true, false, 0, -1.5, 1e300, 2 ** 53, 0.1, '', 'text', 'nul \u0000 inside', '😀～é', [], {}, [[1, [2, [3]]], []],
+      null,
+      true,
+      false,
+      0,
+      -1.5,
+      1e300,
+      2 ** 53,
+      0.1,
+      '',
+      'text',
+      'nul \u0000 inside',
+      '😀～é',
+      [],
+      {},
+      [[1, [2, [3]]], []],
       { z: 1, a: { nested: [null, { deep: true }] }, '': 0, __proto__x: 1, 'a.b': 2, $c: 3, _d: 4 },
       { constructor: 2, toString: 'text', prototype: null, hasOwnProperty: ['__proto__'] },
     ];
@@ -102,7 +126,31 @@ export function documentTests(test: RegisterTest, context: ConformanceContext): 
     const data = await context.service();
     const user = context.newUser();
     const caller = context.caller(user);
-    const names = ['a', '..', '.', '/', 'a/b', '%2F', '~', '~a', '__x__', '_design', 'ключ/é?>', '???>>>', '😀', ' ', 'a:b', '"', "'", '\\', '{}', '\u00e9', 'e\u0301', 'x'.repeat(1024), '👩‍👩‍👧'.repeat(20)];
+    const names = [
+      'a',
+      '..',
+      '.',
+      '/',
+      'a/b',
+      '%2F',
+      '~',
+      '~a',
+      '__x__',
+      '_design',
+      'ключ/é?>',
+      '???>>>',
+      '😀',
+      ' ',
+      'a:b',
+      '"',
+      "'",
+      '\\',
+      '{}',
+      '\u00e9',
+      'e\u0301',
+      'x'.repeat(1024),
+      '👩‍👩‍👧'.repeat(20),
+    ];
     for (const name of names) await data.set(caller, 'names', name, name);
     for (const name of names) {
       const entry = await data.getEntry(caller, 'names', name);
@@ -125,12 +173,37 @@ export function documentTests(test: RegisterTest, context: ConformanceContext): 
       x = 1;
     }
     const values: unknown[] = [
-      NaN, Infinity, -Infinity, 1n, undefined, () => 1, Symbol('s'), circular, Buffer.from('x'), new Uint8Array(2), new ArrayBuffer(2), new Date(), new Map(),
-      new Set(), new Instance(), /x/, '\ud800', ['\udc00'], { '\ud800': 1 }, [undefined], { a: { b: [NaN] } }, Array(2), { [Symbol('name')]: 1 }, Object('boxed'),
+      NaN,
+      Infinity,
+      -Infinity,
+      1n,
+      undefined,
+      () => 1,
+      Symbol('s'),
+      circular,
+      Buffer.from('x'),
+      new Uint8Array(2),
+      new ArrayBuffer(2),
+      new Date(),
+      new Map(),
+      new Set(),
+      new Instance(),
+      /x/,
+      '\ud800',
+      ['\udc00'],
+      { '\ud800': 1 },
+      [undefined],
+      { a: { b: [NaN] } },
+      Array(2),
+      { [Symbol('name')]: 1 },
+      Object('boxed'),
     ];
     for (const value of values) await refusedWith('invalid_request', () => data.set(caller, 'n', 'k', value));
-    for (const value of values) await refusedWith('invalid_request', () => data.setMany(caller, 'n', { good: 1, bad: value }));
-    await refusedWith('invalid_request', () => data.set(caller, 'n', 'k', 1, { metadata: { at: new Date() as unknown as JsonValue } }));
+    for (const value of values)
+      await refusedWith('invalid_request', () => data.setMany(caller, 'n', { good: 1, bad: value }));
+    await refusedWith('invalid_request', () =>
+      data.set(caller, 'n', 'k', 1, { metadata: { at: new Date() as unknown as JsonValue } }),
+    );
     assert.deepEqual((await data.listKeys(caller, 'n')).items, []);
   });
 
@@ -164,7 +237,9 @@ export function documentTests(test: RegisterTest, context: ConformanceContext): 
       assert.equal(await data.get(caller, 'n', 'fits'), fits);
     }
     await refusedWith('too_large', () => data.set(caller, 'n', 'larger', `${largest}x`));
-    await refusedWith('too_large', () => data.set(caller, 'n', 'k', 1, { metadata: { note: 'x'.repeat(context.limits.metadataBytesMax) } }));
+    await refusedWith('too_large', () =>
+      data.set(caller, 'n', 'k', 1, { metadata: { note: 'x'.repeat(context.limits.metadataBytesMax) } }),
+    );
   });
 
   test('metadata that adds up over its limit is refused', async () => {

@@ -9,22 +9,48 @@ export function foreignTests(test: RegisterTest, context: ConformanceContext): v
   test('a document without the optional fields is read, written and counted like any other', async () => {
     const data = await context.service();
     const user = context.newUser();
-    const fields = { userId: user, namespace: 'cache:github', key: 'repos', value: [{ stars: 100 }], createdAt: '2026-02-05T12:00:00', updatedAt: '2026-02-05T12:00:00.123456' };
-    await (context.target.putForeign?.({ _id: documentId(user, 'cache:github', 'repos'), ...fields }) ?? data.port.restore([fromSeedFields(fields)]));
+    const fields = {
+      userId: user,
+      namespace: 'cache:github',
+      key: 'repos',
+      value: [{ stars: 100 }],
+      createdAt: '2026-02-05T12:00:00',
+      updatedAt: '2026-02-05T12:00:00.123456',
+    };
+    await (context.target.putForeign?.({ _id: documentId(user, 'cache:github', 'repos'), ...fields }) ??
+      data.port.restore([fromSeedFields(fields)]));
     const entry = await data.getEntry(context.caller(user), 'cache:github', 'repos');
     assert.ok(entry !== undefined);
     assert.deepEqual(entry.value, [{ stars: 100 }]);
     assert.equal(entry.createdAt, '2026-02-05T12:00:00Z');
     assert.equal(entry.updatedAt, '2026-02-05T12:00:00.123456Z');
-    assert.deepEqual([entry.metadata, entry.createdByAgent, entry.lastAccessedByAgent, entry.accessCount, entry.lastAccessedAt, entry.version], [{}, null, null, 0, null, 1]);
+    assert.deepEqual(
+      [
+        entry.metadata,
+        entry.createdByAgent,
+        entry.lastAccessedByAgent,
+        entry.accessCount,
+        entry.lastAccessedAt,
+        entry.version,
+      ],
+      [{}, null, null, 0, null, 1],
+    );
     const page = await data.listKeys(context.caller(user), 'cache:github');
-    assert.deepEqual(page.items, [{ key: 'repos', version: 1, sizeBytes: 15, updatedAt: '2026-02-05T12:00:00.123456Z' }]);
+    assert.deepEqual(page.items, [
+      { key: 'repos', version: 1, sizeBytes: 15, updatedAt: '2026-02-05T12:00:00.123456Z' },
+    ]);
     assert.equal((await data.listNamespaces(context.caller(user))).items[0]?.count, 1);
     await data.get(context.caller(user, 'reader'), 'cache:github', 'repos');
     await data.tracker.flush();
-    await data.set(context.caller(user, 'writer'), 'cache:github', 'repos', [], { metadata: { a: 1 }, ifVersion: 1 });
+    await data.set(context.caller(user, 'writer'), 'cache:github', 'repos', [], {
+      metadata: { a: 1 },
+      ifVersion: 1,
+    });
     const after = await data.getEntry(context.caller(user), 'cache:github', 'repos');
-    assert.deepEqual([after?.createdAt, after?.createdByAgent, after?.accessCount, after?.version, after?.metadata], ['2026-02-05T12:00:00Z', null, 1, 2, { a: 1 }]);
+    assert.deepEqual(
+      [after?.createdAt, after?.createdByAgent, after?.accessCount, after?.version, after?.metadata],
+      ['2026-02-05T12:00:00Z', null, 1, 2, { a: 1 }],
+    );
   });
 
   test('documents are restored exactly, and exported as they are', async () => {
@@ -54,9 +80,18 @@ export function foreignTests(test: RegisterTest, context: ConformanceContext): v
       for (const record of page.documents) if (record.userId === user) exported.set(record.key, record);
       after = page.after;
     } while (after !== null);
-    assert.deepEqual(documents.map(({ key }) => exported.get(key)), documents);
+    assert.deepEqual(
+      documents.map(({ key }) => exported.get(key)),
+      documents,
+    );
     const summaries = (await data.listNamespaces(context.caller(user))).items;
-    assert.deepEqual(summaries.map(({ namespace, count }) => [namespace, count]), [['even', 13], ['odd:ns', 12]]);
+    assert.deepEqual(
+      summaries.map(({ namespace, count }) => [namespace, count]),
+      [
+        ['even', 13],
+        ['odd:ns', 12],
+      ],
+    );
   });
 
   test('a database that goes away is a clear error, and comes back by itself', async () => {
@@ -77,7 +112,11 @@ export function foreignTests(test: RegisterTest, context: ConformanceContext): v
       await outage.start();
     }
     await eventually(
-      () => data.set(caller, 'n', 'k', 3).then(() => 'written', (error: Error) => error.message),
+      () =>
+        data.set(caller, 'n', 'k', 3).then(
+          () => 'written',
+          (error: Error) => error.message,
+        ),
       (outcome) => outcome === 'written',
     );
     await data.tracker.flush();

@@ -7,22 +7,55 @@ import type { Caller } from '../../identity/caller.js';
 import { type ConformanceContext, type RegisterTest, inParallel, refusedWith } from './context.js';
 
 /** The order that JavaScript, ICU and many databases get wrong. */
-const hardOrder = ['!', '/', '0', '10', '2', 'A', 'Z', '_', 'a', 'aa', 'a~', 'b', '~', 'é', 'Ω', 'ключ', '中', '～', '😀', '😀a', '🙂'];
+const hardOrder = [
+  '!',
+  '/',
+  '0',
+  '10',
+  '2',
+  'A',
+  'Z',
+  '_',
+  'a',
+  'aa',
+  'a~',
+  'b',
+  '~',
+  'é',
+  'Ω',
+  'ключ',
+  '中',
+  '～',
+  '😀',
+  '😀a',
+  '🙂',
+];
 
 export function listTests(test: RegisterTest, context: ConformanceContext): void {
   test('keys and namespaces are listed in code-point order', async () => {
     const data = await context.service();
     const caller = context.caller(context.newUser());
-    const shuffled = hardOrder.toSorted((a, b) => compareCodePoints([...a].toReversed().join(''), [...b].toReversed().join('')));
+    const shuffled = hardOrder.toSorted((a, b) =>
+      compareCodePoints([...a].toReversed().join(''), [...b].toReversed().join('')),
+    );
     await data.setMany(caller, 'n', Object.fromEntries(shuffled.map((key) => [key, key])));
     for (const name of shuffled.slice(0, 12)) await data.set(caller, name, 'k', 1);
-    assert.deepEqual((await data.listKeys(caller, 'n')).items.map(({ key }) => key), hardOrder);
+    assert.deepEqual(
+      (await data.listKeys(caller, 'n')).items.map(({ key }) => key),
+      hardOrder,
+    );
     assert.deepEqual(await everyKey(data, caller, 'n', '', 2), hardOrder);
     const namespaces = [...shuffled.slice(0, 12), 'n'].toSorted(compareCodePoints);
-    assert.deepEqual((await data.listNamespaces(caller)).items.map(({ namespace }) => namespace), namespaces);
+    assert.deepEqual(
+      (await data.listNamespaces(caller)).items.map(({ namespace }) => namespace),
+      namespaces,
+    );
     const first = await data.listNamespaces(caller, { limit: 5 });
     const second = await data.listNamespaces(caller, { limit: 100, cursor: first.next_cursor ?? undefined });
-    assert.deepEqual([...first.items, ...second.items].map(({ namespace }) => namespace), namespaces);
+    assert.deepEqual(
+      [...first.items, ...second.items].map(({ namespace }) => namespace),
+      namespaces,
+    );
   });
 
   test('a list of keys says version, size and last write; with values it is the documents', async () => {
@@ -31,7 +64,9 @@ export function listTests(test: RegisterTest, context: ConformanceContext): void
     await data.set(caller, 'n', 'a', 'é');
     await data.set(caller, 'n', 'a', 'éé', { metadata: { m: 1 } });
     const entry = await data.getEntry(caller, 'n', 'a');
-    assert.deepEqual((await data.listKeys(caller, 'n')).items, [{ key: 'a', version: 2, sizeBytes: 6, updatedAt: entry?.updatedAt }]);
+    assert.deepEqual((await data.listKeys(caller, 'n')).items, [
+      { key: 'a', version: 2, sizeBytes: 6, updatedAt: entry?.updatedAt },
+    ]);
     const [document] = (await data.listDocuments(caller, 'n')).items;
     assert.equal(document?.valueJson, '"éé"');
     assert.deepEqual(document?.metadata, { m: 1 });
@@ -42,8 +77,10 @@ export function listTests(test: RegisterTest, context: ConformanceContext): void
     const caller = context.caller(context.newUser());
     const keys = ['a', 'a/', 'a/1', 'a/2', 'a0', 'A/', 'b', '😀', '😀/x', '😁', 'a/\u{10ffff}', 'a/~'];
     await data.setMany(caller, 'n', Object.fromEntries(keys.map((key) => [key, 1])));
-    const matching = (prefix: string) => keys.filter((key) => key.startsWith(prefix)).toSorted(compareCodePoints);
-    for (const prefix of ['', 'a', 'a/', '😀', 'zzz', 'a/\u{10ffff}', '\u{10ffff}']) assert.deepEqual(await everyKey(data, caller, 'n', prefix, 3), matching(prefix));
+    const matching = (prefix: string) =>
+      keys.filter((key) => key.startsWith(prefix)).toSorted(compareCodePoints);
+    for (const prefix of ['', 'a', 'a/', '😀', 'zzz', 'a/\u{10ffff}', '\u{10ffff}'])
+      assert.deepEqual(await everyKey(data, caller, 'n', prefix, 3), matching(prefix));
   });
 
   test('pages have no gaps and no repeats while writes go on', async () => {
@@ -64,7 +101,10 @@ export function listTests(test: RegisterTest, context: ConformanceContext): void
         const seen = await everyKey(data, caller, 'n', 'k', 7);
         assert.equal(new Set(seen).size, seen.length);
         assert.deepEqual(seen, seen.toSorted(compareCodePoints));
-        assert.deepEqual(seen.filter((key) => !key.endsWith('+')), stable);
+        assert.deepEqual(
+          seen.filter((key) => !key.endsWith('+')),
+          stable,
+        );
       }
     } finally {
       race.on = false;
@@ -79,7 +119,9 @@ export function listTests(test: RegisterTest, context: ConformanceContext): void
     const { next_cursor } = await data.listKeys(caller, 'n', { limit: 1 });
     assert.ok(next_cursor !== null);
     await refusedWith('invalid_cursor', () => data.listKeys(caller, 'other', { cursor: next_cursor }));
-    await refusedWith('invalid_cursor', () => data.listKeys(caller, 'n', { cursor: next_cursor, prefix: 'a' }));
+    await refusedWith('invalid_cursor', () =>
+      data.listKeys(caller, 'n', { cursor: next_cursor, prefix: 'a' }),
+    );
     await refusedWith('invalid_cursor', () => data.listKeys(caller, 'n', { cursor: 'x' }));
   });
 
@@ -87,12 +129,23 @@ export function listTests(test: RegisterTest, context: ConformanceContext): void
     const data = await context.service();
     const caller = context.caller(context.newUser(), 'batcher');
     await data.setMany(caller, 'n', { gone: 1, kept: 2 });
-    const answer = await data.batch(caller, 'n', { set: { a: 1, kept: 3 }, delete: ['gone', 'missing'], get: ['a', 'kept', 'gone', 'missing'], metadata: { from: 'batch' } });
-    assert.deepEqual(answer, { set: { a: { version: 1 }, kept: { version: 2 } }, values: { a: 1, kept: 3 }, deleted: 1 });
+    const answer = await data.batch(caller, 'n', {
+      set: { a: 1, kept: 3 },
+      delete: ['gone', 'missing'],
+      get: ['a', 'kept', 'gone', 'missing'],
+      metadata: { from: 'batch' },
+    });
+    assert.deepEqual(answer, {
+      set: { a: { version: 1 }, kept: { version: 2 } },
+      values: { a: 1, kept: 3 },
+      deleted: 1,
+    });
     assert.deepEqual((await data.getEntry(caller, 'n', 'kept'))?.metadata, { from: 'batch' });
     assert.deepEqual(await data.getMany(caller, 'n', ['kept', 'missing', 'kept']), { kept: 3 });
     await refusedWith('invalid_request', () => data.batch(caller, 'n', { set: { a: 1 }, delete: ['a'] }));
-    const many = Object.fromEntries(Array.from({ length: context.limits.dataBatchKeysMax + 1 }, (_, index) => [`k${index}`, 1]));
+    const many = Object.fromEntries(
+      Array.from({ length: context.limits.dataBatchKeysMax + 1 }, (_, index) => [`k${index}`, 1]),
+    );
     await refusedWith('too_large', () => data.setMany(caller, 'n', many));
   });
 
@@ -100,12 +153,18 @@ export function listTests(test: RegisterTest, context: ConformanceContext): void
     const data = await context.service();
     const caller = context.caller(context.newUser());
     const keys = Array.from({ length: 10_050 }, (_, index) => `key-${String(index).padStart(5, '0')}`);
-    await data.setMany(caller, 'large', Object.fromEntries(keys.slice(0, 550).map((key, index) => [key, index])));
+    await data.setMany(
+      caller,
+      'large',
+      Object.fromEntries(keys.slice(0, 550).map((key, index) => [key, index])),
+    );
     // The rest as an import brings it: some databases take single writes only one request at a time.
     const example = (await data.listDocuments(caller, 'large', { limit: 1 })).items[0];
     assert.ok(example !== undefined);
     const starts = Array.from({ length: 19 }, (_, index) => 550 + index * 500);
-    await inParallel(starts, 4, (start) => data.port.restore(keys.slice(start, start + 500).map((key) => ({ ...example, key }))));
+    await inParallel(starts, 4, (start) =>
+      data.port.restore(keys.slice(start, start + 500).map((key) => ({ ...example, key }))),
+    );
     await data.set(caller, 'neighbour', 'k', 1);
     assert.deepEqual(await everyKey(data, caller, 'large', '', 1_000), keys);
     let read = 0;
@@ -121,17 +180,38 @@ export function listTests(test: RegisterTest, context: ConformanceContext): void
     assert.equal(await data.clear(caller, 'large'), 0);
     assert.deepEqual((await data.listKeys(caller, 'large')).items, []);
     assert.equal(await data.get(caller, 'neighbour', 'k'), 1);
-    assert.deepEqual((await data.listNamespaces(caller)).items.map(({ namespace }) => namespace), ['neighbour']);
+    assert.deepEqual(
+      (await data.listNamespaces(caller)).items.map(({ namespace }) => namespace),
+      ['neighbour'],
+    );
   });
 
   test('an export that is to begin at a place nobody gave begins there, or is refused as such', async () => {
     const { port } = await context.service();
-    const places = ['{', '[1,2,3]', '["u","n"]', '["u","n","k"]', 'null', '0', '99.zz', 'a/b', '.', '..', '__name__', 'x'.repeat(3_000), 'u:n:aw==', '\u{10ffff}'];
+    const places = [
+      '{',
+      '[1,2,3]',
+      '["u","n"]',
+      '["u","n","k"]',
+      'null',
+      '0',
+      '99.zz',
+      'a/b',
+      '.',
+      '..',
+      '__name__',
+      'x'.repeat(3_000),
+      'u:n:aw==',
+      '\u{10ffff}',
+    ];
     for (const place of places) {
       try {
         await port.exportPage(place, 1);
       } catch (error) {
-        assert.ok(error instanceof StoaError && error.code === 'invalid_cursor', `${place.slice(0, 20)}: ${String(error)}`);
+        assert.ok(
+          error instanceof StoaError && error.code === 'invalid_cursor',
+          `${place.slice(0, 20)}: ${String(error)}`,
+        );
       }
     }
   });
@@ -151,7 +231,9 @@ export function listTests(test: RegisterTest, context: ConformanceContext): void
     for (const namespace of ['a', 'b', 'c']) await data.set(caller, namespace, 'k', 1);
     await refusedWith('cancelled', () => data.listNamespaces(caller, { signal: goneAfter(0) }));
     for (const looks of [1, 2, 3, 4]) {
-      const outcome = await data.listNamespaces(caller, { signal: goneAfter(looks) }).catch((error: unknown) => error);
+      const outcome = await data
+        .listNamespaces(caller, { signal: goneAfter(looks) })
+        .catch((error: unknown) => error);
       if (outcome instanceof StoaError) assert.equal(outcome.code, 'cancelled');
       else assert.deepEqual(outcome, await data.listNamespaces(caller));
     }
@@ -160,9 +242,16 @@ export function listTests(test: RegisterTest, context: ConformanceContext): void
   test('two that clear at the same time count every document once', async () => {
     const services = [await context.service(), await context.another()];
     const caller = context.caller(context.newUser());
-    await services[0]?.setMany(caller, 'n', Object.fromEntries(Array.from({ length: 150 }, (_, index) => [`k${index}`, index])));
+    await services[0]?.setMany(
+      caller,
+      'n',
+      Object.fromEntries(Array.from({ length: 150 }, (_, index) => [`k${index}`, index])),
+    );
     const deleted = await Promise.all(services.map((data) => data.clear(caller, 'n')));
-    assert.equal(deleted.reduce((sum, count) => sum + count, 0), 150);
+    assert.equal(
+      deleted.reduce((sum, count) => sum + count, 0),
+      150,
+    );
     assert.deepEqual((await services[0]?.listKeys(caller, 'n'))?.items, []);
   });
 
@@ -188,7 +277,13 @@ export function listTests(test: RegisterTest, context: ConformanceContext): void
   });
 }
 
-async function everyKey(data: DataService, caller: Caller, namespace: string, prefix: string, limit: number): Promise<string[]> {
+async function everyKey(
+  data: DataService,
+  caller: Caller,
+  namespace: string,
+  prefix: string,
+  limit: number,
+): Promise<string[]> {
   const keys: string[] = [];
   let cursor: string | undefined;
   do {

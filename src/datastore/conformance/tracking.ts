@@ -84,7 +84,8 @@ export function trackingTests(test: RegisterTest, context: ConformanceContext): 
       await data.tracker.flush();
       return reads;
     });
-    for (let value = 1; value <= 60; value += 1) await here.set(writer, 'n', 'k', value, value % 3 === 0 ? { metadata: { value } } : {});
+    for (let value = 1; value <= 60; value += 1)
+      await here.set(writer, 'n', 'k', value, value % 3 === 0 ? { metadata: { value } } : {});
     race.on = false;
     const reads = (await Promise.all(readers)).reduce((sum, count) => sum + count, 0);
     const entry = await here.getEntry(context.caller(user), 'n', 'k');
@@ -100,7 +101,8 @@ export function trackingTests(test: RegisterTest, context: ConformanceContext): 
     await data.set(context.caller(user, 'a'), 'n', 'k', 1);
     await data.get(context.caller(user, 'b'), 'n', 'k');
     // Counts may be on their way just then, and within a millisecond nobody can tell who came later.
-    for (const readAtMs = Date.now(); Date.now() === readAtMs; ) await new Promise((resolve) => setImmediate(resolve));
+    for (const readAtMs = Date.now(); Date.now() === readAtMs;)
+      await new Promise((resolve) => setImmediate(resolve));
     await data.set(context.caller(user, 'c'), 'n', 'k', 2);
     assert.equal((await data.getEntry(context.caller(user), 'n', 'k'))?.lastAccessedByAgent, 'c');
     await data.tracker.flush();

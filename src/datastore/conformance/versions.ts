@@ -12,7 +12,9 @@ export function versionTests(test: RegisterTest, context: ConformanceContext): v
     assert.equal((await data.set(caller, 'n', 'k', 'b', { ifVersion: 1 })).version, 2);
     assert.equal((await data.set(caller, 'n', 'k', 'c', { ifVersion: 'any' })).version, 3);
     assert.equal((await data.set(caller, 'n', 'k', 'd', { ifVersion: 3, metadata: { m: 1 } })).version, 4);
-    await refusedWith('version_conflict', () => data.set(caller, 'n', 'k', 'e', { ifVersion: 3, metadata: { m: 2 } }));
+    await refusedWith('version_conflict', () =>
+      data.set(caller, 'n', 'k', 'e', { ifVersion: 3, metadata: { m: 2 } }),
+    );
     await refusedWith('version_conflict', () => data.delete(caller, 'n', 'k', { ifVersion: 1 }));
     assert.equal(await data.get(caller, 'n', 'k'), 'd');
     assert.equal(await data.delete(caller, 'n', 'k', { ifVersion: 4 }), true);
@@ -25,10 +27,14 @@ export function versionTests(test: RegisterTest, context: ConformanceContext): v
   test('of many writers that expect the same version exactly one succeeds', async () => {
     const services = [await context.service(), await context.another()];
     const caller = context.caller(context.newUser());
-    const attempts = Array.from({ length: 16 }, (_, index) => (services[index % 2] ?? services[0])?.set(caller, 'n', 'lock', index, { ifVersion: 0 }));
+    const attempts = Array.from({ length: 16 }, (_, index) =>
+      (services[index % 2] ?? services[0])?.set(caller, 'n', 'lock', index, { ifVersion: 0 }),
+    );
     const outcomes = await Promise.allSettled(attempts);
     assert.equal(outcomes.filter(({ status }) => status === 'fulfilled').length, 1);
-    for (const outcome of outcomes) if (outcome.status === 'rejected') assert.equal((outcome.reason as { code?: unknown }).code, 'version_conflict');
+    for (const outcome of outcomes)
+      if (outcome.status === 'rejected')
+        assert.equal((outcome.reason as { code?: unknown }).code, 'version_conflict');
   });
 
   test('50 writers that increment 20 times each make exactly 1,000', async () => {
@@ -50,9 +56,18 @@ export function versionTests(test: RegisterTest, context: ConformanceContext): v
     assert.equal((await data.increment(caller, 'n', 'number', -2.5)).value, -1.5);
     assert.deepEqual((await data.append(caller, 'n', 'list', ['a'])).value, ['a']);
     assert.deepEqual((await data.append(caller, 'n', 'list', [{ b: 1 }, null])).value, ['a', { b: 1 }, null]);
-    await data.set(caller, 'n', 'object', { a: 1, b: { c: 2, d: 3 } }, { metadata: { kept: true }, ttl: 3600 });
+    await data.set(
+      caller,
+      'n',
+      'object',
+      { a: 1, b: { c: 2, d: 3 } },
+      { metadata: { kept: true }, ttl: 3600 },
+    );
     const before = await data.getEntry(caller, 'n', 'object');
-    assert.deepEqual((await data.mergePatch(caller, 'n', 'object', { a: null, b: { c: 4 }, e: [5] })).value, { b: { c: 4, d: 3 }, e: [5] });
+    assert.deepEqual((await data.mergePatch(caller, 'n', 'object', { a: null, b: { c: 4 }, e: [5] })).value, {
+      b: { c: 4, d: 3 },
+      e: [5],
+    });
     const after = await data.getEntry(caller, 'n', 'object');
     assert.deepEqual(after?.metadata, { kept: true });
     assert.equal(after?.expiresAt, before?.expiresAt);
@@ -90,8 +105,14 @@ export function versionTests(test: RegisterTest, context: ConformanceContext): v
       assert.equal(await data.get(caller, 'n', 'short'), undefined);
       assert.equal(await data.getEntry(caller, 'n', 'short'), undefined);
       assert.deepEqual(await data.getMany(caller, 'n', ['short', 'long']), { long: 2 });
-      assert.deepEqual((await data.listKeys(caller, 'n')).items.map(({ key }) => key), ['cleared', 'long', 'stock']);
-      assert.deepEqual((await data.listDocuments(caller, 'n')).items.map(({ key }) => key), ['cleared', 'long', 'stock']);
+      assert.deepEqual(
+        (await data.listKeys(caller, 'n')).items.map(({ key }) => key),
+        ['cleared', 'long', 'stock'],
+      );
+      assert.deepEqual(
+        (await data.listDocuments(caller, 'n')).items.map(({ key }) => key),
+        ['cleared', 'long', 'stock'],
+      );
       assert.equal(await data.delete(caller, 'n', 'short'), false);
       await data.set(caller, 'n', 'expired', 1, { ttl: 1 });
       context.skewMs += 2_000;
@@ -127,8 +148,11 @@ export function versionTests(test: RegisterTest, context: ConformanceContext): v
   test('an expiry in the past or out of bounds is refused', async () => {
     const data = await context.service();
     const caller = context.caller(context.newUser());
-    for (const ttl of [0, -1, NaN, Infinity, 1e12]) await refusedWith('invalid_request', () => data.set(caller, 'n', 'k', 1, { ttl }));
-    await refusedWith('invalid_request', () => data.set(caller, 'n', 'k', 1, { expiresAt: '2001-01-01T00:00:00Z' }));
+    for (const ttl of [0, -1, NaN, Infinity, 1e12])
+      await refusedWith('invalid_request', () => data.set(caller, 'n', 'k', 1, { ttl }));
+    await refusedWith('invalid_request', () =>
+      data.set(caller, 'n', 'k', 1, { expiresAt: '2001-01-01T00:00:00Z' }),
+    );
     await refusedWith('invalid_request', () => data.set(caller, 'n', 'k', 1, { expiresAt: 'tomorrow' }));
     await data.set(caller, 'n', 'k', 1, { expiresAt: '2999-01-01T00:00:00+02:00' });
     assert.equal((await data.getEntry(caller, 'n', 'k'))?.expiresAt, '2998-12-31T22:00:00.000Z');

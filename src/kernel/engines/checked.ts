@@ -1,7 +1,15 @@
 /** The half of an engine that is the same for all: checks, the order of commits, open snapshots, closing. */
 import { messageOf, StoaError } from '../../errors.js';
 import { keyBytesMax } from '../engine.js';
-import type { Engine, EngineName, EngineStats, Entry, RangeOptions, Snapshot, WriteOperation } from '../engine.js';
+import type {
+  Engine,
+  EngineName,
+  EngineStats,
+  Entry,
+  RangeOptions,
+  Snapshot,
+  WriteOperation,
+} from '../engine.js';
 
 /** One write with its family already looked up. */
 export interface DriverOperation<Family> {
@@ -126,10 +134,14 @@ export class CheckedEngine<Family> implements Engine {
 
   async #write(operations: readonly DriverOperation<Family>[]): Promise<void> {
     if (this.#broken !== undefined) {
-      throw new StoaError('engine', 'An earlier commit failed with an unknown outcome, so this one was not tried.', {
-        fix: 'Close the database and open it again: what is on disk then is the truth.',
-        cause: this.#broken,
-      });
+      throw new StoaError(
+        'engine',
+        'An earlier commit failed with an unknown outcome, so this one was not tried.',
+        {
+          fix: 'Close the database and open it again: what is on disk then is the truth.',
+          cause: this.#broken,
+        },
+      );
     }
     try {
       await this.#driver.write(operations);
@@ -156,7 +168,8 @@ export class CheckedEngine<Family> implements Engine {
   #family(name: string): Family {
     if (this.#closing !== undefined) this.#checkOpen();
     const family = this.#families.get(name);
-    if (family === undefined) throw new StoaError('internal', `The engine was opened without a family "${name}".`);
+    if (family === undefined)
+      throw new StoaError('internal', `The engine was opened without a family "${name}".`);
     return family;
   }
 
@@ -180,10 +193,14 @@ export function diskFull(cause?: unknown, afterwards = 'Writes work again withou
 
 /** A database that was not opened because that takes some room too. */
 export function noRoomToOpen(dataDir: string, cause: unknown): StoaError {
-  return new StoaError('disk_full', `The disk is full, and the database in ${dataDir} needs some room to be opened.`, {
-    fix: 'Free some space on the disk of the data directory, then start again. What is stored stays as it is.',
-    cause,
-  });
+  return new StoaError(
+    'disk_full',
+    `The disk is full, and the database in ${dataDir} needs some room to be opened.`,
+    {
+      fix: 'Free some space on the disk of the data directory, then start again. What is stored stays as it is.',
+      cause,
+    },
+  );
 }
 
 /** Data that the engine cannot make sense of. */

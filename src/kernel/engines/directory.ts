@@ -15,15 +15,20 @@ export async function prepareDirectory(dataDir: string): Promise<string> {
     await rm(probe);
     // The new names must outlive a power cut as surely as what is stored under them.
     if (firstMade !== undefined) {
-      for (let made = path; made.length >= firstMade.length; made = dirname(made)) await syncDirectory(dirname(made));
+      for (let made = path; made.length >= firstMade.length; made = dirname(made))
+        await syncDirectory(dirname(made));
     }
   } catch (thrown) {
     const failure = fileFailure(path, thrown);
     if (failure instanceof StoaError) throw failure;
-    throw new StoaError('invalid_config', `The data directory ${path} cannot be written: ${messageOf(thrown)}.`, {
-      fix: 'Let the user that runs Stoa write there, or choose another data directory.',
-      cause: thrown,
-    });
+    throw new StoaError(
+      'invalid_config',
+      `The data directory ${path} cannot be written: ${messageOf(thrown)}.`,
+      {
+        fix: 'Let the user that runs Stoa write there, or choose another data directory.',
+        cause: thrown,
+      },
+    );
   }
   return path;
 }

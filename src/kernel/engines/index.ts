@@ -2,7 +2,11 @@
 import { StoaError } from '../../errors.js';
 import type { Engine, EngineConfig, EngineName } from '../engine.js';
 
-export async function openEngine(name: EngineName, config: EngineConfig, families: readonly string[]): Promise<Engine> {
+export async function openEngine(
+  name: EngineName,
+  config: EngineConfig,
+  families: readonly string[],
+): Promise<Engine> {
   switch (name) {
     case 'lmdb':
       return (await import('./lmdb.js')).openLmdb(config, families);

@@ -2,7 +2,14 @@
 import { join } from 'node:path';
 import { open } from 'lmdb';
 import { messageOf, StoaError } from '../../errors.js';
-import { type Engine, type EngineStats, type Entry, type RangeOptions, type StoreConfig, pageBytesMax } from '../engine.js';
+import {
+  type Engine,
+  type EngineStats,
+  type Entry,
+  type RangeOptions,
+  type StoreConfig,
+  pageBytesMax,
+} from '../engine.js';
 import { syncDirectory } from '../files.js';
 import { CheckedEngine, commitFailure, damagedData, diskFull, noRoomToOpen } from './checked.js';
 import type { DriverOperation, DriverSnapshot, EngineDriver } from './checked.js';
@@ -82,7 +89,8 @@ export async function openLmdb(config: StoreConfig, families: readonly string[])
       // The declared types leave out what LmdbRoot names; the methods are in every 3.5 release.
     }) as unknown as LmdbRoot;
     const databases = new Map<string, LmdbDatabase>();
-    for (const name of families) databases.set(name, root.openDB({ name, encoding: 'binary', keyEncoding: 'binary' }));
+    for (const name of families)
+      databases.set(name, root.openDB({ name, encoding: 'binary', keyEncoding: 'binary' }));
     await syncDirectory(path);
     return new CheckedEngine(new LmdbDriver(path, root, databases));
   } catch (thrown) {
@@ -169,7 +177,9 @@ class LmdbDriver implements EngineDriver<LmdbDatabase> {
         try {
           const entries: Entry[] = [];
           let sizeBytes = 0;
-          for (const entry of family.getRange(lmdbRange(gt === undefined ? { limit } : { gt, limit }, transaction))) {
+          for (const entry of family.getRange(
+            lmdbRange(gt === undefined ? { limit } : { gt, limit }, transaction),
+          )) {
             entries.push(entry);
             sizeBytes += entry.key.length + entry.value.length;
             if (sizeBytes >= pageBytesMax) break;
@@ -213,7 +223,8 @@ class LmdbDriver implements EngineDriver<LmdbDatabase> {
   #writeFailure(thrown: unknown, operations: readonly DriverOperation<LmdbDatabase>[]): StoaError {
     const code = codeOf(thrown);
     // LMDB calls a write that the full disk cut short an I/O error, so the disk is asked itself.
-    const isFull = noSpaceCodes.has(code) || (code === inputOutputError && freeBytes(this.#path) < roomFor(operations));
+    const isFull =
+      noSpaceCodes.has(code) || (code === inputOutputError && freeBytes(this.#path) < roomFor(operations));
     if (!isFull) return commitFailure(thrown);
     try {
       // After a failure on the meta page LMDB gives up for good, and lmdb's writing thread then

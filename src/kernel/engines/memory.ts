@@ -1,5 +1,12 @@
 /** The engine that keeps everything in memory: for tests and for data that may vanish. */
-import { type Engine, type EngineStats, type Entry, type RangeOptions, type StoreConfig, pageBytesMax } from '../engine.js';
+import {
+  type Engine,
+  type EngineStats,
+  type Entry,
+  type RangeOptions,
+  type StoreConfig,
+  pageBytesMax,
+} from '../engine.js';
 import { CheckedEngine } from './checked.js';
 import type { DriverOperation, DriverSnapshot, EngineDriver } from './checked.js';
 import { SortedEntries } from './sorted-entries.js';
@@ -54,7 +61,7 @@ class MemoryDriver implements EngineDriver<SortedEntries> {
         const entries: Entry[] = [];
         const scan = frozen.get(family);
         if (scan === undefined) return entries;
-        for (let sizeBytes = 0; entries.length < limit && sizeBytes < pageBytesMax; ) {
+        for (let sizeBytes = 0; entries.length < limit && sizeBytes < pageBytesMax;) {
           const { done, value } = scan.next();
           if (done === true) break;
           entries.push(copyOf(value));

@@ -2,7 +2,14 @@
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { messageOf, StoaError } from '../../errors.js';
-import { type Engine, type EngineConfig, type EngineStats, type Entry, type RangeOptions, pageBytesMax } from '../engine.js';
+import {
+  type Engine,
+  type EngineConfig,
+  type EngineStats,
+  type Entry,
+  type RangeOptions,
+  pageBytesMax,
+} from '../engine.js';
 import { writeDurably } from '../files.js';
 import { CheckedEngine, commitFailure, damagedData, diskFull, noRoomToOpen } from './checked.js';
 import type { DriverOperation, DriverSnapshot, EngineDriver } from './checked.js';
@@ -58,7 +65,11 @@ const fetchEntries = 256;
 const fetchEntriesFirst = 4;
 
 /** Values may be large: what one call fetches has a size too. */
-const iteratorOptions = { keyEncoding: 'buffer', valueEncoding: 'buffer', highWaterMarkBytes: pageBytesMax } as const;
+const iteratorOptions = {
+  keyEncoding: 'buffer',
+  valueEncoding: 'buffer',
+  highWaterMarkBytes: pageBytesMax,
+} as const;
 
 /** What a batch may hold on to between commits; one that grew further is given back. */
 const keptBatchBytesMax = 1024 * 1024;
@@ -72,7 +83,10 @@ export async function openRocksdb(config: EngineConfig, families: readonly strin
   const names = await rememberFamilies(path, families);
   const scattered = new Set(config.scattered_families);
   // Each family has a cache of its own, so the memory that all may use is divided.
-  const cacheSize = Math.min(Math.floor(config.block_cache_bytes / Math.max(names.length - scattered.size, 1)), cacheBytesMax);
+  const cacheSize = Math.min(
+    Math.floor(config.block_cache_bytes / Math.max(names.length - scattered.size, 1)),
+    cacheBytesMax,
+  );
   try {
     const database = await RocksLevel.open(path, {
       createIfMissing: true,
@@ -80,9 +94,13 @@ export async function openRocksdb(config: EngineConfig, families: readonly strin
       valueEncoding: 'buffer',
       // Commits run on the main thread: compressing the log would hold up every reader.
       walCompression: false,
-      columns: Object.fromEntries(names.map((name) => [name, { ...columnOptions, cacheSize: scattered.has(name) ? 0 : cacheSize }])),
+      columns: Object.fromEntries(
+        names.map((name) => [name, { ...columnOptions, cacheSize: scattered.has(name) ? 0 : cacheSize }]),
+      ),
     });
-    const columns = new Map(families.map((name): [string, Column] => [name, { column: database.columns[name] as ColumnHandle }]));
+    const columns = new Map(
+      families.map((name): [string, Column] => [name, { column: database.columns[name] as ColumnHandle }]),
+    );
     return new CheckedEngine(new RocksDriver(path, database, columns, config.sync_writes));
   } catch (thrown) {
     throw openFailure(path, thrown);
@@ -125,7 +143,11 @@ class RocksDriver implements EngineDriver<Column> {
     const iterator = this.#iterator(family, bounds);
     try {
       // Many scans want the first entry only, so the first fetches are small.
-      for (let finished = false, fetch = fetchEntriesFirst; !finished && left > 0; fetch = Math.min(fetch * 4, fetchEntries)) {
+      for (
+        let finished = false, fetch = fetchEntriesFirst;
+        !finished && left > 0;
+        fetch = Math.min(fetch * 4, fetchEntries)
+      ) {
         const page = this.#reading(() => iterator._nextvSync(Math.min(left, fetch)));
         finished = page.finished;
         const entries = entriesOf(page.rows);
@@ -198,7 +220,8 @@ class RocksDriver implements EngineDriver<Column> {
     try {
       await this.#database.close();
     } catch (thrown) {
-      if (!this.#writeFailed) throw new StoaError('engine', `RocksDB could not close: ${messageOf(thrown)}.`, { cause: thrown });
+      if (!this.#writeFailed)
+        throw new StoaError('engine', `RocksDB could not close: ${messageOf(thrown)}.`, { cause: thrown });
       // The log that could not be written cannot be flushed either. RocksDB itself is closed by
       // then; the second call lets the package know.
       await this.#database.close();
@@ -251,7 +274,10 @@ class RocksDriver implements EngineDriver<Column> {
 
 /** Closing a batch or an iterator frees memory at once and cannot fail; the package wants a callback all the same. */
 function reportNothing(error: Error | null | undefined): void {
-  if (error) throw new StoaError('internal', `RocksDB could not free an iterator: ${error.message}.`, { cause: error });
+  if (error)
+    throw new StoaError('internal', `RocksDB could not free an iterator: ${error.message}.`, {
+      cause: error,
+    });
 }
 
 function entriesOf(rows: readonly Buffer[]): Entry[] {
@@ -273,10 +299,14 @@ async function loadPackage(): Promise<RocksPackage> {
   try {
     return await import(name);
   } catch (thrown) {
-    throw new StoaError('missing_package', `The engine rocksdb needs ${name}, which does not load: ${messageOf(thrown)}.`, {
-      fix: `Run \`npm install ${name}\` (it has builds for Linux x64 and macOS arm64), or choose the engine lmdb.`,
-      cause: thrown,
-    });
+    throw new StoaError(
+      'missing_package',
+      `The engine rocksdb needs ${name}, which does not load: ${messageOf(thrown)}.`,
+      {
+        fix: `Run \`npm install ${name}\` (it has builds for Linux x64 and macOS arm64), or choose the engine lmdb.`,
+        cause: thrown,
+      },
+    );
   }
 }
 

@@ -66,7 +66,8 @@ export class SortedEntries {
   *scan(options: RangeOptions): Generator<Entry, void> {
     const { gte, gt, lte, lt } = options;
     const from = gte !== undefined ? this.#seek(gte, false) : gt !== undefined ? this.#seek(gt, true) : start;
-    const to = lte !== undefined ? this.#seek(lte, true) : lt !== undefined ? this.#seek(lt, false) : this.#end();
+    const to =
+      lte !== undefined ? this.#seek(lte, true) : lt !== undefined ? this.#seek(lt, false) : this.#end();
     if (options.reverse === true) yield* this.#downwards(from, to);
     else yield* this.#upwards(from, to);
   }
@@ -91,7 +92,8 @@ export class SortedEntries {
     for (let run = from.run; run <= to.run; run += 1) {
       const entries = this.#runs[run]?.entries ?? [];
       const end = run === to.run ? to.index : entries.length;
-      for (let index = run === from.run ? from.index : 0; index < end; index += 1) yield entries[index] as Entry;
+      for (let index = run === from.run ? from.index : 0; index < end; index += 1)
+        yield entries[index] as Entry;
     }
   }
 

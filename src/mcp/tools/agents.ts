@@ -39,14 +39,21 @@ const agents = defineTool({
       return { agents: page.items.map(shown), next_cursor: page.next_cursor };
     }
     const own = name ?? caller.agent ?? undefined;
-    if (own === undefined) throw new StoaError('invalid_request', `name: is needed for ${action}.`, { details: { errors: [{ field: 'name', message: 'is missing' }] } });
+    if (own === undefined)
+      throw new StoaError('invalid_request', `name: is needed for ${action}.`, {
+        details: { errors: [{ field: 'name', message: 'is missing' }] },
+      });
     const known = await named(stoa, caller, own);
     if (action === 'heartbeat') {
-      if (known === undefined) throw new StoaError('not_found', `There is no agent named "${own}".`, { fix: 'Register it first.' });
+      if (known === undefined)
+        throw new StoaError('not_found', `There is no agent named "${own}".`, { fix: 'Register it first.' });
       return { agents: [await alive(stoa, caller, known)] };
     }
     const made = known ?? (await stoa.registry.createAgent(caller, { name: own, labels }));
-    const labelled = known === undefined || labels === undefined ? made : await stoa.registry.updateAgent(caller, made.agent_id, { labels });
+    const labelled =
+      known === undefined || labels === undefined
+        ? made
+        : await stoa.registry.updateAgent(caller, made.agent_id, { labels });
     return { agents: [await alive(stoa, caller, labelled)] };
   },
 });
@@ -62,11 +69,26 @@ async function alive(stoa: Stoa, caller: Caller, found: AgentAnswer): Promise<z.
   const started = startable.has(found.status) ? await stoa.registry.start(caller, found.agent_id) : found;
   const lease = await stoa.registry.heartbeat(caller, found.agent_id, { holder: caller.agent ?? found.name });
   const { agent_id, name, presence, labels } = await stoa.registry.getAgent(caller, found.agent_id);
-  return { agent_id, name, status: started.status, presence, labels, fence: lease.lease.fence, lease_expires_at: lease.lease.expires_at };
+  return {
+    agent_id,
+    name,
+    status: started.status,
+    presence,
+    labels,
+    fence: lease.lease.fence,
+    lease_expires_at: lease.lease.expires_at,
+  };
 }
 
 const startable: ReadonlySet<string> = new Set(['provisioning', 'stopped', 'error']);
 
 function shown({ agent_id, name, status, presence, labels, lease }: AgentAnswer): z.output<typeof agent> {
-  return { agent_id, name, status, presence, labels, ...(lease !== null && { lease_expires_at: lease.expires_at }) };
+  return {
+    agent_id,
+    name,
+    status,
+    presence,
+    labels,
+    ...(lease !== null && { lease_expires_at: lease.expires_at }),
+  };
 }

@@ -18,10 +18,17 @@ const commit = defineTool({
     operations: z
       .array(z.looseObject({ op: z.enum(operationNames) }))
       .min(1)
-      .describe('data.set {namespace, key, value, ttl?, if_version?}, data.delete, data.increment {key, by}, data.append {key, items}, task.complete {task_id, fence, output}, task.create {session_id, command} …'),
+      .describe(
+        'data.set {namespace, key, value, ttl?, if_version?}, data.delete, data.increment {key, by}, data.append {key, items}, task.complete {task_id, fence, output}, task.create {session_id, command} …',
+      ),
     checks: z.array(z.looseObject({ check: z.enum(checkNames) })).default([]),
   }),
-  output: z.object({ ok: z.boolean(), results: z.array(z.unknown()).optional(), position: z.string().optional(), failed: record.optional() }),
+  output: z.object({
+    ok: z.boolean(),
+    results: z.array(z.unknown()).optional(),
+    position: z.string().optional(),
+    failed: record.optional(),
+  }),
   run: async ({ stoa, caller }, input) => {
     // The service checks every operation and check with the whole of its own schema.
     const outcome = await stoa.commit.commit(caller, input as Parameters<typeof stoa.commit.commit>[1]);

@@ -20,18 +20,49 @@ const remember = defineTool({
     namespace,
     how: z.enum(['set', 'append', 'add', 'merge']).default('set'),
     ttl_seconds: z.number().positive().optional().describe('Forget it after this time (set only)'),
-    expires_at: z.string().optional().describe('Forget it at this time, ISO 8601, instead of ttl_seconds (set only)'),
+    expires_at: z
+      .string()
+      .optional()
+      .describe('Forget it at this time, ISO 8601, instead of ttl_seconds (set only)'),
     metadata: z.record(z.string(), z.unknown()).optional().describe('Facts about the value (set only)'),
     if_version: ifVersion,
   }),
-  output: z.object({ key: z.string(), version: z.int(), updatedAt: z.string(), value: json.optional().describe('After append, add, merge') }),
-  run: async ({ stoa, caller }, { key: name, value, namespace: ns, how, ttl_seconds: ttl, expires_at: expiresAt, metadata, if_version: version }) => {
-    if (how === 'set') return written(await stoa.data.set(caller, ns, name, value, { ttl, expiresAt, metadata, ifVersion: version }));
-    if (ttl !== undefined || expiresAt !== undefined || metadata !== undefined) throw new StoaError('invalid_request', `ttl_seconds, expires_at and metadata go with how "set", not with "${how}".`);
+  output: z.object({
+    key: z.string(),
+    version: z.int(),
+    updatedAt: z.string(),
+    value: json.optional().describe('After append, add, merge'),
+  }),
+  run: async (
+    { stoa, caller },
+    {
+      key: name,
+      value,
+      namespace: ns,
+      how,
+      ttl_seconds: ttl,
+      expires_at: expiresAt,
+      metadata,
+      if_version: version,
+    },
+  ) => {
+    if (how === 'set')
+      return written(
+        await stoa.data.set(caller, ns, name, value, { ttl, expiresAt, metadata, ifVersion: version }),
+      );
+    if (ttl !== undefined || expiresAt !== undefined || metadata !== undefined)
+      throw new StoaError(
+        'invalid_request',
+        `ttl_seconds, expires_at and metadata go with how "set", not with "${how}".`,
+      );
     const options = { ifVersion: version };
     if (how === 'merge') return written(await stoa.data.mergePatch(caller, ns, name, value, options));
-    if (how === 'append') return written(await stoa.data.append(caller, ns, name, Array.isArray(value) ? value : [value], options));
-    if (typeof value !== 'number') throw new StoaError('invalid_request', 'value: with how "add" it is the number to add.');
+    if (how === 'append')
+      return written(
+        await stoa.data.append(caller, ns, name, Array.isArray(value) ? value : [value], options),
+      );
+    if (typeof value !== 'number')
+      throw new StoaError('invalid_request', 'value: with how "add" it is the number to add.');
     return written(await stoa.data.increment(caller, ns, name, value, options));
   },
 });
@@ -39,17 +70,32 @@ const remember = defineTool({
 const recall = defineTool({
   name: 'recall',
   title: 'Recall',
-  description: 'Read what is stored under one key or several, with version and who wrote it. Keys that hold nothing come back in `missing`. Use it before asking a person for something that may be known.',
+  description:
+    'Read what is stored under one key or several, with version and who wrote it. Keys that hold nothing come back in `missing`. Use it before asking a person for something that may be known.',
   annotations: { readOnlyHint: true },
   input: z.strictObject({ key: z.union([key, z.array(z.string()).min(1)]), namespace }),
   output: z.object({
-    items: z.array(z.object({ key: z.string(), value: json, version: z.int(), updatedAt: z.string(), createdByAgent: z.string().nullable(), expiresAt: z.string().nullable(), metadata: record })),
+    items: z.array(
+      z.object({
+        key: z.string(),
+        value: json,
+        version: z.int(),
+        updatedAt: z.string(),
+        createdByAgent: z.string().nullable(),
+        expiresAt: z.string().nullable(),
+        metadata: record,
+      }),
+    ),
     missing: z.array(z.string()),
   }),
   run: async ({ stoa, caller }, input) => {
     const keys = [...new Set([input.key].flat())];
     const { mcpKeysMax } = stoa.limits;
-    if (keys.length > mcpKeysMax) throw new StoaError('too_large', `At most ${mcpKeysMax} keys at once.`, { fix: 'Use list with values for many.', details: { mcpKeysMax } });
+    if (keys.length > mcpKeysMax)
+      throw new StoaError('too_large', `At most ${mcpKeysMax} keys at once.`, {
+        fix: 'Use list with values for many.',
+        details: { mcpKeysMax },
+      });
     const found = new Map<string, DocumentRecord>();
     let leftBytes = stoa.limits.mcpAnswerBytesMax;
     for (const name of keys) {
@@ -66,14 +112,24 @@ const recall = defineTool({
 const list = defineTool({
   name: 'list',
   title: 'List memory',
-  description: 'Without namespace: the namespaces and their sizes. With one: its keys in order, by prefix if given; values: true reads the values too. Use it to find out what is known.',
+  description:
+    'Without namespace: the namespaces and their sizes. With one: its keys in order, by prefix if given; values: true reads the values too. Use it to find out what is known.',
   annotations: { readOnlyHint: true },
-  input: z.strictObject({ namespace: z.string().optional(), prefix: z.string().optional(), values: z.boolean().optional(), limit, cursor }),
+  input: z.strictObject({
+    namespace: z.string().optional(),
+    prefix: z.string().optional(),
+    values: z.boolean().optional(),
+    limit,
+    cursor,
+  }),
   output: z.object({ items: z.array(record), next_cursor: nextCursor }),
   run: async ({ stoa, caller, signal }, { namespace: ns, prefix, values, ...asked }) => {
     const page = { ...asked, signal };
     if (ns === undefined) {
-      if (prefix !== undefined || values !== undefined) throw new StoaError('invalid_request', 'prefix and values need a namespace.', { fix: 'Pass namespace, "default" for keys stored without one.' });
+      if (prefix !== undefined || values !== undefined)
+        throw new StoaError('invalid_request', 'prefix and values need a namespace.', {
+          fix: 'Pass namespace, "default" for keys stored without one.',
+        });
       const { items, next_cursor } = await stoa.data.listNamespaces(caller, page);
       return { items: items.map((item) => ({ ...item })), next_cursor };
     }
@@ -81,7 +137,11 @@ const list = defineTool({
       const { items, next_cursor } = await stoa.data.listKeys(caller, ns, { ...page, prefix });
       return { items: items.map((item) => ({ ...item })), next_cursor };
     }
-    const { items, next_cursor } = await stoa.data.listDocuments(caller, ns, { ...page, prefix, bytesMax: stoa.limits.mcpAnswerBytesMax });
+    const { items, next_cursor } = await stoa.data.listDocuments(caller, ns, {
+      ...page,
+      prefix,
+      bytesMax: stoa.limits.mcpAnswerBytesMax,
+    });
     return { items: items.map(documentItem), next_cursor };
   },
 });
@@ -93,7 +153,9 @@ const forget = defineTool({
   annotations: { readOnlyHint: false, destructiveHint: true, idempotentHint: true },
   input: z.strictObject({ key, namespace, if_version: ifVersion }),
   output: z.object({ deleted: z.boolean() }),
-  run: async ({ stoa, caller }, input) => ({ deleted: await stoa.data.delete(caller, input.namespace, input.key, { ifVersion: input.if_version }) }),
+  run: async ({ stoa, caller }, input) => ({
+    deleted: await stoa.data.delete(caller, input.namespace, input.key, { ifVersion: input.if_version }),
+  }),
 });
 
 export const memoryTools = [remember, recall, list, forget];
@@ -107,10 +169,14 @@ function documentItem(entry: DocumentRecord) {
 }
 
 function tooMuch({ mcpAnswerBytesMax }: Limits, fitting: readonly string[]): StoaError {
-  return new StoaError('too_large', `The values under these keys are more than the ${mcpAnswerBytesMax} bytes that one answer holds.`, {
-    fix: 'Recall fewer keys at once, those in details.fitting first.',
-    details: { mcpAnswerBytesMax, fitting },
-  });
+  return new StoaError(
+    'too_large',
+    `The values under these keys are more than the ${mcpAnswerBytesMax} bytes that one answer holds.`,
+    {
+      fix: 'Recall fewer keys at once, those in details.fitting first.',
+      details: { mcpAnswerBytesMax, fitting },
+    },
+  );
 }
 
 function written(result: { key: string; version: number; updatedAt: string; value?: unknown }) {

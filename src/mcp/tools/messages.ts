@@ -23,14 +23,25 @@ const message = z.object({
 const post = defineTool({
   name: 'post',
   title: 'Post to a room',
-  description: 'Say something to every agent in a room; a new name makes a public room. Answer a message with reply_to. At most 4096 bytes; messages go after 24 hours, so remember what must stay.',
+  description:
+    'Say something to every agent in a room; a new name makes a public room. Answer a message with reply_to. At most 4096 bytes; messages go after 24 hours, so remember what must stay.',
   annotations: { readOnlyHint: false, destructiveHint: false, idempotentHint: false },
-  input: z.strictObject({ room, text: z.string(), reply_to: z.string().optional().describe('Id of a message'), key }),
+  input: z.strictObject({
+    room,
+    text: z.string(),
+    reply_to: z.string().optional().describe('Id of a message'),
+    key,
+  }),
   output: z.object({ id: z.string(), ts: z.int(), room_id: z.string() }),
   run: async ({ stoa, caller }, input) => {
     await takeRate(stoa, caller, 'POST', '/room/x');
     const found = await ensureRoom(stoa, caller, input.room, input.key);
-    const posted = await stoa.messaging.rooms.post(caller, found, { body: input.text, pid: input.reply_to ?? '' }, null);
+    const posted = await stoa.messaging.rooms.post(
+      caller,
+      found,
+      { body: input.text, pid: input.reply_to ?? '' },
+      null,
+    );
     return { id: posted.id, ts: posted.tsMs, room_id: found.id };
   },
 });
@@ -38,7 +49,8 @@ const post = defineTool({
 const read = defineTool({
   name: 'read',
   title: 'Read messages',
-  description: 'Messages of a room, or with inbox: true those sent to you alone, oldest first. Without after: the newest. With after (the last you got): only newer ones, and wait_seconds waits for one; so follow a conversation.',
+  description:
+    'Messages of a room, or with inbox: true those sent to you alone, oldest first. Without after: the newest. With after (the last you got): only newer ones, and wait_seconds waits for one; so follow a conversation.',
   annotations: { readOnlyHint: true },
   input: z.strictObject({
     room,
@@ -48,49 +60,95 @@ const read = defineTool({
     limit,
     key,
   }),
-  output: z.object({ messages: z.array(message), has_more: z.boolean(), last: z.int().describe('Pass as after next time') }),
+  output: z.object({
+    messages: z.array(message),
+    has_more: z.boolean(),
+    last: z.int().describe('Pass as after next time'),
+  }),
   run: async (context, input) => {
     const { stoa, caller, signal } = context;
     const { messaging } = stoa;
     const inbox = input.inbox === true;
     await takeRate(stoa, caller, 'GET', inbox ? '/dm' : '/room/x');
     const waitMs = Math.min(input.wait_seconds ?? 0, messaging.limits.longPollSecondsMax) * 1_000;
-    const target = inbox ? await messaging.direct.readerOf(caller) : await enterRoom(stoa, caller, input.room, input.key);
-    const page = (span: Span, wait: number) => (typeof target === 'string' ? messaging.direct.read(target, span, wait, signal) : messaging.rooms.read(target, span, wait, signal));
-    const most = Math.min(input.limit ?? messaging.limits.messagesPageDefault, messaging.limits.messagesPageMax);
+    const target = inbox
+      ? await messaging.direct.readerOf(caller)
+      : await enterRoom(stoa, caller, input.room, input.key);
+    const page = (span: Span, wait: number) =>
+      typeof target === 'string'
+        ? messaging.direct.read(target, span, wait, signal)
+        : messaging.rooms.read(target, span, wait, signal);
+    const most = Math.min(
+      input.limit ?? messaging.limits.messagesPageDefault,
+      messaging.limits.messagesPageMax,
+    );
     const newest = input.after === undefined ? await page({ beforeMs: null, limit: most }, 0) : undefined;
     // An empty room has no newest message to wait after.
-    const after = newest === undefined || (newest.items.length === 0 && waitMs > 0) ? await page({ afterMs: input.after ?? 0, limit: most }, waitMs) : undefined;
-    const found: { items: (Message | DirectMessage)[]; hasMore: boolean } = after ?? newest ?? { items: [], hasMore: false };
+    const after =
+      newest === undefined || (newest.items.length === 0 && waitMs > 0)
+        ? await page({ afterMs: input.after ?? 0, limit: most }, waitMs)
+        : undefined;
+    const found: { items: (Message | DirectMessage)[]; hasMore: boolean } = after ??
+      newest ?? { items: [], hasMore: false };
     const items = after === undefined ? found.items.toReversed() : found.items;
-    return { messages: await shown(context, items), has_more: found.hasMore, last: items.at(-1)?.tsMs ?? input.after ?? 0 };
+    return {
+      messages: await shown(context, items),
+      has_more: found.hasMore,
+      last: items.at(-1)?.tsMs ?? input.after ?? 0,
+    };
   },
 });
 
 const find = defineTool({
   name: 'find',
   title: 'Find messages',
-  description: 'Search what was said in public rooms by words of three letters or more; all must occur. Newest first.',
+  description:
+    'Search what was said in public rooms by words of three letters or more; all must occur. Newest first.',
   annotations: { readOnlyHint: true },
-  input: z.strictObject({ query: z.string(), room: z.string().optional(), after: z.int().min(0).optional().describe('Unix ms'), limit }),
+  input: z.strictObject({
+    query: z.string(),
+    room: z.string().optional(),
+    after: z.int().min(0).optional().describe('Unix ms'),
+    limit,
+  }),
   output: z.object({ messages: z.array(message.extend({ room: z.string(), room_id: z.string() })) }),
   run: async (context, { query, room: reference, after, limit: wanted }) => {
     const { stoa, caller } = context;
     await takeRate(stoa, caller, 'GET', '/find');
     const { searchResultsDefault, searchResultsMax } = stoa.messaging.limits;
-    const within = reference === undefined ? undefined : (await enterRoom(stoa, caller, reference, undefined)).id;
-    const { results } = await stoa.messaging.rooms.search({ query, limit: Math.min(wanted ?? searchResultsDefault, searchResultsMax), room: within, afterMs: after ?? 0, beforeMs: null });
-    const messages = await shown(context, results.map((result) => result.message));
-    return { messages: messages.map((item, index) => ({ ...item, room: results[index]?.room.name ?? '', room_id: results[index]?.room.id ?? '' })) };
+    const within =
+      reference === undefined ? undefined : (await enterRoom(stoa, caller, reference, undefined)).id;
+    const { results } = await stoa.messaging.rooms.search({
+      query,
+      limit: Math.min(wanted ?? searchResultsDefault, searchResultsMax),
+      room: within,
+      afterMs: after ?? 0,
+      beforeMs: null,
+    });
+    const messages = await shown(
+      context,
+      results.map((result) => result.message),
+    );
+    return {
+      messages: messages.map((item, index) => ({
+        ...item,
+        room: results[index]?.room.name ?? '',
+        room_id: results[index]?.room.id ?? '',
+      })),
+    };
   },
 });
 
 const directMessage = defineTool({
   name: 'direct_message',
   title: 'Send a direct message',
-  description: 'Say something to one agent alone, by its name or id. It reads it with read and inbox: true. At most 8192 bytes, kept 7 days.',
+  description:
+    'Say something to one agent alone, by its name or id. It reads it with read and inbox: true. At most 8192 bytes, kept 7 days.',
   annotations: { readOnlyHint: false, destructiveHint: false, idempotentHint: false },
-  input: z.strictObject({ to: z.string().describe('Name of an agent of the same user, or from_id of a message'), text: z.string() }),
+  input: z.strictObject({
+    to: z.string().describe('Name of an agent of the same user, or from_id of a message'),
+    text: z.string(),
+  }),
   output: z.object({ id: z.string(), ts: z.int(), to_id: z.string() }),
   run: async ({ stoa, caller }, { to, text }) => {
     await takeRate(stoa, caller, 'POST', '/dm/x');
@@ -104,14 +162,23 @@ const directMessage = defineTool({
 export const messageTools = [post, read, find, directMessage];
 
 /** The identity that the server keeps for an agent of the same user: its inbox is there before it first reads it. */
-async function identityOf({ stoa, caller }: Pick<ToolContext, 'stoa' | 'caller'>, name: string): Promise<string> {
-  const isName = name.trim() !== '' && Buffer.byteLength(name) <= stoa.limits.agentHeaderBytesMax && !/[\p{Cc}\p{Cs}]/u.test(name);
+async function identityOf(
+  { stoa, caller }: Pick<ToolContext, 'stoa' | 'caller'>,
+  name: string,
+): Promise<string> {
+  const isName =
+    name.trim() !== '' &&
+    Buffer.byteLength(name) <= stoa.limits.agentHeaderBytesMax &&
+    !/[\p{Cc}\p{Cs}]/u.test(name);
   if (!isName) throw new StoaError('invalid_request', 'to: is not the name or id of an agent.');
   if (!caller.scopes.write) throw new StoaError('forbidden', 'These credentials can only read.');
   return stoa.messaging.direct.readerOf({ ...caller, agent: name, identity: null });
 }
 
-async function shown({ stoa }: ToolContext, messages: readonly (Message | DirectMessage)[]): Promise<z.output<typeof message>[]> {
+async function shown(
+  { stoa }: ToolContext,
+  messages: readonly (Message | DirectMessage)[],
+): Promise<z.output<typeof message>[]> {
   const names = await stoa.messaging.names(messages.map(({ from }) => from));
   return messages.map((item) => ({
     id: item.id,

@@ -7,7 +7,10 @@ import { cursor, limit, nextCursor } from '../fields.js';
 import { TaskQueue } from '../queue.js';
 import { type ToolContext, defineTool } from '../tool.js';
 
-const project = z.string().optional().describe('"project" or "workspace/project"; made when new; default "default"');
+const project = z
+  .string()
+  .optional()
+  .describe('"project" or "workspace/project"; made when new; default "default"');
 const taskId = z.string().optional().describe('task_…');
 
 /** What of a task an agent can use. */
@@ -53,13 +56,22 @@ const tasks = defineTool({
       case 'get':
         return one(await stoa.workspaces.getTask(caller, required(input, 'task')));
       case 'cancel':
-        return one(await stoa.workspaces.cancelTask(caller, required(input, 'task'), input.reason === undefined ? {} : { reason: input.reason }));
+        return one(
+          await stoa.workspaces.cancelTask(
+            caller,
+            required(input, 'task'),
+            input.reason === undefined ? {} : { reason: input.reason },
+          ),
+        );
       case 'list': {
         const queue = new TaskQueue(stoa.workspaces, caller);
         const found = await queue.find(input.project);
         if (found === undefined) return { tasks: [], next_cursor: null };
         const { workspacePageItemsDefault, workspacePageItemsMax } = stoa.limits;
-        const page = await queue.list(found, input, { limit: workspacePageItemsDefault, max: workspacePageItemsMax });
+        const page = await queue.list(found, input, {
+          limit: workspacePageItemsDefault,
+          max: workspacePageItemsMax,
+        });
         return { tasks: page.tasks.map(shown).map(shortened), next_cursor: page.next_cursor };
       }
     }
@@ -76,7 +88,11 @@ const work = defineTool({
     action: z.enum(['claim', 'heartbeat', 'complete', 'fail']),
     project,
     wait_seconds: z.number().min(0).optional().describe('claim: wait so long, at most 60'),
-    lease_seconds: z.number().positive().optional().describe('claim: yours for so long without a heartbeat; default 60'),
+    lease_seconds: z
+      .number()
+      .positive()
+      .optional()
+      .describe('claim: yours for so long without a heartbeat; default 60'),
     task: taskId,
     fence: z.int().min(1).optional().describe('From the claim'),
     output: z.string().optional().describe('The result'),
@@ -88,8 +104,15 @@ const work = defineTool({
     const { stoa, caller, signal } = context;
     if (input.action === 'claim') {
       const id = await new TaskQueue(stoa.workspaces, caller).ensure(input.project);
-      const claim = await stoa.workspaces.claimTask(caller, id, given({ wait: input.wait_seconds, lease_seconds: input.lease_seconds }), signal);
-      return claim === null ? { task: null } : { task: shown(claim.task), fence: claim.lease.fence, expires_at: claim.lease.expires_at };
+      const claim = await stoa.workspaces.claimTask(
+        caller,
+        id,
+        given({ wait: input.wait_seconds, lease_seconds: input.lease_seconds }),
+        signal,
+      );
+      return claim === null
+        ? { task: null }
+        : { task: shown(claim.task), fence: claim.lease.fence, expires_at: claim.lease.expires_at };
     }
     const id = required(input, 'task');
     const fence = required(input, 'fence');
@@ -98,10 +121,16 @@ const work = defineTool({
       case 'complete':
         return { task: shown(await stoa.workspaces.completeTask(caller, id, given({ fence, output }))) };
       case 'fail':
-        return { task: shown(await stoa.workspaces.failTask(caller, id, given({ fence, output, error, retry }))) };
+        return {
+          task: shown(await stoa.workspaces.failTask(caller, id, given({ fence, output, error, retry }))),
+        };
       case 'heartbeat': {
         const { lease } = await stoa.workspaces.heartbeatTask(caller, id, { fence });
-        return { task: shown(await stoa.workspaces.getTask(caller, id)), fence: lease.fence, expires_at: lease.expires_at };
+        return {
+          task: shown(await stoa.workspaces.getTask(caller, id)),
+          fence: lease.fence,
+          expires_at: lease.expires_at,
+        };
       }
     }
   },
@@ -109,19 +138,56 @@ const work = defineTool({
 
 export const taskTools = [tasks, work];
 
-async function create({ stoa, caller }: ToolContext, input: { action?: string; project?: string | undefined; command?: string | undefined; priority?: number | undefined; depends_on?: string[] | undefined; max_attempts?: number | undefined }): Promise<Task> {
+async function create(
+  { stoa, caller }: ToolContext,
+  input: {
+    action?: string;
+    project?: string | undefined;
+    command?: string | undefined;
+    priority?: number | undefined;
+    depends_on?: string[] | undefined;
+    max_attempts?: number | undefined;
+  },
+): Promise<Task> {
   const { priority, depends_on, max_attempts } = input;
   const command = required(input, 'command');
   const queue = new TaskQueue(stoa.workspaces, caller);
-  return queue.add(await queue.ensure(input.project), { command, ...given({ priority, depends_on, max_attempts }) });
+  return queue.add(await queue.ensure(input.project), {
+    command,
+    ...given({ priority, depends_on, max_attempts }),
+  });
 }
 
 function one(found: Task) {
   return { tasks: [shown(found)] };
 }
 
-function shown({ id, command, status, priority, depends_on, claimed_by, output, error, attempts, reason, created_at }: Task): z.output<typeof task> {
-  return { id, command, status, priority, depends_on, claimed_by, output, error, attempts, reason, created_at };
+function shown({
+  id,
+  command,
+  status,
+  priority,
+  depends_on,
+  claimed_by,
+  output,
+  error,
+  attempts,
+  reason,
+  created_at,
+}: Task): z.output<typeof task> {
+  return {
+    id,
+    command,
+    status,
+    priority,
+    depends_on,
+    claimed_by,
+    output,
+    error,
+    attempts,
+    reason,
+    created_at,
+  };
 }
 
 /** Characters of each text of a task in a list. */
@@ -129,21 +195,38 @@ const listedCharactersMax = 1_000;
 
 /** A list of long outputs would fill an agent's whole context; one task is shown whole. */
 function shortened(listed: z.output<typeof task>): z.output<typeof task> {
-  return { ...listed, command: cut(listed.command), output: listed.output && cut(listed.output), error: listed.error && cut(listed.error) };
+  return {
+    ...listed,
+    command: cut(listed.command),
+    output: listed.output && cut(listed.output),
+    error: listed.error && cut(listed.error),
+  };
 }
 
 function cut(text: string): string {
-  return text.length <= listedCharactersMax ? text : `${text.slice(0, listedCharactersMax).toWellFormed()}… (${text.length} characters; get shows all)`;
+  return text.length <= listedCharactersMax
+    ? text
+    : `${text.slice(0, listedCharactersMax).toWellFormed()}… (${text.length} characters; get shows all)`;
 }
 
 /** Which fields an action needs is not in the schema: one flat list of fields is what models fill in best. */
-export function required<Input extends { action?: string }, Name extends keyof Input & string>(input: Input, name: Name): NonNullable<Input[Name]> {
+export function required<Input extends { action?: string }, Name extends keyof Input & string>(
+  input: Input,
+  name: Name,
+): NonNullable<Input[Name]> {
   const value = input[name];
-  if (value === undefined || value === null) throw new StoaError('invalid_request', `${name}: is needed for ${input.action ?? 'this'}.`, { details: { errors: [{ field: name, message: 'is missing' }] } });
+  if (value === undefined || value === null)
+    throw new StoaError('invalid_request', `${name}: is needed for ${input.action ?? 'this'}.`, {
+      details: { errors: [{ field: name, message: 'is missing' }] },
+    });
   return value;
 }
 
 /** Only what has a value. */
-export function given<Fields extends Record<string, unknown>>(fields: Fields): { [Name in keyof Fields]?: Exclude<Fields[Name], undefined> } {
-  return Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== undefined)) as { [Name in keyof Fields]?: Exclude<Fields[Name], undefined> }; // fromEntries forgets the names.
+export function given<Fields extends Record<string, unknown>>(
+  fields: Fields,
+): { [Name in keyof Fields]?: Exclude<Fields[Name], undefined> } {
+  return Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== undefined)) as {
+    [Name in keyof Fields]?: Exclude<Fields[Name], undefined>;
+  }; // fromEntries forgets the names.
 }

@@ -1,6 +1,11 @@
 /** Sessions of agents. */
 import { z } from 'zod';
-import { openSessionSchema, sessionListSchema, sessionSchema, sessionStatusSchema } from '../../registry/schemas.js';
+import {
+  openSessionSchema,
+  sessionListSchema,
+  sessionSchema,
+  sessionStatusSchema,
+} from '../../registry/schemas.js';
 import { pageQuery } from '../query.js';
 import { authenticated, defineRoute } from '../route.js';
 
@@ -30,7 +35,8 @@ export const agentSessionRoutes = [
     params: z.object(agentParams),
     body: openSessionSchema.default({}),
     answers: { 201: sessionSchema },
-    handler: ({ stoa, caller, params: { id }, body, idempotency }) => stoa.registry.openSession(caller, id, body, idempotency),
+    handler: ({ stoa, caller, params: { id }, body, idempotency }) =>
+      stoa.registry.openSession(caller, id, body, idempotency),
   }),
   defineRoute({
     method: 'GET',

@@ -1,6 +1,14 @@
 /** Agents: their records, their lifecycle, their leases. */
 import { z } from 'zod';
-import { agentListSchema, agentSchema, agentStatusSchema, createAgentSchema, heartbeatAnswerSchema, heartbeatSchema, updateAgentSchema } from '../../registry/schemas.js';
+import {
+  agentListSchema,
+  agentSchema,
+  agentStatusSchema,
+  createAgentSchema,
+  heartbeatAnswerSchema,
+  heartbeatSchema,
+  updateAgentSchema,
+} from '../../registry/schemas.js';
 import { pageQuery } from '../query.js';
 import { JsonText, authenticated, defineRoute } from '../route.js';
 import { positioned } from './positioned.js';
@@ -70,7 +78,8 @@ export const agentRoutes = [
     params,
     body: updateAgentSchema,
     answers: { 200: agentSchema },
-    handler: ({ stoa, caller, params: { id }, body, ifVersion }) => stoa.registry.updateAgent(caller, id, body, { ifVersion }),
+    handler: ({ stoa, caller, params: { id }, body, ifVersion }) =>
+      stoa.registry.updateAgent(caller, id, body, { ifVersion }),
   }),
   defineRoute({
     method: 'DELETE',
@@ -98,7 +107,8 @@ export const agentRoutes = [
       versioned: true,
       params,
       answers: { 200: agentSchema },
-      handler: ({ stoa, caller, params: { id }, ifVersion }) => stoa.registry[verb](caller, id, { ifVersion }),
+      handler: ({ stoa, caller, params: { id }, ifVersion }) =>
+        stoa.registry[verb](caller, id, { ifVersion }),
     }),
   ),
   defineRoute({

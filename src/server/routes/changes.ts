@@ -19,25 +19,54 @@ export const changeRoutes = [
     principals: authenticated,
     streams: true,
     query: z.object({
-      since: z.string().min(1).max(4_096).optional().meta({ description: 'A position; what comes after it is answered.' }),
-      until: z.string().min(1).max(4_096).optional().meta({ description: 'A position; what came after it is left out. Only for pages.' }),
-      namespace: z.string().max(4_096).optional().meta({ description: 'Only documents of this namespace of the user.' }),
-      prefix: z.string().max(4_096).optional().meta({ description: 'With `namespace`: only keys that begin with it.' }),
-      project: z.string().max(256).optional().meta({ description: 'Only this project, its sessions and tasks, and workspaces.' }),
+      since: z
+        .string()
+        .min(1)
+        .max(4_096)
+        .optional()
+        .meta({ description: 'A position; what comes after it is answered.' }),
+      until: z
+        .string()
+        .min(1)
+        .max(4_096)
+        .optional()
+        .meta({ description: 'A position; what came after it is left out. Only for pages.' }),
+      namespace: z
+        .string()
+        .max(4_096)
+        .optional()
+        .meta({ description: 'Only documents of this namespace of the user.' }),
+      prefix: z
+        .string()
+        .max(4_096)
+        .optional()
+        .meta({ description: 'With `namespace`: only keys that begin with it.' }),
+      project: z
+        .string()
+        .max(256)
+        .optional()
+        .meta({ description: 'Only this project, its sessions and tasks, and workspaces.' }),
       id: z.string().max(4_096).optional().meta({ description: 'Only the thing with this id.' }),
-      topics: z.string().max(4_096).optional().meta({ description: 'Domains, kinds or nouns of kinds, separated by commas: `registry,document.set`.' }),
+      topics: z.string().max(4_096).optional().meta({
+        description: 'Domains, kinds or nouns of kinds, separated by commas: `registry,document.set`.',
+      }),
       limit: queryInteger(1).optional().meta({ description: 'Changes on a page; a commit is never split.' }),
     }),
     headers: z.object({ 'last-event-id': z.string().max(4_096).optional() }),
     answers: { 200: changePageSchema },
     handler: ({ stoa, caller, query, headers, request, reply, streams }) => {
       const topics = query.topics?.split(',').map((topic) => topic.trim());
-      if (!wantsStream(request.method, request.headers.accept)) return stoa.changes.read(caller, { ...query, topics });
+      if (!wantsStream(request.method, request.headers.accept))
+        return stoa.changes.read(caller, { ...query, topics });
       const since = headers['last-event-id'] ?? query.since;
       const stop = new AbortController();
       const pages = stoa.changes.follow(caller, { ...query, since, topics }, stop.signal);
       const stream = streams.open(reply, { onEnd: () => stop.abort() });
-      stream.send({ event: 'position', id: since ?? stoa.changes.position, data: { position: since ?? stoa.changes.position } });
+      stream.send({
+        event: 'position',
+        id: since ?? stoa.changes.position,
+        data: { position: since ?? stoa.changes.position },
+      });
       void forward(pages, stream, (error) => stoa.onError(error, 'a stream of changes'));
       return streaming;
     },
@@ -49,19 +78,32 @@ function wantsStream(method: string, accept: string | undefined): boolean {
 }
 
 /** Reads on only as fast as the reader takes it, so that a slow one costs nothing but its place in the log. */
-async function forward(pages: AsyncGenerator<FeedPage>, stream: EventStream, onError: (error: unknown) => void): Promise<void> {
+async function forward(
+  pages: AsyncGenerator<FeedPage>,
+  stream: EventStream,
+  onError: (error: unknown) => void,
+): Promise<void> {
   try {
     for await (const page of pages) {
       for (const commit of page.commits) {
-        stream.send({ event: 'changes', id: commit.position, data: { items: changesOf(commit), position: commit.position } });
+        stream.send({
+          event: 'changes',
+          id: commit.position,
+          data: { items: changesOf(commit), position: commit.position },
+        });
         await stream.drained();
       }
-      if (page.commits.at(-1)?.position !== page.position) stream.send({ event: 'position', id: page.position, data: { position: page.position } });
+      if (page.commits.at(-1)?.position !== page.position)
+        stream.send({ event: 'position', id: page.position, data: { position: page.position } });
       await stream.drained();
       if (stream.ended) return;
     }
   } catch (error) {
-    if (error instanceof StoaError && error.code === 'resync') stream.send({ event: 'resync', data: { code: error.code, detail: messageOf(error), ...error.details } });
+    if (error instanceof StoaError && error.code === 'resync')
+      stream.send({
+        event: 'resync',
+        data: { code: error.code, detail: messageOf(error), ...error.details },
+      });
     else onError(error);
   } finally {
     stream.end();

@@ -1,6 +1,18 @@
 /** The data store over HTTP. */
 import { z } from 'zod';
-import { namespaceSchema, batchAnswerSchema, batchSchema, changeDocumentSchema, changedSchema, clearedSchema, documentSchema, keySummarySchema, pageOf, setDocumentSchema, writtenSchema } from '../../datastore/schemas.js';
+import {
+  namespaceSchema,
+  batchAnswerSchema,
+  batchSchema,
+  changeDocumentSchema,
+  changedSchema,
+  clearedSchema,
+  documentSchema,
+  keySummarySchema,
+  pageOf,
+  setDocumentSchema,
+  writtenSchema,
+} from '../../datastore/schemas.js';
 import type { DocumentRecord, KeySummary } from '../../datastore/model.js';
 import type { ExpectedVersion, WriteResult } from '../../datastore/port.js';
 import { toDocumentJson } from '../../datastore/seed-document.js';
@@ -26,13 +38,15 @@ export const dataRoutes = [
     principals: authenticated,
     query: z.object(pageQuery),
     answers: { 200: pageOf(namespaceSchema) },
-    handler: ({ stoa, caller, query, reply }) => stoa.data.listNamespaces(caller, { ...query, signal: goneOf(reply) }),
+    handler: ({ stoa, caller, query, reply }) =>
+      stoa.data.listNamespaces(caller, { ...query, signal: goneOf(reply) }),
   }),
   defineRoute({
     method: 'GET',
     path: '/v1/data/{ns}',
     summary: 'The keys of a namespace in code-point order, or its documents',
-    description: 'With `values=1` the items are whole documents, and each counts as read by the agent. `Stoa-Position` says from where to follow the changes of what was read.',
+    description:
+      'With `values=1` the items are whole documents, and each counts as read by the agent. `Stoa-Position` says from where to follow the changes of what was read.',
     tags: ['data'],
     principals: authenticated,
     params: inNamespace,
@@ -49,14 +63,17 @@ export const dataRoutes = [
         const { items, next_cursor } = await stoa.data.listDocuments(caller, params.ns, page);
         // Whoever follows the feed from the position finds the changes of these documents in it, and knows them.
         await stoa.data.settleFeed();
-        return new JsonText(`{"items":[${items.map(toDocumentJson).join(',')}],"next_cursor":${JSON.stringify(next_cursor)}}`);
+        return new JsonText(
+          `{"items":[${items.map(toDocumentJson).join(',')}],"next_cursor":${JSON.stringify(next_cursor)}}`,
+        );
       }),
   }),
   defineRoute({
     method: 'POST',
     path: '/v1/data/{ns}',
     summary: 'Sets, deletes and reads many keys in one step',
-    description: 'First the writes, all or none where the backend can, then the reads. At most 1,000 keys and 16 MiB of values.',
+    description:
+      'First the writes, all or none where the backend can, then the reads. At most 1,000 keys and 16 MiB of values.',
     tags: ['data'],
     principals: authenticated,
     creates: true,
@@ -65,7 +82,8 @@ export const dataRoutes = [
     params: inNamespace,
     body: batchSchema,
     answers: { 200: batchAnswerSchema },
-    handler: ({ stoa, caller, params, body, idempotency }) => stoa.data.batch(caller, params.ns, body, idempotency),
+    handler: ({ stoa, caller, params, body, idempotency }) =>
+      stoa.data.batch(caller, params.ns, body, idempotency),
   }),
   defineRoute({
     method: 'DELETE',
@@ -75,7 +93,9 @@ export const dataRoutes = [
     principals: authenticated,
     params: inNamespace,
     answers: { 200: clearedSchema },
-    handler: async ({ stoa, caller, params, reply }) => ({ deleted: await stoa.data.clear(caller, params.ns, { signal: goneOf(reply) }) }),
+    handler: async ({ stoa, caller, params, reply }) => ({
+      deleted: await stoa.data.clear(caller, params.ns, { signal: goneOf(reply) }),
+    }),
   }),
   defineRoute({
     method: 'GET',
@@ -88,7 +108,9 @@ export const dataRoutes = [
     answers: { 200: documentSchema },
     handler: ({ stoa, caller, params }) => {
       const found = stoa.data.getRecord(caller, params.ns, params.key);
-      return found instanceof Promise ? found.then((record) => documentAnswer(params, record)) : documentAnswer(params, found);
+      return found instanceof Promise
+        ? found.then((record) => documentAnswer(params, record))
+        : documentAnswer(params, found);
     },
   }),
   defineRoute({
@@ -103,7 +125,12 @@ export const dataRoutes = [
     answers: { 200: writtenSchema, 201: writtenSchema },
     handler: async ({ stoa, caller, params, body, ifVersion, ifExists }) => {
       const { value, ...options } = body;
-      return written(await stoa.data.set(caller, params.ns, params.key, value, { ...options, ifVersion: expected(ifVersion, ifExists) }));
+      return written(
+        await stoa.data.set(caller, params.ns, params.key, value, {
+          ...options,
+          ifVersion: expected(ifVersion, ifExists),
+        }),
+      );
     },
   }),
   defineRoute({
@@ -124,7 +151,8 @@ export const dataRoutes = [
         return written(await stoa.data.mergePatch(caller, params.ns, params.key, body, options));
       }
       const { increment, append = [] } = validate(changeDocumentSchema, body);
-      if (increment !== undefined) return written(await stoa.data.increment(caller, params.ns, params.key, increment, options));
+      if (increment !== undefined)
+        return written(await stoa.data.increment(caller, params.ns, params.key, increment, options));
       return written(await stoa.data.append(caller, params.ns, params.key, append, options));
     },
   }),
@@ -138,7 +166,10 @@ export const dataRoutes = [
     params: ofDocument,
     answers: { 204: null },
     handler: async ({ stoa, caller, params, ifVersion, ifExists }) => {
-      if (!(await stoa.data.delete(caller, params.ns, params.key, { ifVersion: expected(ifVersion, ifExists) }))) throw missing(params);
+      if (
+        !(await stoa.data.delete(caller, params.ns, params.key, { ifVersion: expected(ifVersion, ifExists) }))
+      )
+        throw missing(params);
       return answer(204);
     },
   }),
@@ -149,7 +180,10 @@ function expected(ifVersion: number | undefined, ifExists: boolean): ExpectedVer
 }
 
 /** 201 for a document that was not there before. */
-function written<Result extends WriteResult>({ created, ...body }: Result): ReturnType<typeof answer<Omit<Result, 'created'>>> {
+function written<Result extends WriteResult>({
+  created,
+  ...body
+}: Result): ReturnType<typeof answer<Omit<Result, 'created'>>> {
   return answer(created ? 201 : 200, body);
 }
 

@@ -24,9 +24,14 @@ export const doctorRoutes = [
     description: 'Works while the store is in use. Every damage is counted; only the first ones are listed.',
     tags: ['operations'],
     principals: operatorOnly,
-    body: z.strictObject({ repair: z.boolean().default(false) }).default({ repair: false }).meta({ id: 'Examine' }),
+    body: z
+      .strictObject({ repair: z.boolean().default(false) })
+      .default({ repair: false })
+      .meta({ id: 'Examine' }),
     answers: {
-      200: z.object({ found: z.int(), repaired: z.int(), remaining: z.int(), findings: z.array(findingSchema) }).meta({ id: 'Examination' }),
+      200: z
+        .object({ found: z.int(), repaired: z.int(), remaining: z.int(), findings: z.array(findingSchema) })
+        .meta({ id: 'Examination' }),
     },
     handler: async ({ stoa, body: { repair } }) => {
       const findings: z.output<typeof findingSchema>[] = [];

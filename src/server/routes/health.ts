@@ -7,7 +7,11 @@ import type { HealthCheck } from '../../messaging/port.js';
 import { version } from '../../version.js';
 import { answer, anyone, defineRoute } from '../route.js';
 
-const checkSchema = z.object({ status: z.enum(['pass', 'fail']), latency: z.string().optional(), message: z.string().optional() });
+const checkSchema = z.object({
+  status: z.enum(['pass', 'fail']),
+  latency: z.string().optional(),
+  message: z.string().optional(),
+});
 
 /** The two names are those that AICQ clients look at; the embedded store answers under both. */
 const healthSchema = z
@@ -35,15 +39,30 @@ export const aicqHealthRoutes = [
     handler: async ({ stoa }) => {
       const store = checkStore(stoa);
       const { postgres, redis } = await stoa.messaging.health();
-      const checks = store.status === 'pass' ? { postgres: shownCheck(postgres), redis: shownCheck(redis) } : { postgres: store, redis: store };
-      const status = checks.postgres.status === 'pass' && checks.redis.status === 'pass' ? ('healthy' as const) : ('degraded' as const);
-      return answer(status === 'healthy' ? 200 : 503, { status, version, checks, timestamp: new Date().toISOString() });
+      const checks =
+        store.status === 'pass'
+          ? { postgres: shownCheck(postgres), redis: shownCheck(redis) }
+          : { postgres: store, redis: store };
+      const status =
+        checks.postgres.status === 'pass' && checks.redis.status === 'pass'
+          ? ('healthy' as const)
+          : ('degraded' as const);
+      return answer(status === 'healthy' ? 200 : 503, {
+        status,
+        version,
+        checks,
+        timestamp: new Date().toISOString(),
+      });
     },
   }),
 ];
 
 function shownCheck({ status, latencyMs, message }: HealthCheck): z.output<typeof checkSchema> {
-  return { status, ...(latencyMs !== undefined && { latency: `${latencyMs.toFixed(2)}ms` }), ...(message !== undefined && { message }) };
+  return {
+    status,
+    ...(latencyMs !== undefined && { latency: `${latencyMs.toFixed(2)}ms` }),
+    ...(message !== undefined && { message }),
+  };
 }
 
 export const healthRoutes = [
@@ -67,7 +86,8 @@ export const healthRoutes = [
     answers: { 200: probeSchema, 503: probeSchema },
     handler: ({ stoa, request }) => {
       if (request.server.stoaServer.isStopping()) return answer(503, { status: 'stopping' as const });
-      if (stoa.kernel.stores.some((store) => store.stopped !== undefined)) return answer(503, { status: 'writes_stopped' as const });
+      if (stoa.kernel.stores.some((store) => store.stopped !== undefined))
+        return answer(503, { status: 'writes_stopped' as const });
       return { status: 'ok' as const };
     },
   }),

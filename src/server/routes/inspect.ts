@@ -18,10 +18,24 @@ export const inspectRoutes = [
     tags: ['operations'],
     principals: operatorOnly,
     answers: {
-      200: z.object({ items: z.array(z.object({ family: z.string(), entries: z.int(), size_bytes: z.int(), estimated: z.boolean() })), next_cursor: z.null() }).meta({ id: 'Families' }),
+      200: z
+        .object({
+          items: z.array(
+            z.object({ family: z.string(), entries: z.int(), size_bytes: z.int(), estimated: z.boolean() }),
+          ),
+          next_cursor: z.null(),
+        })
+        .meta({ id: 'Families' }),
     },
     handler: async ({ stoa }) => {
-      const items = [...(await countedStats(stoa.kernel.stores))].map(([family, { entries, sizeBytes, estimated }]) => ({ family, entries, size_bytes: sizeBytes, estimated }));
+      const items = [...(await countedStats(stoa.kernel.stores))].map(
+        ([family, { entries, sizeBytes, estimated }]) => ({
+          family,
+          entries,
+          size_bytes: sizeBytes,
+          estimated,
+        }),
+      );
       return { items: items.toSorted((a, b) => (a.family < b.family ? -1 : 1)), next_cursor: null };
     },
   }),
@@ -32,9 +46,22 @@ export const inspectRoutes = [
     tags: ['operations'],
     principals: operatorOnly,
     params: z.object({ family: pathSegment }),
-    query: z.object({ ...pageQuery, prefix: z.string().regex(/^([0-9a-fA-F]{2})*$/, 'must be bytes in hexadecimal').max(2 * keyBytesMax).optional().meta({ description: 'Only keys that begin with these bytes, in hex.' }) }),
+    query: z.object({
+      ...pageQuery,
+      prefix: z
+        .string()
+        .regex(/^([0-9a-fA-F]{2})*$/, 'must be bytes in hexadecimal')
+        .max(2 * keyBytesMax)
+        .optional()
+        .meta({ description: 'Only keys that begin with these bytes, in hex.' }),
+    }),
     answers: {
-      200: z.object({ items: z.array(z.object({ key: hex, value: hex, decoded: z.unknown() })), next_cursor: z.string().nullable() }).meta({ id: 'Entries' }),
+      200: z
+        .object({
+          items: z.array(z.object({ key: hex, value: hex, decoded: z.unknown() })),
+          next_cursor: z.string().nullable(),
+        })
+        .meta({ id: 'Entries' }),
     },
     handler: ({ stoa, params, query }) => {
       const { stores } = stoa.kernel;
@@ -45,8 +72,18 @@ export const inspectRoutes = [
       const cursor = decodeCursor(list, query.cursor);
       if (cursor !== null && cursor.length > 1 + keyBytesMax) throw invalidCursor();
       const from = cursor === null ? undefined : { shard: cursor.readUInt8(0), after: cursor.subarray(1) };
-      const { items, next } = inspectFamily(stores, family, { prefix, limit: pageLimit(query.limit, stoa.limits), from, decode: decodeEmbeddedEntry, conceals: concealsEmbedded });
-      return { items, next_cursor: next === undefined ? null : encodeCursor(list, Buffer.concat([Buffer.of(next.shard), next.after])) };
+      const { items, next } = inspectFamily(stores, family, {
+        prefix,
+        limit: pageLimit(query.limit, stoa.limits),
+        from,
+        decode: decodeEmbeddedEntry,
+        conceals: concealsEmbedded,
+      });
+      return {
+        items,
+        next_cursor:
+          next === undefined ? null : encodeCursor(list, Buffer.concat([Buffer.of(next.shard), next.after])),
+      };
     },
   }),
 ];

@@ -6,10 +6,20 @@ import type { Stoa } from '../../index.js';
 import type { McpEndpoint } from '../../mcp/endpoint.js';
 import type { EventStreams } from '../event-stream.js';
 import { parseJsonBody } from '../json-body.js';
-import { type Answer, JsonText, type Method, answer, authenticated, defineRoute, streaming } from '../route.js';
+import {
+  type Answer,
+  JsonText,
+  type Method,
+  answer,
+  authenticated,
+  defineRoute,
+  streaming,
+} from '../route.js';
 
 const reply = z.looseObject({ jsonrpc: z.literal('2.0'), id: z.union([z.string(), z.number(), z.null()]) });
-const refused = reply.extend({ error: z.looseObject({ code: z.int(), message: z.string() }) }).meta({ id: 'JsonRpcError' });
+const refused = reply
+  .extend({ error: z.looseObject({ code: z.int(), message: z.string() }) })
+  .meta({ id: 'JsonRpcError' });
 
 /** Every status that the protocol's transports answer with. */
 const answers = {
@@ -26,14 +36,19 @@ const answers = {
   500: refused,
 };
 
-const summaries = { POST: 'Send a message of the Model Context Protocol', GET: 'Listen to the messages of a session', DELETE: 'End a session' } as const;
+const summaries = {
+  POST: 'Send a message of the Model Context Protocol',
+  GET: 'Listen to the messages of a session',
+  DELETE: 'End a session',
+} as const;
 
 export const mcpRoutes = (['POST', 'GET', 'DELETE'] as const).map((method) =>
   defineRoute({
     method,
     path: '/mcp',
     summary: summaries[method],
-    description: 'Streamable HTTP, of the revisions 2025-03-26 to 2026-07-28. What a token may do, it may do here.',
+    description:
+      'Streamable HTTP, of the revisions 2025-03-26 to 2026-07-28. What a token may do, it may do here.',
     tags: ['mcp'],
     principals: authenticated,
     // Tools that write refuse a token that only reads; the others are for it too.
@@ -50,8 +65,14 @@ export const mcpRoutes = (['POST', 'GET', 'DELETE'] as const).map((method) =>
         if (!reply.raw.writableFinished) gone.abort();
       });
       const endpoint = await endpointOf(request);
-      const handled = await endpoint.handle({ request: webRequest(method, request, gone.signal), body, caller });
-      return handled instanceof Response ? written(handled, reply, streams, gone) : new JsonText(handled.text);
+      const handled = await endpoint.handle({
+        request: webRequest(method, request, gone.signal),
+        body,
+        caller,
+      });
+      return handled instanceof Response
+        ? written(handled, reply, streams, gone)
+        : new JsonText(handled.text);
     },
   }),
 );
@@ -76,7 +97,9 @@ function endpointOf({ server }: FastifyRequest): Promise<McpEndpoint> {
 function bodyOf(method: Method, rawBody: Buffer, { limits }: Stoa): unknown {
   if (method !== 'POST') return undefined;
   try {
-    return parseJsonBody(rawBody, limits.jsonDepthMax) ?? new StoaError('invalid_request', 'The body is empty.');
+    return (
+      parseJsonBody(rawBody, limits.jsonDepthMax) ?? new StoaError('invalid_request', 'The body is empty.')
+    );
   } catch (error) {
     if (error instanceof StoaError) return error;
     throw error;
@@ -95,22 +118,32 @@ function webRequest(method: Method, { headers }: FastifyRequest, signal: AbortSi
   const get = (name: string): string | null => {
     const value = headers[name.toLowerCase()];
     // Clients that say nothing take either.
-    if (name.toLowerCase() === 'accept' && method === 'POST' && (value === undefined || value === '*/*')) return 'application/json, text/event-stream';
+    if (name.toLowerCase() === 'accept' && method === 'POST' && (value === undefined || value === '*/*'))
+      return 'application/json, text/event-stream';
     return typeof value === 'string' ? value : null;
   };
   // The transports are typed for a whole Request; the tests of both generations hold them to these four.
   return { method, url: 'http://localhost/mcp', headers: { get }, signal } as unknown as Request;
 }
 
-async function written(response: Response, reply: FastifyReply, streams: EventStreams, gone: AbortController): Promise<Answer<JsonText> | Answer<undefined> | typeof streaming> {
-  const headers = Object.fromEntries(['mcp-session-id', 'allow'].flatMap((name): [string, string][] => {
-    const value = response.headers.get(name);
-    return value === null ? [] : [[name, value]];
-  }));
+async function written(
+  response: Response,
+  reply: FastifyReply,
+  streams: EventStreams,
+  gone: AbortController,
+): Promise<Answer<JsonText> | Answer<undefined> | typeof streaming> {
+  const headers = Object.fromEntries(
+    ['mcp-session-id', 'allow'].flatMap((name): [string, string][] => {
+      const value = response.headers.get(name);
+      return value === null ? [] : [[name, value]];
+    }),
+  );
   const isStream = response.headers.get('content-type')?.startsWith('text/event-stream') === true;
   if (!isStream || response.body === null) {
     const text = await response.text();
-    return text === '' ? answer(202, undefined, headers) : answer(response.status, new JsonText(text), headers);
+    return text === ''
+      ? answer(202, undefined, headers)
+      : answer(response.status, new JsonText(text), headers);
   }
   const reader = response.body.getReader();
   const onEnd = (): void => {
@@ -127,7 +160,10 @@ async function written(response: Response, reply: FastifyReply, streams: EventSt
   return streaming;
 }
 
-async function forward(reader: ReadableStreamDefaultReader<Uint8Array>, stream: ReturnType<EventStreams['open']>): Promise<void> {
+async function forward(
+  reader: ReadableStreamDefaultReader<Uint8Array>,
+  stream: ReturnType<EventStreams['open']>,
+): Promise<void> {
   try {
     for (;;) {
       const { done, value } = await reader.read();

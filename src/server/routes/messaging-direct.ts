@@ -6,17 +6,26 @@ import { addressOf, limited, signatureOf } from './messaging-gate.js';
 import { newestFirst, nextCursorOf, pagingParameters, spanOf, waitMsOf } from './messaging-rooms.js';
 import { directSchema, isSet, looseQuery, readFields, shownDirect } from './messaging-wire.js';
 
-const inboxSchema = z.object({ messages: z.array(directSchema), has_more: z.boolean().optional(), next_cursor: z.string().optional() }).meta({ id: 'Inbox' });
+const inboxSchema = z
+  .object({
+    messages: z.array(directSchema),
+    has_more: z.boolean().optional(),
+    next_cursor: z.string().optional(),
+  })
+  .meta({ id: 'Inbox' });
 
 export const directRoutes = [
   defineRoute({
     method: 'GET',
     path: '/dm',
-    summary: 'One\'s inbox, newest first; with pending=1 what is not acknowledged, oldest first',
+    summary: "One's inbox, newest first; with pending=1 what is not acknowledged, oldest first",
     tags: ['messaging'],
     principals: authenticated,
     consumes: null,
-    query: looseQuery({ ...pagingParameters, pending: '1 gives only what is not acknowledged, oldest first: the same again until it is.' }),
+    query: looseQuery({
+      ...pagingParameters,
+      pending: '1 gives only what is not acknowledged, oldest first: the same again until it is.',
+    }),
     answers: { 200: inboxSchema },
     handler: limited(async ({ caller, query, request, reply }, messaging) => {
       const agentId = await messaging.direct.readerOf(caller);
@@ -28,11 +37,19 @@ export const directRoutes = [
         const afterMs = 'afterMs' in span ? span.afterMs : 0;
         const page = await messaging.direct.pending(agentId, afterMs, span.limit, waitMs, goneSignal(reply));
         if (waitMs > 0) await messaging.gate.admitAgain(addressOf(request));
-        return { messages: page.items.map((message) => shownDirect(message, verify)), has_more: page.hasMore, ...nextCursorOf(page, { afterMs, limit: span.limit }) };
+        return {
+          messages: page.items.map((message) => shownDirect(message, verify)),
+          has_more: page.hasMore,
+          ...nextCursorOf(page, { afterMs, limit: span.limit }),
+        };
       }
       const page = await messaging.direct.read(agentId, span, waitMs, goneSignal(reply));
       if (waitMs > 0) await messaging.gate.admitAgain(addressOf(request));
-      return { messages: newestFirst(page, span).map((message) => shownDirect(message, verify)), has_more: page.hasMore, ...nextCursorOf(page, span) };
+      return {
+        messages: newestFirst(page, span).map((message) => shownDirect(message, verify)),
+        has_more: page.hasMore,
+        ...nextCursorOf(page, span),
+      };
     }),
   }),
   defineRoute({
@@ -46,7 +63,12 @@ export const directRoutes = [
     query: looseQuery({}),
     body: z.looseObject({ ids: z.array(z.string()) }).meta({ id: 'Acknowledgement' }),
     answers: { 200: z.object({ acknowledged: z.int() }) },
-    handler: limited(async ({ caller, request, rawBody }, messaging) => ({ acknowledged: await messaging.direct.acknowledge(caller, readFields(request, rawBody, { ids: 'texts' }).ids) })),
+    handler: limited(async ({ caller, request, rawBody }, messaging) => ({
+      acknowledged: await messaging.direct.acknowledge(
+        caller,
+        readFields(request, rawBody, { ids: 'texts' }).ids,
+      ),
+    })),
   }),
   defineRoute({
     method: 'POST',
@@ -61,7 +83,12 @@ export const directRoutes = [
     body: z.looseObject({ body: z.string() }).meta({ id: 'NewDirectMessage' }),
     answers: { 201: z.object({ id: z.string(), ts: z.int() }) },
     handler: limited(async ({ caller, params, request, rawBody }, messaging) => {
-      const message = await messaging.direct.send(caller, params.id, readFields(request, rawBody, { body: 'text' }), signatureOf(request));
+      const message = await messaging.direct.send(
+        caller,
+        params.id,
+        readFields(request, rawBody, { body: 'text' }),
+        signatureOf(request),
+      );
       return { id: message.id, ts: message.tsMs };
     }),
   }),

@@ -19,7 +19,8 @@ const corsHeaders = {
   'access-control-allow-methods': 'GET, POST, PATCH, DELETE, OPTIONS',
   'access-control-allow-headers':
     'Accept, Authorization, Content-Type, Content-Digest, Last-Event-ID, Signature, Signature-Input, Stoa-Agent, Stoa-User, X-AICQ-Agent, X-AICQ-Nonce, X-AICQ-Room-Key, X-AICQ-Signature, X-AICQ-Timestamp',
-  'access-control-expose-headers': 'Request-Id, Retry-After, X-RateLimit-Limit, X-RateLimit-Remaining, X-RateLimit-Reset',
+  'access-control-expose-headers':
+    'Request-Id, Retry-After, X-RateLimit-Limit, X-RateLimit-Remaining, X-RateLimit-Reset',
   'access-control-max-age': '86400',
 } as const;
 
@@ -57,7 +58,11 @@ export async function beforeMessaging(request: FastifyRequest, reply: FastifyRep
 /** Forwarding headers count only from configured proxies. */
 export function addressOf(request: FastifyRequest): string {
   const header = request.headers['x-forwarded-for'];
-  return callerAddress(request.socket.remoteAddress ?? '', Array.isArray(header) ? header.join(',') : header, messagingOf(request).proxies);
+  return callerAddress(
+    request.socket.remoteAddress ?? '',
+    Array.isArray(header) ? header.join(',') : header,
+    messagingOf(request).proxies,
+  );
 }
 
 /** Signatures: both schemes here, RFC 9421 alone on /v1 and /mcp. */
@@ -86,7 +91,9 @@ function isMessagingRoute(request: FastifyRequest): boolean {
 /** Larger than a message could be, or of a length that nobody knows yet. */
 function hasLargeBody({ headers, server }: FastifyRequest): boolean {
   const length = headers['content-length'];
-  return length === undefined ? headers['transfer-encoding'] !== undefined : Number(length) > server.stoaServer.stoa.limits.messagingRequestBytesMax;
+  return length === undefined
+    ? headers['transfer-encoding'] !== undefined
+    : Number(length) > server.stoaServer.stoa.limits.messagingRequestBytesMax;
 }
 
 async function screened(request: FastifyRequest): Promise<void> {
@@ -94,9 +101,14 @@ async function screened(request: FastifyRequest): Promise<void> {
 }
 
 function requireLink(request: FastifyRequest, { id, link }: Identity): void {
-  if (link === null) throw new StoaError('forbidden', 'This identity is not linked to a user.', { fix: 'The user links it with PUT /v1/identities/{id}/link.' });
+  if (link === null)
+    throw new StoaError('forbidden', 'This identity is not linked to a user.', {
+      fix: 'The user links it with PUT /v1/identities/{id}/link.',
+    });
   if (!request.server.stoaServer.stoa.registry.speaksFor(id, link.user, link.agentId)) {
-    throw new StoaError('forbidden', 'The agent that this identity is linked to is gone.', { fix: 'The user links it to another with PUT /v1/identities/{id}/link.' });
+    throw new StoaError('forbidden', 'The agent that this identity is linked to is gone.', {
+      fix: 'The user links it to another with PUT /v1/identities/{id}/link.',
+    });
   }
 }
 
@@ -113,7 +125,11 @@ function signedRequestOf(request: FastifyRequest): SignedRequest {
   };
 }
 
-async function verified(request: FastifyRequest, messaging: MessagingService, isMessaging: boolean): Promise<Signer> {
+async function verified(
+  request: FastifyRequest,
+  messaging: MessagingService,
+  isMessaging: boolean,
+): Promise<Signer> {
   const messageSignaturesOnly = !isMessaging || messaging.settings.requireMessageSignatures;
   try {
     return await messaging.signatures.verify(signedRequestOf(request), { messageSignaturesOnly });
@@ -130,10 +146,18 @@ async function countByAddress(request: FastifyRequest, { gate }: MessagingServic
   if (decision?.allowed === false) throw refuse('rate', { details: { decision } });
 }
 
-type Context<Params, Body> = RouteContext<Params, Readonly<Record<string, unknown>>, Body, unknown, Caller | null>;
+type Context<Params, Body> = RouteContext<
+  Params,
+  Readonly<Record<string, unknown>>,
+  Body,
+  unknown,
+  Caller | null
+>;
 
 /** A handler that runs within its rate, and whose answer waits until the nonce is on disk. */
-export function limited<Params, Body, Answer>(handler: (context: Context<Params, Body>, messaging: MessagingService) => Promise<Answer>) {
+export function limited<Params, Body, Answer>(
+  handler: (context: Context<Params, Body>, messaging: MessagingService) => Promise<Answer>,
+) {
   return async (context: Context<Params, Body>): Promise<Answer> => {
     const { request, reply, caller } = context;
     const messaging = messagingOf(request);
@@ -155,7 +179,10 @@ export function signatureOf(request: FastifyRequest): Signer['signature'] | null
 }
 
 function showRate(reply: FastifyReply, { limit, remaining, resetAtMs }: RateDecision): void {
-  void reply.header('x-ratelimit-limit', limit).header('x-ratelimit-remaining', remaining).header('x-ratelimit-reset', Math.ceil(resetAtMs / 1000));
+  void reply
+    .header('x-ratelimit-limit', limit)
+    .header('x-ratelimit-remaining', remaining)
+    .header('x-ratelimit-reset', Math.ceil(resetAtMs / 1000));
 }
 
 function tooMany(reply: FastifyReply, decision: RateDecision): StoaError {
@@ -167,23 +194,35 @@ function tooMany(reply: FastifyReply, decision: RateDecision): StoaError {
 export const writeMessagingError: ErrorWriter = async (error, request, reply) => {
   if (error.status === 429) await onTooMany(error, request, reply);
   if (error.status === 503) void reply.header('retry-after', '1');
-  return reply.code(error.status).header('content-type', 'application/json; charset=utf-8').send(JSON.stringify({ error: sentenceOf(error) }));
+  return reply
+    .code(error.status)
+    .header('content-type', 'application/json; charset=utf-8')
+    .send(JSON.stringify({ error: sentenceOf(error) }));
 };
 
 async function onTooMany(error: StoaError, request: FastifyRequest, reply: FastifyReply): Promise<void> {
   const { gate, port } = messagingOf(request);
-  const { decision, retry_after_seconds: seconds } = (error.details ?? {}) as { decision?: RateDecision; retry_after_seconds?: number };
+  const { decision, retry_after_seconds: seconds } = (error.details ?? {}) as {
+    decision?: RateDecision;
+    retry_after_seconds?: number;
+  };
   if (decision !== undefined) showRate(reply, decision);
-  const wait = decision === undefined ? (seconds ?? 1) : Math.ceil((decision.resetAtMs - port.nowMs()) / 1000);
+  const wait =
+    decision === undefined ? (seconds ?? 1) : Math.ceil((decision.resetAtMs - port.nowMs()) / 1000);
   void reply.header('retry-after', String(Math.max(1, wait)));
-  await gate.refused(addressOf(request), `${error.message}: ${request.method} ${request.matchedPath ?? 'unknown path'}`);
+  await gate.refused(
+    addressOf(request),
+    `${error.message}: ${request.method} ${request.matchedPath ?? 'unknown path'}`,
+  );
 }
 
 function sentenceOf(error: StoaError): string {
   if (isRefusal(error)) return error.message;
   switch (error.code) {
     case 'unauthenticated':
-      return error.message === 'This needs credentials.' ? refuse('missingAuthHeaders').message : error.message;
+      return error.message === 'This needs credentials.'
+        ? refuse('missingAuthHeaders').message
+        : error.message;
     case 'too_large':
       return refuse('requestLarge').message;
     case 'unsupported_media_type':

@@ -8,7 +8,8 @@ import { looseQuery } from './messaging-wire.js';
 
 const assets = new URL('assets/messaging/', packageRoot);
 /** The page loads from this server alone, and no script stands in it. */
-const pagePolicy = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'";
+const pagePolicy =
+  "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'";
 
 export const pageRoutes = [
   file('/', 'page.html', 'text/html; charset=utf-8'),
@@ -19,7 +20,7 @@ export const pageRoutes = [
   defineRoute({
     method: 'GET',
     path: '/api',
-    summary: 'What this is: AICQ\'s clients look for the name',
+    summary: "What this is: AICQ's clients look for the name",
     tags: ['messaging'],
     principals: anyone,
     consumes: null,
@@ -51,6 +52,10 @@ function file(path: string, name: string, contentType: string) {
     hidden: true,
     query: looseQuery({}),
     answers: { 200: { contentType, about: 'A file.' } },
-    handler: async () => answer(200, await readFile(new URL(name, assets)), { 'content-security-policy': pagePolicy, 'cache-control': 'no-cache' }),
+    handler: async () =>
+      answer(200, await readFile(new URL(name, assets)), {
+        'content-security-policy': pagePolicy,
+        'cache-control': 'no-cache',
+      }),
   });
 }

@@ -26,17 +26,31 @@ export class RoomPages {
   /** The page, as long as nothing on it has changed since. */
   find(port: MessagingPort, room: Room, span: Span): string | undefined {
     const kept = isNewest(span) ? this.#pages.get(port)?.byName.get(keyOf(room, span)) : undefined;
-    return kept !== undefined && kept.revision === port.roomRevision(room.id) && kept.validUntilMs > port.nowMs() ? kept.json : undefined;
+    return kept !== undefined &&
+      kept.revision === port.roomRevision(room.id) &&
+      kept.validUntilMs > port.nowMs()
+      ? kept.json
+      : undefined;
   }
 
   /** `revision` is the room's from before the page was read: a change meanwhile makes the page stale, never wrong. */
-  keep({ port, limits }: MessagingService, room: Room, span: Span, revision: number | undefined, page: { messages: { ts: number }[] }): void {
+  keep(
+    { port, limits }: MessagingService,
+    room: Room,
+    span: Span,
+    revision: number | undefined,
+    page: { messages: { ts: number }[] },
+  ): void {
     if (revision === undefined || !isNewest(span)) return;
     const pages = this.#pages.get(port) ?? { byName: new Map<string, KeptPage>(), characters: 0 };
     this.#pages.set(port, pages);
     const name = keyOf(room, span);
     const lastMs = page.messages.at(-1)?.ts;
-    const kept = { revision, validUntilMs: lastMs === undefined ? Infinity : lastMs + limits.messageRetentionSeconds * 1000, json: JSON.stringify(page) };
+    const kept = {
+      revision,
+      validUntilMs: lastMs === undefined ? Infinity : lastMs + limits.messageRetentionSeconds * 1000,
+      json: JSON.stringify(page),
+    };
     drop(pages, name);
     pages.byName.set(name, kept);
     pages.characters += kept.json.length;

@@ -10,16 +10,47 @@ import { goneSignal } from '../gone.js';
 import { JsonText, answer, anyone, authenticated, defineRoute } from '../route.js';
 import { addressOf, limited, signatureOf } from './messaging-gate.js';
 import { RoomPages } from './messaging-room-pages.js';
-import { type Query, channelSchema, decodeCursor, encodeCursor, isSet, limitOf, looseQuery, messageSchema, numberOf, readFields, secondsIso, shownChannel, shownMessage, textOf } from './messaging-wire.js';
+import {
+  type Query,
+  channelSchema,
+  decodeCursor,
+  encodeCursor,
+  isSet,
+  limitOf,
+  looseQuery,
+  messageSchema,
+  numberOf,
+  readFields,
+  secondsIso,
+  shownChannel,
+  shownMessage,
+  textOf,
+} from './messaging-wire.js';
 
 const readers = ['operator', 'user', 'agent', 'anyone'] as const;
 
 const pageSchema = z
-  .object({ room: z.object({ id: z.string(), name: z.string() }), messages: z.array(messageSchema), has_more: z.boolean(), next_cursor: z.string().optional() })
+  .object({
+    room: z.object({ id: z.string(), name: z.string() }),
+    messages: z.array(messageSchema),
+    has_more: z.boolean(),
+    next_cursor: z.string().optional(),
+  })
   .meta({ id: 'RoomPage' });
 const postedSchema = z.object({ id: z.string(), ts: z.int() }).meta({ id: 'Posted' });
-const roomSchema = z.object({ id: z.string(), name: z.string(), is_private: z.boolean() }).meta({ id: 'Room' });
-const resultSchema = z.object({ id: z.string(), room_id: z.string(), room_name: z.string(), from: z.string(), body: z.string(), ts: z.int() }).meta({ id: 'SearchResult' });
+const roomSchema = z
+  .object({ id: z.string(), name: z.string(), is_private: z.boolean() })
+  .meta({ id: 'Room' });
+const resultSchema = z
+  .object({
+    id: z.string(),
+    room_id: z.string(),
+    room_name: z.string(),
+    from: z.string(),
+    body: z.string(),
+    ts: z.int(),
+  })
+  .meta({ id: 'SearchResult' });
 
 export const pagingParameters = {
   limit: 'How many at most.',
@@ -27,7 +58,7 @@ export const pagingParameters = {
   after: 'Unix milliseconds, exclusive: the next messages after it.',
   cursor: 'The next_cursor of the page before.',
   wait: 'With after: seconds to wait for a message when there is none.',
-  verify: '1 shows each message\'s signature and what it covers.',
+  verify: "1 shows each message's signature and what it covers.",
 };
 
 export function accessOf(request: FastifyRequest): RoomAccess {
@@ -58,7 +89,9 @@ export function spanOf(query: Query, fallback: number, max: number): Span {
 export function nextCursorOf(page: Page<{ tsMs: number }>, span: Span): { next_cursor?: string } {
   const last = page.items.at(-1);
   if (!page.hasMore || last === undefined) return {};
-  return { next_cursor: encodeCursor({ direction: 'afterMs' in span ? 'after' : 'before', tsMs: last.tsMs }) };
+  return {
+    next_cursor: encodeCursor({ direction: 'afterMs' in span ? 'after' : 'before', tsMs: last.tsMs }),
+  };
 }
 
 /** Newest first on the wire, whichever way it was read. */
@@ -70,9 +103,19 @@ export function waitMsOf(query: Query, messaging: MessagingService): number {
   return Math.min(numberOf(query, 'wait') ?? 0, messaging.limits.longPollSecondsMax) * 1000;
 }
 
-function shownPage(room: Room, page: Page<Message>, span: Span, verify: boolean): z.output<typeof pageSchema> {
+function shownPage(
+  room: Room,
+  page: Page<Message>,
+  span: Span,
+  verify: boolean,
+): z.output<typeof pageSchema> {
   const messages = newestFirst(page, span).map((message) => shownMessage(message, verify));
-  return { room: { id: room.id, name: room.name }, messages, has_more: page.hasMore, ...nextCursorOf(page, span) };
+  return {
+    room: { id: room.id, name: room.name },
+    messages,
+    has_more: page.hasMore,
+    ...nextCursorOf(page, span),
+  };
 }
 
 const newestPages = new RoomPages();
@@ -89,7 +132,10 @@ export const roomRoutes = [
     answers: { 200: z.object({ channels: z.array(channelSchema), total: z.int() }) },
     handler: limited(async ({ query }, messaging) => {
       const { channelsPageDefault, channelsPageMax } = messaging.limits;
-      const { rooms, total } = await messaging.rooms.channels(limitOf(query, channelsPageDefault, channelsPageMax), numberOf(query, 'offset') ?? 0);
+      const { rooms, total } = await messaging.rooms.channels(
+        limitOf(query, channelsPageDefault, channelsPageMax),
+        numberOf(query, 'offset') ?? 0,
+      );
       return { channels: rooms.map(shownChannel), total };
     }),
   }),
@@ -102,7 +148,9 @@ export const roomRoutes = [
     consumes: null,
     bodyLimit: 'messagingRequestBytesMax',
     query: looseQuery({}),
-    body: z.looseObject({ name: z.string(), is_private: z.boolean().optional(), key: z.string().optional() }).meta({ id: 'NewRoom' }),
+    body: z
+      .looseObject({ name: z.string(), is_private: z.boolean().optional(), key: z.string().optional() })
+      .meta({ id: 'NewRoom' }),
     answers: { 201: roomSchema },
     handler: limited(async ({ caller, request, rawBody }, messaging) => {
       const input = readFields(request, rawBody, { name: 'text', is_private: 'flag', key: 'text' });
@@ -114,7 +162,8 @@ export const roomRoutes = [
     method: 'GET',
     path: '/room/{id}',
     summary: 'Messages of a room, newest first',
-    description: 'A private room needs its key in X-AICQ-Room-Key. With `after`, the page holds the next messages after that time.',
+    description:
+      'A private room needs its key in X-AICQ-Room-Key. With `after`, the page holds the next messages after that time.',
     tags: ['messaging'],
     principals: readers,
     consumes: null,
@@ -147,11 +196,21 @@ export const roomRoutes = [
     bodyLimit: 'messagingRequestBytesMax',
     params: z.object({ id: z.string() }),
     query: looseQuery({}),
-    body: z.looseObject({ body: z.string(), pid: z.string().optional().meta({ description: 'The message that this one answers.' }) }).meta({ id: 'NewMessage' }),
+    body: z
+      .looseObject({
+        body: z.string(),
+        pid: z.string().optional().meta({ description: 'The message that this one answers.' }),
+      })
+      .meta({ id: 'NewMessage' }),
     answers: { 201: postedSchema },
     handler: limited(async ({ caller, params, request, rawBody }, messaging) => {
       const room = await messaging.rooms.enter(caller, params.id, accessOf(request));
-      const message = await messaging.rooms.post(caller, room, readFields(request, rawBody, { body: 'text', pid: 'text' }), signatureOf(request));
+      const message = await messaging.rooms.post(
+        caller,
+        room,
+        readFields(request, rawBody, { body: 'text', pid: 'text' }),
+        signatureOf(request),
+      );
       return { id: message.id, ts: message.tsMs };
     }),
   }),
@@ -178,9 +237,22 @@ export const roomRoutes = [
     principals: readers,
     consumes: null,
     params: z.object({ id: z.string(), message: z.string() }),
-    query: looseQuery({ limit: pagingParameters.limit, after: pagingParameters.after, cursor: pagingParameters.cursor, verify: pagingParameters.verify }),
+    query: looseQuery({
+      limit: pagingParameters.limit,
+      after: pagingParameters.after,
+      cursor: pagingParameters.cursor,
+      verify: pagingParameters.verify,
+    }),
     answers: {
-      200: z.object({ room: z.object({ id: z.string(), name: z.string() }), root: z.string(), messages: z.array(messageSchema), has_more: z.boolean(), next_cursor: z.string().optional() }).meta({ id: 'Thread' }),
+      200: z
+        .object({
+          room: z.object({ id: z.string(), name: z.string() }),
+          root: z.string(),
+          messages: z.array(messageSchema),
+          has_more: z.boolean(),
+          next_cursor: z.string().optional(),
+        })
+        .meta({ id: 'Thread' }),
     },
     handler: limited(async ({ caller, params, query, request }, messaging) => {
       const room = await messaging.rooms.enter(caller, params.id, accessOf(request));
@@ -189,7 +261,13 @@ export const roomRoutes = [
       const span = 'afterMs' in given ? given : { afterMs: 0, limit: given.limit };
       const { rootId, page } = await messaging.rooms.thread(room, params.message, span.afterMs, span.limit);
       const messages = page.items.map((message) => shownMessage(message, isSet(query, 'verify')));
-      return { room: { id: room.id, name: room.name }, root: rootId, messages, has_more: page.hasMore, ...nextCursorOf(page, span) };
+      return {
+        room: { id: room.id, name: room.name },
+        root: rootId,
+        messages,
+        has_more: page.hasMore,
+        ...nextCursorOf(page, span),
+      };
     }),
   }),
   defineRoute({
@@ -216,15 +294,27 @@ export const roomRoutes = [
     tags: ['messaging'],
     principals: anyone,
     consumes: null,
-    query: looseQuery({ q: 'Words that a message must all have.', limit: 'At most 100.', room: 'Only this room.', after: pagingParameters.after, cursor: 'The next_cursor of an answer that was cut off.' }),
+    query: looseQuery({
+      q: 'Words that a message must all have.',
+      limit: 'At most 100.',
+      room: 'Only this room.',
+      after: pagingParameters.after,
+      cursor: 'The next_cursor of an answer that was cut off.',
+    }),
     answers: {
       200: z
         .object({
           query: z.string(),
           results: z.array(resultSchema),
           total: z.int(),
-          truncated: z.literal(true).optional().meta({ description: 'The search stopped at its bound; older messages may match too.' }),
-          next_cursor: z.string().optional().meta({ description: 'Where a search that was cut off goes on.' }),
+          truncated: z
+            .literal(true)
+            .optional()
+            .meta({ description: 'The search stopped at its bound; older messages may match too.' }),
+          next_cursor: z
+            .string()
+            .optional()
+            .meta({ description: 'Where a search that was cut off goes on.' }),
         })
         .meta({ id: 'SearchResults' }),
     },
@@ -234,9 +324,30 @@ export const roomRoutes = [
       const limit = limitOf(query, searchResultsDefault, searchResultsMax);
       const cursor = textOf(query, 'cursor');
       const beforeMs = cursor === undefined ? null : decodeCursor(cursor).tsMs;
-      const { results, restBeforeMs } = await messaging.rooms.search({ query: text, limit, room: textOf(query, 'room'), afterMs: numberOf(query, 'after') ?? 0, beforeMs });
-      const shown = results.map(({ message, room }) => ({ id: message.id, room_id: room.id, room_name: room.name, from: message.from, body: message.body, ts: message.tsMs }));
-      return { query: text, results: shown, total: shown.length, ...(restBeforeMs !== null && { truncated: true as const, next_cursor: encodeCursor({ direction: 'before', tsMs: restBeforeMs }) }) };
+      const { results, restBeforeMs } = await messaging.rooms.search({
+        query: text,
+        limit,
+        room: textOf(query, 'room'),
+        afterMs: numberOf(query, 'after') ?? 0,
+        beforeMs,
+      });
+      const shown = results.map(({ message, room }) => ({
+        id: message.id,
+        room_id: room.id,
+        room_name: room.name,
+        from: message.from,
+        body: message.body,
+        ts: message.tsMs,
+      }));
+      return {
+        query: text,
+        results: shown,
+        total: shown.length,
+        ...(restBeforeMs !== null && {
+          truncated: true as const,
+          next_cursor: encodeCursor({ direction: 'before', tsMs: restBeforeMs }),
+        }),
+      };
     }),
   }),
   defineRoute({
@@ -255,7 +366,15 @@ export const roomRoutes = [
           total_messages: z.int(),
           last_activity: z.string(),
           top_channels: z.array(z.object({ id: z.string(), name: z.string(), message_count: z.int() })),
-          recent_messages: z.array(z.object({ id: z.string(), agent_id: z.string(), agent_name: z.string(), body: z.string(), timestamp: z.string() })),
+          recent_messages: z.array(
+            z.object({
+              id: z.string(),
+              agent_id: z.string(),
+              agent_name: z.string(),
+              body: z.string(),
+              timestamp: z.string(),
+            }),
+          ),
         })
         .meta({ id: 'MessagingStats' }),
     },
@@ -266,7 +385,11 @@ export const roomRoutes = [
         total_channels: totals.publicRooms,
         total_messages: totals.messages,
         last_activity: lastActivity,
-        top_channels: totals.top.map(({ id, name, messageCount }) => ({ id, name, message_count: messageCount })),
+        top_channels: totals.top.map(({ id, name, messageCount }) => ({
+          id,
+          name,
+          message_count: messageCount,
+        })),
         recent_messages: recent.map(({ message, authorName }) => ({
           id: message.id,
           agent_id: message.from,

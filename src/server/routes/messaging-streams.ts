@@ -10,7 +10,15 @@ import { type EventStreams, type StreamEvent, eventText } from '../event-stream.
 import { authenticated, defineRoute, streaming } from '../route.js';
 import { addressOf, limited } from './messaging-gate.js';
 import { accessOf, pagingParameters } from './messaging-rooms.js';
-import { type Query, isSet, looseQuery, numberOf, shownDirect, shownMessage, textOf } from './messaging-wire.js';
+import {
+  type Query,
+  isSet,
+  looseQuery,
+  numberOf,
+  shownDirect,
+  shownMessage,
+  textOf,
+} from './messaging-wire.js';
 
 /** Where a reader is in each topic of its stream. */
 type Positions = Map<string, number>;
@@ -24,7 +32,8 @@ function encodePositions(positions: Positions): string {
 function decodePositions(text: string, ids: readonly string[]): Positions {
   const positions: Positions = new Map();
   if (/^\d{1,15}$/.test(text)) for (const id of ids) positions.set(id, Number(text));
-  for (const [, id, tsMs] of text.matchAll(/([0-9a-f-]{36}):(\d{1,15})/g)) if (id !== undefined && ids.includes(id)) positions.set(id, Number(tsMs));
+  for (const [, id, tsMs] of text.matchAll(/([0-9a-f-]{36}):(\d{1,15})/g))
+    if (id !== undefined && ids.includes(id)) positions.set(id, Number(tsMs));
   return positions;
 }
 
@@ -40,20 +49,32 @@ type Show = (message: Message | DirectMessage, verify: boolean) => unknown;
 
 // A hub hands out of a room what it read there, and of an inbox likewise.
 const showInRoom: Show = (message, verify) => shownMessage(message as Message, verify);
-const showInRooms: Show = (message, verify) => ({ room_id: (message as Message).roomId, ...shownMessage(message as Message, verify) });
+const showInRooms: Show = (message, verify) => ({
+  room_id: (message as Message).roomId,
+  ...shownMessage(message as Message, verify),
+});
 const showInInbox: Show = (message, verify) => shownDirect(message as DirectMessage, verify);
 
 /** Opens one stream over all topics. Without a position it begins with what comes next. */
-async function follow({ request, reply, streams, query }: StreamRequest, messaging: MessagingService, topics: readonly Topic[], show: Show): Promise<typeof streaming> {
+async function follow(
+  { request, reply, streams, query }: StreamRequest,
+  messaging: MessagingService,
+  topics: readonly Topic[],
+  show: Show,
+): Promise<typeof streaming> {
   const verify = isSet(query, 'verify');
   const ids = topics.map(({ id }) => id);
   const header = request.headers['last-event-id'];
   const from = typeof header === 'string' ? header : textOf(query, 'last_event_id');
   const positions = from === undefined ? new Map<string, number>() : decodePositions(from, ids);
   const afterMs = numberOf(query, 'after');
-  for (const topic of topics) if (!positions.has(topic.id)) positions.set(topic.id, afterMs ?? (await newestMs(messaging, topic)));
+  for (const topic of topics)
+    if (!positions.has(topic.id)) positions.set(topic.id, afterMs ?? (await newestMs(messaging, topic)));
   const stops: (() => void)[] = [];
-  const stream = streams.open(reply, { onEnd: () => stops.forEach((stop) => stop()), onIdle: () => ({ event: 'position', id: encodePositions(positions), data: {} }) });
+  const stream = streams.open(reply, {
+    onEnd: () => stops.forEach((stop) => stop()),
+    onIdle: () => ({ event: 'position', id: encodePositions(positions), data: {} }),
+  });
   // From its first moment on, a reader that loses the connection knows where to go on.
   stream.send({ event: 'position', id: encodePositions(positions), data: {} });
   stops.push(messaging.gate.whileAdmitted(addressOf(request), () => stream.end()));
@@ -61,12 +82,17 @@ async function follow({ request, reply, streams, query }: StreamRequest, messagi
     const stop = messaging.hub.follow(topic, positions.get(topic.id) ?? 0, {
       onMessage: (_topic, message) => {
         positions.set(topic.id, message.tsMs);
-        const event = () => ({ event: 'message', id: encodePositions(positions), data: show(message, verify) });
+        const event = () => ({
+          event: 'message',
+          id: encodePositions(positions),
+          data: show(message, verify),
+        });
         // In a stream of one topic an event is the same for every reader: its bytes are made once for all.
         if (topics.length === 1) stream.pass(sharedBytes({ message, show, verify }, event));
         else stream.send(event());
       },
-      onDeleted: (_topic, messageId) => stream.send({ event: 'deleted', data: { room_id: topic.id, id: messageId } }),
+      onDeleted: (_topic, messageId) =>
+        stream.send({ event: 'deleted', data: { room_id: topic.id, id: messageId } }),
       onImported: () => stream.send({ event: 'imported', data: { room_id: topic.id } }),
       onFailure: () => stream.end(),
       drained: () => stream.drained(),
@@ -87,7 +113,8 @@ interface Shown {
 let lastShared: (Shown & { bytes: Buffer }) | undefined;
 
 function sharedBytes({ message, show, verify }: Shown, make: () => StreamEvent): Buffer {
-  if (lastShared?.message === message && lastShared.show === show && lastShared.verify === verify) return lastShared.bytes;
+  if (lastShared?.message === message && lastShared.show === show && lastShared.verify === verify)
+    return lastShared.bytes;
   const bytes = Buffer.from(eventText(make()));
   lastShared = { message, show, verify, bytes };
   return bytes;
@@ -99,9 +126,17 @@ async function newestMs({ port }: MessagingService, { kind, id }: Topic): Promis
   return items[0]?.tsMs ?? 0;
 }
 
-const events = { contentType: 'text/event-stream; charset=utf-8', about: 'Events `message` and `deleted`; `imported` when messages of earlier times came in; `position` at the start and while idle; `resync` for a reader that is too slow.' };
+const events = {
+  contentType: 'text/event-stream; charset=utf-8',
+  about:
+    'Events `message` and `deleted`; `imported` when messages of earlier times came in; `position` at the start and while idle; `resync` for a reader that is too slow.',
+};
 const readers = ['operator', 'user', 'agent', 'anyone'] as const;
-const streamParameters = { after: pagingParameters.after, last_event_id: 'Where to go on, for clients that cannot set the header.', verify: pagingParameters.verify };
+const streamParameters = {
+  after: pagingParameters.after,
+  last_event_id: 'Where to go on, for clients that cannot set the header.',
+  verify: pagingParameters.verify,
+};
 
 export const streamRoutes = [
   defineRoute({
@@ -115,10 +150,17 @@ export const streamRoutes = [
     params: z.object({ id: z.string() }),
     query: looseQuery(streamParameters),
     answers: { 200: events },
-    handler: limited(async ({ caller, params, query, request, reply, streams }, messaging): Promise<typeof streaming> => {
-      const room = await messaging.rooms.enter(caller, params.id, accessOf(request));
-      return follow({ request, reply, streams, query }, messaging, [{ kind: 'room', id: room.id }], showInRoom);
-    }),
+    handler: limited(
+      async ({ caller, params, query, request, reply, streams }, messaging): Promise<typeof streaming> => {
+        const room = await messaging.rooms.enter(caller, params.id, accessOf(request));
+        return follow(
+          { request, reply, streams, query },
+          messaging,
+          [{ kind: 'room', id: room.id }],
+          showInRoom,
+        );
+      },
+    ),
   }),
   defineRoute({
     method: 'GET',
@@ -131,34 +173,46 @@ export const streamRoutes = [
     consumes: null,
     query: looseQuery({ rooms: 'Room ids, separated by commas.', ...streamParameters }),
     answers: { 200: events },
-    handler: limited(async ({ caller, query, request, reply, streams }, messaging): Promise<typeof streaming> => {
-      const named = [...new Set((textOf(query, 'rooms') ?? '').split(',').filter((id) => id !== ''))];
-      if (named.length === 0) throw refuse('roomsMissing');
-      if (named.length > messaging.limits.roomsPerStreamMax) throw refuse('roomsMany');
-      const topics: Topic[] = [];
-      for (const id of named) {
-        const room = await messaging.rooms.enter(caller, canonicalUuid(id) ?? id, accessOf(request));
-        if (!topics.some((topic) => topic.id === room.id)) topics.push({ kind: 'room', id: room.id });
-      }
-      return follow({ request, reply, streams, query }, messaging, topics, showInRooms);
-    }),
+    handler: limited(
+      async ({ caller, query, request, reply, streams }, messaging): Promise<typeof streaming> => {
+        const named = [...new Set((textOf(query, 'rooms') ?? '').split(',').filter((id) => id !== ''))];
+        if (named.length === 0) throw refuse('roomsMissing');
+        if (named.length > messaging.limits.roomsPerStreamMax) throw refuse('roomsMany');
+        const topics: Topic[] = [];
+        for (const id of named) {
+          const room = await messaging.rooms.enter(caller, canonicalUuid(id) ?? id, accessOf(request));
+          if (!topics.some((topic) => topic.id === room.id)) topics.push({ kind: 'room', id: room.id });
+        }
+        return follow({ request, reply, streams, query }, messaging, topics, showInRooms);
+      },
+    ),
   }),
   defineRoute({
     method: 'GET',
     path: '/dm/stream',
-    summary: 'One\'s inbox, live; with pending=1 what is not acknowledged comes first',
+    summary: "One's inbox, live; with pending=1 what is not acknowledged comes first",
     tags: ['messaging'],
     principals: authenticated,
     streams: true,
     consumes: null,
-    query: looseQuery({ ...streamParameters, pending: '1 begins with the oldest message that is not acknowledged.' }),
-    answers: { 200: events },
-    handler: limited(async ({ caller, query, request, reply, streams }, messaging): Promise<typeof streaming> => {
-      const agentId = await messaging.direct.readerOf(caller);
-      const pending = isSet(query, 'pending') ? await messaging.port.pending(agentId, 0, 1) : undefined;
-      const first = pending?.items[0];
-      const from = first === undefined ? query : { ...query, after: String(first.tsMs - 1) };
-      return follow({ request, reply, streams, query: from }, messaging, [{ kind: 'inbox', id: agentId }], showInInbox);
+    query: looseQuery({
+      ...streamParameters,
+      pending: '1 begins with the oldest message that is not acknowledged.',
     }),
+    answers: { 200: events },
+    handler: limited(
+      async ({ caller, query, request, reply, streams }, messaging): Promise<typeof streaming> => {
+        const agentId = await messaging.direct.readerOf(caller);
+        const pending = isSet(query, 'pending') ? await messaging.port.pending(agentId, 0, 1) : undefined;
+        const first = pending?.items[0];
+        const from = first === undefined ? query : { ...query, after: String(first.tsMs - 1) };
+        return follow(
+          { request, reply, streams, query: from },
+          messaging,
+          [{ kind: 'inbox', id: agentId }],
+          showInInbox,
+        );
+      },
+    ),
   }),
 ];

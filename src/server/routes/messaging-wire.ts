@@ -12,10 +12,16 @@ interface FieldKinds {
   texts: string[];
 }
 
-type Fields<Shape extends Record<string, keyof FieldKinds>> = { [Name in keyof Shape]: FieldKinds[Shape[Name]] };
+type Fields<Shape extends Record<string, keyof FieldKinds>> = {
+  [Name in keyof Shape]: FieldKinds[Shape[Name]];
+};
 
 /** The fields of a JSON body, whatever the case of their names; unknown ones are ignored. */
-export function readFields<const Shape extends Record<string, keyof FieldKinds>>(request: FastifyRequest, rawBody: Buffer, shape: Shape): Fields<Shape> {
+export function readFields<const Shape extends Record<string, keyof FieldKinds>>(
+  request: FastifyRequest,
+  rawBody: Buffer,
+  shape: Shape,
+): Fields<Shape> {
   const given = parseObject(request, rawBody);
   const fields: Record<string, unknown> = {};
   for (const name in shape) fields[name] = readField(fieldOf(given, name), shape[name] as keyof FieldKinds);
@@ -24,7 +30,11 @@ export function readFields<const Shape extends Record<string, keyof FieldKinds>>
 }
 
 /** Which of the names the body has at all, with null for null. */
-export function readOptionalTexts(request: FastifyRequest, rawBody: Buffer, names: readonly string[]): Record<string, string | null> {
+export function readOptionalTexts(
+  request: FastifyRequest,
+  rawBody: Buffer,
+  names: readonly string[],
+): Record<string, string | null> {
   const given = parseObject(request, rawBody);
   const fields: Record<string, string | null> = {};
   for (const name of names) {
@@ -41,7 +51,8 @@ function parseObject(request: FastifyRequest, rawBody: Buffer): Readonly<Record<
   // As nearly everybody sends it.
   if (given !== 'application/json') {
     const mediaType = given?.split(';', 1)[0]?.trim().toLowerCase();
-    if (mediaType !== 'application/json' && (rawBody.length > 0 || mediaType !== undefined)) throw refuse('contentType');
+    if (mediaType !== 'application/json' && (rawBody.length > 0 || mediaType !== undefined))
+      throw refuse('contentType');
   }
   let value: unknown;
   try {
@@ -64,7 +75,11 @@ function fieldOf(given: Readonly<Record<string, unknown>>, name: string): unknow
 function readField(value: unknown, kind: keyof FieldKinds): unknown {
   if (kind === 'text') return readAs(value, '', (given) => typeof given === 'string');
   if (kind === 'flag') return readAs(value, false, (given) => typeof given === 'boolean');
-  return readAs(value, [], (given) => Array.isArray(given) && given.every((item) => typeof item === 'string'));
+  return readAs(
+    value,
+    [],
+    (given) => Array.isArray(given) && given.every((item) => typeof item === 'string'),
+  );
 }
 
 function readAs(value: unknown, nothing: unknown, fits: (given: unknown) => boolean): unknown {
@@ -77,7 +92,14 @@ export type Query = Readonly<Record<string, unknown>>;
 
 /** Any query is taken: AICQ's clients send what they like, and bad values fall back. */
 export function looseQuery(parameters: Record<string, string>) {
-  return z.looseObject(Object.fromEntries(Object.entries(parameters).map(([name, description]) => [name, z.unknown().optional().meta({ description })])));
+  return z.looseObject(
+    Object.fromEntries(
+      Object.entries(parameters).map(([name, description]) => [
+        name,
+        z.unknown().optional().meta({ description }),
+      ]),
+    ),
+  );
 }
 
 export function textOf(query: Query, name: string): string | undefined {
@@ -116,7 +138,8 @@ export function encodeCursor({ direction, tsMs }: Cursor): string {
 export function decodeCursor(text: string): Cursor {
   const decoded = Buffer.from(text, 'base64url').toString('latin1');
   const [, direction, digits] = /^([ab])(\d{1,15})$/.exec(decoded) ?? [];
-  if (digits === undefined || Buffer.from(decoded, 'latin1').toString('base64url') !== text) throw refuse('cursor');
+  if (digits === undefined || Buffer.from(decoded, 'latin1').toString('base64url') !== text)
+    throw refuse('cursor');
   return { direction: direction === 'b' ? 'before' : 'after', tsMs: Number(digits) };
 }
 
@@ -140,13 +163,19 @@ export const messageSchema = z
     body: z.string(),
     pid: z.string().optional().meta({ description: 'The message that this one answers.' }),
     ts: z.int().meta({ description: 'Unix milliseconds, strictly growing in a room.' }),
-    server_signed: z.literal(true).optional().meta({ description: 'Signed by a key that the server keeps for its author.' }),
-    sig: z.string().optional().meta({ description: 'With verify=1: the author\'s signature.' }),
+    server_signed: z
+      .literal(true)
+      .optional()
+      .meta({ description: 'Signed by a key that the server keeps for its author.' }),
+    sig: z.string().optional().meta({ description: "With verify=1: the author's signature." }),
     proof: proofSchema.optional().meta({ description: 'With verify=1: what the signature covers.' }),
   })
   .meta({ id: 'Message' });
 
-export const directSchema = messageSchema.omit({ pid: true }).extend({ acknowledged: z.literal(true).optional() }).meta({ id: 'DirectMessage' });
+export const directSchema = messageSchema
+  .omit({ pid: true })
+  .extend({ acknowledged: z.literal(true).optional() })
+  .meta({ id: 'DirectMessage' });
 
 export const profileSchema = z
   .object({
@@ -160,18 +189,37 @@ export const profileSchema = z
   })
   .meta({ id: 'Profile' });
 
-function shownSignature({ proof, body }: Pick<Message, 'proof' | 'body'>, verify: boolean): Pick<z.output<typeof messageSchema>, 'sig' | 'proof'> {
+function shownSignature(
+  { proof, body }: Pick<Message, 'proof' | 'body'>,
+  verify: boolean,
+): Pick<z.output<typeof messageSchema>, 'sig' | 'proof'> {
   return verify && proof !== null ? { sig: proof.signature, proof: shownProof(proof, body) } : {};
 }
 
 export function shownMessage(message: Message, verify: boolean): z.output<typeof messageSchema> {
   const { id, from, body, parentId, tsMs, serverSigned } = message;
-  return { id, from, body, ...(parentId !== null && { pid: parentId }), ts: tsMs, ...(serverSigned && { server_signed: true as const }), ...shownSignature(message, verify) };
+  return {
+    id,
+    from,
+    body,
+    ...(parentId !== null && { pid: parentId }),
+    ts: tsMs,
+    ...(serverSigned && { server_signed: true as const }),
+    ...shownSignature(message, verify),
+  };
 }
 
 export function shownDirect(message: DirectMessage, verify: boolean): z.output<typeof directSchema> {
   const { id, from, body, tsMs, serverSigned, acknowledged } = message;
-  return { id, from, body, ts: tsMs, ...(acknowledged && { acknowledged: true as const }), ...(serverSigned && { server_signed: true as const }), ...shownSignature(message, verify) };
+  return {
+    id,
+    from,
+    body,
+    ts: tsMs,
+    ...(acknowledged && { acknowledged: true as const }),
+    ...(serverSigned && { server_signed: true as const }),
+    ...shownSignature(message, verify),
+  };
 }
 
 export function shownProfile(identity: Identity): z.output<typeof profileSchema> {
@@ -187,8 +235,15 @@ export function shownProfile(identity: Identity): z.output<typeof profileSchema>
   };
 }
 
-export const channelSchema = z.object({ id: z.string(), name: z.string(), message_count: z.int(), last_active: z.string() }).meta({ id: 'Channel' });
+export const channelSchema = z
+  .object({ id: z.string(), name: z.string(), message_count: z.int(), last_active: z.string() })
+  .meta({ id: 'Channel' });
 
 export function shownChannel(room: Room): z.output<typeof channelSchema> {
-  return { id: room.id, name: room.name, message_count: room.messageCount, last_active: secondsIso(room.lastActiveAtMs) };
+  return {
+    id: room.id,
+    name: room.name,
+    message_count: room.messageCount,
+    last_active: secondsIso(room.lastActiveAtMs),
+  };
 }

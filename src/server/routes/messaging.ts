@@ -2,7 +2,12 @@
 import type { RouteGroup } from '../group.js';
 import { aicqHealthRoutes } from './health.js';
 import { directRoutes } from './messaging-direct.js';
-import { beforeMessaging, messagingErrorSchema, messagingHeaders, writeMessagingError } from './messaging-gate.js';
+import {
+  beforeMessaging,
+  messagingErrorSchema,
+  messagingHeaders,
+  writeMessagingError,
+} from './messaging-gate.js';
 import { identityRoutes } from './messaging-identities.js';
 import { pageRoutes } from './messaging-pages.js';
 import { roomRoutes } from './messaging-rooms.js';
@@ -11,7 +16,14 @@ import { streamRoutes } from './messaging-streams.js';
 const ownPaths = /^\/(?:$|(?:api|docs|register|who|channels|room|dm|find|stats|stream|page|health)(?:\/|$))/;
 
 export const messagingGroup: RouteGroup = {
-  routes: [...identityRoutes, ...roomRoutes, ...directRoutes, ...streamRoutes, ...pageRoutes, ...aicqHealthRoutes],
+  routes: [
+    ...identityRoutes,
+    ...roomRoutes,
+    ...directRoutes,
+    ...streamRoutes,
+    ...pageRoutes,
+    ...aicqHealthRoutes,
+  ],
   owns: (path) => ownPaths.test(path),
   writeError: writeMessagingError,
   errorSchema: messagingErrorSchema,

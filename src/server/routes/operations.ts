@@ -31,7 +31,9 @@ const statusSchema = z
     outbox: z
       .object({ waiting: count, oldest_waiting_seconds: z.number(), undeliverable: count })
       .nullable()
-      .describe('Messages of commits that messaging does not have yet, or never will; null when their database does not answer'),
+      .describe(
+        'Messages of commits that messaging does not have yet, or never will; null when their database does not answer',
+      ),
     size_bytes: count,
     families: z.record(z.string(), z.object({ entries: count, size_bytes: count, estimated: z.boolean() })),
   })
@@ -53,18 +55,29 @@ const backupSchema = z
   .meta({ id: 'Backup' });
 
 const createdBackupSchema = backupSchema
-  .extend({ not_included: z.array(z.string()).describe('Domains that another database keeps; back that up with its own tools') })
+  .extend({
+    not_included: z
+      .array(z.string())
+      .describe('Domains that another database keeps; back that up with its own tools'),
+  })
   .meta({ id: 'CreatedBackup' });
 
 const backupListSchema = z
   .object({
     items: z.array(backupSchema),
     next_cursor: z.null(),
-    unreadable: z.array(z.object({ name: z.string(), reason: z.string() })).meta({ description: 'What is there but does not say what it is, and why.' }),
+    unreadable: z
+      .array(z.object({ name: z.string(), reason: z.string() }))
+      .meta({ description: 'What is there but does not say what it is, and why.' }),
   })
   .meta({ id: 'BackupList' });
 
-const directorySchema = z.string().min(1).max(4_096).optional().meta({ description: 'An absolute path on the server; `backups` in the data directory unless given.' });
+const directorySchema = z
+  .string()
+  .min(1)
+  .max(4_096)
+  .optional()
+  .meta({ description: 'An absolute path on the server; `backups` in the data directory unless given.' });
 
 export const operationRoutes = [
   defineRoute({
@@ -77,7 +90,10 @@ export const operationRoutes = [
     handler: async ({ stoa, request }) => {
       const { kernel } = stoa;
       const { startedAtMs, streams } = request.server.stoaServer;
-      const families = [...familyStats(kernel.stores)].map(([name, { entries, sizeBytes, estimated }]) => [name, { entries, size_bytes: sizeBytes, estimated }] as const);
+      const families = [...familyStats(kernel.stores)].map(
+        ([name, { entries, sizeBytes, estimated }]) =>
+          [name, { entries, size_bytes: sizeBytes, estimated }] as const,
+      );
       return {
         version,
         node: process.version,
@@ -86,7 +102,9 @@ export const operationRoutes = [
         shards: kernel.stores.length,
         sync_writes: stoa.syncWrites,
         uptime_seconds: Math.round((Date.now() - startedAtMs) / 1_000),
-        writes: kernel.stores.some((store) => store.stopped !== undefined) ? ('stopped' as const) : ('ok' as const),
+        writes: kernel.stores.some((store) => store.stopped !== undefined)
+          ? ('stopped' as const)
+          : ('ok' as const),
         position: stoa.changes.position,
         feed_bytes: kernel.stores.reduce((sum, store) => sum + store.feedExtent().sizeBytes, 0),
         expiry_backlog_ms: kernel.expiryBacklogMs(),
@@ -105,7 +123,10 @@ export const operationRoutes = [
     principals: operatorOnly,
     query: z.strictObject({ directory: directorySchema }),
     answers: { 200: backupListSchema },
-    handler: async ({ stoa, query }) => ({ next_cursor: null, ...(await summariesOrNone(directoryOf(stoa, query.directory), query.directory !== undefined)) }),
+    handler: async ({ stoa, query }) => ({
+      next_cursor: null,
+      ...(await summariesOrNone(directoryOf(stoa, query.directory), query.directory !== undefined)),
+    }),
   }),
   defineRoute({
     method: 'POST',
@@ -118,7 +139,9 @@ export const operationRoutes = [
       .strictObject({
         kind: z.enum(['full', 'incremental']).default('full'),
         directory: directorySchema,
-        with_key: z.boolean().default(false).meta({ description: 'Put the key ring for secrets in: whoever has the backup can then read them.' }),
+        with_key: z.boolean().default(false).meta({
+          description: 'Put the key ring for secrets in: whoever has the backup can then read them.',
+        }),
       })
       .default({ kind: 'full', with_key: false })
       .meta({ id: 'CreateBackup' }),
@@ -129,7 +152,13 @@ export const operationRoutes = [
       const directory = directoryOf(stoa, body.directory);
       const readKey = body.with_key ? () => readFile(stoa.secrets.ring.fileForCopy()) : undefined;
       return withProgress({ stoa, request, reply, streams }, (onProgress) => {
-        const make = async () => ({ ...summaryOf(directory, await backup(stoa.kernel, { directory, kind: body.kind, readKey, onProgress })), not_included: [...stoa.keptElsewhere] });
+        const make = async () => ({
+          ...summaryOf(
+            directory,
+            await backup(stoa.kernel, { directory, kind: body.kind, readKey, onProgress }),
+          ),
+          not_included: [...stoa.keptElsewhere],
+        });
         return idempotency === null ? make() : onceAround(stoa.kernel.root, idempotency, make);
       });
     },
@@ -139,7 +168,9 @@ export const operationRoutes = [
 function directoryOf(stoa: Stoa, given: string | undefined): string {
   if (given === undefined) return join(resolve(stoa.kernel.dataDir), 'backups');
   if (isAbsolute(given)) return given;
-  throw new StoaError('invalid_request', 'The directory of a backup is an absolute path on the server.', { fix: 'Begin it with "/".' });
+  throw new StoaError('invalid_request', 'The directory of a backup is an absolute path on the server.', {
+    fix: 'Begin it with "/".',
+  });
 }
 
 /** Before the first backup the directory of a store's own is not there. */
@@ -147,12 +178,16 @@ async function summariesOrNone(directory: string, isNamed: boolean): Promise<Bac
   try {
     return await summariesIn(directory);
   } catch (error) {
-    if (!isNamed && error instanceof StoaError && error.code === 'not_found') return { items: [], unreadable: [] };
+    if (!isNamed && error instanceof StoaError && error.code === 'not_found')
+      return { items: [], unreadable: [] };
     throw error;
   }
 }
 
-async function outboxOf({ commit, onError }: Stoa): Promise<{ waiting: number; oldest_waiting_seconds: number; undeliverable: number } | null> {
+async function outboxOf({
+  commit,
+  onError,
+}: Stoa): Promise<{ waiting: number; oldest_waiting_seconds: number; undeliverable: number } | null> {
   try {
     const { waiting, oldestWaitingSeconds, undeliverable } = await commit.outbox();
     return { waiting, oldest_waiting_seconds: oldestWaitingSeconds, undeliverable };

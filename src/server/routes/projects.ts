@@ -21,7 +21,8 @@ export const projectRoutes = [
     params,
     query: z.object({ deleted: queryBoolean().optional().meta({ description: 'Also when it is deleted.' }) }),
     answers: { 200: schemas.projectSchema },
-    handler: ({ stoa, caller, params: { id }, query }) => stoa.workspaces.getProject(caller, id, { deleted: query.deleted ?? false }),
+    handler: ({ stoa, caller, params: { id }, query }) =>
+      stoa.workspaces.getProject(caller, id, { deleted: query.deleted ?? false }),
   }),
   defineRoute({
     method: 'PATCH',
@@ -33,7 +34,8 @@ export const projectRoutes = [
     params,
     body: schemas.projectPatchSchema,
     answers: { 200: schemas.projectSchema },
-    handler: ({ stoa, caller, params: { id }, body, ifVersion }) => stoa.workspaces.updateProject(caller, id, body, { ifVersion }),
+    handler: ({ stoa, caller, params: { id }, body, ifVersion }) =>
+      stoa.workspaces.updateProject(caller, id, body, { ifVersion }),
   }),
   defineRoute({
     method: 'DELETE',
@@ -44,7 +46,8 @@ export const projectRoutes = [
     versioned: true,
     params,
     answers: { 204: null },
-    handler: ({ stoa, caller, params: { id }, ifVersion }) => stoa.workspaces.deleteProject(caller, id, { ifVersion }).then(() => undefined),
+    handler: ({ stoa, caller, params: { id }, ifVersion }) =>
+      stoa.workspaces.deleteProject(caller, id, { ifVersion }).then(() => undefined),
   }),
   defineRoute({
     method: 'POST',
@@ -56,7 +59,8 @@ export const projectRoutes = [
     params,
     body: schemas.restoreSchema.default({}),
     answers: { 200: schemas.projectSchema },
-    handler: ({ stoa, caller, params: { id }, body, ifVersion }) => stoa.workspaces.restoreProject(caller, id, body, { ifVersion }),
+    handler: ({ stoa, caller, params: { id }, body, ifVersion }) =>
+      stoa.workspaces.restoreProject(caller, id, body, { ifVersion }),
   }),
   defineRoute({
     method: 'POST',
@@ -67,7 +71,8 @@ export const projectRoutes = [
     versioned: true,
     params,
     answers: { 204: null },
-    handler: ({ stoa, caller, params: { id }, ifVersion }) => stoa.workspaces.purgeProject(caller, id, { ifVersion }).then(() => undefined),
+    handler: ({ stoa, caller, params: { id }, ifVersion }) =>
+      stoa.workspaces.purgeProject(caller, id, { ifVersion }).then(() => undefined),
   }),
   defineRoute({
     method: 'GET',
@@ -78,7 +83,8 @@ export const projectRoutes = [
     params,
     query: z.object({ status: schemas.sessionStatus.optional(), ...pageQuery }),
     answers: { 200: schemas.sessionPageSchema },
-    handler: ({ stoa, caller, params: { id }, query }) => positioned(stoa, () => stoa.workspaces.listSessions(caller, id, query)),
+    handler: ({ stoa, caller, params: { id }, query }) =>
+      positioned(stoa, () => stoa.workspaces.listSessions(caller, id, query)),
   }),
   defineRoute({
     method: 'POST',
@@ -91,7 +97,8 @@ export const projectRoutes = [
     params,
     body: schemas.newSessionSchema.default({}),
     answers: { 201: schemas.sessionSchema },
-    handler: ({ stoa, caller, params: { id }, body, idempotency }) => stoa.workspaces.createSession(caller, id, body, { idempotency }),
+    handler: ({ stoa, caller, params: { id }, body, idempotency }) =>
+      stoa.workspaces.createSession(caller, id, body, { idempotency }),
   }),
   defineRoute({
     method: 'GET',

@@ -8,9 +8,14 @@ import { answer, anyone, defineRoute } from '../route.js';
 
 const assets = new URL('assets/reference/', packageRoot);
 const llmsFile = new URL('llms.txt', packageRoot);
-const pagePolicy = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; frame-ancestors 'none'; base-uri 'none'; form-action 'none'";
+const pagePolicy =
+  "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; frame-ancestors 'none'; base-uri 'none'; form-action 'none'";
 
-const errorTableSchema = z.object({ items: z.array(z.object({ code: z.string(), status: z.int(), exit: z.int(), title: z.string() })) }).meta({ id: 'ErrorTable' });
+const errorTableSchema = z
+  .object({
+    items: z.array(z.object({ code: z.string(), status: z.int(), exit: z.int(), title: z.string() })),
+  })
+  .meta({ id: 'ErrorTable' });
 
 export const referenceRoutes = [
   defineRoute({
@@ -29,7 +34,14 @@ export const referenceRoutes = [
     tags: ['reference'],
     principals: anyone,
     answers: { 200: errorTableSchema },
-    handler: () => ({ items: Object.entries(errorKinds).map(([code, { status, exit, title }]) => ({ code, status, exit, title })) }),
+    handler: () => ({
+      items: Object.entries(errorKinds).map(([code, { status, exit, title }]) => ({
+        code,
+        status,
+        exit,
+        title,
+      })),
+    }),
   }),
   defineRoute({
     method: 'GET',
@@ -37,8 +49,11 @@ export const referenceRoutes = [
     summary: 'Numbers for Prometheus',
     tags: ['reference'],
     principals: anyone,
-    answers: { 200: { contentType: 'text/plain; version=0.0.4; charset=utf-8', about: 'The Prometheus text format.' } },
-    handler: async ({ request }) => answer(200, await request.server.stoaServer.metrics.registry.metrics(), openToAllSites),
+    answers: {
+      200: { contentType: 'text/plain; version=0.0.4; charset=utf-8', about: 'The Prometheus text format.' },
+    },
+    handler: async ({ request }) =>
+      answer(200, await request.server.stoaServer.metrics.registry.metrics(), openToAllSites),
   }),
   defineRoute({
     method: 'GET',
@@ -63,6 +78,10 @@ function asset(path: string, file: string, contentType: string) {
     principals: anyone,
     hidden: true,
     answers: { 200: { contentType, about: 'A file.' } },
-    handler: async () => answer(200, await readFile(new URL(file, assets)), { 'content-security-policy': pagePolicy, 'cache-control': 'no-cache' }),
+    handler: async () =>
+      answer(200, await readFile(new URL(file, assets)), {
+        'content-security-policy': pagePolicy,
+        'cache-control': 'no-cache',
+      }),
   });
 }

@@ -7,7 +7,8 @@ export const secretRoutes = [
     method: 'POST',
     path: '/v1/secrets/rekey',
     summary: 'Make a new key and re-encrypt every secret with it',
-    description: 'Old keys stay in the key ring, for backups. Keys that come from the environment are not made here: then everything is re-encrypted with the first of them.',
+    description:
+      'Old keys stay in the key ring, for backups. Keys that come from the environment are not made here: then everything is re-encrypted with the first of them.',
     tags: ['operations'],
     principals: operatorOnly,
     answers: { 200: z.object({ key_id: z.string(), resealed: z.record(z.string(), z.int()) }) },

@@ -28,7 +28,8 @@ export const taskRoutes = [
     params,
     body: schemas.taskPatchSchema,
     answers: { 200: schemas.taskSchema },
-    handler: ({ stoa, caller, params: { id }, body, ifVersion }) => stoa.workspaces.updateTask(caller, id, body, { ifVersion }),
+    handler: ({ stoa, caller, params: { id }, body, ifVersion }) =>
+      stoa.workspaces.updateTask(caller, id, body, { ifVersion }),
   }),
   defineRoute({
     method: 'DELETE',
@@ -39,7 +40,8 @@ export const taskRoutes = [
     versioned: true,
     params,
     answers: { 204: null },
-    handler: ({ stoa, caller, params: { id }, ifVersion }) => stoa.workspaces.deleteTask(caller, id, { ifVersion }).then(() => undefined),
+    handler: ({ stoa, caller, params: { id }, ifVersion }) =>
+      stoa.workspaces.deleteTask(caller, id, { ifVersion }).then(() => undefined),
   }),
   defineRoute({
     method: 'POST',

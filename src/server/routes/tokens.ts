@@ -18,21 +18,27 @@ export const tokenRoutes = [
     principals: operatorOnly,
     params,
     query: z.object(pageQuery),
-    answers: { 200: z.object({ items: z.array(tokenSchema), next_cursor: z.string().nullable() }).meta({ id: 'TokenPage' }) },
+    answers: {
+      200: z
+        .object({ items: z.array(tokenSchema), next_cursor: z.string().nullable() })
+        .meta({ id: 'TokenPage' }),
+    },
     handler: ({ stoa, caller, params: { id }, query }) => stoa.identity.listTokens(caller, id, query),
   }),
   defineRoute({
     method: 'POST',
     path,
     summary: 'Make a token for a user',
-    description: 'The secret is in this answer only. The answer is not kept: a repeat of its Idempotency-Key is 409.',
+    description:
+      'The secret is in this answer only. The answer is not kept: a repeat of its Idempotency-Key is 409.',
     tags,
     principals: operatorOnly,
     creates: true,
     params,
     body: createTokenSchema,
     answers: { 201: createdTokenSchema },
-    handler: ({ stoa, caller, params: { id }, body, idempotency }) => stoa.identity.createToken(caller, id, body, idempotency),
+    handler: ({ stoa, caller, params: { id }, body, idempotency }) =>
+      stoa.identity.createToken(caller, id, body, idempotency),
   }),
   defineRoute({
     method: 'DELETE',
@@ -42,7 +48,13 @@ export const tokenRoutes = [
     principals: operatorOnly,
     params,
     query: z.object({ token: z.string().meta({ description: 'The id of the token, or `all`.' }) }),
-    answers: { 200: z.object({ revoked: z.array(z.string()).describe('The ids of the tokens that went') }).meta({ id: 'RevokedTokens' }) },
-    handler: async ({ stoa, caller, params: { id }, query: { token } }) => ({ revoked: await stoa.identity.revokeTokens(caller, id, token === 'all' ? undefined : token) }),
+    answers: {
+      200: z
+        .object({ revoked: z.array(z.string()).describe('The ids of the tokens that went') })
+        .meta({ id: 'RevokedTokens' }),
+    },
+    handler: async ({ stoa, caller, params: { id }, query: { token } }) => ({
+      revoked: await stoa.identity.revokeTokens(caller, id, token === 'all' ? undefined : token),
+    }),
   }),
 ];

@@ -25,7 +25,15 @@ const reportSchema = z
     replaced: count,
     same: count.describe('They were there already, exactly so'),
     skipped: count,
-    conflicts: z.array(z.object({ line: count, type: z.string(), id: z.string(), kind: z.enum(['exists', 'name_taken', 'quota', 'orphan']), detail: z.string() })),
+    conflicts: z.array(
+      z.object({
+        line: count,
+        type: z.string(),
+        id: z.string(),
+        kind: z.enum(['exists', 'name_taken', 'quota', 'orphan']),
+        detail: z.string(),
+      }),
+    ),
     conflicts_total: count,
     bad: z.array(z.object({ line: count, reason: z.string() })),
     bad_total: count,
@@ -37,14 +45,22 @@ export const transferRoutes = [
     method: 'GET',
     path: '/v1/export',
     summary: 'Everything as lines of JSON',
-    description: 'A header, every record, and a last line with counts and a hash. The operator with `Stoa-User` exports that user. Tokens are never in it; secrets only with `with_secrets`.',
+    description:
+      'A header, every record, and a last line with counts and a hash. The operator with `Stoa-User` exports that user. Tokens are never in it; secrets only with `with_secrets`.',
     tags: ['operations'],
     principals: operatorOnly,
     streams: true,
-    query: z.object({ domains: domainsSchema, with_secrets: flag.meta({ description: 'Secrets as plain text.' }) }),
+    query: z.object({
+      domains: domainsSchema,
+      with_secrets: flag.meta({ description: 'Secrets as plain text.' }),
+    }),
     answers: { 200: { contentType: ndjson, about: 'One record a line.' } },
     handler: async ({ stoa, caller, query, reply }): Promise<typeof streaming> => {
-      const lines = stoa.transfer.export(caller, { user: caller.everyUser ? null : caller.user, domains: query.domains, withSecrets: query.with_secrets });
+      const lines = stoa.transfer.export(caller, {
+        user: caller.everyUser ? null : caller.user,
+        domains: query.domains,
+        withSecrets: query.with_secrets,
+      });
       // The first line is made before the head of the answer is sent: a refusal still is one.
       const first = await lines.next();
       void reply.header('content-type', ndjson).send(Readable.from(joined(first.value ?? '', lines)));
@@ -55,7 +71,9 @@ export const transferRoutes = [
     method: 'POST',
     path: '/v1/import',
     summary: 'Lines of an export into this store',
-    description: 'Every line is checked before the first record is written. Records keep their times, versions and counters. ' + progressAbout,
+    description:
+      'Every line is checked before the first record is written. Records keep their times, versions and counters. ' +
+      progressAbout,
     tags: ['operations'],
     principals: operatorOnly,
     consumes: null,
@@ -63,14 +81,26 @@ export const transferRoutes = [
     streams: true,
     query: z.object({
       dry_run: flag.meta({ description: 'Only tell what would happen.' }),
-      ids: z.enum(['keep', 'map']).default('keep').meta({ description: '`map` gives records new ids, the same ones for the same file.' }),
+      ids: z
+        .enum(['keep', 'map'])
+        .default('keep')
+        .meta({ description: '`map` gives records new ids, the same ones for the same file.' }),
       on_conflict: z.enum(['fail', 'skip', 'replace']).default('fail'),
       keep_going: flag.meta({ description: 'Leave bad lines out instead of refusing the file.' }),
     }),
     answers: { 200: reportSchema },
     handler: async ({ stoa, caller, query, request, reply, streams }) => {
-      const choices = { dryRun: query.dry_run, ids: query.ids, onConflict: query.on_conflict, keepGoing: query.keep_going };
-      return withFile(request.body, Infinity, (path) => withProgress({ stoa, request, reply, streams }, (onProgress) => stoa.transfer.import(caller, path, { ...choices, onProgress })));
+      const choices = {
+        dryRun: query.dry_run,
+        ids: query.ids,
+        onConflict: query.on_conflict,
+        keepGoing: query.keep_going,
+      };
+      return withFile(request.body, Infinity, (path) =>
+        withProgress({ stoa, request, reply, streams }, (onProgress) =>
+          stoa.transfer.import(caller, path, { ...choices, onProgress }),
+        ),
+      );
     },
   }),
 ];

@@ -30,7 +30,8 @@ export const workSessionRoutes = [
     params,
     body: schemas.sessionPatchSchema,
     answers: { 200: schemas.sessionSchema },
-    handler: ({ stoa, caller, params: { id }, body, ifVersion }) => stoa.workspaces.updateSession(caller, id, body, { ifVersion }),
+    handler: ({ stoa, caller, params: { id }, body, ifVersion }) =>
+      stoa.workspaces.updateSession(caller, id, body, { ifVersion }),
   }),
   defineRoute({
     method: 'DELETE',
@@ -41,7 +42,8 @@ export const workSessionRoutes = [
     versioned: true,
     params,
     answers: { 204: null },
-    handler: ({ stoa, caller, params: { id }, ifVersion }) => stoa.workspaces.deleteSession(caller, id, { ifVersion }).then(() => undefined),
+    handler: ({ stoa, caller, params: { id }, ifVersion }) =>
+      stoa.workspaces.deleteSession(caller, id, { ifVersion }).then(() => undefined),
   }),
   defineRoute({
     method: 'GET',
@@ -52,7 +54,8 @@ export const workSessionRoutes = [
     params,
     query: z.object({ status: schemas.taskStatus.optional(), ...pageQuery }),
     answers: { 200: schemas.taskPageSchema },
-    handler: ({ stoa, caller, params: { id }, query }) => positioned(stoa, () => stoa.workspaces.listTasks(caller, id, query)),
+    handler: ({ stoa, caller, params: { id }, query }) =>
+      positioned(stoa, () => stoa.workspaces.listTasks(caller, id, query)),
   }),
   defineRoute({
     method: 'POST',
@@ -65,6 +68,7 @@ export const workSessionRoutes = [
     params,
     body: schemas.newTaskSchema,
     answers: { 201: schemas.taskSchema },
-    handler: ({ stoa, caller, params: { id }, body, idempotency }) => stoa.workspaces.createTask(caller, id, body, { idempotency }),
+    handler: ({ stoa, caller, params: { id }, body, idempotency }) =>
+      stoa.workspaces.createTask(caller, id, body, { idempotency }),
   }),
 ];

@@ -12,7 +12,9 @@ const listQuery = z.object({
   status: schemas.workspaceStatus.optional(),
   name: z.string().optional().meta({ description: 'The exact name.' }),
   path: z.string().optional().meta({ description: 'The exact path.' }),
-  deleted: queryBoolean().optional().meta({ description: 'Only the deleted ones, which can be restored or purged.' }),
+  deleted: queryBoolean()
+    .optional()
+    .meta({ description: 'Only the deleted ones, which can be restored or purged.' }),
   ...pageQuery,
 });
 
@@ -37,7 +39,8 @@ export const workspaceRoutes = [
     versioned: true,
     body: schemas.newWorkspaceSchema,
     answers: { 201: schemas.workspaceSchema },
-    handler: ({ stoa, caller, body, idempotency }) => stoa.workspaces.createWorkspace(caller, body, { idempotency }),
+    handler: ({ stoa, caller, body, idempotency }) =>
+      stoa.workspaces.createWorkspace(caller, body, { idempotency }),
   }),
   defineRoute({
     method: 'GET',
@@ -49,7 +52,8 @@ export const workspaceRoutes = [
     params,
     query: z.object({ deleted: queryBoolean().optional().meta({ description: 'Also when it is deleted.' }) }),
     answers: { 200: schemas.workspaceSchema },
-    handler: ({ stoa, caller, params: { id }, query }) => stoa.workspaces.getWorkspace(caller, id, { deleted: query.deleted ?? false }),
+    handler: ({ stoa, caller, params: { id }, query }) =>
+      stoa.workspaces.getWorkspace(caller, id, { deleted: query.deleted ?? false }),
   }),
   defineRoute({
     method: 'PATCH',
@@ -61,7 +65,8 @@ export const workspaceRoutes = [
     params,
     body: schemas.workspacePatchSchema,
     answers: { 200: schemas.workspaceSchema },
-    handler: ({ stoa, caller, params: { id }, body, ifVersion }) => stoa.workspaces.updateWorkspace(caller, id, body, { ifVersion }),
+    handler: ({ stoa, caller, params: { id }, body, ifVersion }) =>
+      stoa.workspaces.updateWorkspace(caller, id, body, { ifVersion }),
   }),
   defineRoute({
     method: 'DELETE',
@@ -72,7 +77,8 @@ export const workspaceRoutes = [
     versioned: true,
     params,
     answers: { 204: null },
-    handler: ({ stoa, caller, params: { id }, ifVersion }) => stoa.workspaces.deleteWorkspace(caller, id, { ifVersion }).then(() => undefined),
+    handler: ({ stoa, caller, params: { id }, ifVersion }) =>
+      stoa.workspaces.deleteWorkspace(caller, id, { ifVersion }).then(() => undefined),
   }),
   defineRoute({
     method: 'POST',
@@ -84,7 +90,8 @@ export const workspaceRoutes = [
     params,
     body: schemas.restoreSchema.default({}),
     answers: { 200: schemas.workspaceSchema },
-    handler: ({ stoa, caller, params: { id }, body, ifVersion }) => stoa.workspaces.restoreWorkspace(caller, id, body, { ifVersion }),
+    handler: ({ stoa, caller, params: { id }, body, ifVersion }) =>
+      stoa.workspaces.restoreWorkspace(caller, id, body, { ifVersion }),
   }),
   defineRoute({
     method: 'POST',
@@ -95,7 +102,8 @@ export const workspaceRoutes = [
     versioned: true,
     params,
     answers: { 204: null },
-    handler: ({ stoa, caller, params: { id }, ifVersion }) => stoa.workspaces.purgeWorkspace(caller, id, { ifVersion }).then(() => undefined),
+    handler: ({ stoa, caller, params: { id }, ifVersion }) =>
+      stoa.workspaces.purgeWorkspace(caller, id, { ifVersion }).then(() => undefined),
   }),
   defineRoute({
     method: 'GET',
@@ -119,6 +127,7 @@ export const workspaceRoutes = [
     params,
     body: schemas.newProjectSchema,
     answers: { 201: schemas.projectSchema },
-    handler: ({ stoa, caller, params: { id }, body, idempotency }) => stoa.workspaces.createProject(caller, id, body, { idempotency }),
+    handler: ({ stoa, caller, params: { id }, body, idempotency }) =>
+      stoa.workspaces.createProject(caller, id, body, { idempotency }),
   }),
 ];

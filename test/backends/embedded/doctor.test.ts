@@ -2,7 +2,13 @@
 import { randomBytes } from 'node:crypto';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { embeddedChecks } from '../../../src/backends/embedded/doctor.js';
-import { dataFamilies, decodeNamespace, encodeAccess, encodeNamespace, encodeUsage } from '../../../src/backends/embedded/datastore-rows.js';
+import {
+  dataFamilies,
+  decodeNamespace,
+  encodeAccess,
+  encodeNamespace,
+  encodeUsage,
+} from '../../../src/backends/embedded/datastore-rows.js';
 import { tokenFamilies } from '../../../src/backends/embedded/identity.js';
 import { families as messaging } from '../../../src/backends/embedded/messaging-rows.js';
 import { operatorCaller } from '../../../src/identity/caller.js';
@@ -13,7 +19,18 @@ import { kernelFamilies } from '../../../src/kernel/families.js';
 import type { Store } from '../../../src/kernel/store.js';
 
 const ada = operatorCaller('ada', 'planner');
-const families = [...Object.values(tokenFamilies), ...Object.values(dataFamilies), messaging.agents, messaging.agentsByKey, messaging.agentKeys, messaging.keptAgents, messaging.rooms, messaging.roomKeys, messaging.roomsByActivity, kernelFamilies.timers];
+const families = [
+  ...Object.values(tokenFamilies),
+  ...Object.values(dataFamilies),
+  messaging.agents,
+  messaging.agentsByKey,
+  messaging.agentKeys,
+  messaging.keptAgents,
+  messaging.rooms,
+  messaging.roomKeys,
+  messaging.roomsByActivity,
+  kernelFamilies.timers,
+];
 const nobody = Buffer.alloc(32, 9);
 const none = Buffer.alloc(0);
 const document = (name: string) => Buffer.concat([userKey('ada'), Buffer.from(name.replace('/', '\0'))]);
@@ -26,24 +43,56 @@ beforeEach(async () => {
   const { token } = await stoa.identity.createToken(operatorCaller(), 'ada', { expires_in: 3600 }, null);
   stoa.identity.authenticate(token);
   await stoa.identity.flush();
-  for (const [namespace, key, value] of [['notes', 'a', 1], ['notes', 'b', 'x'.repeat(20_000)], ['notes', 'c', 3], ['plans', 'a', 1]] as const) await stoa.data.set(ada, namespace, key, value);
+  for (const [namespace, key, value] of [
+    ['notes', 'a', 1],
+    ['notes', 'b', 'x'.repeat(20_000)],
+    ['notes', 'c', 3],
+    ['plans', 'a', 1],
+  ] as const)
+    await stoa.data.set(ada, namespace, key, value);
   await stoa.data.set(ada, 'notes', 'brief', 1, { ttl: 3600 });
   // Reads are counted a moment after they happen; here at once.
-  await store.transact((tx) => tx.put(dataFamilies.access, document('notes/a'), encodeAccess({ count: 1, agent: 'planner', at: '2026-01-31T12:00:00.000000Z' })));
-  await store.transact((tx) => tx.put(dataFamilies.carried, Buffer.concat([userKey('ada'), Buffer.alloc(8, 1)]), none));
-  await stoa.messaging.rooms.post(ada, await stoa.messaging.rooms.find('global'), { body: 'hello', pid: '' }, null);
-  await stoa.messaging.rooms.create(ada, { name: 'den', is_private: true, key: 'a key of sixteen or more' }, null);
+  await store.transact((tx) =>
+    tx.put(
+      dataFamilies.access,
+      document('notes/a'),
+      encodeAccess({ count: 1, agent: 'planner', at: '2026-01-31T12:00:00.000000Z' }),
+    ),
+  );
+  await store.transact((tx) =>
+    tx.put(dataFamilies.carried, Buffer.concat([userKey('ada'), Buffer.alloc(8, 1)]), none),
+  );
+  await stoa.messaging.rooms.post(
+    ada,
+    await stoa.messaging.rooms.find('global'),
+    { body: 'hello', pid: '' },
+    null,
+  );
+  await stoa.messaging.rooms.create(
+    ada,
+    { name: 'den', is_private: true, key: 'a key of sixteen or more' },
+    null,
+  );
 });
 afterEach(() => stoa.close());
 
 async function findings(repair = false, { kernel } = stoa): Promise<(Finding & { repaired: boolean })[]> {
   const found: (Finding & { repaired: boolean })[] = [];
-  for await (const { shard: _, ...finding } of examineAll(kernel.stores, embeddedChecks(kernel), { repair, pageEntries: 2 })) found.push(finding);
+  for await (const { shard: _, ...finding } of examineAll(kernel.stores, embeddedChecks(kernel), {
+    repair,
+    pageEntries: 2,
+  }))
+    found.push(finding);
   return found;
 }
 
 function dump(): string[] {
-  return families.flatMap((family) => Array.from(store.range(family, {}), ({ key, value }) => `${family} ${key.toString('hex')} ${value.toString('hex')}`));
+  return families.flatMap((family) =>
+    Array.from(
+      store.range(family, {}),
+      ({ key, value }) => `${family} ${key.toString('hex')} ${value.toString('hex')}`,
+    ),
+  );
 }
 
 const keysIn = (family: string) => Array.from(store.range(family, {}), ({ key }) => key);
@@ -54,11 +103,20 @@ it('a sound store has nothing to mend', async () => {
 });
 
 describe('every row that is lost and follows from others is found and written again', () => {
-  it.each([tokenFamilies.tokensByUser, dataFamilies.namespaces, dataFamilies.usage, messaging.agentsByKey, messaging.agentKeys, messaging.roomsByActivity])('in %s', async (family) => {
+  it.each([
+    tokenFamilies.tokensByUser,
+    dataFamilies.namespaces,
+    dataFamilies.usage,
+    messaging.agentsByKey,
+    messaging.agentKeys,
+    messaging.roomsByActivity,
+  ])('in %s', async (family) => {
     const before = dump();
     for (const key of keysIn(family)) {
       await store.transact((tx) => tx.delete(family, key));
-      expect(await findings()).toContainEqual(expect.objectContaining({ family, key: key.toString('hex'), kind: 'missing', repaired: false }));
+      expect(await findings()).toContainEqual(
+        expect.objectContaining({ family, key: key.toString('hex'), kind: 'missing', repaired: false }),
+      );
       expect((await findings(true)).every(({ repaired }) => repaired)).toBe(true);
       expect(await findings()).toEqual([]);
       expect(dump()).toEqual(before);
@@ -67,9 +125,13 @@ describe('every row that is lost and follows from others is found and written ag
 
   it('in the timers of tokens and documents', async () => {
     const before = dump();
-    for (const key of keysIn(kernelFamilies.timers).filter((each) => /identity\.token|data\.expiry/.test(each.toString('latin1')))) {
+    for (const key of keysIn(kernelFamilies.timers).filter((each) =>
+      /identity\.token|data\.expiry/.test(each.toString('latin1')),
+    )) {
       await store.transact((tx) => tx.delete(kernelFamilies.timers, key));
-      expect(await findings(true)).toMatchObject([{ family: kernelFamilies.timers, kind: 'missing', repaired: true }]);
+      expect(await findings(true)).toMatchObject([
+        { family: kernelFamilies.timers, kind: 'missing', repaired: true },
+      ]);
       expect(dump()).toEqual(before);
     }
   });
@@ -97,14 +159,24 @@ describe('every row that does not belong is found and taken out', () => {
 
   it('a second entry of a room, of a token and of a key', async () => {
     const before = dump();
-    const [room, token, key] = [messaging.roomsByActivity, tokenFamilies.tokens, messaging.agentsByKey].map((family) => keysIn(family)[0] as Buffer);
+    const [room, token, key] = [messaging.roomsByActivity, tokenFamilies.tokens, messaging.agentsByKey].map(
+      (family) => keysIn(family)[0] as Buffer,
+    );
     const identity = store.get(messaging.agentsByKey, key as Buffer) as Buffer;
     await store.transact((tx) => {
-      tx.put(messaging.roomsByActivity, Buffer.concat([Buffer.alloc(6, 1), (room as Buffer).subarray(6)]), none);
+      tx.put(
+        messaging.roomsByActivity,
+        Buffer.concat([Buffer.alloc(6, 1), (room as Buffer).subarray(6)]),
+        none,
+      );
       tx.put(tokenFamilies.tokensByUser, Buffer.concat([nobody, token as Buffer]), none);
       tx.put(messaging.agentsByKey, nobody, identity);
     });
-    expect((await findings()).map(({ family, kind }) => [family, kind])).toEqual([[tokenFamilies.tokensByUser, 'duplicate'], [messaging.agentsByKey, 'wrong'], [messaging.roomsByActivity, 'duplicate']]);
+    expect((await findings()).map(({ family, kind }) => [family, kind])).toEqual([
+      [tokenFamilies.tokensByUser, 'duplicate'],
+      [messaging.agentsByKey, 'wrong'],
+      [messaging.roomsByActivity, 'duplicate'],
+    ]);
     expect((await findings(true)).every(({ repaired }) => repaired)).toBe(true);
     expect(dump()).toEqual(before);
   });
@@ -113,11 +185,17 @@ describe('every row that does not belong is found and taken out', () => {
 it('counts that are wrong are counted anew', async () => {
   const before = dump();
   const [notes] = keysIn(dataFamilies.namespaces) as [Buffer];
-  await store.transact((tx) => tx.put(dataFamilies.usage, userKey('ada'), encodeUsage({ documents: 1, sizeBytes: 2, namespaces: 3 })));
+  await store.transact((tx) =>
+    tx.put(dataFamilies.usage, userKey('ada'), encodeUsage({ documents: 1, sizeBytes: 2, namespaces: 3 })),
+  );
   expect(await findings(true)).toMatchObject([{ family: dataFamilies.usage, kind: 'wrong', repaired: true }]);
   const { updatedAtMs } = decodeNamespace(store.get(dataFamilies.namespaces, notes) as Buffer);
-  await store.transact((tx) => tx.put(dataFamilies.namespaces, notes, encodeNamespace({ count: 99, sizeBytes: 1, updatedAtMs })));
-  expect(await findings(true)).toMatchObject([{ family: dataFamilies.namespaces, kind: 'wrong', repaired: true }]);
+  await store.transact((tx) =>
+    tx.put(dataFamilies.namespaces, notes, encodeNamespace({ count: 99, sizeBytes: 1, updatedAtMs })),
+  );
+  expect(await findings(true)).toMatchObject([
+    { family: dataFamilies.namespaces, kind: 'wrong', repaired: true },
+  ]);
   expect(dump()).toEqual(before);
 });
 
@@ -143,9 +221,20 @@ describe('an identity that was linked before agents knew who speaks for them', (
     try {
       const { registry, messaging, kernel } = opened;
       const ada = operatorCaller('ada');
-      const { identity } = await messaging.port.register({ publicKey: randomBytes(32).toString('base64'), name: null, email: null, proven: true });
+      const { identity } = await messaging.port.register({
+        publicKey: randomBytes(32).toString('base64'),
+        name: null,
+        email: null,
+        proven: true,
+      });
       const agentId = 'ab'.repeat(32);
-      await messaging.identities.link(ada, identity.id, { user: 'ada', agentId, agentName: 'scout', write: true, namespaces: null });
+      await messaging.identities.link(ada, identity.id, {
+        user: 'ada',
+        agentId,
+        agentName: 'scout',
+        write: true,
+        namespaces: null,
+      });
       const linkedAtMs = kernel.nowMs();
       await vi.waitUntil(() => kernel.nowMs() > linkedAtMs);
       await registry.putAgent(ada, { agent_id: agentId, name: 'scout' });
@@ -160,14 +249,36 @@ describe('an identity that was linked before agents knew who speaks for them', (
     const opened = await openStoa({ data: 'unused', engine: 'memory', shards });
     try {
       for (const user of ['ada', 'bob', 'cleo']) {
-        const { agent_id: agentId, name: agentName } = await opened.registry.createAgent(operatorCaller(user), { name: 'scout' });
-        const { identity } = await opened.messaging.port.register({ publicKey: randomBytes(32).toString('base64'), name: null, email: null, proven: true });
-        await opened.messaging.identities.link(operatorCaller(), identity.id, { user, agentId, agentName, write: true, namespaces: null });
+        const { agent_id: agentId, name: agentName } = await opened.registry.createAgent(
+          operatorCaller(user),
+          { name: 'scout' },
+        );
+        const { identity } = await opened.messaging.port.register({
+          publicKey: randomBytes(32).toString('base64'),
+          name: null,
+          email: null,
+          proven: true,
+        });
+        await opened.messaging.identities.link(operatorCaller(), identity.id, {
+          user,
+          agentId,
+          agentName,
+          write: true,
+          namespaces: null,
+        });
         expect((await opened.registry.listIdentities(operatorCaller(user), agentId)).items).toEqual([]);
-        expect(await findings(false, opened)).toContainEqual(expect.objectContaining({ family: 'registry/identity_links', kind: 'missing', repair: 'write the row' }));
+        expect(await findings(false, opened)).toContainEqual(
+          expect.objectContaining({
+            family: 'registry/identity_links',
+            kind: 'missing',
+            repair: 'write the row',
+          }),
+        );
         expect((await findings(true, opened)).every(({ repaired }) => repaired)).toBe(true);
         expect(await findings(false, opened)).toEqual([]);
-        expect((await opened.registry.listIdentities(operatorCaller(user), agentId)).items).toEqual([identity.id]);
+        expect((await opened.registry.listIdentities(operatorCaller(user), agentId)).items).toEqual([
+          identity.id,
+        ]);
         expect(await opened.registry.linkedAgent(identity.id)).toMatchObject({ agent_id: agentId });
       }
     } finally {

@@ -56,7 +56,10 @@ afterEach(() => rm(directory, { recursive: true, force: true }));
 /** How the files were made is told in make.mjs beside them. */
 async function layOut(engine: Engines): Promise<void> {
   const packed = await readFile(new URL(`format-1/${engine}.json.br`, import.meta.url));
-  const fixture = JSON.parse(brotliDecompressSync(packed).toString()) as { expected: Expected; files: Record<string, string> };
+  const fixture = JSON.parse(brotliDecompressSync(packed).toString()) as {
+    expected: Expected;
+    files: Record<string, string>;
+  };
   expected = fixture.expected;
   for (const [name, content] of Object.entries(fixture.files)) {
     await mkdir(dirname(join(data, name)), { recursive: true });
@@ -67,19 +70,38 @@ async function layOut(engine: Engines): Promise<void> {
 const smallSteps = { migrationStepRowsMax: 3 };
 
 function open(options: Partial<StoaOptions> = {}): Promise<Stoa> {
-  return openStoa({ data, clock: () => expected.atMs, sweepIntervalMs: 3_600_000, limits: smallSteps, ...options });
+  return openStoa({
+    data,
+    clock: () => expected.atMs,
+    sweepIntervalMs: 3_600_000,
+    limits: smallSteps,
+    ...options,
+  });
 }
 
 /** Everything through the doors that people use, and every index by the doctor. */
 async function expectAllThere(stoa: Stoa): Promise<void> {
   expect(comparable(await linesOf(stoa, { withSecrets: true }))).toEqual(comparable(expected.lines));
   expect((await stoa.registry.listAgents(operatorCaller(), {})).items).toEqual(expected.agents);
-  expect(await stoa.messaging.port.totals()).toEqual({ ...expected.totals, top: expected.totals.top.map(({ id, name, messageCount }) => ({ id, name, messageCount })) });
+  expect(await stoa.messaging.port.totals()).toEqual({
+    ...expected.totals,
+    top: expected.totals.top.map(({ id, name, messageCount }) => ({ id, name, messageCount })),
+  });
   for (const [words, ids] of Object.entries(expected.searches)) {
-    const { messages } = await stoa.messaging.port.search({ words: words.split(' '), roomId: null, limit: 100, afterMs: 0, beforeMs: null });
-    expect(messages.map(({ id }) => id), words).toEqual(ids);
+    const { messages } = await stoa.messaging.port.search({
+      words: words.split(' '),
+      roomId: null,
+      limit: 100,
+      afterMs: 0,
+      beforeMs: null,
+    });
+    expect(
+      messages.map(({ id }) => id),
+      words,
+    ).toEqual(ids);
   }
-  for await (const finding of examineAll(stoa.kernel.stores, embeddedChecks(stoa.kernel), { repair: false })) throw new Error(`The doctor found: ${finding.family}: ${finding.problem}`);
+  for await (const finding of examineAll(stoa.kernel.stores, embeddedChecks(stoa.kernel), { repair: false }))
+    throw new Error(`The doctor found: ${finding.family}: ${finding.problem}`);
   expect(await readManifest(data)).toMatchObject({ format: 2 });
   expect(await readManifest(data)).not.toHaveProperty('migrating');
 }
@@ -97,7 +119,11 @@ async function claimFormat(format: number): Promise<void> {
   await writeManifest(data, { ...((await readManifest(data)) as Manifest), format });
 }
 
-const exists = (path: string): Promise<boolean> => access(path).then(() => true, () => false);
+const exists = (path: string): Promise<boolean> =>
+  access(path).then(
+    () => true,
+    () => false,
+  );
 
 describe.each(['lmdb', 'rocksdb'] as const)('a directory of format 1 on %s', (engine) => {
   beforeEach(() => layOut(engine));
@@ -117,17 +143,41 @@ describe.each(['lmdb', 'rocksdb'] as const)('a directory of format 1 on %s', (en
     await closed(await open(), async (stoa) => {
       const held = expected.agents.find(({ lease }) => lease?.holder === 'second host') as AgentAnswer;
       const caller = operatorCaller(held.user);
-      await expect(stoa.registry.heartbeat(caller, held.agent_id, { holder: 'third host' })).rejects.toMatchObject({ code: 'conflict' });
-      expect((await stoa.registry.heartbeat(caller, held.agent_id, { holder: 'second host' })).lease).toMatchObject({ fence: 2 });
+      await expect(
+        stoa.registry.heartbeat(caller, held.agent_id, { holder: 'third host' }),
+      ).rejects.toMatchObject({ code: 'conflict' });
+      expect(
+        (await stoa.registry.heartbeat(caller, held.agent_id, { holder: 'second host' })).lease,
+      ).toMatchObject({ fence: 2 });
       const busy = expected.agents.find(({ name }) => name === 'closed one of two sessions') as AgentAnswer;
       expect(busy.active_sessions).toBe(1);
-      const [left] = (await stoa.registry.listSessions(operatorCaller('ada'), busy.agent_id, { status: 'active' })).items;
+      const [left] = (
+        await stoa.registry.listSessions(operatorCaller('ada'), busy.agent_id, { status: 'active' })
+      ).items;
       await stoa.registry.closeSession(operatorCaller('ada'), left?.session_id as string);
-      expect(await stoa.registry.getAgent(operatorCaller('ada'), busy.agent_id)).toMatchObject({ active_sessions: 0, status: 'idle' });
+      expect(await stoa.registry.getAgent(operatorCaller('ada'), busy.agent_id)).toMatchObject({
+        active_sessions: 0,
+        status: 'idle',
+      });
       const { port } = stoa.messaging;
-      const { items: [newest] } = await port.messages(globalRoomId, { afterMs: 0, limit: 1 });
-      const posted = await port.post({ roomId: globalRoomId, from: newest?.from as string, body: 'another word', parentId: null, proof: null, serverSigned: false });
-      const { messages } = await port.search({ words: ['word'], roomId: null, limit: 100, afterMs: 0, beforeMs: null });
+      const {
+        items: [newest],
+      } = await port.messages(globalRoomId, { afterMs: 0, limit: 1 });
+      const posted = await port.post({
+        roomId: globalRoomId,
+        from: newest?.from as string,
+        body: 'another word',
+        parentId: null,
+        proof: null,
+        serverSigned: false,
+      });
+      const { messages } = await port.search({
+        words: ['word'],
+        roomId: null,
+        limit: 100,
+        afterMs: 0,
+        beforeMs: null,
+      });
       expect(messages.map(({ id }) => id)).toEqual([posted.id, ...(expected.searches['word'] as string[])]);
     });
   });
@@ -138,7 +188,8 @@ describe.each(['lmdb', 'rocksdb'] as const)('a directory of format 1 on %s', (en
     expect(await listBackups(backups)).toMatchObject([{ kind: 'full', format: 1 }]);
     const target = join(directory, 'restored');
     await restore({ directory: backups, target, families: embeddedFamilies });
-    for (const file of ['secret.keys', 'operator.token']) await writeFile(join(target, file), await readFile(join(data, file)), { mode: 0o600 });
+    for (const file of ['secret.keys', 'operator.token'])
+      await writeFile(join(target, file), await readFile(join(data, file)), { mode: 0o600 });
     expect(await readManifest(target)).toMatchObject({ format: 1 });
     data = target;
     await closed(await open(), expectAllThere);
@@ -146,9 +197,17 @@ describe.each(['lmdb', 'rocksdb'] as const)('a directory of format 1 on %s', (en
 
   it('is whole after a chain of backups that begins before the change and ends after it', async () => {
     const backups = join(data, 'before-format-2');
-    await closed(await open(), async ({ kernel }) => void (await backup(kernel, { directory: backups, kind: 'incremental' })));
+    await closed(
+      await open(),
+      async ({ kernel }) => void (await backup(kernel, { directory: backups, kind: 'incremental' })),
+    );
     const target = join(directory, 'restored');
-    await restore({ directory: backups, target, families: embeddedFamilies, retiredFamilies: embeddedMigrations.flatMap(({ retiredFamilies }) => retiredFamilies) });
+    await restore({
+      directory: backups,
+      target,
+      families: embeddedFamilies,
+      retiredFamilies: embeddedMigrations.flatMap(({ retiredFamilies }) => retiredFamilies),
+    });
     await writeFile(join(target, 'secret.keys'), await readFile(join(data, 'secret.keys')), { mode: 0o600 });
     expect(await readManifest(target)).toMatchObject({ format: 2, migrating: 1 });
     data = target;
@@ -156,7 +215,13 @@ describe.each(['lmdb', 'rocksdb'] as const)('a directory of format 1 on %s', (en
   });
 
   it('loses nothing where any of the commits on the way fails', async () => {
-    const options = { dataDir: data, families: embeddedFamilies, limits: limitsWith(smallSteps), clock: () => expected.atMs, migration: { migrations: embeddedMigrations } };
+    const options = {
+      dataDir: data,
+      families: embeddedFamilies,
+      limits: limitsWith(smallSteps),
+      clock: () => expected.atMs,
+      migration: { migrations: embeddedMigrations },
+    };
     let failures = 0;
     for (let commitsLeft = 1; ; commitsLeft += 1) {
       const attempt = openKernel({ ...options, wrapEngine: (opened) => failingAfter(opened, commitsLeft) });
@@ -176,7 +241,9 @@ describe.each(['lmdb', 'rocksdb'] as const)('a directory of format 1 on %s', (en
     const child = fileURLToPath(new URL('format-1/open.mjs', import.meta.url));
     // Killed later each time, so that it comes to an end: in the backup first, then among the steps.
     for (let steps = 1; ; steps *= 2) {
-      const process_ = spawn(process.execPath, [child, compiled, data, String(expected.atMs)], { stdio: ['ignore', 'pipe', 'inherit'] });
+      const process_ = spawn(process.execPath, [child, compiled, data, String(expected.atMs)], {
+        stdio: ['ignore', 'pipe', 'inherit'],
+      });
       if (await killedAfter(process_, steps)) continue;
       break;
     }
@@ -188,25 +255,57 @@ describe.each(['lmdb', 'rocksdb'] as const)('a directory of format 1 on %s', (en
     const made = await closed(await open(), async (stoa) => {
       const { agent_id: id } = await stoa.registry.createAgent(operatorCaller('ada'), { name: 'later' });
       await stoa.registry.heartbeat(operatorCaller('ada'), id, { holder: 'host' });
-      const { identity } = await stoa.messaging.port.register({ publicKey: Buffer.alloc(32, 7).toString('base64'), name: 'late', email: null, proven: true });
-      const { id: message } = await stoa.messaging.port.post({ roomId: globalRoomId, from: identity.id, body: 'a later word', parentId: null, proof: null, serverSigned: false });
+      const { identity } = await stoa.messaging.port.register({
+        publicKey: Buffer.alloc(32, 7).toString('base64'),
+        name: 'late',
+        email: null,
+        proven: true,
+      });
+      const { id: message } = await stoa.messaging.port.post({
+        roomId: globalRoomId,
+        from: identity.id,
+        body: 'a later word',
+        parentId: null,
+        proof: null,
+        serverSigned: false,
+      });
       return { id, message };
     });
     await claimFormat(1);
     await closed(await open(), async (stoa) => {
       const agents = (await stoa.registry.listAgents(operatorCaller(), {})).items;
       expect(agents.filter(({ agent_id: id }) => id !== made.id)).toEqual(expected.agents);
-      expect(agents.find(({ agent_id: id }) => id === made.id)).toMatchObject({ name: 'later', lease: { holder: 'host', fence: 1 } });
-      const { messages } = await stoa.messaging.port.search({ words: ['word'], roomId: null, limit: 100, afterMs: 0, beforeMs: null });
-      expect(messages.map(({ id }) => id)).toEqual([made.message, ...(expected.searches['word'] as string[])]);
+      expect(agents.find(({ agent_id: id }) => id === made.id)).toMatchObject({
+        name: 'later',
+        lease: { holder: 'host', fence: 1 },
+      });
+      const { messages } = await stoa.messaging.port.search({
+        words: ['word'],
+        roomId: null,
+        limit: 100,
+        afterMs: 0,
+        beforeMs: null,
+      });
+      expect(messages.map(({ id }) => id)).toEqual([
+        made.message,
+        ...(expected.searches['word'] as string[]),
+      ]);
       const { top } = await stoa.messaging.port.totals();
       expect(top.map(({ messageCount }) => messageCount)).toEqual([7, 6, 5, 4, 4]);
     });
   });
 
   it('is refused by a program that knows only older formats, from the first change on', async () => {
-    const options = { dataDir: data, families: embeddedFamilies, limits: limitsWith(smallSteps), clock: () => expected.atMs, migration: { migrations: embeddedMigrations } };
-    await expect(openKernel({ ...options, wrapEngine: (opened) => failingAfter(opened, 3) })).rejects.toThrow();
+    const options = {
+      dataDir: data,
+      families: embeddedFamilies,
+      limits: limitsWith(smallSteps),
+      clock: () => expected.atMs,
+      migration: { migrations: embeddedMigrations },
+    };
+    await expect(
+      openKernel({ ...options, wrapEngine: (opened) => failingAfter(opened, 3) }),
+    ).rejects.toThrow();
     expect(await readManifest(data)).toMatchObject({ format: 2, migrating: 1 });
   });
 });
@@ -216,8 +315,15 @@ it('a directory in which every row is new already only gets its mark', async () 
   await (await open()).close();
   await rm(join(data, 'before-format-2'), { recursive: true });
   await claimFormat(1);
-  const kernel = await openKernel({ dataDir: data, families: embeddedFamilies, limits: limitsWith(), clock: () => expected.atMs, migration: { migrations: embeddedMigrations } });
-  for (const store of kernel.stores) await store.transact((tx) => tx.delete(kernelFamilies.meta, Buffer.from('format')));
+  const kernel = await openKernel({
+    dataDir: data,
+    families: embeddedFamilies,
+    limits: limitsWith(),
+    clock: () => expected.atMs,
+    migration: { migrations: embeddedMigrations },
+  });
+  for (const store of kernel.stores)
+    await store.transact((tx) => tx.delete(kernelFamilies.meta, Buffer.from('format')));
   await kernel.close();
   await claimFormat(1);
   await closed(await open(), expectAllThere);
@@ -231,10 +337,18 @@ it('an older directory without room for its backup is refused with the reason, a
     changed(engine, 'snapshot', () => {
       throw full;
     });
-  const options = { dataDir: data, families: embeddedFamilies, limits: limitsWith(smallSteps), clock: () => expected.atMs, migration: { migrations: embeddedMigrations } };
+  const options = {
+    dataDir: data,
+    families: embeddedFamilies,
+    limits: limitsWith(smallSteps),
+    clock: () => expected.atMs,
+    migration: { migrations: embeddedMigrations },
+  };
   await expect(openKernel({ ...options, wrapEngine: withoutRoom })).rejects.toMatchObject({
     code: 'disk_full',
-    message: expect.stringMatching(/has format 1\. Before it becomes 2 it is backed up to .*before-format-2, which failed: .*ENOSPC/) as string,
+    message: expect.stringMatching(
+      /has format 1\. Before it becomes 2 it is backed up to .*before-format-2, which failed: .*ENOSPC/,
+    ) as string,
     fix: expect.stringContaining('Nothing has been changed') as string,
   });
   expect(await readManifest(data)).toMatchObject({ format: 1 });
@@ -254,7 +368,10 @@ it('an older directory is not re-sharded before it is brought up to date', async
   await layOut('lmdb');
   const { reshardDirectory } = await import('../../../src/backends/embedded/reshard.js');
   const attempt = reshardDirectory({ from: data, to: join(directory, 'eight'), shards: 8 });
-  await expect(attempt).rejects.toMatchObject({ code: 'conflict', fix: expect.stringContaining('stoa up') as string });
+  await expect(attempt).rejects.toMatchObject({
+    code: 'conflict',
+    fix: expect.stringContaining('stoa up') as string,
+  });
   await (await open()).close();
   await reshardDirectory({ from: data, to: join(directory, 'eight'), shards: 8 });
   data = join(directory, 'eight');
@@ -265,13 +382,18 @@ it('an older directory is not changed by who only reads documents from it', asyn
   await layOut('lmdb');
   const { openDataStoreAt } = await import('../../../src/backends/open-datastore.js');
   const attempt = openDataStoreAt(data, { limits: limitsWith(), nowMs: () => expected.atMs, prepare: false });
-  await expect(attempt).rejects.toMatchObject({ code: 'conflict', fix: expect.stringContaining('stoa up') as string });
+  await expect(attempt).rejects.toMatchObject({
+    code: 'conflict',
+    fix: expect.stringContaining('stoa up') as string,
+  });
   expect(await readManifest(data)).toMatchObject({ format: 1 });
 });
 
 function failingAfter(engine: Engine, commits: number): Engine {
   let left = commits;
-  return changed(engine, 'commit', (operations) => ((left -= 1) < 0 ? Promise.reject(new Error('the machine stopped here')) : engine.commit(operations)));
+  return changed(engine, 'commit', (operations) =>
+    (left -= 1) < 0 ? Promise.reject(new Error('the machine stopped here')) : engine.commit(operations),
+  );
 }
 
 /** The engine with another way to do one thing. */

@@ -55,7 +55,9 @@ describe('a set of nonces', () => {
           }
           if (set.has(hash) !== model.has(one.name.toString())) wrong.push(one.name.toString());
         }
-        for (let number = 0; number <= 3_000; number += 1) if (set.has(nonceHash(Buffer.from(`nonce-${number}`), 0)) !== model.has(`nonce-${number}`)) wrong.push(String(number));
+        for (let number = 0; number <= 3_000; number += 1)
+          if (set.has(nonceHash(Buffer.from(`nonce-${number}`), 0)) !== model.has(`nonce-${number}`))
+            wrong.push(String(number));
         expect(wrong).toEqual([]);
       }),
       { numRuns: 30 },
@@ -65,7 +67,8 @@ describe('a set of nonces', () => {
   it('does not take one nonce for another', () => {
     const set = new HashSet();
     for (let number = 0; number < 200_000; number += 1) set.add(nonceHash(Buffer.from(`a${number}`), 0));
-    for (let number = 0; number < 200_000; number += 1) if (set.has(nonceHash(Buffer.from(`b${number}`), 0))) expect.fail(`b${number} was never added`);
+    for (let number = 0; number < 200_000; number += 1)
+      if (set.has(nonceHash(Buffer.from(`b${number}`), 0))) expect.fail(`b${number} was never added`);
   });
 });
 
@@ -87,7 +90,8 @@ it('refuses a nonce for as long as it counts, in whatever bucket that is', async
   await open();
   const nonces = new Nonces(kernel.root, limits);
   await kernel.root.transact((tx) => nonces.insert(tx, agent, 'one'));
-  for (const share of [0, 0.5, 1]) expect(nonces.isUsed(agent, 'one', nowMs + share * limits.nonceSeconds * 1_000)).toBe(true);
+  for (const share of [0, 0.5, 1])
+    expect(nonces.isUsed(agent, 'one', nowMs + share * limits.nonceSeconds * 1_000)).toBe(true);
 });
 
 it('knows nonces after a restart, and those whose keys were written without a time', async () => {
@@ -96,7 +100,17 @@ it('knows nonces after a restart, and those whose keys were written without a ti
   await kernel.root.transact((tx) => before.insert(tx, agent, 'with-a-time'));
   const bucket = Buffer.alloc(6);
   bucket.writeUIntBE(Math.floor(nowMs / (limits.nonceSeconds * 500)), 0, 6);
-  await kernel.root.transact((tx) => tx.put(families.nonces, Buffer.concat([bucket, uuidBytes(agent), Buffer.from('without-a-time')]), nothing));
+  await kernel.root.transact((tx) =>
+    tx.put(
+      families.nonces,
+      Buffer.concat([bucket, uuidBytes(agent), Buffer.from('without-a-time')]),
+      nothing,
+    ),
+  );
   const after = new Nonces(kernel.root, limits);
-  expect(['with-a-time', 'without-a-time', 'new'].map((nonce) => after.isUsed(agent, nonce, nowMs))).toEqual([true, true, false]);
+  expect(['with-a-time', 'without-a-time', 'new'].map((nonce) => after.isUsed(agent, nonce, nowMs))).toEqual([
+    true,
+    true,
+    false,
+  ]);
 });

@@ -12,7 +12,9 @@ it('the revision of a room changes with it alone, and of all that are forgotten 
   expect(known.map((revision, index) => revision === seen[index])).toEqual([false, false, true, true]);
   revisions.change('c');
   const forgotten = now();
-  expect(forgotten.some((revision, index) => revision === seen[index] || revision === known[index])).toBe(false);
+  expect(forgotten.some((revision, index) => revision === seen[index] || revision === known[index])).toBe(
+    false,
+  );
   revisions.change('a');
   expect(now().map((revision, index) => revision === forgotten[index])).toEqual([false, true, true, true]);
 });

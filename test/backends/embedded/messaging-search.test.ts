@@ -36,7 +36,8 @@ class FilingFaults extends FaultyEngine {
   }
 
   override commit(operations: readonly WriteOperation[]): Promise<void> {
-    if (this.fail && operations.some(({ family }) => family === 'messaging/word_lists')) this.failNext('disk_full');
+    if (this.fail && operations.some(({ family }) => family === 'messaging/word_lists'))
+      this.failNext('disk_full');
     return super.commit(operations);
   }
 }
@@ -58,9 +59,18 @@ class Library {
     const library = new Library();
     library.directory = await mkdtemp(join(tmpdir(), 'stoa-search-'));
     await library.start(limits);
-    const { identity } = await library.port.register({ publicKey: `${'A'.repeat(43)}=`, name: 'author', email: null, proven: true });
+    const { identity } = await library.port.register({
+      publicKey: `${'A'.repeat(43)}=`,
+      name: 'author',
+      email: null,
+      proven: true,
+    });
     library.agent = identity.id;
-    for (const name of ['one', 'two', 'three']) library.rooms.push((await library.port.createRoom({ name, isPrivate: false, keyHash: null, createdBy: library.agent })).id);
+    for (const name of ['one', 'two', 'three'])
+      library.rooms.push(
+        (await library.port.createRoom({ name, isPrivate: false, keyHash: null, createdBy: library.agent }))
+          .id,
+      );
     open.push(library);
     return library;
   }
@@ -88,13 +98,26 @@ class Library {
   }
 
   /** Many posts share a commit, as they would with many authors. */
-  async post(count: number, bodyAt: (index: number) => string, before: (index: number) => void = () => undefined): Promise<void> {
+  async post(
+    count: number,
+    bodyAt: (index: number) => string,
+    before: (index: number) => void = () => undefined,
+  ): Promise<void> {
     const first = this.posted.length;
-    for (let index = first; index < first + count; ) {
+    for (let index = first; index < first + count;) {
       const together: Promise<Message>[] = [];
       for (let end = Math.min(index + 200, first + count); index < end; index += 1) {
         before(index);
-        together.push(this.port.post({ roomId: this.rooms[index % 3] as string, from: this.agent, body: bodyAt(index), parentId: null, proof: null, serverSigned: false }));
+        together.push(
+          this.port.post({
+            roomId: this.rooms[index % 3] as string,
+            from: this.agent,
+            body: bodyAt(index),
+            parentId: null,
+            proof: null,
+            serverSigned: false,
+          }),
+        );
       }
       this.posted.push(...(await Promise.all(together)));
     }
@@ -102,7 +125,9 @@ class Library {
 
   async find(words: readonly string[], limit = 10_000, room?: number): Promise<string[]> {
     const roomId = room === undefined ? null : (this.rooms[room] as string);
-    return (await this.port.search({ words, roomId, afterMs: 0, beforeMs: null, limit })).messages.map(({ id }) => id);
+    return (await this.port.search({ words, roomId, afterMs: 0, beforeMs: null, limit })).messages.map(
+      ({ id }) => id,
+    );
   }
 
   /** What a search must find, from the messages themselves. */
@@ -110,9 +135,16 @@ class Library {
     const matching = this.posted.filter(({ body, tsMs, roomId }) => {
       const own = body.split(' ');
       const isAlive = tsMs + this.kernel.limits.messageRetentionSeconds * 1000 > this.nowMs;
-      return isAlive && words.every((word) => own.includes(word)) && (room === undefined || roomId === this.rooms[room]);
+      return (
+        isAlive &&
+        words.every((word) => own.includes(word)) &&
+        (room === undefined || roomId === this.rooms[room])
+      );
     });
-    return matching.map(({ id }) => id).toSorted().toReversed();
+    return matching
+      .map(({ id }) => id)
+      .toSorted()
+      .toReversed();
   }
 
   rowsIn(family: string): number {
@@ -124,20 +156,33 @@ function bodyOf(index: number): string {
   return `common ${index % 2 === 0 ? 'even' : 'odd'} third${index % 3} rare${index % 101} only${index}`;
 }
 
-const questions: readonly (readonly string[])[] = [['common'], ['even', 'third1'], ['odd', 'even'], ['rare7'], ['rare7', 'odd', 'common'], ['only3'], ['never']];
+const questions: readonly (readonly string[])[] = [
+  ['common'],
+  ['even', 'third1'],
+  ['odd', 'even'],
+  ['rare7'],
+  ['rare7', 'odd', 'common'],
+  ['only3'],
+  ['never'],
+];
 
 async function expectAllFound(library: Library): Promise<void> {
   for (const words of questions) {
     expect(await library.find(words), words.join(' ')).toEqual(library.expected(words));
-    expect(await library.find(words, 3), `three of ${words.join(' ')}`).toEqual(library.expected(words).slice(0, 3));
-    expect(await library.find(words, 5, 1), `${words.join(' ')} in one room`).toEqual(library.expected(words, 1).slice(0, 5));
+    expect(await library.find(words, 3), `three of ${words.join(' ')}`).toEqual(
+      library.expected(words).slice(0, 3),
+    );
+    expect(await library.find(words, 5, 1), `${words.join(' ')} in one room`).toEqual(
+      library.expected(words, 1).slice(0, 5),
+    );
   }
 }
 
 /** The doctor goes by the same rules as the search. */
 async function expectSound({ kernel }: Library): Promise<void> {
   const found: unknown[] = [];
-  for await (const finding of examine(kernel.root, messagingChecks(kernel))) if (found.length < 5) found.push(finding);
+  for await (const finding of examine(kernel.root, messagingChecks(kernel)))
+    if (found.length < 5) found.push(finding);
   expect(found).toEqual([]);
 }
 
@@ -159,7 +204,11 @@ it('finds every message whether its words wait or are filed, also after a restar
 it('finds messages of a room whose time lags far behind the others', async () => {
   const library = await Library.open();
   // One room posts an hour ahead of the others.
-  await library.post(5_200, bodyOf, (index) => (library.nowMs += index % 3 === 0 ? hourMs : index % 3 === 1 ? -hourMs + 5 : 3));
+  await library.post(
+    5_200,
+    bodyOf,
+    (index) => (library.nowMs += index % 3 === 0 ? hourMs : index % 3 === 1 ? -hourMs + 5 : 3),
+  );
   expect(library.rowsIn('word_lists')).toBeGreaterThan(0);
   await expectAllFound(library);
   await expectSound(library);
@@ -168,7 +217,11 @@ it('finds messages of a room whose time lags far behind the others', async () =>
 it('never returns what was deleted, filed or not', async () => {
   const library = await Library.open();
   await library.post(4_000, bodyOf);
-  await Promise.all(library.posted.filter((_, index) => index % 2 === 0).map(({ roomId, id }) => library.port.deleteMessage(roomId, id)));
+  await Promise.all(
+    library.posted
+      .filter((_, index) => index % 2 === 0)
+      .map(({ roomId, id }) => library.port.deleteMessage(roomId, id)),
+  );
   const kept = library.posted.filter((_, index) => index % 2 === 1);
   library.posted.splice(0, library.posted.length, ...kept);
   await expectAllFound(library);
@@ -190,7 +243,9 @@ it('forgets what has expired at once, and its lists soon after', async () => {
   library.nowMs += hourMs;
   // It takes away a part of a room at a time.
   while ((await library.kernel.sweep()) > 0) library.nowMs += 1;
-  expect(['messages', 'waiting_words', 'word_lists', 'word_batches'].map((family) => library.rowsIn(family))).toEqual([0, 0, 0, 0]);
+  expect(
+    ['messages', 'waiting_words', 'word_lists', 'word_batches'].map((family) => library.rowsIn(family)),
+  ).toEqual([0, 0, 0, 0]);
   expect(library.rowsIn('word_segments')).toBe(1);
 });
 
@@ -201,7 +256,13 @@ it('stops at its bound and goes on from there without losing or repeating a mess
   let rounds = 0;
   let beforeMs: number | null = null;
   do {
-    const page = await library.port.search({ words: ['odd', 'even'], roomId: null, afterMs: 0, beforeMs, limit: 100 });
+    const page = await library.port.search({
+      words: ['odd', 'even'],
+      roomId: null,
+      afterMs: 0,
+      beforeMs,
+      limit: 100,
+    });
     found.push(...page.messages.map(({ id }) => id));
     beforeMs = page.restBeforeMs;
     rounds += 1;
@@ -236,7 +297,13 @@ it('takes bounded steps for a rare word among very many segments, and lets other
   let turn = setImmediate(others);
   do {
     library.engine.seeks = 0;
-    const page = await library.port.search({ words: ['needle'], roomId: null, afterMs: 0, beforeMs, limit: 10 });
+    const page = await library.port.search({
+      words: ['needle'],
+      roomId: null,
+      afterMs: 0,
+      beforeMs,
+      limit: 10,
+    });
     found.push(...page.messages.map(({ id }) => id));
     beforeMs = page.restBeforeMs;
     rounds.push(library.engine.seeks);
@@ -255,7 +322,16 @@ it('reports a filing that fails, finds what waits all the same, and files it onc
   await library.post(3_000, bodyOf);
   // Its group fails with the filing in it, and whoever posted hears of it; what was there before stays.
   const more = await Promise.allSettled(
-    Array.from({ length: 400 }, () => library.port.post({ roomId: library.rooms[0] as string, from: library.agent, body: 'more of it', parentId: null, proof: null, serverSigned: false })),
+    Array.from({ length: 400 }, () =>
+      library.port.post({
+        roomId: library.rooms[0] as string,
+        from: library.agent,
+        body: 'more of it',
+        parentId: null,
+        proof: null,
+        serverSigned: false,
+      }),
+    ),
   );
   await vi.waitUntil(() => library.errors.length > 0, patience);
   expect(library.errors).toContain('The disk is full, as the test wants it.');

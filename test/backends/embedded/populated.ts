@@ -20,7 +20,12 @@ export async function populate(stoa: Stoa): Promise<void> {
   identity.authenticate(token);
   await identity.flush();
 
-  for (const [namespace, key, value] of [['notes', 'a', 1], ['notes', 'b', 'x'.repeat(20_000)], ['plans', 'a', 1]] as const) await data.set(ada, namespace, key, value);
+  for (const [namespace, key, value] of [
+    ['notes', 'a', 1],
+    ['notes', 'b', 'x'.repeat(20_000)],
+    ['plans', 'a', 1],
+  ] as const)
+    await data.set(ada, namespace, key, value);
   await data.set(operatorCaller('ada', 'writer'), 'notes', 'brief', 1, { ttl: 3600 });
   await data.get(operatorCaller('ada', 'reader'), 'plans', 'a');
   await data.tracker.flush();
@@ -38,13 +43,36 @@ export async function populate(stoa: Stoa): Promise<void> {
   await workspaces.createTask(ada, session.id, { command: 'second', depends_on: [first.id] });
   await workspaces.claimTask(ada, project.id);
 
-  const { identity: author } = await port.register({ publicKey: `${'A'.repeat(43)}=`, name: 'author', email: null, proven: true });
-  const { identity: reader } = await port.register({ publicKey: `${'B'.repeat(42)}A=`, name: 'reader', email: null, proven: true });
+  const { identity: author } = await port.register({
+    publicKey: `${'A'.repeat(43)}=`,
+    name: 'author',
+    email: null,
+    proven: true,
+  });
+  const { identity: reader } = await port.register({
+    publicKey: `${'B'.repeat(42)}A=`,
+    name: 'reader',
+    email: null,
+    proven: true,
+  });
   await registry.linkIdentity(ada, agent.agent_id, author.id);
-  await port.keep('ab'.repeat(32), () => ({ owner: 'ab'.repeat(32), publicKey: `${'C'.repeat(42)}A=`, name: 'kept', email: null, proven: true, sealedSeed: 'sealed' }));
+  await port.keep('ab'.repeat(32), () => ({
+    owner: 'ab'.repeat(32),
+    publicKey: `${'C'.repeat(42)}A=`,
+    name: 'kept',
+    email: null,
+    proven: true,
+    sealedSeed: 'sealed',
+  }));
   const room = await port.createRoom({ name: 'open', isPrivate: false, keyHash: null, createdBy: author.id });
-  const closed = await port.createRoom({ name: 'closed', isPrivate: true, keyHash: 'hash', createdBy: author.id });
-  const post = (roomId: string, body: string, parentId: string | null = null) => port.post({ roomId, from: author.id, body, parentId, proof: null, serverSigned: false });
+  const closed = await port.createRoom({
+    name: 'closed',
+    isPrivate: true,
+    keyHash: 'hash',
+    createdBy: author.id,
+  });
+  const post = (roomId: string, body: string, parentId: string | null = null) =>
+    port.post({ roomId, from: author.id, body, parentId, proof: null, serverSigned: false });
   const opening = await post(room.id, 'filed words are filed early');
   await post(closed.id, 'nobody finds this');
   await opened.root.transact((tx) => fileWords(tx, readWaiting(tx), stoa.limits.messageRetentionSeconds));

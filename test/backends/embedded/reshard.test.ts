@@ -38,7 +38,11 @@ async function visible(stoa: Stoa): Promise<unknown> {
     for (const workspace of (await stoa.workspaces.listWorkspaces(caller)).items) {
       seen.push(workspace);
       for (const project of (await stoa.workspaces.listProjects(caller, workspace.id)).items) {
-        seen.push(project, await stoa.workspaces.activeSession(caller, project.id), await stoa.workspaces.listReadyTasks(caller, project.id));
+        seen.push(
+          project,
+          await stoa.workspaces.activeSession(caller, project.id),
+          await stoa.workspaces.listReadyTasks(caller, project.id),
+        );
         for (const session of (await stoa.workspaces.listSessions(caller, project.id)).items) {
           const { items: tasks } = await stoa.workspaces.listTasks(caller, session.id);
           // The operator who names no user finds them by their ids alone.
@@ -54,7 +58,10 @@ it('agents, sessions, documents and workspaces are the same after a move to four
   const first = await openStoa({ data: join(directory, 'one') });
   for (const user of users) {
     const caller = operatorCaller(user);
-    const agent = await first.registry.createAgent(caller, { name: `agent of ${user}`, labels: { team: 'red' } });
+    const agent = await first.registry.createAgent(caller, {
+      name: `agent of ${user}`,
+      labels: { team: 'red' },
+    });
     await first.registry.updateAgentStatus(caller, agent.agent_id, 'running');
     await first.registry.openSession(caller, agent.agent_id, {}, null);
     await first.data.set(caller, 'notes', 'key', { of: user });
@@ -74,7 +81,9 @@ it('agents, sessions, documents and workspaces are the same after a move to four
   expect(await visible(second)).toEqual(before);
   expect(second.operatorToken).toBe(first.operatorToken);
   for (const name of ['operator.token', 'secret.keys']) {
-    expect(await readFile(join(directory, 'four', name))).toEqual(await readFile(join(directory, 'one', name)));
+    expect(await readFile(join(directory, 'four', name))).toEqual(
+      await readFile(join(directory, 'one', name)),
+    );
     expect((await stat(join(directory, 'four', name))).mode & 0o777).toBe(0o600);
   }
   await second.close();

@@ -20,7 +20,10 @@ async function document({ stoa }: Running, value: unknown, body?: unknown): Prom
 export const dataRows: Record<string, Row> = {
   'GET /v1/data': { request: () => ({ path: '/v1/data' }), status: listing },
   'GET /v1/data/{ns}': { request: () => ({ path: '/v1/data/rows?values=1' }), status: listing },
-  'POST /v1/data/{ns}': { request: () => ({ path: '/v1/data/rows', body: { set: { batch: 1 }, get: ['batch'] } }), status: writing },
+  'POST /v1/data/{ns}': {
+    request: () => ({ path: '/v1/data/rows', body: { set: { batch: 1 }, get: ['batch'] } }),
+    status: writing,
+  },
   'DELETE /v1/data/{ns}': { request: () => ({ path: '/v1/data/cleared' }), status: writing },
   'GET /v1/data/{ns}/{key}': { request: (running) => document(running, 'alice only'), status: reading },
   'PUT /v1/data/{ns}/{key}': {
@@ -31,17 +34,34 @@ export const dataRows: Record<string, Row> = {
     status: making,
   },
   // Bob has no such document: his own begins at 0.
-  'PATCH /v1/data/{ns}/{key}': { request: (running) => document(running, 1, { increment: 1 }), status: statuses(200, 200, 201, 403, 200, 401) },
+  'PATCH /v1/data/{ns}/{key}': {
+    request: (running) => document(running, 1, { increment: 1 }),
+    status: statuses(200, 200, 201, 403, 200, 401),
+  },
   'GET /v1/documents': { request: () => ({ path: '/v1/documents' }), status: listing },
   // The documents are alice's: bob may not bring them in.
   'POST /v1/documents': {
-    request: () => ({ path: '/v1/documents', body: { documents: [{ userId: 'alice', namespace: 'imported', key: 'k', value: 1, createdAt: '2026-01-01T00:00:00Z' }] } }),
+    request: () => ({
+      path: '/v1/documents',
+      body: {
+        documents: [
+          { userId: 'alice', namespace: 'imported', key: 'k', value: 1, createdAt: '2026-01-01T00:00:00Z' },
+        ],
+      },
+    }),
     status: statuses(200, 200, 403, 403, 403, 401),
   },
   'POST /v1/documents/lines': {
-    request: () => ({ path: '/v1/documents/lines?dry_run=true', headers: { 'content-type': 'application/json' }, body: {} }),
+    request: () => ({
+      path: '/v1/documents/lines?dry_run=true',
+      headers: { 'content-type': 'application/json' },
+      body: {},
+    }),
     // Who may bring documents in is told that lines of JSON are wanted.
     status: statuses(415, 415, 415, 403, 403, 401),
   },
-  'DELETE /v1/data/{ns}/{key}': { request: (running) => document(running, 1), status: statuses(204, 204, 404, 403, 204, 401) },
+  'DELETE /v1/data/{ns}/{key}': {
+    request: (running) => document(running, 1),
+    status: statuses(204, 204, 404, 403, 204, 401),
+  },
 };

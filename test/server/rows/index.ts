@@ -7,4 +7,11 @@ import { registryRows } from './registry.js';
 import type { Row } from './row.js';
 import { workspaceRows } from './workspaces.js';
 
-export const routeTable: Readonly<Record<string, Row>> = { ...dataRows, ...mcpRows, ...messagingRows, ...platformRows, ...registryRows, ...workspaceRows };
+export const routeTable: Readonly<Record<string, Row>> = {
+  ...dataRows,
+  ...mcpRows,
+  ...messagingRows,
+  ...platformRows,
+  ...registryRows,
+  ...workspaceRows,
+};

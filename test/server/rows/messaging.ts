@@ -14,13 +14,20 @@ function newKey(): string {
 }
 
 async function newIdentity({ stoa }: Running): Promise<string> {
-  return (await stoa.messaging.port.register({ publicKey: newKey(), name: 'row', email: null, proven: false })).identity.id;
+  return (
+    await stoa.messaging.port.register({ publicKey: newKey(), name: 'row', email: null, proven: false })
+  ).identity.id;
 }
 
 /** A message that alice posted with her token. */
 async function messagePath({ stoa }: Running): Promise<string> {
   const room = await stoa.messaging.rooms.find('global');
-  const { id } = await stoa.messaging.rooms.post({ ...operatorCaller('alice'), kind: 'user' }, room, { body: 'row', pid: '' }, null);
+  const { id } = await stoa.messaging.rooms.post(
+    { ...operatorCaller('alice'), kind: 'user' },
+    room,
+    { body: 'row', pid: '' },
+    null,
+  );
   return `/room/global/${id}`;
 }
 
@@ -29,26 +36,59 @@ function file(path: string): Row {
 }
 
 export const messagingRows: Record<string, Row> = {
-  'POST /register': { request: () => ({ path: '/register', body: { public_key: newKey() } }), status: statuses(201, 201, 201, 201, 201, 201) },
-  'GET /who/{id}': { request: async (running) => ({ path: `/who/${await newIdentity(running)}` }), status: open },
-  'PATCH /who/{id}': { request: async (running) => ({ path: `/who/${await newIdentity(running)}`, body: { name: 'other' } }), status: ownerOnly },
-  'POST /who/{id}/key': { request: async (running) => ({ path: `/who/${await newIdentity(running)}/key`, body: { public_key: newKey(), proof: '' } }), status: ownerOnly },
-  'GET /who/{id}/keys': { request: async (running) => ({ path: `/who/${await newIdentity(running)}/keys` }), status: open },
+  'POST /register': {
+    request: () => ({ path: '/register', body: { public_key: newKey() } }),
+    status: statuses(201, 201, 201, 201, 201, 201),
+  },
+  'GET /who/{id}': {
+    request: async (running) => ({ path: `/who/${await newIdentity(running)}` }),
+    status: open,
+  },
+  'PATCH /who/{id}': {
+    request: async (running) => ({ path: `/who/${await newIdentity(running)}`, body: { name: 'other' } }),
+    status: ownerOnly,
+  },
+  'POST /who/{id}/key': {
+    request: async (running) => ({
+      path: `/who/${await newIdentity(running)}/key`,
+      body: { public_key: newKey(), proof: '' },
+    }),
+    status: ownerOnly,
+  },
+  'GET /who/{id}/keys': {
+    request: async (running) => ({ path: `/who/${await newIdentity(running)}/keys` }),
+    status: open,
+  },
   'GET /channels': file('/channels'),
   'POST /room': { request: () => ({ path: '/room', body: { name: 'row' } }), status: made },
   'GET /room/{id}': file('/room/global?limit=1'),
   'POST /room/{id}': { request: () => ({ path: '/room/global', body: { body: 'hello' } }), status: made },
   'GET /room/{id}/stream': file('/room/global/stream'),
   'GET /stream': file('/stream?rooms=global'),
-  'GET /room/{id}/{message}': { request: async (running) => ({ path: await messagePath(running) }), status: open },
-  'GET /room/{id}/{message}/thread': { request: async (running) => ({ path: `${await messagePath(running)}/thread` }), status: open },
-  'DELETE /room/{id}/{message}': { request: async (running) => ({ path: await messagePath(running) }), status: statuses(204, 204, 403, 403, 403, 401) },
+  'GET /room/{id}/{message}': {
+    request: async (running) => ({ path: await messagePath(running) }),
+    status: open,
+  },
+  'GET /room/{id}/{message}/thread': {
+    request: async (running) => ({ path: `${await messagePath(running)}/thread` }),
+    status: open,
+  },
+  'DELETE /room/{id}/{message}': {
+    request: async (running) => ({ path: await messagePath(running) }),
+    status: statuses(204, 204, 403, 403, 403, 401),
+  },
   'GET /find': file('/find?q=hello'),
   'GET /stats': file('/stats'),
   'GET /dm': { request: () => ({ path: '/dm' }), status: inbox },
   'GET /dm/stream': { request: () => ({ path: '/dm/stream' }), status: inbox },
-  'POST /dm/ack': { request: () => ({ path: '/dm/ack', body: { ids: ['01ARZ3NDEKTSV4RRFFQ69G5FAV'] } }), status: statuses(200, 200, 200, 403, 200, 401) },
-  'POST /dm/{id}': { request: async (running) => ({ path: `/dm/${await newIdentity(running)}`, body: { body: 'b3BhcXVl' } }), status: made },
+  'POST /dm/ack': {
+    request: () => ({ path: '/dm/ack', body: { ids: ['01ARZ3NDEKTSV4RRFFQ69G5FAV'] } }),
+    status: statuses(200, 200, 200, 403, 200, 401),
+  },
+  'POST /dm/{id}': {
+    request: async (running) => ({ path: `/dm/${await newIdentity(running)}`, body: { body: 'b3BhcXVl' } }),
+    status: made,
+  },
   'GET /': file('/'),
   'GET /page/page.js': file('/page/page.js'),
   'GET /page/page.css': file('/page/page.css'),
@@ -56,37 +96,64 @@ export const messagingRows: Record<string, Row> = {
   'GET /docs': file('/docs'),
   'GET /docs/openapi.yaml': file('/docs/openapi.yaml'),
   'GET /api': file('/api'),
-  'GET /v1/blocks': { request: () => ({ path: '/v1/blocks' }), status: statuses(200, 403, 403, 403, 403, 401) },
+  'GET /v1/blocks': {
+    request: () => ({ path: '/v1/blocks' }),
+    status: statuses(200, 403, 403, 403, 403, 401),
+  },
   'DELETE /v1/blocks': {
     request: async ({ stoa }) => {
-      await stoa.messaging.port.block({ address: '203.0.113.1', reason: 'a test', expiresAtMs: stoa.kernel.nowMs() + 60_000 });
+      await stoa.messaging.port.block({
+        address: '203.0.113.1',
+        reason: 'a test',
+        expiresAtMs: stoa.kernel.nowMs() + 60_000,
+      });
       return { path: '/v1/blocks?ip=203.0.113.1' };
     },
     status: statuses(204, 403, 403, 403, 403, 401),
   },
   'PUT /v1/identities/{id}/link': {
     request: async (running) => {
-      const { agent_id } = await running.stoa.registry.createAgent(operatorCaller('alice'), { name: 'linked' });
+      const { agent_id } = await running.stoa.registry.createAgent(operatorCaller('alice'), {
+        name: 'linked',
+      });
       const { publicKey, secretKey } = signingKeysOf(randomBytes(32));
-      const { identity } = await running.stoa.messaging.port.register({ publicKey: publicKey.toString('base64'), name: 'row', email: null, proven: true });
+      const { identity } = await running.stoa.messaging.port.register({
+        publicKey: publicKey.toString('base64'),
+        name: 'row',
+        email: null,
+        proven: true,
+      });
       const signedAt = Date.now();
       const signature = sign(secretKey, linkText(identity.id, agent_id, signedAt)).toString('base64');
-      return { path: `/v1/identities/${identity.id}/link`, body: { agent_id, consent: { signed_at: signedAt, signature } } };
+      return {
+        path: `/v1/identities/${identity.id}/link`,
+        body: { agent_id, consent: { signed_at: signedAt, signature } },
+      };
     },
     status: statuses(200, 200, 404, 403, 403, 401),
   },
   'GET /v1/agents/{id}/identities': {
     request: async (running) => {
-      const { agent_id } = await running.stoa.registry.createAgent(operatorCaller('alice'), { name: 'linked' });
+      const { agent_id } = await running.stoa.registry.createAgent(operatorCaller('alice'), {
+        name: 'linked',
+      });
       return { path: `/v1/agents/${agent_id}/identities` };
     },
     status: statuses(200, 200, 404, 200, 404, 401),
   },
   'DELETE /v1/identities/{id}/link': {
     request: async (running) => {
-      const { agent_id, name } = await running.stoa.registry.createAgent(operatorCaller('alice'), { name: 'linked' });
+      const { agent_id, name } = await running.stoa.registry.createAgent(operatorCaller('alice'), {
+        name: 'linked',
+      });
       const id = await newIdentity(running);
-      await running.stoa.messaging.identities.link(operatorCaller('alice'), id, { user: 'alice', agentId: agent_id, agentName: name, write: true, namespaces: null });
+      await running.stoa.messaging.identities.link(operatorCaller('alice'), id, {
+        user: 'alice',
+        agentId: agent_id,
+        agentName: name,
+        write: true,
+        namespaces: null,
+      });
       return { path: `/v1/identities/${id}/link` };
     },
     status: statuses(204, 204, 404, 403, 403, 401),

@@ -7,27 +7,46 @@ const operatorOnly = statuses(200, 403, 403, 403, 403, 401);
 
 export const platformRows: Record<string, Row> = {
   'GET /v1/users/{id}/tokens': { request: () => ({ path: '/v1/users/alice/tokens' }), status: operatorOnly },
-  'POST /v1/users/{id}/tokens': { request: () => ({ path: '/v1/users/carol/tokens', body: { name: 'test' } }), status: statuses(201, 403, 403, 403, 403, 401) },
-  'DELETE /v1/users/{id}/tokens': { request: () => ({ path: '/v1/users/carol/tokens?token=all' }), status: operatorOnly },
+  'POST /v1/users/{id}/tokens': {
+    request: () => ({ path: '/v1/users/carol/tokens', body: { name: 'test' } }),
+    status: statuses(201, 403, 403, 403, 403, 401),
+  },
+  'DELETE /v1/users/{id}/tokens': {
+    request: () => ({ path: '/v1/users/carol/tokens?token=all' }),
+    status: operatorOnly,
+  },
   'POST /v1/commit': {
     request: () => ({ path: '/v1/commit', body: { operations: [{ op: 'data.increment', key: 'row' }] } }),
     status: statuses(200, 200, 200, 403, 200, 401),
   },
-  'GET /v1/changes': { request: () => ({ path: '/v1/changes?limit=2' }), status: statuses(200, 200, 200, 200, 200, 401) },
+  'GET /v1/changes': {
+    request: () => ({ path: '/v1/changes?limit=2' }),
+    status: statuses(200, 200, 200, 200, 200, 401),
+  },
   'GET /v1/status': { request: () => ({ path: '/v1/status' }), status: operatorOnly },
   'POST /v1/backups': {
-    request: () => ({ path: '/v1/backups', body: { directory: mkdtempSync(join(tmpdir(), 'stoa-backup-')) } }),
+    request: () => ({
+      path: '/v1/backups',
+      body: { directory: mkdtempSync(join(tmpdir(), 'stoa-backup-')) },
+    }),
     status: statuses(201, 403, 403, 403, 403, 401),
   },
   'GET /v1/backups': { request: () => ({ path: '/v1/backups' }), status: operatorOnly },
   'GET /v1/export': { request: () => ({ path: '/v1/export?domains=data' }), status: operatorOnly },
   'POST /v1/import': {
-    request: () => ({ path: '/v1/import?dry_run=true', headers: { 'content-type': 'application/json' }, body: {} }),
+    request: () => ({
+      path: '/v1/import?dry_run=true',
+      headers: { 'content-type': 'application/json' },
+      body: {},
+    }),
     // The operator is told that lines of JSON are wanted.
     status: statuses(415, 403, 403, 403, 403, 401),
   },
   'GET /v1/inspect': { request: () => ({ path: '/v1/inspect' }), status: operatorOnly },
-  'GET /v1/inspect/{family}': { request: () => ({ path: '/v1/inspect/agents?limit=2' }), status: operatorOnly },
+  'GET /v1/inspect/{family}': {
+    request: () => ({ path: '/v1/inspect/agents?limit=2' }),
+    status: operatorOnly,
+  },
   'POST /v1/doctor': { request: () => ({ path: '/v1/doctor', body: {} }), status: operatorOnly },
   'GET /health': { request: () => ({ path: '/health' }), status: open },
   'GET /livez': { request: () => ({ path: '/livez' }), status: open },

@@ -16,7 +16,10 @@ const reading = statuses(200, 200, 404, 200, 404, 401);
 const writing = statuses(200, 200, 404, 403, 404, 401);
 
 function onAgent(suffix: string, through: ('start' | 'stop')[], body?: unknown): Row['request'] {
-  return async (running): Promise<RowRequest> => ({ path: `/v1/agents/${(await newAgent(running, ...through)).agent_id}${suffix}`, body });
+  return async (running): Promise<RowRequest> => ({
+    path: `/v1/agents/${(await newAgent(running, ...through)).agent_id}${suffix}`,
+    body,
+  });
 }
 
 async function onSession(running: Running): Promise<RowRequest> {
@@ -26,11 +29,20 @@ async function onSession(running: Running): Promise<RowRequest> {
 }
 
 export const registryRows: Record<string, Row> = {
-  'GET /v1/agents': { request: () => ({ path: '/v1/agents' }), status: statuses(200, 200, 200, 200, 200, 401) },
-  'POST /v1/agents': { request: () => ({ path: '/v1/agents', body: { name: 'new' } }), status: statuses(201, 201, 201, 403, 403, 401) },
+  'GET /v1/agents': {
+    request: () => ({ path: '/v1/agents' }),
+    status: statuses(200, 200, 200, 200, 200, 401),
+  },
+  'POST /v1/agents': {
+    request: () => ({ path: '/v1/agents', body: { name: 'new' } }),
+    status: statuses(201, 201, 201, 403, 403, 401),
+  },
   'GET /v1/agents/{id}': { request: onAgent('', []), status: reading },
   'PATCH /v1/agents/{id}': { request: onAgent('', [], { labels: { team: 'a' } }), status: writing },
-  'DELETE /v1/agents/{id}': { request: onAgent('', ['start', 'stop', 'stop']), status: statuses(204, 204, 404, 403, 404, 401) },
+  'DELETE /v1/agents/{id}': {
+    request: onAgent('', ['start', 'stop', 'stop']),
+    status: statuses(204, 204, 404, 403, 404, 401),
+  },
   'POST /v1/agents/{id}/start': { request: onAgent('/start', []), status: writing },
   'POST /v1/agents/{id}/stop': { request: onAgent('/stop', ['start']), status: writing },
   'POST /v1/agents/{id}/restart': { request: onAgent('/restart', ['start']), status: writing },
@@ -45,10 +57,19 @@ export const registryRows: Record<string, Row> = {
   },
   'POST /v1/agents/{id}/heartbeat': { request: onAgent('/heartbeat', ['start'], {}), status: writing },
   'GET /v1/agents/{id}/sessions': { request: onAgent('/sessions', []), status: reading },
-  'POST /v1/agents/{id}/sessions': { request: onAgent('/sessions', ['start'], {}), status: statuses(201, 201, 404, 403, 404, 401) },
+  'POST /v1/agents/{id}/sessions': {
+    request: onAgent('/sessions', ['start'], {}),
+    status: statuses(201, 201, 404, 403, 404, 401),
+  },
   'GET /v1/agents/{id}/sessions/{sid}': { request: onSession, status: reading },
   'DELETE /v1/agents/{id}/sessions/{sid}': { request: onSession, status: writing },
   'GET /v1/users': { request: () => ({ path: '/v1/users' }), status: statuses(200, 403, 403, 403, 403, 401) },
-  'GET /v1/users/{id}': { request: () => ({ path: '/v1/users/alice' }), status: statuses(200, 200, 404, 200, 200, 401) },
-  'PUT /v1/users/{id}': { request: () => ({ path: '/v1/users/alice', body: { email: 'alice@example.org' } }), status: statuses(200, 200, 404, 403, 403, 401) },
+  'GET /v1/users/{id}': {
+    request: () => ({ path: '/v1/users/alice' }),
+    status: statuses(200, 200, 404, 200, 200, 401),
+  },
+  'PUT /v1/users/{id}': {
+    request: () => ({ path: '/v1/users/alice', body: { email: 'alice@example.org' } }),
+    status: statuses(200, 200, 404, 403, 403, 401),
+  },
 };

@@ -28,7 +28,10 @@ const making = statuses(201, 201, 404, 403, 201, 401);
 const removing = statuses(204, 204, 404, 403, 204, 401);
 
 function on(kind: keyof Things, resource: string, suffix = '', body?: unknown): Row['request'] {
-  return async (running): Promise<RowRequest> => ({ path: `/v1/${resource}/${(await makeThings(running))[kind]}${suffix}`, body });
+  return async (running): Promise<RowRequest> => ({
+    path: `/v1/${resource}/${(await makeThings(running))[kind]}${suffix}`,
+    body,
+  });
 }
 
 function onDeleted(kind: 'workspace' | 'project', suffix: string): Row['request'] {
@@ -50,7 +53,10 @@ function onClaimed(verb: string): Row['request'] {
 }
 
 export const workspaceRows: Record<string, Row> = {
-  'GET /v1/workspaces': { request: () => ({ path: '/v1/workspaces' }), status: statuses(200, 200, 200, 200, 200, 401) },
+  'GET /v1/workspaces': {
+    request: () => ({ path: '/v1/workspaces' }),
+    status: statuses(200, 200, 200, 200, 200, 401),
+  },
   'POST /v1/workspaces': {
     request: () => {
       made += 1;
@@ -59,12 +65,21 @@ export const workspaceRows: Record<string, Row> = {
     status: statuses(201, 201, 201, 403, 201, 401),
   },
   'GET /v1/workspaces/{id}': { request: on('workspace', 'workspaces'), status: reading },
-  'PATCH /v1/workspaces/{id}': { request: on('workspace', 'workspaces', '', { status: 'inactive' }), status: writing },
+  'PATCH /v1/workspaces/{id}': {
+    request: on('workspace', 'workspaces', '', { status: 'inactive' }),
+    status: writing,
+  },
   'DELETE /v1/workspaces/{id}': { request: on('workspace', 'workspaces'), status: removing },
   'POST /v1/workspaces/{id}/restore': { request: onDeleted('workspace', 'restore'), status: writing },
   'POST /v1/workspaces/{id}/purge': { request: onDeleted('workspace', 'purge'), status: removing },
-  'GET /v1/workspaces/{id}/projects': { request: on('workspace', 'workspaces', '/projects'), status: reading },
-  'POST /v1/workspaces/{id}/projects': { request: on('workspace', 'workspaces', '/projects', { name: 'new' }), status: making },
+  'GET /v1/workspaces/{id}/projects': {
+    request: on('workspace', 'workspaces', '/projects'),
+    status: reading,
+  },
+  'POST /v1/workspaces/{id}/projects': {
+    request: on('workspace', 'workspaces', '/projects', { name: 'new' }),
+    status: making,
+  },
   'GET /v1/projects/{id}': { request: on('project', 'projects'), status: reading },
   'PATCH /v1/projects/{id}': { request: on('project', 'projects', '', { language: 'go' }), status: writing },
   'DELETE /v1/projects/{id}': { request: on('project', 'projects'), status: removing },
@@ -72,14 +87,26 @@ export const workspaceRows: Record<string, Row> = {
   'POST /v1/projects/{id}/purge': { request: onDeleted('project', 'purge'), status: removing },
   'GET /v1/projects/{id}/sessions': { request: on('project', 'projects', '/sessions'), status: reading },
   'POST /v1/projects/{id}/sessions': { request: on('project', 'projects', '/sessions', {}), status: making },
-  'GET /v1/projects/{id}/active-session': { request: on('project', 'projects', '/active-session'), status: reading },
-  'GET /v1/projects/{id}/tasks/ready': { request: on('project', 'projects', '/tasks/ready'), status: reading },
-  'POST /v1/projects/{id}/tasks/claim': { request: on('project', 'projects', '/tasks/claim', {}), status: writing },
+  'GET /v1/projects/{id}/active-session': {
+    request: on('project', 'projects', '/active-session'),
+    status: reading,
+  },
+  'GET /v1/projects/{id}/tasks/ready': {
+    request: on('project', 'projects', '/tasks/ready'),
+    status: reading,
+  },
+  'POST /v1/projects/{id}/tasks/claim': {
+    request: on('project', 'projects', '/tasks/claim', {}),
+    status: writing,
+  },
   'GET /v1/sessions/{id}': { request: on('session', 'sessions'), status: reading },
   'PATCH /v1/sessions/{id}': { request: on('session', 'sessions', '', { status: 'idle' }), status: writing },
   'DELETE /v1/sessions/{id}': { request: on('session', 'sessions'), status: removing },
   'GET /v1/sessions/{id}/tasks': { request: on('session', 'sessions', '/tasks'), status: reading },
-  'POST /v1/sessions/{id}/tasks': { request: on('session', 'sessions', '/tasks', { command: 'new' }), status: making },
+  'POST /v1/sessions/{id}/tasks': {
+    request: on('session', 'sessions', '/tasks', { command: 'new' }),
+    status: making,
+  },
   'GET /v1/tasks/{id}': { request: on('task', 'tasks'), status: reading },
   'PATCH /v1/tasks/{id}': { request: on('task', 'tasks', '', { priority: 3 }), status: writing },
   'DELETE /v1/tasks/{id}': { request: on('task', 'tasks'), status: removing },
@@ -87,5 +114,8 @@ export const workspaceRows: Record<string, Row> = {
   'POST /v1/tasks/{id}/complete': { request: onClaimed('complete'), status: writing },
   'POST /v1/tasks/{id}/fail': { request: onClaimed('fail'), status: writing },
   'POST /v1/tasks/{id}/cancel': { request: on('task', 'tasks', '/cancel'), status: writing },
-  'POST /v1/secrets/rekey': { request: () => ({ path: '/v1/secrets/rekey' }), status: statuses(200, 403, 403, 403, 403, 401) },
+  'POST /v1/secrets/rekey': {
+    request: () => ({ path: '/v1/secrets/rekey' }),
+    status: statuses(200, 403, 403, 403, 403, 401),
+  },
 };

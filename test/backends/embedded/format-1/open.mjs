@@ -4,5 +4,10 @@ import { join } from 'node:path';
 
 const [compiled, data, atMs] = process.argv.slice(2);
 const { openStoa } = await import(join(compiled, 'index.js'));
-const stoa = await openStoa({ data, clock: () => Number(atMs), limits: { migrationStepRowsMax: 3 }, onMigration: ({ stage, done }) => writeSync(1, `${stage} ${done}\n`) });
+const stoa = await openStoa({
+  data,
+  clock: () => Number(atMs),
+  limits: { migrationStepRowsMax: 3 },
+  onMigration: ({ stage, done }) => writeSync(1, `${stage} ${done}\n`),
+});
 await stoa.close();
