@@ -1,7 +1,7 @@
 /** What an increment costs after one document in a hundred changed, against the full backup. */
 import { mkdtemp, rm } from 'node:fs/promises';
 import { join } from 'node:path';
-import { operatorCaller } from '../src/identity/caller.js';
+import { operatorCaller } from '../src/core/caller.js';
 import { type Stoa, openStoa } from '../src/index.js';
 import { chainBytes } from '../src/kernel/backup-chain.js';
 import { backup } from '../src/kernel/backup.js';

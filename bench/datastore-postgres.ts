@@ -6,7 +6,7 @@ import { createRequire } from 'node:module';
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { messageOf } from '../src/errors.js';
-import { operatorCaller } from '../src/identity/caller.js';
+import { operatorCaller } from '../src/core/caller.js';
 import { openStoa } from '../src/index.js';
 import { type Bench, byTurns, rateInFlight } from './frame.js';
 import { startPostgres } from './postgres-server.js';

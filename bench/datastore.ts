@@ -4,7 +4,7 @@ import { rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { EmbeddedDataStore, dataFamilies } from '../src/backends/embedded/datastore.js';
 import { DataService } from '../src/datastore/service.js';
-import { operatorCaller } from '../src/identity/caller.js';
+import { operatorCaller } from '../src/core/caller.js';
 import { type Kernel, openKernel } from '../src/kernel/kernel.js';
 import type { Transaction } from '../src/kernel/transaction.js';
 import { limitsWith } from '../src/limits.js';

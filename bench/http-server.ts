@@ -1,6 +1,6 @@
 /** The servers of `http.ts`, each in a process of its own: Stoa with some data, and a bare Fastify that answers the same. */
 import Fastify from 'fastify';
-import { operatorCaller } from '../src/identity/caller.js';
+import { operatorCaller } from '../src/core/caller.js';
 import { openStoa } from '../src/index.js';
 import { createApp } from '../src/server/app.js';
 import { settleProcess } from '../src/server/process-settings.js';

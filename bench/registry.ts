@@ -4,7 +4,7 @@ import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { EmbeddedRegistry, registryFamilies } from '../src/backends/embedded/registry.js';
 import { embeddedFamilies, embeddedScatteredFamilies } from '../src/backends/embedded/families.js';
-import { operatorCaller } from '../src/identity/caller.js';
+import { operatorCaller } from '../src/core/caller.js';
 import { userKey } from '../src/identity/user-key.js';
 import { type Kernel, openKernel } from '../src/kernel/kernel.js';
 import { limitsWith } from '../src/limits.js';

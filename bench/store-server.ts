@@ -3,7 +3,7 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { ChildProcess } from 'node:child_process';
-import { operatorCaller } from '../src/identity/caller.js';
+import { operatorCaller } from '../src/core/caller.js';
 import { openStoa } from '../src/index.js';
 import { createApp } from '../src/server/app.js';
 import { settleProcess } from '../src/server/process-settings.js';

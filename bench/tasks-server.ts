@@ -1,6 +1,6 @@
 /** The servers of `tasks-http.ts`, each in a process of its own: Stoa with tasks that wait, and a bare Fastify that answers the same. */
 import { fastify } from 'fastify';
-import { operatorCaller } from '../src/identity/caller.js';
+import { operatorCaller } from '../src/core/caller.js';
 import { openStoa } from '../src/index.js';
 import { createApp } from '../src/server/app.js';
 import { settleProcess } from '../src/server/process-settings.js';

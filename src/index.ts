@@ -27,7 +27,7 @@ import { ChangesService } from './changes/service.js';
 import type { Announce } from './datastore/port.js';
 import { DataService, type DataServiceOptions } from './datastore/service.js';
 import { messageOf } from './errors.js';
-import type { Caller } from './identity/caller.js';
+import type { Caller } from './core/caller.js';
 import { ensureOperatorToken } from './identity/operator-token.js';
 import { IdentityService } from './identity/service.js';
 import { newOperatorToken } from './identity/tokens.js';
@@ -39,7 +39,7 @@ import { onceAround } from './kernel/once.js';
 import type { MigrationProgress } from './kernel/migrations.js';
 import type { GroupFacts } from './kernel/store.js';
 import type { MessagingPort } from './messaging/port.js';
-import type { Change } from './kernel/transaction.js';
+import type { Change } from './core/change.js';
 import { type Limits, limitsWith } from './limits.js';
 import { MessagingService, type MessagingSettings } from './messaging/service.js';
 import { RegistryService } from './registry/service.js';
@@ -50,7 +50,7 @@ import { TransferService } from './transfer/service.js';
 import { WorkspacesService } from './workspaces/service.js';
 
 export { StoaError } from './errors.js';
-export { type Caller, operatorCaller } from './identity/caller.js';
+export { type Caller, operatorCaller } from './core/caller.js';
 
 export interface StoaOptions {
   /** The data directory; made when it is not there. */

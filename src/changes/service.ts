@@ -1,9 +1,9 @@
 /** The change feed for a caller: only what it may see, only what it asks for. */
 import { StoaError } from '../errors.js';
-import type { Caller } from '../identity/caller.js';
+import type { Caller } from '../core/caller.js';
 import { canSee } from '../identity/visibility.js';
 import type { ChangeFeed, FeedPage } from '../kernel/changes.js';
-import type { Change } from '../kernel/transaction.js';
+import type { Change } from '../core/change.js';
 import type { Interest } from '../kernel/waiting-readers.js';
 import type { Limits } from '../limits.js';
 import { type ChangePage, changesOf } from './schemas.js';

@@ -1,6 +1,6 @@
 /** Messages inside a commit: in the name of the caller, or of an agent that signed the message itself. */
 import { StoaError } from '../errors.js';
-import type { Caller } from '../identity/caller.js';
+import type { Caller } from '../core/caller.js';
 import type { SignatureCheck } from '../messaging/authentication.js';
 import type { DirectMessages } from '../messaging/direct.js';
 import type { CheckedSignature } from '../messaging/proof.js';

@@ -1,7 +1,7 @@
 /** Each operation of a commit as the call of a service: the same code as the operation alone. */
 import type { DataService } from '../datastore/service.js';
 import { StoaError } from '../errors.js';
-import type { Caller } from '../identity/caller.js';
+import type { Caller } from '../core/caller.js';
 import type { RegistryService } from '../registry/service.js';
 import type { WorkspacesService } from '../workspaces/service.js';
 import { type MessagingPart, postToRoom, sendDirect } from './messages.js';

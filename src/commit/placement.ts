@@ -1,7 +1,7 @@
 /** Which transaction a commit runs in: that of the one database that keeps every domain it touches. */
 import { StoaError } from '../errors.js';
-import type { Caller } from '../identity/caller.js';
-import type { Idempotency } from '../kernel/once.js';
+import type { Caller } from '../core/caller.js';
+import type { Idempotency } from '../core/idempotency.js';
 import type { CommitPort } from './port.js';
 import type { Check, Operation } from './schemas.js';
 

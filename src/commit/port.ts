@@ -1,7 +1,7 @@
 /** What a commit needs of storage: one transaction over operations of several domains. */
 import type { StoaError } from '../errors.js';
-import type { Caller } from '../identity/caller.js';
-import type { Idempotency } from '../kernel/once.js';
+import type { Caller } from '../core/caller.js';
+import type { Idempotency } from '../core/idempotency.js';
 import type { Check, Operation } from './schemas.js';
 
 /** A check that did not hold. */

@@ -1,7 +1,7 @@
 /** All or nothing over every domain. A conflict is an answer, not an accident. */
 import { type ErrorCode, StoaError } from '../errors.js';
-import type { Caller } from '../identity/caller.js';
-import type { Idempotency } from '../kernel/once.js';
+import type { Caller } from '../core/caller.js';
+import type { Idempotency } from '../core/idempotency.js';
 import type { Limits } from '../limits.js';
 import { validate } from '../validate.js';
 import { CheckFailed, type CommitPort, OperationFailed, type OutboxFacts } from './port.js';

@@ -1,5 +1,5 @@
 /** What the data store announces in the change feed: names and versions, never values. */
-import type { Change } from '../kernel/transaction.js';
+import type { Change } from '../core/change.js';
 import { documentPath, encodeSegment } from '../path-segment.js';
 import type { Scope } from './model.js';
 

@@ -1,8 +1,8 @@
 /** What the data store needs of storage. A backend implements it in one file; the rules are not in it. */
 import type { Cancellation } from '../cancellation.js';
 import { StoaError } from '../errors.js';
-import type { Idempotency } from '../kernel/once.js';
-import type { Change } from '../kernel/transaction.js';
+import type { Idempotency } from '../core/idempotency.js';
+import type { Change } from '../core/change.js';
 import type { DocumentRecord, JsonObject, KeySummary, NamespaceSummary, Scope } from './model.js';
 import type { Usage } from './quota.js';
 

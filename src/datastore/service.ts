@@ -1,9 +1,9 @@
 /** The data store: checks and authorises, then asks the port. It holds no storage logic. */
 import { type Cancellation, checkWanted } from '../cancellation.js';
 import { StoaError, messageOf } from '../errors.js';
-import type { Caller } from '../identity/caller.js';
+import type { Caller } from '../core/caller.js';
 import type { ChangeFeed } from '../kernel/changes.js';
-import type { Idempotency } from '../kernel/once.js';
+import type { Idempotency } from '../core/idempotency.js';
 import type { Limits } from '../limits.js';
 import { type Page, type PageRequest, decodeTextCursor, encodeCursor, pageLimit } from '../paging.js';
 import { documentDeleted, documentSet, namespaceCleared } from './changes.js';

@@ -1,7 +1,7 @@
 /** Whole documents in and out, exactly as they are: export, import, and what a move is verified by. */
 import { createHash } from 'node:crypto';
 import { StoaError, messageOf } from '../errors.js';
-import { type Caller } from '../identity/caller.js';
+import { type Caller } from '../core/caller.js';
 import { checkUserId } from '../identity/user-key.js';
 import type { Limits } from '../limits.js';
 import {

@@ -1,7 +1,7 @@
 /** Changes of a namespace as they happen, from the change feed. */
 import { StoaError } from '../errors.js';
 import type { ChangeFeed } from '../kernel/changes.js';
-import type { Change } from '../kernel/transaction.js';
+import type { Change } from '../core/change.js';
 import type { Scope } from './model.js';
 
 export interface DocumentChange {

@@ -1,5 +1,5 @@
 /** What identity needs of storage. */
-import type { Idempotency } from '../kernel/once.js';
+import type { Idempotency } from '../core/idempotency.js';
 import type { TokenRecord } from './tokens.js';
 
 export interface TokenWithUse {

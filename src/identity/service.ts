@@ -1,10 +1,10 @@
 /** Who a bearer token belongs to, and the tokens of users: made, listed, revoked. */
 import { StoaError } from '../errors.js';
-import type { Idempotency } from '../kernel/once.js';
+import type { Idempotency } from '../core/idempotency.js';
 import type { Limits } from '../limits.js';
 import { type Page, type PageRequest, decodeCursor, encodeCursor, pageLimit } from '../paging.js';
 import { invalidFields, validate } from '../validate.js';
-import { type Caller, type Scopes, defaultUser, fullScopes } from './caller.js';
+import { type Caller, type Scopes, defaultUser, fullScopes } from '../core/caller.js';
 import type { IdentityPort } from './port.js';
 import { checkScopeNamespaces } from './scope-namespaces.js';
 import {

@@ -1,6 +1,6 @@
 /** Bearer tokens: how they are made, read and compared. Nothing here stores anything. */
 import { hash, randomBytes, timingSafeEqual } from 'node:crypto';
-import type { Scopes } from './caller.js';
+import type { Scopes } from '../core/caller.js';
 
 /** What is kept of a user's token: everything but the secret. */
 export interface TokenRecord {

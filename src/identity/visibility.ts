@@ -1,6 +1,6 @@
 /** Which changes of the feed a caller may see. */
-import type { Change } from '../kernel/transaction.js';
-import type { Caller } from './caller.js';
+import type { Change } from '../core/change.js';
+import type { Caller } from '../core/caller.js';
 
 export function canSee(caller: Caller, change: Change): boolean {
   if (caller.everyUser) return true;

@@ -3,7 +3,7 @@ import { StoaError } from '../errors.js';
 import { kernelFamilies } from './families.js';
 import { type Commit, decodeFeed, positionKey } from './log.js';
 import type { Store } from './store.js';
-import type { Change } from './transaction.js';
+import type { Change } from '../core/change.js';
 import { type Interest, type WaitingReader, WaitingReaders } from './waiting-readers.js';
 
 export interface FeedCommit extends Commit {

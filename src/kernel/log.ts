@@ -1,7 +1,7 @@
 /** The bytes of the two logs that every group writes beside its data: the change feed and the redo log. */
 import { StoaError, messageOf } from '../errors.js';
 import type { WriteOperation } from './engine.js';
-import type { Change } from './transaction.js';
+import type { Change } from '../core/change.js';
 
 /** What one transaction announced, under its sequence number. */
 export interface Commit {

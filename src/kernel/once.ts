@@ -1,20 +1,11 @@
 /** An Idempotency-Key inside the transaction that it protects: a retry finds the first answer, also after a crash. */
+import type { Idempotency } from '../core/idempotency.js';
 import { StoaError } from '../errors.js';
 import { blake3 } from './blake3.js';
 import { kernelFamilies } from './families.js';
 import type { Store } from './store.js';
 import type { TimerHandler } from './sweeper.js';
 import type { Reader, Transaction } from './transaction.js';
-
-export interface Idempotency {
-  /** Whose key it is: two callers may use the same one. */
-  scope: string;
-  key: string;
-  /** A hash of what was asked: method, path and body. */
-  fingerprint: string;
-  /** How long the answer is kept. */
-  seconds: number;
-}
 
 interface Kept {
   fingerprint: string;

@@ -7,7 +7,8 @@ import type { HotRows } from './hot-rows.js';
 import { type Overlay, overlayKey } from './overlay.js';
 import { mergedRange } from './range.js';
 import { timerKey } from './timers.js';
-import type { Change, Timer, Transaction } from './transaction.js';
+import type { Change } from '../core/change.js';
+import type { Timer, Transaction } from './transaction.js';
 
 /** What all transactions of a store read from. */
 export interface StoreState {

@@ -1,6 +1,6 @@
 /** Readers at the end of the feed, found by what they wait for: a commit looks only at those that it may concern. */
 import type { Commit } from './log.js';
-import type { Change } from './transaction.js';
+import type { Change } from '../core/change.js';
 
 /** What a reader waits for at most: the thing with an id, or documents of a namespace whose keys begin with a prefix, and its clears. */
 export type Interest =

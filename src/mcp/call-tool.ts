@@ -1,7 +1,7 @@
 /** One call of a tool, and what it answers. */
 import { ProtocolError, ProtocolErrorCode } from '@modelcontextprotocol/server';
 import { StoaError, messageOf } from '../errors.js';
-import type { Caller } from '../identity/caller.js';
+import type { Caller } from '../core/caller.js';
 import type { Stoa } from '../index.js';
 import { validate } from '../validate.js';
 import { version } from '../version.js';

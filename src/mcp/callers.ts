@@ -1,7 +1,7 @@
 /** Who calls, carried beside a request through the protocol's own notion of it. */
 import type { AuthInfo, Server, ServerContext } from '@modelcontextprotocol/server';
 import { StoaError } from '../errors.js';
-import type { Caller } from '../identity/caller.js';
+import type { Caller } from '../core/caller.js';
 
 /** The proof stays here; the protocol's layers only pass the key to it along. */
 const callers = new WeakMap<AuthInfo, Caller>();

@@ -5,7 +5,7 @@
  * are calls that wait, because only they can be cancelled.
  */
 import { SUPPORTED_PROTOCOL_VERSIONS } from '@modelcontextprotocol/server';
-import type { Caller } from '../identity/caller.js';
+import type { Caller } from '../core/caller.js';
 import type { Stoa } from '../index.js';
 import { namedBy, ofOneUser } from './callers.js';
 import { answerCall, serverInfo } from './call-tool.js';

@@ -7,7 +7,7 @@ import {
   isLegacyRequest,
 } from '@modelcontextprotocol/server';
 import { z } from 'zod';
-import type { Caller } from '../identity/caller.js';
+import type { Caller } from '../core/caller.js';
 import type { Stoa } from '../index.js';
 import { authInfoOf } from './callers.js';
 import { type DirectAnswer, answerModern } from './direct.js';

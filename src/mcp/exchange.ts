@@ -1,5 +1,5 @@
 /** One HTTP exchange of the protocol, whichever of its generations serves it. */
-import type { Caller } from '../identity/caller.js';
+import type { Caller } from '../core/caller.js';
 
 export interface Exchange {
   /** Without its body, which is parsed already. */

@@ -6,7 +6,7 @@ import {
   Server,
   type ServerContext,
 } from '@modelcontextprotocol/server';
-import type { Caller } from '../identity/caller.js';
+import type { Caller } from '../core/caller.js';
 import type { Stoa } from '../index.js';
 import { answerCall, failureOf, serverInfo } from './call-tool.js';
 import { callerOf } from './callers.js';

@@ -1,5 +1,5 @@
 /** From the change feed to the resources that a client asked about: only what its caller may see. */
-import type { Caller } from '../identity/caller.js';
+import type { Caller } from '../core/caller.js';
 import type { Stoa } from '../index.js';
 import { StoaError } from '../errors.js';
 import { changesList, targetOf, touchedBy, uriOf } from './resources.js';

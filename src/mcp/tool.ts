@@ -1,6 +1,6 @@
 /** What a tool is made of: the list that clients see and the call that they make both come from it. */
 import { z } from 'zod';
-import type { Caller } from '../identity/caller.js';
+import type { Caller } from '../core/caller.js';
 import type { Stoa } from '../index.js';
 
 export interface ToolContext {

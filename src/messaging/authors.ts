@@ -1,7 +1,7 @@
 /** In whose name a caller writes: its own signed identity, or one that the server keeps for it. */
 import { createHash, randomBytes } from 'node:crypto';
 import { StoaError } from '../errors.js';
-import type { Caller } from '../identity/caller.js';
+import type { Caller } from '../core/caller.js';
 import { aicqSignedText, sign, signingKeysOf } from '../identity/signatures.js';
 import type { Identity, Proof } from './model.js';
 import { agentNameOf } from './names.js';

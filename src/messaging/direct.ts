@@ -1,5 +1,5 @@
 /** Direct messages: opaque to the server, kept until their time is over, delivered again until acknowledged. */
-import type { Caller } from '../identity/caller.js';
+import type { Caller } from '../core/caller.js';
 import type { Limits } from '../limits.js';
 import type { Authors } from './authors.js';
 import type { MessageHub } from './hub.js';

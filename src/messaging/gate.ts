@@ -1,5 +1,5 @@
 /** The gate before every messaging route: blocked addresses, load from one address, rates of endpoints. */
-import type { Caller } from '../identity/caller.js';
+import type { Caller } from '../core/caller.js';
 import type { Limits } from '../limits.js';
 import { type AddressRanges, countedAddress, isLoopback, plainAddress } from './addresses.js';
 import { BlockWatch } from './block-watch.js';

@@ -1,6 +1,6 @@
 /** Identities: registered by key, changed and rotated only by who holds it, linked by the user they act for. */
 import { StoaError } from '../errors.js';
-import type { Caller, Scopes } from '../identity/caller.js';
+import type { Caller, Scopes } from '../core/caller.js';
 import { checkScopeNamespaces } from '../identity/scope-namespaces.js';
 import {
   decodePublicKey,

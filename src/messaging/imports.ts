@@ -1,5 +1,5 @@
 /** What those who read along are told of an import. */
-import type { Change } from '../kernel/transaction.js';
+import type { Change } from '../core/change.js';
 import type { Notice } from './port.js';
 
 /** Undefined for changes that brought no message from elsewhere. */

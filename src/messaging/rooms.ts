@@ -1,5 +1,5 @@
 /** Rooms: made, listed, read, posted to, searched; private ones only with their key. */
-import type { Caller } from '../identity/caller.js';
+import type { Caller } from '../core/caller.js';
 import type { Limits } from '../limits.js';
 import type { Authors } from './authors.js';
 import type { MessageHub } from './hub.js';

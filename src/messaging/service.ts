@@ -1,6 +1,6 @@
 /** Messaging as the doors use it: who signed, who may pass, and what is said. */
 import { StoaError } from '../errors.js';
-import type { Caller } from '../identity/caller.js';
+import type { Caller } from '../core/caller.js';
 import type { Limits } from '../limits.js';
 import { AddressRanges } from './addresses.js';
 import { SignatureCheck } from './authentication.js';

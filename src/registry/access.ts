@@ -1,6 +1,6 @@
 /** Which of the registry's things a caller reaches. */
 import { StoaError } from '../errors.js';
-import type { Caller } from '../identity/caller.js';
+import type { Caller } from '../core/caller.js';
 import { checkUserId } from '../identity/user-key.js';
 import type { Limits } from '../limits.js';
 import type { UserScope } from './port.js';

@@ -1,5 +1,5 @@
 /** What the registry needs of storage: its atomic operations, one method each. */
-import type { Idempotency } from '../kernel/once.js';
+import type { Idempotency } from '../core/idempotency.js';
 import type { AgentChange, NewAgent } from './changes.js';
 import type { LeaseTimes } from './lease.js';
 import type { AgentState, Lease, SessionRecord, SessionStatus, StoredAgent, StoredUser } from './model.js';

@@ -1,7 +1,7 @@
 /** Sessions of agents, as the service offers them. */
 import { StoaError } from '../errors.js';
-import type { Caller } from '../identity/caller.js';
-import type { Idempotency } from '../kernel/once.js';
+import type { Caller } from '../core/caller.js';
+import type { Idempotency } from '../core/idempotency.js';
 import type { Limits } from '../limits.js';
 import { type Page, decodeCursor, encodeCursor, pageLimit } from '../paging.js';
 import { validate } from '../validate.js';

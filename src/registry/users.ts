@@ -1,6 +1,6 @@
 /** Users and the identities that speak for agents, as the service offers them. */
 import { StoaError } from '../errors.js';
-import type { Caller } from '../identity/caller.js';
+import type { Caller } from '../core/caller.js';
 import { checkUserId } from '../identity/user-key.js';
 import type { Limits } from '../limits.js';
 import { type Page, type PageRequest, decodeCursor, encodeCursor, pageLimit } from '../paging.js';

@@ -1,7 +1,7 @@
 /** From the headers of a request to its caller: each kind of credentials has an authenticator. */
 import type { FastifyRequest } from 'fastify';
 import { StoaError } from '../errors.js';
-import type { Caller } from '../identity/caller.js';
+import type { Caller } from '../core/caller.js';
 import type { IdentityService, ProvenPrincipal } from '../identity/service.js';
 import { checkUserId } from '../identity/user-key.js';
 import type { Stoa } from '../index.js';

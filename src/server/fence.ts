@@ -1,6 +1,6 @@
 /** `Stoa-Fence` at the door: of whose lease it speaks, and whether it comes too late. */
 import { StoaError } from '../errors.js';
-import type { Caller } from '../identity/caller.js';
+import type { Caller } from '../core/caller.js';
 import type { RegistryService } from '../registry/service.js';
 import type { Route } from './route.js';
 

@@ -2,8 +2,8 @@
 import { createHash } from 'node:crypto';
 import type { FastifyRequest } from 'fastify';
 import { StoaError } from '../errors.js';
-import type { Caller } from '../identity/caller.js';
-import type { Idempotency } from '../kernel/once.js';
+import type { Caller } from '../core/caller.js';
+import type { Idempotency } from '../core/idempotency.js';
 import type { Limits } from '../limits.js';
 
 export function idempotencyOf(

@@ -1,5 +1,5 @@
 /** Notes lazily that users call, so that a request never waits for it. */
-import type { Caller } from '../identity/caller.js';
+import type { Caller } from '../core/caller.js';
 import type { Stoa } from '../index.js';
 
 /** Users remembered at a time; beyond it the memory starts anew, which costs a few reads. */

@@ -2,7 +2,7 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { z } from 'zod';
 import { StoaError } from '../errors.js';
-import type { Caller } from '../identity/caller.js';
+import type { Caller } from '../core/caller.js';
 import type { Stoa } from '../index.js';
 import type { Limits } from '../limits.js';
 import { type FieldError, check, fieldErrors, invalidFields } from '../validate.js';

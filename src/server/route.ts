@@ -1,9 +1,9 @@
 /** One definition of a route: Fastify, OpenAPI and the table of principals are all made from it. */
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { z } from 'zod';
-import type { Caller } from '../identity/caller.js';
+import type { Caller } from '../core/caller.js';
 import type { Stoa } from '../index.js';
-import type { Idempotency } from '../kernel/once.js';
+import type { Idempotency } from '../core/idempotency.js';
 import type { LimitName } from '../limits.js';
 import type { EventStreams } from './event-stream.js';
 

@@ -4,7 +4,7 @@ import type { DocumentRecord } from '../datastore/model.js';
 import { isOversized } from '../datastore/transfer.js';
 import type { DataService } from '../datastore/service.js';
 import { StoaError, messageOf } from '../errors.js';
-import type { Caller } from '../identity/caller.js';
+import type { Caller } from '../core/caller.js';
 import { hasPrototypeKey } from '../prototype-keys.js';
 import { fileLines, parsedLine } from './file-lines.js';
 

@@ -5,7 +5,7 @@ import { toSeedFields } from '../datastore/seed-document.js';
 import type { DataService } from '../datastore/service.js';
 import { contentHash } from '../datastore/transfer.js';
 import { StoaError, messageOf } from '../errors.js';
-import { operatorCaller } from '../identity/caller.js';
+import { operatorCaller } from '../core/caller.js';
 import type { DocumentLine } from './kinds.js';
 import type { Conflict, OnConflict, Outcome } from './model.js';
 import type { ExportScope, RecordPage, RecordStore } from './port.js';

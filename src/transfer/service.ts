@@ -1,6 +1,6 @@
 /** Export and import of everything, for the operator. */
 import { StoaError } from '../errors.js';
-import type { Caller } from '../identity/caller.js';
+import type { Caller } from '../core/caller.js';
 import type { Limits } from '../limits.js';
 import { type ExportOptions, type RecordStores, exportLines } from './export.js';
 import { type ImportOptions, importFile } from './import.js';

@@ -1,5 +1,5 @@
 /** What workspaces need of storage: their atomic operations. */
-import type { Idempotency } from '../kernel/once.js';
+import type { Idempotency } from '../core/idempotency.js';
 import type {
   Claim,
   Project,

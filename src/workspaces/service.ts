@@ -1,7 +1,7 @@
 /** Workspaces, projects, sessions and tasks as callers use them: checked, normalised, authorised. */
 import { StoaError } from '../errors.js';
-import type { Caller } from '../identity/caller.js';
-import type { Idempotency } from '../kernel/once.js';
+import type { Caller } from '../core/caller.js';
+import type { Idempotency } from '../core/idempotency.js';
 import type { Limits } from '../limits.js';
 import { type Page, decodeTextCursor, encodeCursor } from '../paging.js';
 import { type Sealer, secretMask } from '../secrets/sealer.js';

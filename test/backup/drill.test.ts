@@ -6,7 +6,7 @@ import { setImmediate as turn } from 'node:timers/promises';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { embeddedChecks } from '../../src/backends/embedded/doctor.js';
 import { embeddedFamilies } from '../../src/backends/embedded/families.js';
-import { operatorCaller } from '../../src/identity/caller.js';
+import { operatorCaller } from '../../src/core/caller.js';
 import { type Stoa, openStoa } from '../../src/index.js';
 import { verifyBackups } from '../../src/kernel/backup-read.js';
 import { backup } from '../../src/kernel/backup.js';

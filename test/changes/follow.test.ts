@@ -2,9 +2,9 @@
 import * as fc from 'fast-check';
 import { afterAll, expect, test } from 'vitest';
 import { type ChangesQuery, ChangesService } from '../../src/changes/service.js';
-import { type Caller, operatorCaller } from '../../src/identity/caller.js';
+import { type Caller, operatorCaller } from '../../src/core/caller.js';
 import { ChangeFeed } from '../../src/kernel/changes.js';
-import type { Change } from '../../src/kernel/transaction.js';
+import type { Change } from '../../src/core/change.js';
 import { limitsWith } from '../../src/limits.js';
 import { openStore, removeDirectories } from '../kernel/open-store.js';
 

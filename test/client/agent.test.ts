@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { AgentKeys, Stoa, isAuthentic, sealDirect } from '../../src/client/index.js';
-import { operatorCaller } from '../../src/identity/caller.js';
+import { operatorCaller } from '../../src/core/caller.js';
 import { Desk } from '../messaging/kit.js';
 import directVectors from '../vectors/messaging-dm.json' with { type: 'json' };
 import signingVectors from '../vectors/messaging-signing.json' with { type: 'json' };

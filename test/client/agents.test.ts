@@ -1,7 +1,7 @@
 import type { AddressInfo } from 'node:net';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { Stoa, type StoaError } from '../../src/client/index.js';
-import { operatorCaller } from '../../src/identity/caller.js';
+import { operatorCaller } from '../../src/core/caller.js';
 import { type Stoa as OpenedStoa, openStoa } from '../../src/index.js';
 import { createApp, stopApp } from '../../src/server/app.js';
 

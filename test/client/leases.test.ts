@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, expect, test, vi } from 'vitest';
 import { LostEvent, Stoa } from '../../src/client/index.js';
-import { operatorCaller } from '../../src/identity/caller.js';
+import { operatorCaller } from '../../src/core/caller.js';
 import { type Stoa as OpenedStoa, openStoa } from '../../src/index.js';
 import { createApp, stopApp } from '../../src/server/app.js';
 

@@ -11,7 +11,7 @@ import {
   Stoa,
 } from '../../src/client/index.js';
 import { documentSet } from '../../src/datastore/changes.js';
-import { operatorCaller } from '../../src/identity/caller.js';
+import { operatorCaller } from '../../src/core/caller.js';
 import { Running } from '../server/running.js';
 import { linesOf } from '../transfer/kit.js';
 import { Watched } from './watched.js';

@@ -7,7 +7,7 @@ import {
   type WatchEvent,
 } from '../../src/client/index.js';
 import { compareCodePoints } from '../../src/datastore/code-point-order.js';
-import { operatorCaller } from '../../src/identity/caller.js';
+import { operatorCaller } from '../../src/core/caller.js';
 import { Running } from '../server/running.js';
 import { type Gate, startGate } from '../servers/gate.js';
 import { Watched } from './watched.js';

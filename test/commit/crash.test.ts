@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import { operatorCaller } from '../../src/identity/caller.js';
+import { operatorCaller } from '../../src/core/caller.js';
 import { openStoa } from '../../src/index.js';
 import { useProgram } from '../cli/program.js';
 import { Acknowledged, commitUntilGone, resultOf } from './writers.js';

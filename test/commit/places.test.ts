@@ -2,7 +2,7 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { CommitInput } from '../../src/commit/schemas.js';
 import { StoaError } from '../../src/errors.js';
-import { operatorCaller } from '../../src/identity/caller.js';
+import { operatorCaller } from '../../src/core/caller.js';
 import { type Stoa, openStoa } from '../../src/index.js';
 import { globalRoomId } from '../../src/messaging/uuid.js';
 import { dynamodb } from '../datastore/dynamodb-table.js';

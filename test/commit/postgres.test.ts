@@ -12,7 +12,7 @@ import {
 } from '../../src/backends/postgres/connection.js';
 import type { CommitInput } from '../../src/commit/schemas.js';
 import { StoaError } from '../../src/errors.js';
-import { type Caller, operatorCaller } from '../../src/identity/caller.js';
+import { type Caller, operatorCaller } from '../../src/core/caller.js';
 import { aicqSignedText, sign, signingKeysOf } from '../../src/identity/signatures.js';
 import { type Stoa, type StoaOptions, openStoa } from '../../src/index.js';
 import { type Limits, limitsWith } from '../../src/limits.js';

@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { type Caller, operatorCaller } from '../../src/identity/caller.js';
+import { type Caller, operatorCaller } from '../../src/core/caller.js';
 import { aicqSignedText, sign, signingKeysOf } from '../../src/identity/signatures.js';
 import { type Stoa, openStoa } from '../../src/index.js';
 

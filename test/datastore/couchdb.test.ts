@@ -5,7 +5,7 @@ import { afterAll, afterEach, beforeAll, describe, expect, test, vi } from 'vite
 import { type CouchDataStore, openCouchDataStore } from '../../src/backends/couchdb/datastore.js';
 import { dataStoreConformance } from '../../src/datastore/conformance/index.js';
 import { DataService } from '../../src/datastore/service.js';
-import { operatorCaller } from '../../src/identity/caller.js';
+import { operatorCaller } from '../../src/core/caller.js';
 import { limitsWith } from '../../src/limits.js';
 import { Running, credentials } from '../server/running.js';
 import { FaultyProxy } from '../servers/faulty-proxy.js';

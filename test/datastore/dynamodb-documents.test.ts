@@ -3,7 +3,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { type DynamodbDataStore, openDynamodbDataStore } from '../../src/backends/dynamodb/datastore.js';
 import { documentId } from '../../src/datastore/document-id.js';
 import { DataService } from '../../src/datastore/service.js';
-import { operatorCaller } from '../../src/identity/caller.js';
+import { operatorCaller } from '../../src/core/caller.js';
 import { type Limits, limitsWith } from '../../src/limits.js';
 import { sharedServer } from '../servers/shared.js';
 import { dynamodb, getNative, putNative } from './dynamodb-table.js';

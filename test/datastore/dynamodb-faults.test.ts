@@ -3,7 +3,7 @@ import { afterAll, afterEach, beforeAll, expect, test, vi } from 'vitest';
 import { type DynamodbDataStore, openDynamodbDataStore } from '../../src/backends/dynamodb/datastore.js';
 import { documentId } from '../../src/datastore/document-id.js';
 import { DataService } from '../../src/datastore/service.js';
-import { operatorCaller } from '../../src/identity/caller.js';
+import { operatorCaller } from '../../src/core/caller.js';
 import { type Limits, limitsWith } from '../../src/limits.js';
 import { start as startDynamodb } from '../servers/dynamodb.js';
 import { type Answer, FaultyProxy } from '../servers/faulty-proxy.js';

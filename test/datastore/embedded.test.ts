@@ -5,7 +5,7 @@ import { afterAll, describe, expect, test } from 'vitest';
 import { dataFamilies, EmbeddedDataStore } from '../../src/backends/embedded/datastore.js';
 import { dataStoreConformance } from '../../src/datastore/conformance/index.js';
 import { DataService } from '../../src/datastore/service.js';
-import { operatorCaller } from '../../src/identity/caller.js';
+import { operatorCaller } from '../../src/core/caller.js';
 import type { EngineName } from '../../src/kernel/engine.js';
 import { type Kernel, openKernel } from '../../src/kernel/kernel.js';
 import { type Limits, limitsWith } from '../../src/limits.js';

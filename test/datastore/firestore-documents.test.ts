@@ -7,7 +7,7 @@ import { documentId } from '../../src/datastore/document-id.js';
 import { collectionName } from '../../src/datastore/model.js';
 import { DataService } from '../../src/datastore/service.js';
 import type { StoaError } from '../../src/errors.js';
-import { operatorCaller } from '../../src/identity/caller.js';
+import { operatorCaller } from '../../src/core/caller.js';
 import { limitsWith } from '../../src/limits.js';
 import { freePort } from '../servers/child.js';
 import { type FirestoreServer, start } from '../servers/firestore.js';

@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { openDynamodbDataStore } from '../../src/backends/dynamodb/datastore.js';
 import { DataService } from '../../src/datastore/service.js';
-import { operatorCaller } from '../../src/identity/caller.js';
+import { operatorCaller } from '../../src/core/caller.js';
 import { type Stoa, openStoa } from '../../src/index.js';
 import { limitsWith } from '../../src/limits.js';
 import { importDocumentFile } from '../../src/transfer/document-file.js';

@@ -9,7 +9,7 @@ import { collectionName } from '../../src/datastore/model.js';
 import { capacityOf } from '../../src/backends/open-datastore.js';
 import { moveDocuments, surveyDocuments } from '../../src/datastore/move.js';
 import { DataService } from '../../src/datastore/service.js';
-import { operatorCaller } from '../../src/identity/caller.js';
+import { operatorCaller } from '../../src/core/caller.js';
 import { limitsWith } from '../../src/limits.js';
 import { start as startFirestore } from '../servers/firestore.js';
 import { noteServer, sharedServer } from '../servers/shared.js';

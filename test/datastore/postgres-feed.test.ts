@@ -15,7 +15,7 @@ import {
 import { dataStoreConformance } from '../../src/datastore/conformance/index.js';
 import type { OutboxChanges, OutboxGate } from '../../src/datastore/port.js';
 import { DataService } from '../../src/datastore/service.js';
-import { operatorCaller } from '../../src/identity/caller.js';
+import { operatorCaller } from '../../src/core/caller.js';
 import { type Stoa, openStoa } from '../../src/index.js';
 import { limitsWith } from '../../src/limits.js';
 import { type RunningServer, useProgram } from '../cli/program.js';

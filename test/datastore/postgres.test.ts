@@ -6,7 +6,7 @@ import { migrate } from '../../src/backends/postgres/migrate.js';
 import { openPostgresDataStore } from '../../src/backends/postgres/datastore.js';
 import { dataStoreConformance } from '../../src/datastore/conformance/index.js';
 import { DataService } from '../../src/datastore/service.js';
-import { operatorCaller } from '../../src/identity/caller.js';
+import { operatorCaller } from '../../src/core/caller.js';
 import { type Limits, limitsWith } from '../../src/limits.js';
 import { type Gate, startGate } from '../servers/gate.js';
 import { sharedPostgres } from '../servers/shared.js';

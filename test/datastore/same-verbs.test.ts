@@ -3,7 +3,7 @@ import { afterAll, beforeAll, expect, test } from 'vitest';
 import { Stoa } from '../../src/client/index.js';
 import { DataClient } from '../../src/client/data.js';
 import { DataNamespace } from '../../src/datastore/namespace.js';
-import { operatorCaller } from '../../src/identity/caller.js';
+import { operatorCaller } from '../../src/core/caller.js';
 import { Running } from '../server/running.js';
 
 let running: Running;

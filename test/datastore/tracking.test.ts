@@ -6,7 +6,7 @@ import { openPostgresDataStore } from '../../src/backends/postgres/datastore.js'
 import type { AccessRead, BatchResult, ClearStep, WriteBatch } from '../../src/datastore/port.js';
 import type { Scope } from '../../src/datastore/model.js';
 import { DataService } from '../../src/datastore/service.js';
-import { operatorCaller } from '../../src/identity/caller.js';
+import { operatorCaller } from '../../src/core/caller.js';
 import { type Limits, limitsWith } from '../../src/limits.js';
 import { sharedPostgres } from '../servers/shared.js';
 

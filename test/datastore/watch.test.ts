@@ -1,7 +1,7 @@
 /** Watching a namespace in the library: with changes in the commit, and announced after it. */
 import { expect, test } from 'vitest';
 import type { DocumentChange } from '../../src/datastore/watch.js';
-import { operatorCaller } from '../../src/identity/caller.js';
+import { operatorCaller } from '../../src/core/caller.js';
 import { openStoa } from '../../src/index.js';
 
 test.each([

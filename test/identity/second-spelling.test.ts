@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { operatorCaller } from '../../src/identity/caller.js';
+import { operatorCaller } from '../../src/core/caller.js';
 import { userKey } from '../../src/identity/user-key.js';
 import { type Stoa, openStoa } from '../../src/index.js';
 

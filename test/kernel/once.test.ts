@@ -1,6 +1,7 @@
 import { afterAll, describe, expect, it } from 'vitest';
 import { kernelFamilies } from '../../src/kernel/families.js';
-import { type Idempotency, forgetAnswer, idempotencyTimer, once } from '../../src/kernel/once.js';
+import { type Idempotency } from '../../src/core/idempotency.js';
+import { forgetAnswer, idempotencyTimer, once } from '../../src/kernel/once.js';
 import { Sweeper } from '../../src/kernel/sweeper.js';
 import { bytes, items, openStore, removeDirectories, text } from './open-store.js';
 

@@ -7,7 +7,8 @@ import { storeConfigDefaults } from '../../src/kernel/engine.js';
 import { openEngine } from '../../src/kernel/engines/index.js';
 import { kernelFamilies } from '../../src/kernel/families.js';
 import { Store, type StoreOptions } from '../../src/kernel/store.js';
-import type { Change, Reader } from '../../src/kernel/transaction.js';
+import type { Change } from '../../src/core/change.js';
+import type { Reader } from '../../src/kernel/transaction.js';
 import { type Limits, limitsWith } from '../../src/limits.js';
 import { FaultyEngine } from './faulty-engine.js';
 

@@ -1,6 +1,6 @@
 /** However much is stored, an answer holds what an agent can take. */
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { operatorCaller } from '../../src/identity/caller.js';
+import { operatorCaller } from '../../src/core/caller.js';
 import { Running } from '../server/running.js';
 import { TestClient } from './client.js';
 

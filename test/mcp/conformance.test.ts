@@ -5,7 +5,7 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { fullScopes } from '../../src/identity/caller.js';
+import { fullScopes } from '../../src/core/caller.js';
 import type { Authenticator } from '../../src/server/authentication.js';
 import { repository } from '../compiled.js';
 import { Running } from '../server/running.js';

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
-import { operatorCaller } from '../../src/identity/caller.js';
+import { operatorCaller } from '../../src/core/caller.js';
 import { globalRoomId } from '../../src/messaging/uuid.js';
 import { Running } from '../server/running.js';
 import { TestClient, generations } from './client.js';

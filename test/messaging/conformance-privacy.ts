@@ -1,7 +1,7 @@
 /** What is said behind closed doors stays there, on every backend: every way to read a room, tried without its key. */
 import { randomUUID } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
-import { operatorCaller } from '../../src/identity/caller.js';
+import { operatorCaller } from '../../src/core/caller.js';
 import type { Backend } from './conformance.js';
 import { type Agent, type Desk, Stream } from './kit.js';
 

@@ -1,7 +1,7 @@
 /** The small print of AICQ's wire, on every backend: spellings, boundaries, defaults, and who may do what. */
 import { randomUUID } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { operatorCaller } from '../../src/identity/caller.js';
+import { operatorCaller } from '../../src/core/caller.js';
 import { globalRoomId } from '../../src/messaging/uuid.js';
 import type { Backend } from './conformance.js';
 import { Agent, type Answer, type Desk, Stream, roomy } from './kit.js';

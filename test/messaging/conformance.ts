@@ -2,7 +2,7 @@
 import { randomUUID } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { verifySignature } from '../../src/identity/signatures.js';
-import { operatorCaller } from '../../src/identity/caller.js';
+import { operatorCaller } from '../../src/core/caller.js';
 import type { StoaOptions } from '../../src/index.js';
 import { globalRoomId } from '../../src/messaging/uuid.js';
 import { headerConformance } from './conformance-headers.js';

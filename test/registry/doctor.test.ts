@@ -1,7 +1,7 @@
 import { afterEach, describe, expect, it } from 'vitest';
 import { registryChecks } from '../../src/backends/embedded/doctor-registry.js';
 import { decodeRegistryEntry, registryFamilies } from '../../src/backends/embedded/registry.js';
-import type { Caller } from '../../src/identity/caller.js';
+import type { Caller } from '../../src/core/caller.js';
 import { userKey } from '../../src/identity/user-key.js';
 import { sessionIdOf } from '../../src/registry/ids.js';
 import { type Finding, examineAll } from '../../src/kernel/doctor.js';

@@ -4,11 +4,11 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { embeddedFamilies } from '../../src/backends/embedded/families.js';
 import { EmbeddedRegistry } from '../../src/backends/embedded/registry.js';
-import type { Caller } from '../../src/identity/caller.js';
-import { fullScopes, operatorCaller } from '../../src/identity/caller.js';
+import type { Caller } from '../../src/core/caller.js';
+import { fullScopes, operatorCaller } from '../../src/core/caller.js';
 import type { EngineName } from '../../src/kernel/engine.js';
 import { type Kernel, openKernel } from '../../src/kernel/kernel.js';
-import type { Change } from '../../src/kernel/transaction.js';
+import type { Change } from '../../src/core/change.js';
 import { type Limits, limitsWith } from '../../src/limits.js';
 import { RegistryService } from '../../src/registry/service.js';
 

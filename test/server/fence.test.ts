@@ -7,7 +7,7 @@ import {
   query,
   transaction,
 } from '../../src/backends/postgres/connection.js';
-import { type Caller, operatorCaller } from '../../src/identity/caller.js';
+import { type Caller, operatorCaller } from '../../src/core/caller.js';
 import { userKey } from '../../src/identity/user-key.js';
 import { shardOf } from '../../src/kernel/manifest.js';
 import { type Stoa, openStoa } from '../../src/index.js';

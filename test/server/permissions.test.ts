@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { operatorCaller } from '../../src/identity/caller.js';
+import { operatorCaller } from '../../src/core/caller.js';
 import { routeGroups } from '../../src/server/routes/index.js';
 import { AnswerChecker, type OpenApiDocument } from './answer-checker.js';
 import { principals, type TestPrincipal } from './rows/row.js';

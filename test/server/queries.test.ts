@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { z } from 'zod';
-import { operatorCaller } from '../../src/identity/caller.js';
+import { operatorCaller } from '../../src/core/caller.js';
 import { messagingGroup } from '../../src/server/routes/messaging.js';
 import { routeGroups } from '../../src/server/routes/index.js';
 import type { Route } from '../../src/server/route.js';

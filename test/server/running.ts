@@ -2,7 +2,7 @@
 import { once } from 'node:events';
 import { createConnection } from 'node:net';
 import type { FastifyInstance } from 'fastify';
-import { operatorCaller, fullScopes } from '../../src/identity/caller.js';
+import { operatorCaller, fullScopes } from '../../src/core/caller.js';
 import { type Stoa, type StoaOptions, openStoa } from '../../src/index.js';
 import { type AppOptions, createApp, stopApp } from '../../src/server/app.js';
 import type { Authenticator } from '../../src/server/authentication.js';

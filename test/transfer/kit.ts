@@ -1,6 +1,6 @@
 /** A store with something of every kind in it, and its export in a shape that can be compared. */
 import { randomBytes } from 'node:crypto';
-import { operatorCaller } from '../../src/identity/caller.js';
+import { operatorCaller } from '../../src/core/caller.js';
 import type { Stoa } from '../../src/index.js';
 import { globalRoomId } from '../../src/messaging/uuid.js';
 import type { TransferDomain } from '../../src/transfer/model.js';

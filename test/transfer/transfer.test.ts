@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { embeddedChecks } from '../../src/backends/embedded/doctor.js';
-import { operatorCaller } from '../../src/identity/caller.js';
+import { operatorCaller } from '../../src/core/caller.js';
 import { type Stoa, openStoa } from '../../src/index.js';
 import type { Limits } from '../../src/limits.js';
 import { examineAll } from '../../src/kernel/doctor.js';

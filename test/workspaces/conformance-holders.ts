@@ -1,6 +1,6 @@
 /** What workspaces and projects do on every backend. */
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { operatorCaller } from '../../src/identity/caller.js';
+import { operatorCaller } from '../../src/core/caller.js';
 import type { WorkspacesService } from '../../src/workspaces/service.js';
 import { type Bench, type OpenBench, makePlace, makeTasks, userCaller } from './fixture.js';
 

@@ -1,6 +1,6 @@
 /** What tasks do on every backend: claimed once, given back when the holder is lost, closed to late writes. */
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { operatorCaller } from '../../src/identity/caller.js';
+import { operatorCaller } from '../../src/core/caller.js';
 import { encodeCursor } from '../../src/paging.js';
 import type { Claim, Task } from '../../src/workspaces/model.js';
 import type { WorkspacesService } from '../../src/workspaces/service.js';

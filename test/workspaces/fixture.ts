@@ -7,7 +7,7 @@ import {
   openEmbeddedWorkspaces,
   workspacesFamilies,
 } from '../../src/backends/embedded/workspaces.js';
-import { type Caller, operatorCaller } from '../../src/identity/caller.js';
+import { type Caller, operatorCaller } from '../../src/core/caller.js';
 import type { EngineName } from '../../src/kernel/engine.js';
 import { type Kernel, openKernel } from '../../src/kernel/kernel.js';
 import { type Limits, limitsWith } from '../../src/limits.js';

@@ -1,6 +1,6 @@
 /** Fencing numbers in the transactions of every domain: a lease that passes on while a write is under way still refuses it. */
 import { StoaError } from '../../errors.js';
-import type { Caller } from '../../identity/caller.js';
+import type { Caller } from '../../core/caller.js';
 import { userKey } from '../../identity/user-key.js';
 import { faceOf, kernelOver } from '../../kernel/joint.js';
 import type { Kernel } from '../../kernel/kernel.js';

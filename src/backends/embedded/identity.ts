@@ -5,7 +5,8 @@ import { type TokenRecord, isExpired } from '../../identity/tokens.js';
 import { userKey } from '../../identity/user-key.js';
 import { prefixRange } from '../../kernel/engine.js';
 import type { Kernel } from '../../kernel/kernel.js';
-import { type Idempotency, once } from '../../kernel/once.js';
+import { type Idempotency } from '../../core/idempotency.js';
+import { once } from '../../kernel/once.js';
 import type { Reader, Transaction } from '../../kernel/transaction.js';
 import { isKnownUser } from './registry-users.js';
 

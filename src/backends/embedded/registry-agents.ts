@@ -1,7 +1,8 @@
 /** Agents in the embedded store: made, changed, moved through their table, deleted. */
 import { StoaError } from '../../errors.js';
 import type { Outage } from '../../kernel/outages.js';
-import { once, type Idempotency } from '../../kernel/once.js';
+import { type Idempotency } from '../../core/idempotency.js';
+import { once } from '../../kernel/once.js';
 import { prefixRange } from '../../kernel/engine.js';
 import type { Reader, Transaction } from '../../kernel/transaction.js';
 import type { Limits } from '../../limits.js';

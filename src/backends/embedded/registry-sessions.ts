@@ -1,6 +1,7 @@
 /** Sessions in the embedded store, and what opening and closing them does to their agent. */
 import { StoaError } from '../../errors.js';
-import { once, type Idempotency } from '../../kernel/once.js';
+import { type Idempotency } from '../../core/idempotency.js';
+import { once } from '../../kernel/once.js';
 import type { Reader, Transaction } from '../../kernel/transaction.js';
 import type { Limits } from '../../limits.js';
 import { sessionBytes } from '../../registry/ids.js';

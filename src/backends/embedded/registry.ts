@@ -2,7 +2,7 @@
 import { userKey } from '../../identity/user-key.js';
 import { prefixRange } from '../../kernel/engine.js';
 import type { Kernel } from '../../kernel/kernel.js';
-import type { Idempotency } from '../../kernel/once.js';
+import type { Idempotency } from '../../core/idempotency.js';
 import { RowCache } from '../../kernel/row-cache.js';
 import type { Store } from '../../kernel/store.js';
 import { KeyQueue } from '../../key-queue.js';

@@ -2,7 +2,8 @@
 import { StoaError, messageOf } from '../../errors.js';
 import { userKey } from '../../identity/user-key.js';
 import type { Kernel } from '../../kernel/kernel.js';
-import { type Idempotency, once } from '../../kernel/once.js';
+import { type Idempotency } from '../../core/idempotency.js';
+import { once } from '../../kernel/once.js';
 import type { Store } from '../../kernel/store.js';
 import type { Transaction } from '../../kernel/transaction.js';
 import type { Sealer } from '../../secrets/sealer.js';

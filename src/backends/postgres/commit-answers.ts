@@ -1,7 +1,7 @@
 /** Answers of commits in PostgreSQL, kept in the commit itself for a repeat under the same key. */
 import type { TransactionSql } from 'postgres';
 import { StoaError } from '../../errors.js';
-import type { Idempotency } from '../../kernel/once.js';
+import type { Idempotency } from '../../core/idempotency.js';
 import { type Queryable, query } from './connection.js';
 
 /** Two requests with one key wait for each other here. */

@@ -8,7 +8,7 @@ import { compareCodePoints } from '../../datastore/code-point-order.js';
 import { isLive } from '../../datastore/merge-document.js';
 import { hasQuota } from '../../datastore/quota.js';
 import { StoaError } from '../../errors.js';
-import type { Caller } from '../../identity/caller.js';
+import type { Caller } from '../../core/caller.js';
 import type { Limits } from '../../limits.js';
 import { query } from './connection.js';
 import { type DocumentRow, columnsRead, recordOf } from './datastore-sql.js';

@@ -3,7 +3,7 @@ import { randomUUID } from 'node:crypto';
 import { type MessagingPart, isMessage, postToRoom, sendDirect } from '../../commit/messages.js';
 import { OperationFailed } from '../../commit/port.js';
 import type { Operation } from '../../commit/schemas.js';
-import type { Caller } from '../../identity/caller.js';
+import type { Caller } from '../../core/caller.js';
 import { faceOf } from '../../kernel/joint.js';
 import type { DirectMessage, Message } from '../../messaging/model.js';
 import type { MessagingPort, NewDirectMessage, NewMessage } from '../../messaging/port.js';

@@ -7,9 +7,9 @@ import { type CommitPort, OperationFailed, type OutboxFacts } from '../../commit
 import type { Check, Operation } from '../../commit/schemas.js';
 import { DataService } from '../../datastore/service.js';
 import { StoaError } from '../../errors.js';
-import type { Caller } from '../../identity/caller.js';
+import type { Caller } from '../../core/caller.js';
 import { faceOf } from '../../kernel/joint.js';
-import type { Idempotency } from '../../kernel/once.js';
+import type { Idempotency } from '../../core/idempotency.js';
 import type { Limits } from '../../limits.js';
 import type { MessagingService } from '../../messaging/service.js';
 import type { Sealer } from '../../secrets/sealer.js';

@@ -3,7 +3,7 @@ import type { TransactionSql } from 'postgres';
 import { documentDeleted, documentImported, documentSet, namespaceCleared } from '../../datastore/changes.js';
 import type { OutboxChanges, OutboxGate } from '../../datastore/port.js';
 import { StoaError } from '../../errors.js';
-import type { Change } from '../../kernel/transaction.js';
+import type { Change } from '../../core/change.js';
 import { type PostgresSql, query } from './connection.js';
 
 export const outboxMigration = `

@@ -1,5 +1,5 @@
 /** What servers on one Redis tell each other: words with spaces between, made here and by scripts, and read here. */
-import type { Change } from '../../kernel/transaction.js';
+import type { Change } from '../../core/change.js';
 import type { Notice } from '../../messaging/port.js';
 import { ulidTimeMs } from '../../messaging/ulid.js';
 import { type RedisConnection, withRedis } from './messaging-redis.js';

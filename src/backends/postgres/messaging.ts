@@ -1,6 +1,6 @@
 /** Messaging on PostgreSQL and Redis: identities and rooms in the one, all that expires in the other. */
 import { randomUUID } from 'node:crypto';
-import type { Change } from '../../kernel/transaction.js';
+import type { Change } from '../../core/change.js';
 import type { Limits } from '../../limits.js';
 import { importNotice } from '../../messaging/imports.js';
 import type {

@@ -1,5 +1,5 @@
 /** Identities, rooms, messages and direct messages in PostgreSQL and Redis, as exports have them. */
-import type { Change } from '../../kernel/transaction.js';
+import type { Change } from '../../core/change.js';
 import type { DirectMessage, Identity, Message, Proof, Room } from '../../messaging/model.js';
 import { globalRoomId } from '../../messaging/uuid.js';
 import { erased, orphan } from '../../transfer/judging.js';

@@ -1,5 +1,5 @@
 /** Changes of workspaces on their way from PostgreSQL to the feed of whichever server empties the outbox. */
-import type { Change } from '../../kernel/transaction.js';
+import type { Change } from '../../core/change.js';
 import { type PostgresSql, query, transaction } from './connection.js';
 
 export interface WorkspacesOutboxOptions {

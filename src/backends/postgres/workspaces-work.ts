@@ -1,8 +1,8 @@
 /** One transaction of workspaces in PostgreSQL: its clock, what it announces, and whom it wakes. */
 import type { TransactionSql } from 'postgres';
 import { StoaError } from '../../errors.js';
-import type { Idempotency } from '../../kernel/once.js';
-import type { Change } from '../../kernel/transaction.js';
+import type { Idempotency } from '../../core/idempotency.js';
+import type { Change } from '../../core/change.js';
 import type { Limits } from '../../limits.js';
 import { type Parameter, query } from './connection.js';
 import { type Row, timeText } from './workspaces-rows.js';

@@ -1,8 +1,8 @@
 /** Workspaces in PostgreSQL: each verb of the port is one transaction; any number of servers share the tables. */
 import type { TransactionSql } from 'postgres';
 import { StoaError, messageOf } from '../../errors.js';
-import type { Idempotency } from '../../kernel/once.js';
-import type { Change } from '../../kernel/transaction.js';
+import type { Idempotency } from '../../core/idempotency.js';
+import type { Change } from '../../core/change.js';
 import type { Limits } from '../../limits.js';
 import type { Sealer } from '../../secrets/sealer.js';
 import type { RecordStore } from '../../transfer/port.js';

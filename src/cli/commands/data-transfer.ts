@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { pipeline } from 'node:stream/promises';
 import { StoaError, messageOf } from '../../errors.js';
-import { operatorCaller } from '../../identity/caller.js';
+import { operatorCaller } from '../../core/caller.js';
 import { type DocumentFileReport, importDocumentFile } from '../../transfer/document-file.js';
 import type { Connection } from '../connection.js';
 import { type Action, textOption } from '../definition.js';

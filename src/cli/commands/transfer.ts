@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import { Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import { StoaError, messageOf } from '../../errors.js';
-import { operatorCaller } from '../../identity/caller.js';
+import { operatorCaller } from '../../core/caller.js';
 import {
   type ImportReport,
   type OnConflict,

@@ -2,8 +2,8 @@
 import assert from 'node:assert/strict';
 import { randomBytes } from 'node:crypto';
 import { type ErrorCode, StoaError } from '../../errors.js';
-import { type Caller, operatorCaller } from '../../identity/caller.js';
-import type { Change } from '../../kernel/transaction.js';
+import { type Caller, operatorCaller } from '../../core/caller.js';
+import type { Change } from '../../core/change.js';
 import { type Limits, limitsWith } from '../../limits.js';
 import type { DataStorePort } from '../port.js';
 import { DataService } from '../service.js';

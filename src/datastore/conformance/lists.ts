@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { StoaError } from '../../errors.js';
 import { compareCodePoints } from '../code-point-order.js';
 import type { DataService } from '../service.js';
-import type { Caller } from '../../identity/caller.js';
+import type { Caller } from '../../core/caller.js';
 import { type ConformanceContext, type RegisterTest, inParallel, refusedWith } from './context.js';
 
 /** The order that JavaScript, ICU and many databases get wrong. */

@@ -1,7 +1,7 @@
 /** Which agents there are, and whether they are alive. */
 import { z } from 'zod';
 import { StoaError } from '../../errors.js';
-import type { Caller } from '../../identity/caller.js';
+import type { Caller } from '../../core/caller.js';
 import type { Stoa } from '../../index.js';
 import { type AgentAnswer, agentStatusSchema } from '../../registry/schemas.js';
 import { cursor, limit, nextCursor } from '../fields.js';

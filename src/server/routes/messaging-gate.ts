@@ -12,7 +12,7 @@ import { SharedHeaders, securityHeaders } from '../answer-writer.js';
 import type { Authenticator } from '../authentication.js';
 import type { ErrorWriter } from '../group.js';
 import type { RouteContext } from '../route.js';
-import type { Caller } from '../../identity/caller.js';
+import type { Caller } from '../../core/caller.js';
 
 const corsHeaders = {
   'access-control-allow-origin': '*',

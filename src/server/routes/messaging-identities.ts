@@ -1,6 +1,6 @@
 /** Identities over HTTP: registration, profiles, keys, and the link to a registry agent. */
 import { z } from 'zod';
-import { operatorCaller } from '../../identity/caller.js';
+import { operatorCaller } from '../../core/caller.js';
 import { canonicalUuid } from '../../messaging/uuid.js';
 import { shownProof } from '../../messaging/proof.js';
 import type { IdentityKey, IdentityLink } from '../../messaging/model.js';

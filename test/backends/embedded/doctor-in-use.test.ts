@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { expect, it } from 'vitest';
 import { embeddedChecks } from '../../../src/backends/embedded/doctor.js';
 import { fileWords, readWaiting } from '../../../src/backends/embedded/messaging-words.js';
-import { operatorCaller } from '../../../src/identity/caller.js';
+import { operatorCaller } from '../../../src/core/caller.js';
 import { type Stoa, openStoa } from '../../../src/index.js';
 import { examineAll } from '../../../src/kernel/doctor.js';
 

@@ -11,7 +11,7 @@ import {
 } from '../../../src/backends/embedded/datastore-rows.js';
 import { tokenFamilies } from '../../../src/backends/embedded/identity.js';
 import { families as messaging } from '../../../src/backends/embedded/messaging-rows.js';
-import { operatorCaller } from '../../../src/identity/caller.js';
+import { operatorCaller } from '../../../src/core/caller.js';
 import { userKey } from '../../../src/identity/user-key.js';
 import { type Stoa, openStoa } from '../../../src/index.js';
 import { type Finding, examineAll } from '../../../src/kernel/doctor.js';

@@ -9,7 +9,7 @@ import { brotliDecompressSync } from 'node:zlib';
 import { afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { embeddedChecks } from '../../../src/backends/embedded/doctor.js';
 import { embeddedFamilies, embeddedMigrations } from '../../../src/backends/embedded/families.js';
-import { operatorCaller } from '../../../src/identity/caller.js';
+import { operatorCaller } from '../../../src/core/caller.js';
 import { type Stoa, type StoaOptions, openStoa } from '../../../src/index.js';
 import { listBackups } from '../../../src/kernel/backup-chain.js';
 import { backup } from '../../../src/kernel/backup.js';

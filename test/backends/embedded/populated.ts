@@ -2,7 +2,7 @@
 import { dataFamilies } from '../../../src/backends/embedded/datastore-rows.js';
 import { families as messaging } from '../../../src/backends/embedded/messaging-rows.js';
 import { fileWords, readWaiting } from '../../../src/backends/embedded/messaging-words.js';
-import { operatorCaller } from '../../../src/identity/caller.js';
+import { operatorCaller } from '../../../src/core/caller.js';
 import { userKey } from '../../../src/identity/user-key.js';
 import type { Stoa } from '../../../src/index.js';
 import { once } from '../../../src/kernel/once.js';

@@ -5,7 +5,7 @@ import { afterEach, beforeEach, expect, it } from 'vitest';
 import { embeddedFamilies } from '../../../src/backends/embedded/families.js';
 import { embeddedPlacements } from '../../../src/backends/embedded/placements.js';
 import { reshardDirectory } from '../../../src/backends/embedded/reshard.js';
-import { operatorCaller } from '../../../src/identity/caller.js';
+import { operatorCaller } from '../../../src/core/caller.js';
 import { type Stoa, openStoa } from '../../../src/index.js';
 
 let directory: string;

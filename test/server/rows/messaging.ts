@@ -1,5 +1,5 @@
 import { randomBytes } from 'node:crypto';
-import { operatorCaller } from '../../../src/identity/caller.js';
+import { operatorCaller } from '../../../src/core/caller.js';
 import { linkText, sign, signingKeysOf } from '../../../src/identity/signatures.js';
 import type { Running } from '../running.js';
 import { type Row, open, statuses } from './row.js';

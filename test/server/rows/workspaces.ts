@@ -1,4 +1,4 @@
-import { operatorCaller } from '../../../src/identity/caller.js';
+import { operatorCaller } from '../../../src/core/caller.js';
 import type { Running } from '../running.js';
 import { type Row, type RowRequest, statuses } from './row.js';
 

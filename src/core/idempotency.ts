@@ -1,0 +1,11 @@
+/** A request that may be repeated: the same key and the same request get the same answer. */
+
+export interface Idempotency {
+  /** Whose key it is: two callers may use the same one. */
+  scope: string;
+  key: string;
+  /** A hash of what was asked: method, path and body. */
+  fingerprint: string;
+  /** How long the answer is kept. */
+  seconds: number;
+}
