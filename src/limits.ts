@@ -87,6 +87,11 @@ export const limitDefinitions = {
     about: 'Pause after which an idle stream sends a comment.',
   },
   idempotencyKeyBytesMax: { default: 255, about: 'Bytes of an Idempotency-Key.' },
+  idempotencyAnswerBytesMax: {
+    default: 256 * 1024,
+    positive: true,
+    about: 'Bytes of an answer that is kept under an Idempotency-Key; a larger one refuses the request.',
+  },
   idempotencySeconds: {
     default: 24 * 3600,
     about: 'Time for which the answer to an Idempotency-Key is kept.',

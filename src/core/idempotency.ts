@@ -8,4 +8,6 @@ export interface Idempotency {
   fingerprint: string;
   /** How long the answer is kept. */
   seconds: number;
+  /** The answer holds a secret: only the fact is kept, and a repeat is refused. */
+  holdsSecret?: true;
 }

@@ -144,56 +144,61 @@ async function parentOf(kernel: Kernel, directory: string): Promise<BackupDescri
   throw new StoaError('conflict', reason, { fix: 'Make a full backup first: stoa backup --full DIR.' });
 }
 
-/** Shard 00 last: its directory then knows every id that another shard's copy holds. */
+/** All snapshots are taken at one moment: a write over two shards is in both of them or in neither. */
 async function copyShards(kernel: Kernel, partial: string, options: BackupOptions): Promise<ShardBackup[]> {
   const total = kernel.stores.reduce((sum, store) => sum + entriesOf(store), 0);
   const shards: ShardBackup[] = [];
   let done = 0;
-  for (const [shard, store] of [...kernel.stores.entries()].toReversed()) {
-    shards[shard] = await copyShard(store, partial, shardFile(shard, 'full'), options, (entries) => {
-      done += entries;
-      options.onProgress?.({ done, total: Math.max(total, done) });
-    });
+  const views = await kernel.betweenPairs(() => Promise.all(kernel.stores.map((store) => store.snapshot())));
+  try {
+    for (const [shard, store] of kernel.stores.entries()) {
+      // There is a view of each store.
+      const view = views[shard] as StoreView;
+      shards[shard] = await copyShard(store, view, partial, shardFile(shard, 'full'), options, (entries) => {
+        done += entries;
+        options.onProgress?.({ done, total: Math.max(total, done) });
+      });
+    }
+  } finally {
+    // Also where no file could be made: a snapshot that stays open keeps all that is deleted from then on.
+    for (const { snapshot } of views) await snapshot.close();
   }
   return shards;
 }
 
+type StoreView = Awaited<ReturnType<Store['snapshot']>>;
+
 async function copyShard(
   store: Store,
+  { snapshot, lsn, seq, atMs }: StoreView,
   partial: string,
   name: string,
   { signal }: BackupOptions,
   onEntries: (count: number) => void,
 ): Promise<ShardBackup> {
-  const { snapshot, lsn, seq, atMs } = await store.snapshot();
+  const writer = await FrameWriter.create(join(partial, name));
+  let entries = 0;
   try {
-    const writer = await FrameWriter.create(join(partial, name));
-    let entries = 0;
-    try {
-      for (const family of store.families) {
-        // A restored store begins a redo log of its own.
-        if (family === kernelFamilies.redo) continue;
-        for (
-          let page = snapshot.next(family, entriesPerFrame);
-          page.length > 0;
-          page = snapshot.next(family, entriesPerFrame)
-        ) {
-          signal?.throwIfAborted();
-          await writer.write(encodeEntries(family, page));
-          entries += page.length;
-          onEntries(page.length);
-          await new Promise((resolve) => setImmediate(resolve));
-        }
+    for (const family of store.families) {
+      // A restored store begins a redo log of its own.
+      if (family === kernelFamilies.redo) continue;
+      for (
+        let page = snapshot.next(family, entriesPerFrame);
+        page.length > 0;
+        page = snapshot.next(family, entriesPerFrame)
+      ) {
+        signal?.throwIfAborted();
+        await writer.write(encodeEntries(family, page));
+        entries += page.length;
+        onEntries(page.length);
+        await new Promise((resolve) => setImmediate(resolve));
       }
-      const file = await writer.finish(name);
-      return { file, fromLsn: 0, lsn, seq, atMs, entries };
-    } catch (error) {
-      await writer.abandon();
-      throw error;
     }
-  } finally {
-    // Also where no file could be made: a snapshot that stays open keeps all that is deleted from then on.
-    await snapshot.close();
+    const file = await writer.finish(name);
+    return { file, fromLsn: 0, lsn, seq, atMs, entries };
+  } catch (error) {
+    await writer.abandon();
+    throw error;
   }
 }
 
@@ -210,9 +215,11 @@ async function copyRedo(
     0,
   );
   let done = 0;
+  const ends = await kernel.betweenPairs(async () => kernel.stores.map(({ lsn }) => lsn));
   for (const [shard, store] of kernel.stores.entries()) {
     shards[shard] = await copyRedoOf(
       store,
+      ends[shard] as number,
       starts[shard] as ShardBackup,
       partial,
       shardFile(shard, 'incremental'),
@@ -228,13 +235,13 @@ async function copyRedo(
 
 async function copyRedoOf(
   store: Store,
+  toLsn: number,
   from: ShardBackup,
   partial: string,
   name: string,
   { signal }: BackupOptions,
   onTransactions: (count: number) => void,
 ): Promise<ShardBackup> {
-  const toLsn = store.lsn;
   const atMs = store.nowMs();
   const writer = await FrameWriter.create(join(partial, name));
   const fromLsn = from.lsn;

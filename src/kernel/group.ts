@@ -8,6 +8,7 @@ interface Waiting {
   outcome: () => unknown;
   resolve: (result: unknown) => void;
   reject: (error: unknown) => void;
+  onFailed: (() => void) | undefined;
 }
 
 export class Group {
@@ -16,6 +17,10 @@ export class Group {
   readonly commits: Commit[] = [];
   /** Each of `commits` as both logs write it. */
   readonly commitTexts: string[] = [];
+  /** Groups of another shard that must be durable before this one. */
+  readonly earlier: Promise<void>[] = [];
+  /** All of them are: another shard has decided that what this group holds is to be written. */
+  isDecided = false;
   readonly #waiting: Waiting[] = [];
   #textBytes = 0;
 
@@ -43,9 +48,9 @@ export class Group {
   }
 
   /** Resolves with `outcome` once the group is durable: also a refusal may rest on what others wrote in it. */
-  wait<T>(outcome: () => T): Promise<T> {
+  wait<T>(outcome: () => T, onFailed?: () => void): Promise<T> {
     return new Promise<T>((resolve, reject) => {
-      this.#waiting.push({ outcome, resolve: resolve as (result: unknown) => void, reject });
+      this.#waiting.push({ outcome, resolve: resolve as (result: unknown) => void, reject, onFailed });
     });
   }
 
@@ -60,6 +65,9 @@ export class Group {
   }
 
   fail(error: Error): void {
-    for (const { reject } of this.#waiting) reject(error);
+    for (const { reject, onFailed } of this.#waiting) {
+      onFailed?.();
+      reject(error);
+    }
   }
 }

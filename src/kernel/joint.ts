@@ -29,8 +29,6 @@ interface Registered {
   index: number;
   store: Store;
   body: Body;
-  onDurable: (() => void) | undefined;
-  onUndone: (() => void) | undefined;
   resolve: (result: unknown) => void;
   reject: (error: unknown) => void;
 }
@@ -81,10 +79,8 @@ export class Joint {
 
   #joined(store: Store): Store {
     return faceOf(store, {
-      transact: (body: Body, onDurable?: () => void, onUndone?: () => void) =>
-        this.#open === undefined
-          ? store.transact(body, onDurable, onUndone)
-          : this.#open.register(store, body, onDurable, onUndone),
+      transact: (body: Body) =>
+        this.#open === undefined ? store.transact(body) : this.#open.register(store, body),
     });
   }
 }
@@ -95,7 +91,7 @@ class OpenCommit {
   #onRegistered: (() => void) | undefined;
   #refused: OperationRefused | undefined;
 
-  register(store: Store, body: Body, onDurable?: () => void, onUndone?: () => void): Promise<unknown> {
+  register(store: Store, body: Body): Promise<unknown> {
     if (this.#registered.some(({ index }) => index === this.#index)) {
       this.#refused = new OperationRefused(
         this.#index,
@@ -107,7 +103,7 @@ class OpenCommit {
       return Promise.reject(this.#refused.reason);
     }
     return new Promise((resolve, reject) => {
-      this.#registered.push({ index: this.#index, store, body, onDurable, onUndone, resolve, reject });
+      this.#registered.push({ index: this.#index, store, body, resolve, reject });
       this.#onRegistered?.();
     });
   }
@@ -150,10 +146,7 @@ class OpenCommit {
           return result;
         });
       };
-      const tellAll = (what: 'onDurable' | 'onUndone') => () => {
-        for (const registered of this.#registered) registered[what]?.();
-      };
-      const results = await first.store.transact(runAll, tellAll('onDurable'), tellAll('onUndone'));
+      const results = await first.store.transact(runAll);
       for (const [place, { resolve }] of this.#registered.entries()) resolve(results[place]);
     } catch (reason) {
       for (const { reject } of this.#registered) reject(reason);

@@ -24,9 +24,11 @@ import {
 import { type MigrateOptions, formatMark, isOlder, migrate, retiredFamilies } from './migrations.js';
 import { forgetAnswer, idempotencyTimer } from './once.js';
 import { type Outage, closedMark, lastAliveMs, outagesMark, outagesWith, readOutages } from './outages.js';
+import { ShardPairs, finishIntents } from './shard-pairs.js';
 import { type GroupFacts, Store } from './store.js';
 import { refuseMoreShards, refuseOtherEngine } from './stray-databases.js';
 import { Sweeper, type TimerHandler } from './sweeper.js';
+import type { Transaction } from './transaction.js';
 import { trimLogs } from './trim.js';
 
 export interface KernelOptions {
@@ -142,6 +144,7 @@ async function openShards(
       }
     }
     const kernel = new Kernel(options, manifest, stores, lock);
+    await finishIntents(stores);
     await kernel.recordOutage(lockTouchedMs);
     return kernel;
   } catch (error) {
@@ -160,6 +163,7 @@ export class Kernel {
   readonly lock: DirectoryLock | undefined;
   readonly #sweepers: readonly Sweeper[];
   readonly #onError: (error: unknown, about: string) => void;
+  readonly #pairs: ShardPairs;
   #manifest: Manifest;
   #outages: readonly Outage[] = [];
   #trimming: NodeJS.Timeout | undefined;
@@ -189,6 +193,7 @@ export class Kernel {
           onError: (error, timer) => this.#onError(error, `timer ${timer.kind}`),
         }),
     );
+    this.#pairs = new ShardPairs(stores, (error) => this.#onError(error, 'clearing a finished write'));
     this.handleTimer(idempotencyTimer, forgetAnswer);
   }
 
@@ -226,6 +231,16 @@ export class Kernel {
     return owner === undefined ? undefined : this.storeOf(owner);
   }
 
+  /** Runs `body` as one transaction over the shard of a user and shard 00: both keep what it wrote, or neither. */
+  transactBoth<T>(own: Store, body: (own: Transaction, root: Transaction) => T): Promise<T> {
+    return this.#pairs.transact(own, body);
+  }
+
+  /** Calls `take` while no write over two shards is unfinished. */
+  betweenPairs<T>(take: () => Promise<T>): Promise<T> {
+    return this.#pairs.between(take);
+  }
+
   /** Makes an id findable. Called before the thing is written: an entry that leads nowhere is harmless. */
   async enter(id: string, userKey: Buffer): Promise<void> {
     if (this.stores.length === 1) return;
@@ -238,6 +253,16 @@ export class Kernel {
     await this.root.transact((tx) => {
       for (const id of ids) tx.delete(kernelFamilies.directory, Buffer.from(id));
     });
+  }
+
+  /** Makes an id findable, in the transaction of shard 00 that goes with the write of the thing. */
+  enterIn(root: Transaction, id: string, userKey: Buffer): void {
+    if (this.stores.length > 1) root.put(kernelFamilies.directory, Buffer.from(id), userKey);
+  }
+
+  /** Forgets an id whose thing is removed by the same write. */
+  leaveIn(root: Transaction, id: string): void {
+    if (this.stores.length > 1) root.delete(kernelFamilies.directory, Buffer.from(id));
   }
 
   handleTimer(kind: string, handler: TimerHandler): void {
@@ -324,6 +349,7 @@ export class Kernel {
     clearInterval(this.#trimming);
     await this.#trimmed;
     for (const sweeper of this.#sweepers) await sweeper.stop();
+    await this.#pairs.close();
     await this.#noteClosing();
     try {
       for (const store of this.stores) await store.close();

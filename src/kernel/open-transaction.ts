@@ -34,6 +34,10 @@ export class OpenTransaction implements Transaction {
   readonly writes: PendingWrite[] = [];
   readonly changes: Change[] = [];
   readonly nowMs: number;
+  /** The transaction of another shard that announces for both. */
+  readonly #announcesIn: OpenTransaction | undefined;
+  readonly #durableListeners: (() => void)[] = [];
+  readonly #undoneListeners: (() => void)[] = [];
   readonly #familyNumbers: ReadonlyMap<string, number>;
   readonly #engine: Engine;
   readonly #hotRows: HotRows;
@@ -51,6 +55,7 @@ export class OpenTransaction implements Transaction {
     below: Overlay<PendingWrite> | undefined,
     nowMs: number,
     limits: Limits,
+    announcesIn: OpenTransaction | undefined,
   ) {
     this.#familyNumbers = state.familyNumbers;
     this.#engine = state.engine;
@@ -59,13 +64,36 @@ export class OpenTransaction implements Transaction {
     this.#below = below;
     this.#sizeBytesBefore = overlay.sizeBytes;
     this.nowMs = nowMs;
+    this.#announcesIn = announcesIn;
     this.#operationsMax = limits.transactionOperationsMax;
+  }
+
+  get isEmpty(): boolean {
+    return this.writes.length === 0 && this.changes.length === 0;
   }
 
   /** Its writes hold on to it: each group would keep the one below it, and so all before it, in memory. */
   close(): void {
     this.#open = false;
     this.#below = undefined;
+  }
+
+  onDurable(listener: () => void): void {
+    this.#checkOpen();
+    this.#durableListeners.push(listener);
+  }
+
+  onUndone(listener: () => void): void {
+    this.#checkOpen();
+    this.#undoneListeners.push(listener);
+  }
+
+  becameDurable(): void {
+    for (const listener of this.#durableListeners) listener();
+  }
+
+  becameUndone(): void {
+    for (const listener of this.#undoneListeners) listener();
   }
 
   /** Takes its writes back: the overlay is as it was before. */
@@ -119,7 +147,7 @@ export class OpenTransaction implements Transaction {
 
   change(change: Change): void {
     this.#checkOpen();
-    this.changes.push(change);
+    (this.#announcesIn ?? this).changes.push(change);
   }
 
   schedule(timer: Timer): void {

@@ -166,8 +166,6 @@ export class Store implements Reader {
    * Runs `body` at once and alone: it sees every earlier transaction and its own writes. Resolves
    * with its result when all it wrote is on disk; when it throws, nothing of it is kept. `body`
    * must not await: the order of calls is the order of transactions, without locks or retries.
-   * `onDurable` is called once its writes are on disk, before anybody who waited for the same group goes on;
-   * `onUndone` at once when it throws, while its caller waits for what it may have seen.
    *
    * @example
    * const count = await store.transact((tx) => {
@@ -176,38 +174,78 @@ export class Store implements Reader {
    *   return next;
    * });
    */
-  transact<T>(body: (tx: Transaction) => T, onDurable?: () => void, onUndone?: () => void): Promise<T> {
+  transact<T>(body: (tx: Transaction) => T): Promise<T> {
+    const refusal = this.refusal();
+    if (refusal !== undefined) return Promise.reject(refusal);
+    const tx = this.begin();
+    let result: T;
+    try {
+      result = body(tx);
+      refuseAsynchronous(result);
+      this.keep(tx);
+    } catch (error) {
+      return this.undo(tx, error);
+    } finally {
+      this.end(tx);
+    }
+    return this.durable(tx, result);
+  }
+
+  // The parts of a transaction, for `transactBoth`. Between `begin` and `end` nothing may wait.
+
+  /** Begins a transaction. `announcesIn` is the one that announces the changes of both. */
+  begin(announcesIn?: OpenTransaction): OpenTransaction {
     // Thrown at once, so that the outer transaction fails with it and nothing of either is kept.
     if (this.#inside) throw new StoaError('internal', 'A transaction was started inside another.');
-    const refusal = this.#refusal();
-    if (refusal !== undefined) return Promise.reject(refusal);
-    const tx = new OpenTransaction(
+    this.#inside = true;
+    return new OpenTransaction(
       this.#state,
       this.#collecting.overlay,
       this.#committing?.overlay,
       this.#clock(),
       this.limits,
+      announcesIn,
     );
-    this.#inside = true;
-    let result: T;
-    try {
-      result = body(tx);
-      refuseAsynchronous(result);
-      if (tx.writes.length > 0 || tx.changes.length > 0) this.#join(tx);
-    } catch (error) {
-      tx.undo();
-      onUndone?.();
-      return this.#afterPending(() => {
-        throw error;
-      });
-    } finally {
-      this.#inside = false;
-      tx.close();
-    }
+  }
+
+  /** Puts what it wrote into the collecting group. That group is committed after `earlier`. */
+  keep(tx: OpenTransaction, earlier?: Promise<void>): void {
+    if (tx.isEmpty) return;
+    this.#join(tx);
+    if (earlier === undefined) return;
+    this.#collecting.earlier.push(earlier);
+    // The group itself waits for it, unless it fails before for another reason.
+    earlier.catch(() => undefined);
+  }
+
+  /** Resolves when everything that was written so far is on disk; throws when that failed. */
+  pending(): Promise<void> {
+    return this.#afterPending(() => undefined);
+  }
+
+  /** Takes it back and throws `reason` once everything that it may have seen is durable. */
+  undo(tx: OpenTransaction, reason: unknown): Promise<never> {
+    tx.undo();
+    tx.becameUndone();
     return this.#afterPending(() => {
-      onDurable?.();
-      return result;
+      throw reason;
     });
+  }
+
+  end(tx: OpenTransaction): void {
+    this.#inside = false;
+    tx.close();
+  }
+
+  /** Resolves when what it wrote and saw is on disk. */
+  durable<T>(tx: OpenTransaction, result: T): Promise<T> {
+    return this.#afterPending(
+      () => {
+        tx.becameDurable();
+        return result;
+      },
+      () => tx.becameUndone(),
+    );
   }
 
   /** Refuses every write from here on, for a reason that lies outside the store. Only what the engine has already begun still ends. */
@@ -263,7 +301,8 @@ export class Store implements Reader {
     };
   }
 
-  #refusal(): StoaError | undefined {
+  /** Why a transaction cannot begin now, or undefined. */
+  refusal(): StoaError | undefined {
     if (this.#closing) return new StoaError('closed', 'The store is closing.');
     if (this.#stopped !== undefined) return this.#stopped;
     const { transactionsWaitingMax, transactionBytesWaitingMax } = this.limits;
@@ -280,9 +319,9 @@ export class Store implements Reader {
   }
 
   /** An answer waits for all writes before it: those it made, and those it may have seen. */
-  #afterPending<T>(outcome: () => T): Promise<T> {
+  #afterPending<T>(outcome: () => T, onFailed?: () => void): Promise<T> {
     const group = this.#collecting.isEmpty ? this.#committing : this.#collecting;
-    if (group !== undefined) return group.wait(outcome);
+    if (group !== undefined) return group.wait(outcome, onFailed);
     return new Promise((resolve) => resolve(outcome()));
   }
 
@@ -322,6 +361,8 @@ export class Store implements Reader {
     const startedMs = performance.now();
     let written: GroupOperations;
     try {
+      for (const earlier of group.earlier) await earlier;
+      group.isDecided = group.earlier.length > 0;
       if (this.#stopped !== undefined) throw this.#stopped;
       written = this.#operationsOf(group);
       await this.engine.commit(written.operations);
@@ -372,6 +413,15 @@ export class Store implements Reader {
     return { operations, feedBytes, redoBytes };
   }
 
+  /** Shard 00 has the intent of a write that this shard could not make: later writes here must not come before it. */
+  #stopUntilFinished(cause: unknown): void {
+    this.#stopped ??= new StoaError(
+      'writes_stopped',
+      `A write over two shards is unfinished in this one (${messageOf(cause)}). Writes are refused until it is finished.`,
+      { fix: 'Check the disk, then start the server again: it finishes the write at the start.', cause },
+    );
+  }
+
   /** Nothing of the group is seen; whoever ran on top of it is refused too. */
   #failed(group: Group, cause: unknown): void {
     const diskFull = cause instanceof StoaError && cause.code === 'disk_full';
@@ -385,8 +435,9 @@ export class Store implements Reader {
         },
       );
     }
-    const error = diskFull ? cause : (this.#stopped as StoaError);
     const later = this.#collecting;
+    if (group.isDecided || later.earlier.length > 0) this.#stopUntilFinished(cause);
+    const error = diskFull ? cause : (this.#stopped as StoaError);
     this.#collecting = new Group();
     this.#committing = undefined;
     this.#lastSeq = this.#durableSeq;
@@ -413,7 +464,7 @@ export function isStoreRefusal(error: unknown): boolean {
   return error instanceof StoaError && refusals.has(error.code);
 }
 
-function refuseAsynchronous(result: unknown): void {
+export function refuseAsynchronous(result: unknown): void {
   if (
     typeof result !== 'object' ||
     result === null ||

@@ -27,4 +27,8 @@ export interface Transaction extends Reader {
   change(change: Change): void;
   schedule(timer: Timer): void;
   unschedule(timer: Timer): void;
+  /** Called once its writes are on disk, before anybody who waited for the same group continues. */
+  onDurable(listener: () => void): void;
+  /** Called when nothing of it is kept: at once when its body throws, later when its group fails on disk. */
+  onUndone(listener: () => void): void;
 }

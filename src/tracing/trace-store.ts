@@ -22,16 +22,12 @@ export function traceStore(stoa: Stoa, tracer: Tracer): void {
 
   for (const [shard, store] of stoa.kernel.stores.entries()) {
     const transact = store.transact.bind(store);
-    store.transact = <T>(
-      body: (tx: Transaction) => T,
-      onDurable?: () => void,
-      onUndone?: () => void,
-    ): Promise<T> => {
+    store.transact = <T>(body: (tx: Transaction) => T): Promise<T> => {
       const span = tracer.beginChild('kernel.transact', {
         kind: 'internal',
         facts: { 'stoa.shard': shard, 'stoa.engine': stoa.kernel.manifest.engine },
       });
-      const result = transact(body, onDurable, onUndone);
+      const result = transact(body);
       if (span === undefined) return result;
       return result.then(
         (value) => {

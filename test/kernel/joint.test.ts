@@ -98,14 +98,12 @@ describe('a joint commit', () => {
   it('tells every operation at once that it is undone, and later that it is durable', async () => {
     const told: string[] = [];
     const operation = (name: string, fails: boolean) => () =>
-      joint.kernel.root.transact(
-        (tx) => {
-          if (fails) throw new StoaError('conflict', 'refused inside');
-          tx.put(family, Buffer.from(name), Buffer.from(name));
-        },
-        () => told.push(`${name} durable`),
-        () => told.push(`${name} undone`),
-      );
+      joint.kernel.root.transact((tx) => {
+        tx.onDurable(() => told.push(`${name} durable`));
+        tx.onUndone(() => told.push(`${name} undone`));
+        if (fails) throw new StoaError('conflict', 'refused inside');
+        tx.put(family, Buffer.from(name), Buffer.from(name));
+      });
     await expect(joint.commit([operation('a', false), operation('b', true)], agree)).rejects.toMatchObject({
       index: 1,
     });

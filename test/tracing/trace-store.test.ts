@@ -14,19 +14,16 @@ test('a store with traces tells its callers the same as one without: what is dur
     }),
   );
   const told: string[] = [];
-  const failing = stoa.kernel.root.transact(
-    () => {
-      throw new Error('refused inside');
-    },
-    () => told.push('durable'),
-    () => told.push('undone'),
-  );
+  const failing = stoa.kernel.root.transact((tx) => {
+    tx.onUndone(() => told.push('undone'));
+    throw new Error('refused inside');
+  });
   expect(told).toEqual(['undone']);
   await expect(failing).rejects.toThrow('refused inside');
-  await stoa.kernel.root.transact(
-    (tx) => tx.change({ domain: 'data', kind: 'document.set', id: 'n/k', user: null, version: 1 }),
-    () => told.push('durable'),
-  );
+  await stoa.kernel.root.transact((tx) => {
+    tx.change({ domain: 'data', kind: 'document.set', id: 'n/k', user: null, version: 1 });
+    tx.onDurable(() => told.push('durable'));
+  });
   expect(told).toEqual(['undone', 'durable']);
   await stoa.close();
 });

@@ -319,6 +319,12 @@ export function decodeUsage(value: Buffer): Usage {
   };
 }
 
+/** What a user's documents come to. */
+export function readUsage(reader: Reader, user: Buffer): Usage {
+  const row = reader.get(dataFamilies.usage, user);
+  return row === undefined ? noUsage : decodeUsage(row);
+}
+
 function threeNumbers(a: number, b: number, c: number): Buffer {
   const row = Buffer.allocUnsafe(24);
   row.writeDoubleBE(a, 0);

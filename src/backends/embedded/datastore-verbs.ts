@@ -13,6 +13,7 @@ import type {
   WriteResult,
 } from '../../datastore/port.js';
 import { checkQuota } from '../../datastore/quota.js';
+import { keptBytes } from '../../homes/directory/kept-answers.js';
 import { laterTime } from '../../datastore/times.js';
 import { prefixRange } from '../../kernel/engine.js';
 import type { Reader, Transaction } from '../../kernel/transaction.js';
@@ -265,7 +266,14 @@ export class DataVerbs {
       sizeBytes: before.sizeBytes + difference.sizeBytes,
       namespaces: before.namespaces + (count > 0 ? 1 : 0) - (namespace.count > 0 ? 1 : 0),
     };
-    if (!isCounted) checkQuota(before, after, this.#limits);
+    if (!isCounted) {
+      const kept = keptBytes(tx, userRowKey);
+      checkQuota(
+        { ...before, sizeBytes: before.sizeBytes + kept },
+        { ...after, sizeBytes: after.sizeBytes + kept },
+        this.#limits,
+      );
+    }
     tx.put(families.usage, userRowKey, encodeUsage(after));
   }
 

@@ -22,7 +22,6 @@ import { type Idempotency } from '../../core/idempotency.js';
 import { once } from '../../kernel/once.js';
 import { RowCache } from '../../kernel/row-cache.js';
 import type { Store } from '../../kernel/store.js';
-import type { Transaction } from '../../kernel/transaction.js';
 import { invalidCursor } from '../../paging.js';
 import {
   cachedUserKey,
@@ -164,10 +163,10 @@ export class EmbeddedDataStore implements DataStorePort {
     for (const store of this.#kernel.stores) {
       const ofStore = reads.filter(({ scope }) => this.#storeOf(scope) === store);
       if (ofStore.length === 0) continue;
-      const record = (tx: Transaction): void => {
+      await store.transact((tx) => {
         for (const read of ofStore) this.verbs.recordAccess(tx, read);
-      };
-      await store.transact(record, () => onVisible?.(ofStore));
+        tx.onDurable(() => onVisible?.(ofStore));
+      });
     }
   }
 

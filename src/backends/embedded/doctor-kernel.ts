@@ -4,6 +4,7 @@ import { type Check, type Damage, surplusRow } from '../../kernel/doctor.js';
 import type { Entry } from '../../kernel/engine.js';
 import { kernelFamilies as families } from '../../kernel/families.js';
 import { idempotencyTimer } from '../../kernel/once.js';
+import { keptAnswerTimer } from '../../homes/directory/kept-answers.js';
 import { timerOf } from '../../kernel/timers.js';
 import type { Reader } from '../../kernel/transaction.js';
 import { expiryTimer as dataTimer } from './datastore-rows.js';
@@ -17,6 +18,7 @@ import { leaseTimer as taskTimer } from './workspaces-task-rows.js';
 
 const kinds: ReadonlySet<string> = new Set([
   idempotencyTimer,
+  keptAnswerTimer,
   dataTimer,
   tokenTimer,
   activityTimer,

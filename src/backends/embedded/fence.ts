@@ -30,12 +30,12 @@ export function checkFenceFromOutside(kernel: Kernel, { user, agentId, fence }: 
 export function fencedKernel(kernel: Kernel, caller: FencedCaller): Kernel {
   return kernelOver(kernel, (store) =>
     faceOf(store, {
-      transact: (body: (tx: Transaction) => unknown, onDurable?: () => void, onUndone?: () => void) => {
+      transact: (body: (tx: Transaction) => unknown) => {
         const fenced = (tx: Transaction): unknown => {
           checkCallerFence(kernel, store, tx, caller);
           return body(tx);
         };
-        return store.transact(fenced, onDurable, onUndone);
+        return store.transact(fenced);
       },
     }),
   );

@@ -435,19 +435,17 @@ export class EmbeddedWorkspaces implements WorkspacesPort {
     mayWait: boolean,
   ): Promise<Claim | 'none' | 'again' | Ticket> {
     let ticket: Ticket | undefined;
-    const giveBack = (): void => this.#lines.forget(projectId);
     const claim = (tx: Transaction): Claim | 'none' | 'again' | Ticket => {
+      tx.onUndone(() => this.#lines.forget(projectId));
       const outcome = this.tasks.claim(tx, owner, projectId, options.holder, options.leaseSeconds);
       if (outcome !== 'none' || !mayWait) return outcome;
       ticket = this.waiters.enter(projectId);
       return ticket;
     };
     try {
-      // At once where it is undone: the next claim may come before this one has heard of it.
-      return await store.transact(claim, undefined, giveBack);
+      return await store.transact(claim);
     } catch (error) {
       ticket?.leave();
-      giveBack();
       // The task that it was woken for is for the next in the line.
       if (error instanceof StoaError && error.code === 'fenced') this.waiters.wake(projectId);
       throw error;

@@ -1,0 +1,49 @@
+/** A step of the directory home: a synchronous function of the kernel's transaction. */
+import type { Step } from '../../core/write.js';
+import { StoaError } from '../../errors.js';
+import type { Store } from '../../kernel/store.js';
+import type { Transaction } from '../../kernel/transaction.js';
+
+/** A transaction is never open across an await: a body that answers a promise does not compile. */
+export type Now<T> = T extends PromiseLike<unknown> ? never : T;
+
+/** `tx` writes into the step's own shard, `root` into shard 00; where that is the same shard, both are the same. */
+type Body<Result> = (tx: Transaction, root: Transaction) => Result;
+
+export class DirectoryStep<Result> implements Step<Result> {
+  constructor(
+    /** The shard that holds what it changes. */
+    readonly store: Store,
+    /** It writes into shard 00 too. */
+    readonly needsRoot: boolean,
+    readonly run: Body<Result>,
+  ) {}
+
+  map<Shown>(show: (result: Result) => Shown): DirectoryStep<Shown> {
+    return new DirectoryStep(this.store, this.needsRoot, (tx, root) => show(this.run(tx, root)));
+  }
+}
+
+/** A step in one shard. */
+export function step<Result>(
+  store: Store,
+  run: (tx: Transaction) => Result & Now<Result>,
+): DirectoryStep<Result> {
+  return new DirectoryStep<Result>(store, false, run);
+}
+
+/** A step in one shard that also writes what shard 00 holds: the directory of ids, messages, links. */
+export function stepWithRoot<Result>(
+  store: Store,
+  run: (tx: Transaction, root: Transaction) => Result & Now<Result>,
+): DirectoryStep<Result> {
+  return new DirectoryStep<Result>(store, true, run);
+}
+
+/** The steps of a write as this home makes them. A step of another home is a fault of the composition. */
+export function directorySteps(steps: readonly Step<unknown>[]): DirectoryStep<unknown>[] {
+  return steps.map((one) => {
+    if (one instanceof DirectoryStep) return one;
+    throw new StoaError('internal', 'A step of another home was given to the directory.');
+  });
+}
