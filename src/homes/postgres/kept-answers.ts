@@ -1,0 +1,92 @@
+/** Answers under an Idempotency-Key in PostgreSQL: written by the transaction that they answer. */
+import { type PostgresSql, type Queryable, query } from '../../backends/postgres/connection.js';
+import { migrate } from '../../backends/postgres/migrate.js';
+import type { Caller } from '../../core/caller.js';
+import type { Idempotency } from '../../core/idempotency.js';
+import { StoaError } from '../../errors.js';
+import type { Work } from './work.js';
+
+const answerTables = `
+  CREATE TABLE kept_answers (
+    key text PRIMARY KEY,
+    -- Whose bytes the answer counts as.
+    user_id text NOT NULL,
+    fingerprint text NOT NULL,
+    -- Null where the answer holds a secret: only the fact is kept.
+    results json,
+    size_bytes integer NOT NULL,
+    expires_at timestamptz NOT NULL
+  );
+  CREATE INDEX kept_answers_expiry ON kept_answers (expires_at);
+  CREATE INDEX kept_answers_user ON kept_answers (user_id)`;
+
+export function migrateAnswers(sql: PostgresSql): Promise<void> {
+  return migrate(sql, 'answers', [answerTables]);
+}
+
+/** Two requests with one key wait for each other here. */
+export async function lockAnswer(work: Work, idempotency: Idempotency | null | undefined): Promise<void> {
+  if (idempotency === null || idempotency === undefined) return;
+  await work.rows('SELECT pg_advisory_xact_lock(hashtextextended($1, 7))', [keyOf(idempotency)]);
+}
+
+/** What was answered under the key before, or undefined. Throws where the key came with another request. */
+export async function findAnswer(
+  sql: Queryable,
+  idempotency: Idempotency | null | undefined,
+): Promise<unknown[] | undefined> {
+  if (idempotency === null || idempotency === undefined) return undefined;
+  const [kept] = await query<{ fingerprint: string; results: string | null }>(
+    sql,
+    'SELECT fingerprint, results FROM kept_answers WHERE key = $1 AND expires_at > clock_timestamp()',
+    [keyOf(idempotency)],
+  );
+  if (kept === undefined) return undefined;
+  if (kept.fingerprint !== idempotency.fingerprint)
+    throw new StoaError(
+      'idempotency_mismatch',
+      'The Idempotency-Key was used before with a different request.',
+      { fix: 'Use a new key for a new request.' },
+    );
+  if (kept.results === null)
+    throw new StoaError(
+      'idempotency_unrepeatable',
+      'The request with this Idempotency-Key was carried out before. Its answer held a secret and was not kept.',
+      { fix: 'List what exists. If the secret is lost, create it again with a new key.' },
+    );
+  // `keepAnswer` wrote it.
+  return JSON.parse(kept.results) as unknown[];
+}
+
+/** Keeps the answer. Throws, and so takes the whole write back, where the answer is too large. */
+export async function keepAnswer(
+  work: Work,
+  caller: Caller,
+  idempotency: Idempotency | null | undefined,
+  results: readonly unknown[],
+): Promise<void> {
+  if (idempotency === null || idempotency === undefined) return;
+  const text = idempotency.holdsSecret === true ? null : JSON.stringify(results);
+  const sizeBytes = Buffer.byteLength(text ?? '');
+  const { idempotencyAnswerBytesMax } = work.limits;
+  if (sizeBytes > idempotencyAnswerBytesMax)
+    throw new StoaError(
+      'too_large',
+      `The answer to this request has ${sizeBytes} bytes. An answer kept under an Idempotency-Key can have ${idempotencyAnswerBytesMax} (idempotencyAnswerBytesMax). Nothing was written.`,
+      {
+        fix: 'Send the request without the Idempotency-Key, or split it.',
+        details: { idempotencyAnswerBytesMax },
+      },
+    );
+  await work.rows(
+    `INSERT INTO kept_answers (key, user_id, fingerprint, results, size_bytes, expires_at)
+      VALUES ($1, $2, $3, $4, $5, clock_timestamp() + $6 * interval '1 second')
+      ON CONFLICT (key) DO UPDATE SET user_id = excluded.user_id, fingerprint = excluded.fingerprint,
+        results = excluded.results, size_bytes = excluded.size_bytes, expires_at = excluded.expires_at`,
+    [keyOf(idempotency), caller.user, idempotency.fingerprint, text, sizeBytes, idempotency.seconds],
+  );
+}
+
+function keyOf({ scope, key }: Idempotency): string {
+  return JSON.stringify([scope, key]);
+}

@@ -1,0 +1,38 @@
+/** A step of the PostgreSQL home: an asynchronous function of one database transaction. */
+import type { Step } from '../../core/write.js';
+import { StoaError } from '../../errors.js';
+import type { Work } from './work.js';
+
+/** What a step locks before the first statement of its write: rows of all steps are locked in one order. */
+export interface RowName {
+  readonly table: 'documents' | 'tasks' | 'users' | 'rooms';
+  /** The key of the row as text; equal keys are one row. */
+  readonly key: string;
+}
+
+export class PostgresStep<Result> implements Step<Result> {
+  constructor(
+    readonly locks: readonly RowName[],
+    /** May run again after a conflict: it touches memory only through `work.afterCommit`. */
+    readonly run: (work: Work) => Promise<Result>,
+    /** A cheaper way when the step is the whole write, without key, fence and checks. */
+    readonly alone?: (() => Promise<Result>) | undefined,
+  ) {}
+
+  map<Shown>(show: (result: Result) => Shown): PostgresStep<Shown> {
+    const { alone } = this;
+    return new PostgresStep(
+      this.locks,
+      async (work) => show(await this.run(work)),
+      alone && (async () => show(await alone())),
+    );
+  }
+}
+
+/** The steps of a write as this home makes them. A step of another home is a fault of the composition. */
+export function postgresSteps(steps: readonly Step<unknown>[]): PostgresStep<unknown>[] {
+  return steps.map((one) => {
+    if (one instanceof PostgresStep) return one;
+    throw new StoaError('internal', 'A step of another home was given to PostgreSQL.');
+  });
+}

@@ -1,0 +1,49 @@
+/** One transaction of the PostgreSQL home while its steps run. */
+import type { TransactionSql } from 'postgres';
+import { type Parameter, query } from '../../backends/postgres/connection.js';
+import type { Limits } from '../../limits.js';
+
+export class Work {
+  readonly sql: TransactionSql;
+  /** The clock that all steps of the write share. */
+  readonly nowMs: number;
+  readonly limits: Limits;
+  readonly #parts = new Map<unknown, unknown>();
+  readonly #beforeCommit: (() => Promise<void>)[] = [];
+  readonly #afterCommit: (() => void | Promise<void>)[] = [];
+
+  constructor(sql: TransactionSql, nowMs: number, limits: Limits) {
+    this.sql = sql;
+    this.nowMs = nowMs;
+    this.limits = limits;
+  }
+
+  rows<Found extends object>(text: string, parameters: readonly Parameter[] = []): Promise<readonly Found[]> {
+    return query<Found>(this.sql, text, parameters);
+  }
+
+  /** What a domain keeps for the length of the transaction; made at the first call. */
+  part<Part>(make: (work: Work) => Part): Part {
+    if (!this.#parts.has(make)) this.#parts.set(make, make(this));
+    // Stored under the function that made it.
+    return this.#parts.get(make) as Part;
+  }
+
+  /** Adds statements that come after all steps, right before the commit. */
+  beforeCommit(statements: () => Promise<void>): void {
+    this.#beforeCommit.push(statements);
+  }
+
+  /** Adds what is to be done once the commit stands: waking waiters, filling caches, announcing. */
+  afterCommit(act: () => void | Promise<void>): void {
+    this.#afterCommit.push(act);
+  }
+
+  async finish(): Promise<void> {
+    for (const statements of this.#beforeCommit) await statements();
+  }
+
+  async committed(): Promise<void> {
+    for (const act of this.#afterCommit) await act();
+  }
+}

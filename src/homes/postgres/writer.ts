@@ -1,0 +1,113 @@
+/** Writes of the PostgreSQL home: key, checks, steps and fence in one database transaction. */
+import type { Caller } from '../../core/caller.js';
+import type { Idempotency } from '../../core/idempotency.js';
+import type { Refused, Results, Step, WriteRequest, Writer } from '../../core/write.js';
+import {
+  type PostgresSql,
+  TryAgain,
+  isConcurrency,
+  transaction,
+} from '../../backends/postgres/connection.js';
+import { StoaError } from '../../errors.js';
+import type { Limits } from '../../limits.js';
+import { findAnswer, keepAnswer, lockAnswer } from './kept-answers.js';
+import { lockRows } from './locks.js';
+import { type PostgresStep, postgresSteps } from './step.js';
+import { Work } from './work.js';
+
+export interface PostgresWriterOptions {
+  readonly sql: PostgresSql;
+  readonly limits: Limits;
+  /** Milliseconds since 1970 by the database's clock. */
+  readonly nowMs: () => number;
+  /** Refuses a caller whose lease has passed on. Called last, right before the commit. */
+  readonly checkFence: (caller: Caller) => void;
+}
+
+/** Faults of the database belong to no step: they are tried again, or end the request. */
+const databaseFaults: ReadonlySet<string> = new Set([
+  'engine',
+  'backend_unavailable',
+  'disk_full',
+  'overloaded',
+  'internal',
+]);
+
+export class PostgresWriter implements Writer {
+  readonly #options: PostgresWriterOptions;
+
+  constructor(options: PostgresWriterOptions) {
+    this.#options = options;
+  }
+
+  async write<const Steps extends readonly Step<unknown>[]>(
+    request: WriteRequest,
+    steps: Steps,
+  ): Promise<Results<Steps>> {
+    const checks = postgresSteps(request.checks ?? []);
+    const run = postgresSteps(steps);
+    const alone = aloneOf(request, checks, run);
+    if (alone !== undefined) return [await alone()] as unknown as Results<Steps>;
+    const { sql, limits, nowMs, checkFence } = this.#options;
+    const { results, work } = await transaction(sql, async (tx) => {
+      const opened = new Work(tx, nowMs(), limits);
+      return { results: await this.#runAll(opened, request, checks, run, checkFence), work: opened };
+    });
+    await work.committed();
+    // Each result stands at the place of its step.
+    return results as Results<Steps>;
+  }
+
+  answered(_caller: Caller, idempotency: Idempotency | null): Promise<unknown[] | undefined> {
+    return findAnswer(this.#options.sql, idempotency);
+  }
+
+  async #runAll(
+    work: Work,
+    { caller, idempotency, onRefused }: WriteRequest,
+    checks: readonly PostgresStep<unknown>[],
+    steps: readonly PostgresStep<unknown>[],
+    checkFence: (caller: Caller) => void,
+  ): Promise<unknown[]> {
+    await lockAnswer(work, idempotency);
+    const before = await findAnswer(work.sql, idempotency);
+    if (before !== undefined) return before;
+    // A write of one step locks its rows itself.
+    if (checks.length + steps.length > 1) await lockRows(work, [...checks, ...steps]);
+    const runPart = async (part: Refused['part'], parts: readonly PostgresStep<unknown>[]) => {
+      const results: unknown[] = [];
+      for (const [index, one] of parts.entries()) {
+        try {
+          results.push(await one.run(work));
+        } catch (error) {
+          throw onRefused === undefined || isDatabaseFault(error) ? error : onRefused({ part, index }, error);
+        }
+      }
+      return results;
+    };
+    await runPart('check', checks);
+    const results = await runPart('step', steps);
+    await keepAnswer(work, caller, idempotency, results);
+    await work.finish();
+    checkFence(caller);
+    return results;
+  }
+}
+
+function aloneOf(
+  { caller, idempotency }: WriteRequest,
+  checks: readonly PostgresStep<unknown>[],
+  steps: readonly PostgresStep<unknown>[],
+): (() => Promise<unknown>) | undefined {
+  const hasFence = caller.agentId !== null && caller.fence !== null;
+  const isPlain = checks.length === 0 && steps.length === 1 && !hasFence && (idempotency ?? null) === null;
+  return isPlain ? steps[0]?.alone : undefined;
+}
+
+function isDatabaseFault(error: unknown): boolean {
+  return (
+    error instanceof TryAgain ||
+    isConcurrency(error) ||
+    (error instanceof StoaError && databaseFaults.has(error.code))
+  );
+}
