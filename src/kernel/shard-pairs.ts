@@ -133,7 +133,7 @@ async function bothSettled<T>(first: Promise<T>, second: Promise<T>): Promise<T>
 /** Carries out what a crash has left, once, and forgets it. */
 export async function finishIntents(stores: readonly Store[]): Promise<void> {
   const root = stores[0] as Store;
-  for (const { key, value } of [...root.range(families.intents, {})]) {
+  for (const { key, value } of Array.from(root.range(families.intents, {}))) {
     const { shard, writes, changes } = JSON.parse(value.toString()) as Intent;
     const own = stores[shard];
     if (own === undefined)
