@@ -84,7 +84,7 @@ export function describeWrites(backend: string, open: OpenBench): void {
           code,
         });
       expect(onRefused.mock.calls.map(([refused]) => refused)).toEqual(
-        Array(3).fill({ part: 'check', index: 1 }),
+        Array.from({ length: 3 }, () => ({ part: 'check', index: 1 })),
       );
       expect((await service.getTask(ada, task!.id)).status).toBe('running');
       checks.push(service.steps.requireTaskVersion(ada, task!.id, 2));
