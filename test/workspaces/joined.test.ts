@@ -113,7 +113,7 @@ it('over several shards a task that a commit makes is found by its id alone, and
     for (const user of ['ada', 'bob', 'eve', 'joe']) {
       const caller = operatorCaller(user);
       const { sessionId } = await makePlace(stoa.workspaces, caller);
-      const create = { op: 'task.create', session_id: sessionId, command: user };
+      const create = { op: 'task.create' as const, session_id: sessionId, command: user };
       const made = await stoa.commit.commit(caller, {
         operations: [create, { op: 'data.set', key: 'made', value: true }],
       });
@@ -121,7 +121,12 @@ it('over several shards a task that a commit makes is found by its id alone, and
       expect(await stoa.workspaces.getTask(operatorCaller(), task!.id)).toMatchObject({ command: user });
       const ids = (): number => [...stoa.kernel.root.range(kernelFamilies.directory, {})].length;
       const before = ids();
-      const refused = { op: 'session.update', session_id: sessionId, status: 'active', if_version: 99 };
+      const refused = {
+        op: 'session.update' as const,
+        session_id: sessionId,
+        status: 'active' as const,
+        if_version: 99,
+      };
       expect(await stoa.commit.commit(caller, { operations: [create, refused] })).toMatchObject({
         ok: false,
         failed: { operation: 1, code: 'version_conflict' },
