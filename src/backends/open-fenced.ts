@@ -1,5 +1,4 @@
 /** The services once more, for the writes of a caller that shows a fencing number. */
-import type { DataStorePort } from '../datastore/port.js';
 import type { DataService } from '../datastore/service.js';
 import { faceOf } from '../kernel/joint.js';
 import type { Kernel } from '../kernel/kernel.js';
@@ -8,7 +7,6 @@ import type { MessagingService } from '../messaging/service.js';
 import type { Sealer } from '../secrets/sealer.js';
 import type { WorkspacesPort } from '../workspaces/port.js';
 import { WorkspacesService } from '../workspaces/service.js';
-import { EmbeddedDataStore } from './embedded/datastore.js';
 import { type FencedCaller, checkFenceFromOutside, fencedKernel } from './embedded/fence.js';
 import { EmbeddedMessaging } from './embedded/messaging.js';
 import { EmbeddedWorkspaces } from './embedded/workspaces.js';
@@ -32,7 +30,8 @@ export function fencedServices(
   const fenced = fencedKernel(kernel, caller);
   const check = (): void => checkFenceFromOutside(kernel, caller);
   return {
-    data: data.over(fencedData(data.port, fenced, check)),
+    // Its writer looks at the lease of the caller.
+    data,
     workspaces: new WorkspacesService({
       port: fencedWorkspaces(workspaces.port, fenced, check),
       limits: kernel.limits,
@@ -40,14 +39,6 @@ export function fencedServices(
     }),
     messaging: faceOf(messaging, messaging.over(fencedMessaging(messaging.port, fenced, check))),
   };
-}
-
-function fencedData(port: DataStorePort, fenced: Kernel, check: () => void): DataStorePort {
-  if (port instanceof EmbeddedDataStore) return port.over(fenced);
-  // The steps of a clear are commits of their own, and so are imports.
-  return port.guarded === undefined
-    ? checkedBefore(port, ['write', 'modify', 'clearStep', 'restore'], check)
-    : checkedBefore(port.guarded(check), ['clearStep', 'restore'], check);
 }
 
 function fencedWorkspaces(port: WorkspacesPort, fenced: Kernel, check: () => void): WorkspacesPort {

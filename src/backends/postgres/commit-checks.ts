@@ -1,12 +1,13 @@
 /** What a commit in PostgreSQL holds still while it runs, and whether its checks hold. */
 import { createHash } from 'node:crypto';
 import type { TransactionSql } from 'postgres';
-import { claimFailure, versionFailure } from '../../commit/checks.js';
+import { claimFailure } from '../../commit/checks.js';
 import { CheckFailed } from '../../commit/port.js';
 import type { Check, Operation } from '../../commit/schemas.js';
 import { compareCodePoints } from '../../datastore/code-point-order.js';
 import { isLive } from '../../datastore/merge-document.js';
 import { hasQuota } from '../../datastore/quota.js';
+import { versionFailure } from '../../core/version-failure.js';
 import { StoaError } from '../../errors.js';
 import type { Caller } from '../../core/caller.js';
 import type { Limits } from '../../limits.js';

@@ -5,10 +5,12 @@ import { type CommitServices, runOperation } from '../../commit/operations.js';
 import { isMessage } from '../../commit/messages.js';
 import { type CommitPort, OperationFailed, type OutboxFacts } from '../../commit/port.js';
 import type { Check, Operation } from '../../commit/schemas.js';
-import { DataService } from '../../datastore/service.js';
+import type { DataService } from '../../datastore/service.js';
 import { StoaError } from '../../errors.js';
 import type { Caller } from '../../core/caller.js';
-import { faceOf } from '../../kernel/joint.js';
+import type { Results, Step, WriteRequest, Writer } from '../../core/write.js';
+import { postgresSteps } from '../../homes/postgres/step.js';
+import { Work } from '../../homes/postgres/work.js';
 import type { Idempotency } from '../../core/idempotency.js';
 import type { Limits } from '../../limits.js';
 import type { MessagingService } from '../../messaging/service.js';
@@ -28,7 +30,6 @@ import {
   openPostgres,
   transaction,
 } from './connection.js';
-import type { PostgresDataStore } from './datastore.js';
 import type { PostgresWorkspaces } from './workspaces.js';
 
 export interface PostgresCommitOptions {
@@ -36,7 +37,7 @@ export interface PostgresCommitOptions {
   nowMs: () => number;
   sealer: Sealer;
   /** Null where the data store is not in this database. */
-  data: { service: DataService; port: PostgresDataStore } | null;
+  data: DataService | null;
   /** Null where workspaces are not in this database. */
   workspaces: PostgresWorkspaces | null;
   messaging: MessagingService;
@@ -78,6 +79,29 @@ export async function openPostgresCommit(url: URL, options: PostgresCommitOption
 interface Done {
   results: unknown[];
   settle: () => Promise<void>;
+}
+
+/** Runs steps in a transaction that is open already. */
+class OpenWriter implements Writer {
+  readonly #work: Work;
+
+  constructor(work: Work) {
+    this.#work = work;
+  }
+
+  async write<const Steps extends readonly Step<unknown>[]>(
+    _request: WriteRequest,
+    steps: Steps,
+  ): Promise<Results<Steps>> {
+    const results: unknown[] = [];
+    for (const { run } of postgresSteps(steps)) results.push(await run(this.#work));
+    // Each result stands at the place of its step.
+    return results as Results<Steps>;
+  }
+
+  async answered(): Promise<undefined> {
+    return undefined;
+  }
 }
 
 export class PostgresCommit implements CommitPort {
@@ -132,7 +156,7 @@ export class PostgresCommit implements CommitPort {
       checks,
       operations,
     );
-    const { services, settle } = this.#joined(tx);
+    const { services, finish, settle } = this.#joined(tx);
     const modified = new ModifiedBytes(limits);
     const results: unknown[] = [];
     const messages = new Map(promised.map((one) => [one.index, one]));
@@ -147,36 +171,31 @@ export class PostgresCommit implements CommitPort {
     }
     await this.#outbox.add(tx, caller.user, promised);
     await keepAnswer(tx, idempotency, results);
+    await finish();
     this.#options.checkFence(caller);
     return { results, settle };
   }
 
   /** The services once more, over this transaction. What they would do after a write of their own waits for the commit. */
-  #joined(tx: TransactionSql): { services: CommitServices; settle: () => Promise<void> } {
+  #joined(tx: TransactionSql): {
+    services: CommitServices;
+    finish: () => Promise<void>;
+    settle: () => Promise<void>;
+  } {
     const { data, limits, nowMs, sealer, workspaces } = this.#options;
-    const later: (() => void)[] = [];
-    const tracked = data?.service.tracker;
-    const tracker =
-      tracked &&
-      faceOf(tracked, {
-        written: (...given: Parameters<typeof tracked.written>) =>
-          later.push(() => tracked.written(...given)),
-        forget: (...given: Parameters<typeof tracked.forget>) => later.push(() => tracked.forget(...given)),
-      });
+    const work = new Work(tx, nowMs(), limits);
     const joined = workspaces?.within(tx);
     const services: CommitServices = {
-      data:
-        data && new DataService({ port: data.port.within(tx), limits, nowMs, ...(tracker && { tracker }) }),
+      data: data && data.over({ port: data.port, writer: new OpenWriter(work) }),
       registry: null,
       workspaces: joined === undefined ? null : new WorkspacesService({ port: joined.port, limits, sealer }),
       messaging: null,
     };
     const settle = async (): Promise<void> => {
-      for (const work of later) work();
       // The commit stands, whatever becomes of the news about it.
-      await Promise.all([data?.port.announce(), joined?.settle()]).catch(this.#options.onError);
+      await Promise.all([work.committed(), joined?.settle()]).catch(this.#options.onError);
     };
-    return { services, settle };
+    return { services, finish: () => work.finish(), settle };
   }
 
   async #deliver(promised: readonly PromisedOperation[]): Promise<ReadonlyMap<string, DeliveryState>> {
