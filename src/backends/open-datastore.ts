@@ -131,7 +131,7 @@ export async function openDataStoreAt(place: string, options: DataBackendOptions
   const [
     { openKernel },
     { readManifest },
-    { embeddedFamilies, embeddedMigrations },
+    { embeddedFamilies },
     { EmbeddedDataStore },
     { UserVerbs },
     { DirectoryWriter },
@@ -149,7 +149,6 @@ export async function openDataStoreAt(place: string, options: DataBackendOptions
   const kernel = await openKernel({
     dataDir: place,
     families: embeddedFamilies,
-    ...(options.prepare !== false && { migration: { migrations: embeddedMigrations } }),
     limits: options.limits,
     clock: options.nowMs,
   });

@@ -49,15 +49,14 @@ export class ShardPairs {
       refuseAsynchronous(result);
       intent = this.#keep(own, tx, rootTx);
     } catch (error) {
-      const refused = Promise.all([root.undo(rootTx, error), own.undo(tx, error)]);
-      return await refused.then(() => result);
+      return await bothSettled<T>(root.undo(rootTx, error), own.undo(tx, error));
     } finally {
       root.end(rootTx);
       own.end(tx);
     }
-    const done = Promise.all([own.durable(tx, result), root.durable(rootTx, undefined)]);
+    const done = bothSettled(root.durable(rootTx, result), own.durable(tx, result));
     if (intent !== undefined) this.#track(done, own, intent);
-    return (await done)[0];
+    return done;
   }
 
   async between<T>(take: () => Promise<T>): Promise<T> {
@@ -124,10 +123,17 @@ export class ShardPairs {
   }
 }
 
+/** Nobody goes on before both shards have: what comes next must not build on a group that is about to fail. */
+async function bothSettled<T>(first: Promise<T>, second: Promise<T>): Promise<T> {
+  await Promise.allSettled([first, second]);
+  await first;
+  return second;
+}
+
 /** Carries out what a crash has left, once, and forgets it. */
 export async function finishIntents(stores: readonly Store[]): Promise<void> {
   const root = stores[0] as Store;
-  for (const { key, value } of [...root.range(families.intents, {})]) {
+  for (const { key, value } of Array.from(root.range(families.intents, {}))) {
     const { shard, writes, changes } = JSON.parse(value.toString()) as Intent;
     const own = stores[shard];
     if (own === undefined)
