@@ -430,9 +430,10 @@ test('a document that is kept in memory is read as the last write left it, and n
   expect((await call('GET', path)).status).toBe(404);
 });
 
+const key = (name: string) => ({ 'idempotency-key': `retried-${name}` });
+
 test('a write of one document that is sent again with its Idempotency-Key gets the first answer', async () => {
   const path = '/v1/data/retried/doc';
-  const key = (name: string) => ({ 'idempotency-key': `retried-${name}` });
   const put = () => call('PUT', path, { value: [] }, key('put'));
   const [created, again] = [await put(), await put()];
   expect(created.status).toBe(201);
