@@ -3,6 +3,7 @@ import type { CommitDomain, CommitPlace, Home } from '../commit/placement.js';
 import { PlacedCommit } from '../commit/placement.js';
 import { CommitService } from '../commit/service.js';
 import type { DataService } from '../datastore/service.js';
+import { DirectoryWriter } from '../homes/directory/writer.js';
 import { Joint } from '../kernel/joint.js';
 import type { Kernel } from '../kernel/kernel.js';
 import type { MessagingService } from '../messaging/service.js';
@@ -10,7 +11,6 @@ import { RegistryService } from '../registry/service.js';
 import type { Sealer } from '../secrets/sealer.js';
 import { isPostgres } from '../settings.js';
 import { WorkspacesService } from '../workspaces/service.js';
-import { DirectoryWriter } from '../homes/directory/writer.js';
 import { EmbeddedCommit } from './embedded/commit.js';
 import { EmbeddedDataStore } from './embedded/datastore.js';
 import { checkFenceFromOutside } from './embedded/fence.js';
@@ -93,7 +93,12 @@ function openEmbedded({ kernel, data, workspaces, messaging, sealer }: OpenCommi
     registry: new RegistryService({ port: new EmbeddedRegistry(joint.kernel), limits }),
     workspaces:
       workspaces.port instanceof EmbeddedWorkspaces
-        ? new WorkspacesService({ port: workspaces.port.over(joint.kernel), limits, sealer })
+        ? new WorkspacesService({
+            writer: new DirectoryWriter(joint.kernel),
+            port: workspaces.port.over(joint.kernel),
+            limits,
+            sealer,
+          })
         : null,
     messaging:
       messaging.port instanceof EmbeddedMessaging

@@ -259,7 +259,7 @@ describe('in PostgreSQL', () => {
     expect(calls).toEqual(
       expect.arrayContaining([
         'data postgres write false',
-        'workspaces postgres createWorkspace false',
+        'workspaces postgres write false',
         'data postgres write true',
       ]),
     );

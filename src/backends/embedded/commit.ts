@@ -1,5 +1,4 @@
 /** Commits on the kernel: the operations' transactions joined into one. */
-import { claimFailure } from '../../commit/checks.js';
 import { CheckFailed, type CommitPort, OperationFailed } from '../../commit/port.js';
 import { ModifiedBytes } from '../../commit/modified-bytes.js';
 import { type CommitServices, runOperation } from '../../commit/operations.js';
@@ -11,17 +10,14 @@ import { userKey } from '../../identity/user-key.js';
 import { type Joint, type JointCheck, OperationRefused } from '../../kernel/joint.js';
 import { type Idempotency } from '../../core/idempotency.js';
 import { answeredBefore, keepAnswer, once } from '../../kernel/once.js';
-import { extendedByOutages } from '../../kernel/outages.js';
 import type { Transaction } from '../../kernel/transaction.js';
 import { parseAgentId } from '../../registry/ids.js';
 import { type LeaseTimes, leaseTimesOf, settled } from '../../registry/lease.js';
-import type { Task } from '../../workspaces/model.js';
-import type { LeaseEnd } from '../../workspaces/tasks.js';
+import { ownerOf } from '../../workspaces/authorise.js';
 import { dataFamilies, documentKey, isLiveRow, versionOfRow } from './datastore-rows.js';
 import { checkCallerFence } from './fence.js';
 import { findAgent } from './registry-rows.js';
-import { readHeld } from './workspaces-task-rows.js';
-import { findTask } from './workspaces-tree.js';
+import { requireClaim, requireTaskVersion } from './workspaces-checks.js';
 
 /** A repeat under the same key: what was answered the first time. */
 class AnsweredBefore extends Error {
@@ -112,18 +108,10 @@ function failureOf(tx: Transaction, caller: Caller, check: Check, times: LeaseTi
         ? undefined
         : versionFailure(`The agent ${check.agent_id}`, current, check.version);
     }
-    case 'task': {
-      const current = taskOf(tx, caller, check.task_id)?.version ?? 0;
-      return current === check.version
-        ? undefined
-        : versionFailure(`The task ${check.task_id}`, current, check.version);
-    }
-    case 'claim': {
-      const task = taskOf(tx, caller, check.task_id);
-      const endOf: LeaseEnd = ({ renewedAtMs, expiresAtMs }) =>
-        extendedByOutages(renewedAtMs, expiresAtMs, times.outages);
-      return claimFailure(check.task_id, task && readHeld(tx, task), check.fence, tx.nowMs, endOf);
-    }
+    case 'task':
+      return failureIn(() => requireTaskVersion(tx, ownerOf(caller), check.task_id, check.version));
+    case 'claim':
+      return failureIn(() => requireClaim(tx, ownerOf(caller), check.task_id, check.fence, times.outages));
     case 'lease': {
       const lease = agentOf(tx, caller, check.agent_id)?.lease ?? null;
       // As it is by now: the sweeper may be on its way to a lease that is over.
@@ -141,12 +129,13 @@ function agentOf(tx: Transaction, caller: Caller, agentId: string): ReturnType<t
   return findAgent(tx, caller.everyUser ? null : userKey(caller.user), parseAgentId(agentId));
 }
 
-/** Undefined for a task that is not there, or not the caller's. */
-function taskOf(tx: Transaction, caller: Caller, id: string): Task | undefined {
+function failureIn(check: () => void): StoaError | undefined {
   try {
-    return findTask(tx, caller.everyUser ? null : caller.user, id).task;
+    check();
+    return undefined;
   } catch (error) {
-    if (error instanceof StoaError && error.code === 'not_found') return undefined;
+    if (error instanceof StoaError && (error.code === 'version_conflict' || error.code === 'fenced'))
+      return error;
     throw error;
   }
 }

@@ -8,19 +8,18 @@ import type { Check, Operation } from '../../commit/schemas.js';
 import type { DataService } from '../../datastore/service.js';
 import { StoaError } from '../../errors.js';
 import type { Caller } from '../../core/caller.js';
-import type { Results, Step, WriteRequest, Writer } from '../../core/write.js';
-import { postgresSteps } from '../../homes/postgres/step.js';
-import { Work } from '../../homes/postgres/work.js';
 import type { Idempotency } from '../../core/idempotency.js';
 import type { Limits } from '../../limits.js';
 import type { MessagingService } from '../../messaging/service.js';
 import type { Sealer } from '../../secrets/sealer.js';
+import { Work } from '../../homes/postgres/work.js';
 import { WorkspacesService } from '../../workspaces/service.js';
 import { answeredBefore, keepAnswer, lockAnswer } from './commit-answers.js';
 import { lockAndCheck } from './commit-checks.js';
 import { type PromisedOperation, messageResult, promiseMessages } from './commit-messages.js';
 import { CommitOutbox, type DeliveryState } from './commit-outbox.js';
 import { migrateCommitsUp } from './commit-schema.js';
+import { OpenTransactionWriter } from './commit-writer.js';
 import {
   type PostgresSql,
   TryAgain,
@@ -81,29 +80,6 @@ interface Done {
   settle: () => Promise<void>;
 }
 
-/** Runs steps in a transaction that is open already. */
-class OpenWriter implements Writer {
-  readonly #work: Work;
-
-  constructor(work: Work) {
-    this.#work = work;
-  }
-
-  async write<const Steps extends readonly Step<unknown>[]>(
-    _request: WriteRequest,
-    steps: Steps,
-  ): Promise<Results<Steps>> {
-    const results: unknown[] = [];
-    for (const { run } of postgresSteps(steps)) results.push(await run(this.#work));
-    // Each result stands at the place of its step.
-    return results as Results<Steps>;
-  }
-
-  async answered(): Promise<undefined> {
-    return undefined;
-  }
-}
-
 export class PostgresCommit implements CommitPort {
   readonly #sql: PostgresSql;
   readonly #outbox: CommitOutbox;
@@ -151,12 +127,11 @@ export class PostgresCommit implements CommitPort {
     idempotency: Idempotency | null,
   ): Promise<Done> {
     const { limits, nowMs, workspaces } = this.#options;
-    await lockAndCheck(
-      { tx, caller, limits, nowMs: nowMs(), leaseNowMs: workspaces?.nowMs() ?? 0 },
-      checks,
-      operations,
-    );
-    const { services, finish, settle } = this.#joined(tx);
+    const work = new Work(tx, workspaces?.nowMs() ?? 0, limits);
+    // Documents go by the server's clock, leases by the database's.
+    const documents = new Work(tx, nowMs(), limits);
+    await lockAndCheck({ work, caller, nowMs: nowMs(), workspaces }, checks, operations);
+    const { services, settle } = this.#joined(work, documents);
     const modified = new ModifiedBytes(limits);
     const results: unknown[] = [];
     const messages = new Map(promised.map((one) => [one.index, one]));
@@ -169,33 +144,30 @@ export class PostgresCommit implements CommitPort {
       };
       results.push(message === undefined ? await asOperation(index, run) : messageResult(message, undefined));
     }
+    await work.finish();
+    await documents.finish();
     await this.#outbox.add(tx, caller.user, promised);
     await keepAnswer(tx, idempotency, results);
-    await finish();
     this.#options.checkFence(caller);
     return { results, settle };
   }
 
   /** The services once more, over this transaction. What they would do after a write of their own waits for the commit. */
-  #joined(tx: TransactionSql): {
-    services: CommitServices;
-    finish: () => Promise<void>;
-    settle: () => Promise<void>;
-  } {
-    const { data, limits, nowMs, sealer, workspaces } = this.#options;
-    const work = new Work(tx, nowMs(), limits);
-    const joined = workspaces?.within(tx);
+  #joined(work: Work, documents: Work): { services: CommitServices; settle: () => Promise<void> } {
+    const { data, limits, sealer, workspaces } = this.#options;
     const services: CommitServices = {
-      data: data && data.over({ port: data.port, writer: new OpenWriter(work) }),
+      data: data && data.over({ port: data.port, writer: new OpenTransactionWriter(documents) }),
       registry: null,
-      workspaces: joined === undefined ? null : new WorkspacesService({ port: joined.port, limits, sealer }),
+      workspaces:
+        workspaces &&
+        new WorkspacesService({ writer: new OpenTransactionWriter(work), port: workspaces, limits, sealer }),
       messaging: null,
     };
     const settle = async (): Promise<void> => {
       // The commit stands, whatever becomes of the news about it.
-      await Promise.all([work.committed(), joined?.settle()]).catch(this.#options.onError);
+      await Promise.all([work.committed(), documents.committed()]).catch(this.#options.onError);
     };
-    return { services, finish: () => work.finish(), settle };
+    return { services, settle };
   }
 
   async #deliver(promised: readonly PromisedOperation[]): Promise<ReadonlyMap<string, DeliveryState>> {
