@@ -36,8 +36,9 @@ export const kernelChecks: readonly Check[] = [
 /** An answer that cannot be read would refuse its key for ever, to a caller who may repeat the request. */
 function* inspectAnswer(reader: Reader, { key, value }: Entry): Generator<Damage> {
   let expiresAtMs: unknown;
+  let user: unknown;
   try {
-    ({ expiresAtMs } = JSON.parse(value.toString()) as { expiresAtMs?: unknown });
+    ({ expiresAtMs, user } = JSON.parse(value.toString()) as { expiresAtMs?: unknown; user?: unknown });
   } catch (error) {
     yield {
       ...surplusRow(families.idempotency, key, 'wrong', `A kept answer is not JSON: ${messageOf(error)}.`),
@@ -50,7 +51,7 @@ function* inspectAnswer(reader: Reader, { key, value }: Entry): Generator<Damage
   else
     yield* inspectTimer(
       reader,
-      { atMs: expiresAtMs, kind: idempotencyTimer, reference: key },
+      { atMs: expiresAtMs, kind: user === undefined ? idempotencyTimer : keptAnswerTimer, reference: key },
       'A kept answer would not be forgotten when its time is over.',
     );
 }
