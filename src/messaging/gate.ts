@@ -1,4 +1,6 @@
 /** The gate before every messaging route: blocked addresses, load from one address, rates of endpoints. */
+import { isIP } from 'node:net';
+import { StoaError } from '../errors.js';
 import type { Caller } from '../identity/caller.js';
 import type { Limits } from '../limits.js';
 import { type AddressRanges, countedAddress, isLoopback, plainAddress } from './addresses.js';
@@ -130,9 +132,16 @@ export class Gate {
     return this.#port.blocks();
   }
 
-  /** An address, or the name under which it is listed. */
+  /** An address, or the network under which it is listed. */
   unblock(address: string): Promise<boolean> {
-    return this.#port.unblock(countedAddress(plainAddress(address)));
+    const network = /^(.+)\/64$/.exec(address)?.[1];
+    const plain = plainAddress(network ?? address);
+    if (isIP(plain) === 0 || (network !== undefined && isIP(plain) !== 6))
+      throw new StoaError('invalid_request', `"${address}" is not an IP address.`, {
+        fix: 'Use an address as GET /v1/blocks lists it, such as 203.0.113.7 or 2001:db8::/64.',
+        details: { field: 'ip' },
+      });
+    return this.#port.unblock(countedAddress(plain));
   }
 
   close(): void {

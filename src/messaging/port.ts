@@ -92,7 +92,14 @@ export interface SearchQuery {
   afterMs: number;
   /** Exclusive; null searches from the newest. */
   beforeMs: number | null;
+  /** The last message of the page before: of the time `beforeMs` itself, the search goes on after it. */
+  last?: MessagePlace | null;
   limit: number;
+}
+
+export interface MessagePlace {
+  roomId: string;
+  messageId: string;
 }
 
 export interface SearchResult {

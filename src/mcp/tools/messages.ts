@@ -123,7 +123,7 @@ const find = defineTool({
       limit: Math.min(wanted ?? searchResultsDefault, searchResultsMax),
       room: within,
       afterMs: after ?? 0,
-      beforeMs: null,
+      from: null,
     });
     const messages = await shown(
       context,
