@@ -14,10 +14,10 @@ import {
   type Query,
   isSet,
   looseQuery,
-  numberOf,
   shownDirect,
   shownMessage,
   textOf,
+  timeOf,
 } from './messaging-wire.js';
 
 /** Where a reader is in each topic of its stream. */
@@ -67,9 +67,16 @@ async function follow(
   const header = request.headers['last-event-id'];
   const from = typeof header === 'string' ? header : textOf(query, 'last_event_id');
   const positions = from === undefined ? new Map<string, number>() : decodePositions(from, ids);
-  const afterMs = numberOf(query, 'after');
-  for (const topic of topics)
-    if (!positions.has(topic.id)) positions.set(topic.id, afterMs ?? (await newestMs(messaging, topic)));
+  const afterMs = timeOf(query, 'after');
+  const nowMs = messaging.port.nowMs();
+  for (const topic of topics) {
+    const givenMs = positions.get(topic.id) ?? afterMs;
+    // Nothing may come after a position that is ahead of the clock for years: such a reader begins with what comes next.
+    if (givenMs === undefined || givenMs > nowMs) {
+      const newest = await newestMs(messaging, topic);
+      positions.set(topic.id, Math.min(givenMs ?? newest, newest));
+    } else positions.set(topic.id, givenMs);
+  }
   const stops: (() => void)[] = [];
   const stream = streams.open(reply, {
     onEnd: () => stops.forEach((stop) => stop()),
