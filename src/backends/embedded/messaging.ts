@@ -339,7 +339,7 @@ export class EmbeddedMessaging implements MessagingPort {
   // Guards
 
   async nonceUsed(agentId: string, nonce: string): Promise<boolean> {
-    return this.#nonces.isUsed(agentId, nonce, this.nowMs());
+    return this.#nonces.isUsed(agentId, nonce);
   }
 
   /**
