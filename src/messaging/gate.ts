@@ -21,6 +21,9 @@ export interface GateOptions {
 }
 
 const minute = 60;
+/** How long an address that was not blocked passes without another look; a block on another server is news within that time. */
+const unblockedMs = 5_000;
+const addressesKeptMax = 10_000;
 
 export class Gate {
   readonly #port: MessagingPort;
@@ -28,6 +31,9 @@ export class Gate {
   readonly #allowed: AddressRanges;
   readonly #autoBlock: boolean;
   readonly #watch: BlockWatch;
+  /** By counted address. */
+  readonly #unblockedUntilMs = new Map<string, number>();
+  readonly #stopListening: () => void;
   readonly #table: readonly RateLimit[];
   /** Null for a route without a limit. */
   readonly #found = new Map<string, RateLimit | null>();
@@ -39,6 +45,9 @@ export class Gate {
     this.#autoBlock = autoBlock;
     this.#watch = new BlockWatch(port, limits.streamHeartbeatSeconds * 1_000);
     this.#table = rateLimitTable(limits);
+    this.#stopListening = port.subscribe((notice) => {
+      if (notice.topic === 'block') this.#unblockedUntilMs.delete(notice.address);
+    });
   }
 
   isExempt(address: string): boolean {
@@ -65,6 +74,18 @@ export class Gate {
       this.#limits.addressRequestsPerMinuteMax,
       minute,
     );
+  }
+
+  /** On doors that count no requests by address: an answer holds for a few seconds, or until news of a block. */
+  checkBlocked(address: string): void | Promise<void> {
+    if (this.isExempt(address)) return undefined;
+    const counted = countedAddress(address);
+    const nowMs = performance.now();
+    if ((this.#unblockedUntilMs.get(counted) ?? 0) > nowMs) return undefined;
+    return this.#refuseBlocked(counted).then(() => {
+      if (this.#unblockedUntilMs.size >= addressesKeptMax) this.#unblockedUntilMs.clear();
+      this.#unblockedUntilMs.set(counted, nowMs + unblockedMs);
+    });
   }
 
   /** Once more for a request that has waited: its address may be blocked by now. */
@@ -145,6 +166,7 @@ export class Gate {
   }
 
   close(): void {
+    this.#stopListening();
     this.#watch.close();
   }
 }

@@ -149,6 +149,8 @@ export interface MessagingPort {
   register(input: NewIdentity): Promise<{ identity: Identity; created: boolean }>;
   /** The server-kept identity of an owner, made unless it is there, with its sealed seed. */
   keep(owner: string, make: () => KeptIdentity): Promise<{ identity: Identity; sealedSeed: string }>;
+  /** The id of the server-kept identity of an owner, where there is one. */
+  keptBy(owner: string): Promise<string | undefined>;
   /** Passes every sealed seed and its owner through `reseal` and keeps what comes back; answers how many changed. */
   resealKept(reseal: (sealedSeed: string, owner: string) => string): Promise<number>;
   identity(id: string): Promise<Identity | undefined>;

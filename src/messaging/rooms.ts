@@ -26,8 +26,8 @@ export interface RoomsOptions {
 /** How a caller comes to a room: with a key, from an address. */
 export interface RoomAccess {
   key: string | undefined;
-  /** Whose wrong keys are counted. */
-  address: string;
+  /** For which wrong keys are counted, beside the caller; undefined where the caller has none. */
+  address: string | undefined;
 }
 
 export interface SearchRequest {
@@ -78,7 +78,7 @@ export class Rooms {
   async enter(caller: Caller | null, id: string, access: RoomAccess): Promise<Room> {
     const room = await this.find(id);
     if (caller?.kind !== 'operator' || access.key !== undefined)
-      await this.#options.keys.check(room, access.key, access.address);
+      await this.#options.keys.check(room, access.key, { caller, address: access.address });
     return room;
   }
 

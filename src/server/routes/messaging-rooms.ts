@@ -6,9 +6,10 @@ import type { Message, Room } from '../../messaging/model.js';
 import type { Page, Span } from '../../messaging/port.js';
 import type { RoomAccess } from '../../messaging/rooms.js';
 import type { MessagingService } from '../../messaging/service.js';
+import { addressOf } from '../caller-address.js';
 import { goneSignal } from '../gone.js';
 import { JsonText, answer, anyone, authenticated, defineRoute } from '../route.js';
-import { addressOf, limited, signatureOf } from './messaging-gate.js';
+import { limited, signatureOf } from './messaging-gate.js';
 import { RoomPages } from './messaging-room-pages.js';
 import {
   type Query,

@@ -6,9 +6,10 @@ import type { DirectMessage, Message } from '../../messaging/model.js';
 import { refuse } from '../../messaging/refusals.js';
 import type { MessagingService } from '../../messaging/service.js';
 import { canonicalUuid } from '../../messaging/uuid.js';
+import { addressOf } from '../caller-address.js';
 import { type EventStreams, type StreamEvent, eventText } from '../event-stream.js';
 import { authenticated, defineRoute, streaming } from '../route.js';
-import { addressOf, limited } from './messaging-gate.js';
+import { limited } from './messaging-gate.js';
 import { accessOf, pagingParameters } from './messaging-rooms.js';
 import {
   type Query,
@@ -61,6 +62,7 @@ async function follow(
   messaging: MessagingService,
   topics: readonly Topic[],
   show: Show,
+  isStale?: () => Promise<boolean>,
 ): Promise<typeof streaming> {
   const verify = isSet(query, 'verify');
   const ids = topics.map(({ id }) => id);
@@ -80,7 +82,13 @@ async function follow(
   const stops: (() => void)[] = [];
   const stream = streams.open(reply, {
     onEnd: () => stops.forEach((stop) => stop()),
-    onIdle: () => ({ event: 'position', id: encodePositions(positions), data: {} }),
+    onIdle: () => {
+      void isStale?.().then(
+        (stale) => stale && stream.end(),
+        () => stream.end(),
+      );
+      return { event: 'position', id: encodePositions(positions), data: {} };
+    },
   });
   // From its first moment on, a reader that loses the connection knows where to go on.
   stream.send({ event: 'position', id: encodePositions(positions), data: {} });
@@ -218,6 +226,8 @@ export const streamRoutes = [
           messaging,
           [{ kind: 'inbox', id: agentId }],
           showInInbox,
+          // The agent gets an inbox with its first message; whoever reads for it then connects again.
+          async () => (await messaging.direct.readerOf(caller)) !== agentId,
         );
       },
     ),
