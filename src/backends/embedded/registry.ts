@@ -92,7 +92,11 @@ export class EmbeddedRegistry implements RegistryPort {
     this.#agents = new RowCache(kernel.stores, kernel.limits.agentsCachedMax, agentIdOfRow);
     for (const store of kernel.stores)
       store.onWritten((operations) => {
-        if (operations.some(({ family }) => family === families.identityLinks || family === families.agentsByName))
+        if (
+          operations.some(
+            ({ family }) => family === families.identityLinks || family === families.agentsByName,
+          )
+        )
           this.#identityNames.clear();
       });
     this.verbs = new RegistryVerbs(kernel);
