@@ -50,6 +50,9 @@ process.stderr.on('error', (error: NodeJS.ErrnoException) => {
   if (error.code !== 'EPIPE') throw error;
 });
 
+// The engines make files by themselves at any time; what they make is for its owner alone.
+process.umask(0o077);
+
 // As for settings: an empty variable is how shells and compose files say "not set".
 for (const name of clientVariables) if (process.env[name] === '') delete process.env[name];
 

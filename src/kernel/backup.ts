@@ -119,7 +119,7 @@ async function makeTarget(kernel: Kernel, directory: string): Promise<void> {
 }
 
 async function writeKey(partial: string, content: Buffer): Promise<FileFacts> {
-  await writeDurably(join(partial, backupKeyFile), content, 0o600);
+  await writeDurably(join(partial, backupKeyFile), content);
   return {
     name: backupKeyFile,
     sizeBytes: content.length,
