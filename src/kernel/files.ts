@@ -73,14 +73,21 @@ export async function writeWhole(
 
 const noRoom: ReadonlySet<unknown> = new Set(['ENOSPC', 'EDQUOT']);
 const noRight: ReadonlySet<unknown> = new Set(['EACCES', 'EPERM', 'EROFS']);
+const noHandle: ReadonlySet<unknown> = new Set(['EMFILE', 'ENFILE']);
 
-/** A full disk and a directory that may not be written, as errors that say what to do; anything else as it is. */
+/** What a file system refuses for a reason that somebody can change, as an error that says what to do; anything else as it is. */
 export function fileFailure(directory: string, error: unknown): unknown {
   const code = error instanceof Error && 'code' in error ? error.code : undefined;
   if (noRoom.has(code)) {
     return new StoaError('disk_full', `The disk of ${directory} is full.`, {
       cause: error,
       fix: 'Free some space on it, then try again.',
+    });
+  }
+  if (noHandle.has(code)) {
+    return new StoaError('overloaded', `No file can be opened in ${directory}: too many files are open.`, {
+      cause: error,
+      fix: 'Try again with fewer connections, or let the server open more files (ulimit -n).',
     });
   }
   if (noRight.has(code)) {
