@@ -98,17 +98,8 @@ it(
     const limit = (files: number) =>
       execFileSync('prlimit', ['--pid', String(server.pid), `--nofile=${files}:`]);
     expect((await ask('POST', '/v1/backups')).status).toBe(201);
-    const open = (await readdir(`/proc/${server.pid}/fd`)).length;
-    for (let spare = 0; spare < 5; spare += 1) {
-      limit(open + spare);
-      const { status, body } = await ask('POST', '/v1/backups');
-      expect([spare, status, status === 201 ? 'overloaded' : body['code']]).toEqual([
-        spare,
-        expect.toBeOneOf([201, 503]),
-        'overloaded',
-      ]);
-      if (spare === 0) expect(status).toBe(503);
-    }
+    limit(3);
+    expect(await ask('POST', '/v1/backups')).toMatchObject({ status: 503, body: { code: 'overloaded' } });
     limit(1_000);
     expect((await ask('POST', '/v1/backups')).status).toBe(201);
     agent.destroy();
