@@ -23,7 +23,9 @@ const statusSchema = z
     shards: count,
     sync_writes: z.boolean().describe('False: acknowledged writes may be lost with the machine'),
     uptime_seconds: z.number(),
-    writes: z.enum(['ok', 'stopped']),
+    writes: z
+      .enum(['ok', 'disk_full', 'stopped'])
+      .describe('disk_full ends by itself when there is room again, stopped with a restart'),
     position: z.string().describe('The newest position of the change feed'),
     feed_bytes: count,
     expiry_backlog_ms: z.number(),
@@ -102,9 +104,7 @@ export const operationRoutes = [
         shards: kernel.stores.length,
         sync_writes: stoa.syncWrites,
         uptime_seconds: Math.round((Date.now() - startedAtMs) / 1_000),
-        writes: kernel.stores.some((store) => store.stopped !== undefined)
-          ? ('stopped' as const)
-          : ('ok' as const),
+        writes: kernel.writes,
         position: stoa.changes.position,
         feed_bytes: kernel.stores.reduce((sum, store) => sum + store.feedExtent().sizeBytes, 0),
         expiry_backlog_ms: kernel.expiryBacklogMs(),
