@@ -43,6 +43,8 @@ export interface AppOptions {
   logger?: Logger;
   /** Where its lines go, for the number of those that were dropped. */
   log?: DroppedLines;
+  /** Whether /metrics is only for callers with a token. */
+  metricsNeedToken?: boolean;
   /** Addresses of proxies whose X-Forwarded-For counts. */
   trustedProxies?: readonly string[];
   tls?: HttpsOptions;
@@ -63,6 +65,7 @@ export interface AppServices {
   readonly routes: readonly Route[];
   readonly streams: EventStreams;
   readonly metrics: Metrics;
+  readonly metricsNeedToken: boolean;
   readonly startedAtMs: number;
   readonly openApi: () => Record<string, unknown>;
   /** True from the moment that a stop began. */
@@ -138,6 +141,7 @@ export function createApp(stoa: Stoa, options: AppOptions = {}): FastifyInstance
     routes,
     streams,
     metrics,
+    metricsNeedToken: options.metricsNeedToken === true,
     startedAtMs: Date.now(),
     openApi: () => (openApi ??= openApiOf(groups)),
     isStopping,

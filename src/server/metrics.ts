@@ -185,12 +185,7 @@ export class Metrics {
       'Age of the oldest timer that is due and not handled.',
       () => kernel.expiryBacklogMs() / 1_000,
     );
-    gauge(registers, 'stoa_leases', 'Leases of agents that are kept, live or lapsed.', () =>
-      kernel.stores.reduce(
-        (sum, store) => sum + (store.engine.stats().families['registry/leases']?.entries ?? 0),
-        0,
-      ),
-    );
+    gauge(registers, 'stoa_leases', 'Leases of agents and tasks that are live.', () => stoa.liveLeases());
     gauge(registers, 'stoa_writes_stopped', 'One while writes are refused after a failed commit.', () =>
       kernel.writes === 'stopped' ? 1 : 0,
     );

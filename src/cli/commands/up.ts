@@ -51,6 +51,7 @@ export const up: Action = async ({ output, globals }, _args, options) => {
       trustedProxies: config.trustedProxies,
       logger,
       log,
+      metricsNeedToken: config.metricsToken,
       ...(tls && { tls }),
       tracer,
     });

@@ -75,7 +75,7 @@ const iteratorOptions = {
 const keptBatchBytesMax = 1024 * 1024;
 
 /** Statistics look at so many entries of a family; there is no cheaper way to ask for its size. */
-const statsEntriesMax = 10_000;
+const statsEntriesMax = 1_000;
 
 export async function openRocksdb(config: EngineConfig, families: readonly string[]): Promise<Engine> {
   const { RocksLevel } = await loadPackage();

@@ -6,13 +6,16 @@ import { StoaError } from '../../errors.js';
 import type { Stoa } from '../../index.js';
 import { type BackupSummaries, summariesIn, summaryOf } from '../../kernel/backup-chain.js';
 import { backup } from '../../kernel/backup.js';
-import { familyStats } from '../../kernel/inspect.js';
+import { countedStats } from '../../kernel/inspect.js';
 import { onceAround } from '../../kernel/once.js';
 import { version } from '../../version.js';
 import { progressAbout, withProgress } from '../progress-stream.js';
 import { defineRoute, operatorOnly } from '../route.js';
 
 const count = z.int().min(0);
+
+/** Rows of a family that the status counts where the engine does not know their number. */
+const statusEntriesMax = 10_000;
 
 const statusSchema = z
   .object({
@@ -92,7 +95,8 @@ export const operationRoutes = [
     handler: async ({ stoa, request }) => {
       const { kernel } = stoa;
       const { startedAtMs, streams } = request.server.stoaServer;
-      const families = [...familyStats(kernel.stores)].map(
+      const stats = await countedStats(kernel.stores, statusEntriesMax);
+      const families = [...stats.families].map(
         ([name, { entries, sizeBytes, estimated }]) =>
           [name, { entries, size_bytes: sizeBytes, estimated }] as const,
       );
@@ -110,7 +114,7 @@ export const operationRoutes = [
         expiry_backlog_ms: kernel.expiryBacklogMs(),
         streams: streams.count,
         outbox: await outboxOf(stoa),
-        size_bytes: kernel.stores.reduce((sum, store) => sum + store.engine.stats().sizeBytes, 0),
+        size_bytes: stats.sizeBytes,
         families: Object.fromEntries(families),
       };
     },
