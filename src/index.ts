@@ -4,6 +4,7 @@ import { openDataBackend } from './backends/open-datastore.js';
 import { EmbeddedDataStore } from './backends/embedded/datastore.js';
 import { checkFenceFromOutside } from './backends/embedded/fence.js';
 import { EmbeddedIdentity } from './backends/embedded/identity.js';
+import { LeaseCount } from './backends/embedded/lease-count.js';
 import {
   embeddedFamilies,
   embeddedHotFamilies,
@@ -99,6 +100,8 @@ export interface Stoa {
   fenced(caller: Pick<Caller, 'user' | 'agentId' | 'fence'>): Stoa;
   /** The operator's own token, as it is in `operator.token`. */
   readonly operatorToken: string;
+  /** Leases of agents and tasks in the data directory that are live. */
+  readonly liveLeases: () => number;
   /** False: acknowledged writes may be lost with the machine. */
   readonly syncWrites: boolean;
   /** The domains that other databases keep: backups of the data directory do not hold them. */
@@ -220,6 +223,7 @@ export async function openStoa(options: StoaOptions): Promise<Stoa> {
       data,
       workspaces,
       messaging,
+      checkName: (caller) => registry.checkOwnName(caller),
       sealer: secrets.sealer,
       urls,
       onCall,
@@ -231,7 +235,10 @@ export async function openStoa(options: StoaOptions): Promise<Stoa> {
     const backups =
       options.backups && new BackupScheduler(kernel, options.backups, { onBackup: () => undefined, onError });
     opened.unshift(() => backups?.stop());
+    const leaseCounts = new LeaseCount(kernel, onError);
+    opened.unshift(() => leaseCounts.stop());
     kernel.start();
+    leaseCounts.start();
     backups?.start();
     identity.start();
     secrets.resume(onError);
@@ -253,6 +260,7 @@ export async function openStoa(options: StoaOptions): Promise<Stoa> {
         ...fencedServices(kernel, { messaging }, caller),
       }),
       operatorToken,
+      liveLeases: () => leaseCounts.live,
       syncWrites: options.storeConfig?.sync_writes !== false,
       keptElsewhere: Object.entries(urls)
         .filter(([, place]) => place !== 'embedded')
