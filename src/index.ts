@@ -28,6 +28,7 @@ import type { Announce } from './datastore/port.js';
 import { DataService, type DataServiceOptions } from './datastore/service.js';
 import { messageOf } from './errors.js';
 import type { Caller } from './core/caller.js';
+import { DirectoryWriter } from './homes/directory/writer.js';
 import { ensureOperatorToken } from './identity/operator-token.js';
 import { IdentityService } from './identity/service.js';
 import { newOperatorToken } from './identity/tokens.js';
@@ -153,9 +154,11 @@ export async function openStoa(options: StoaOptions): Promise<Stoa> {
   try {
     const operatorToken =
       kernel.manifest.engine === 'memory' ? newOperatorToken() : await ensureOperatorToken(options.data);
-    const port = new EmbeddedIdentity(kernel, (tokenId) => identity.forget(tokenId));
+    const writer = new DirectoryWriter(kernel);
+    const identityPort = new EmbeddedIdentity(kernel, (tokenId) => identity.forget(tokenId));
     const identity = new IdentityService({
-      port,
+      writer,
+      port: identityPort,
       limits,
       operatorToken,
       nowMs: () => kernel.nowMs(),
@@ -166,7 +169,7 @@ export async function openStoa(options: StoaOptions): Promise<Stoa> {
       environment: options.secretKeys ?? undefined,
     });
     const registryPort = new EmbeddedRegistry(kernel);
-    const registry = new RegistryService({ port: registryPort, limits });
+    const registry = new RegistryService({ writer, port: registryPort, limits });
     const workspaces = await openWorkspaces(
       kernel,
       options.workspaces ?? 'embedded',
@@ -181,7 +184,7 @@ export async function openStoa(options: StoaOptions): Promise<Stoa> {
       workspaces: options.workspaces ?? 'embedded',
       messaging: options.messaging ?? 'embedded',
     };
-    const data = await openData(kernel, urls.data, identity, onCall, onError);
+    const data = await openData(kernel, urls.data, identityPort, onCall, onError);
     opened.unshift(
       () => data.close(),
       () => identity.close(),
@@ -371,7 +374,7 @@ function announceFor(kernel: Kernel): Announce {
 async function openData(
   kernel: Kernel,
   url: string,
-  identity: IdentityService,
+  identity: EmbeddedIdentity,
   onCall: OnCall,
   onError: (error: unknown, about: string) => void,
 ): Promise<DataService> {

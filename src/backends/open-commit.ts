@@ -3,6 +3,7 @@ import type { CommitDomain, CommitPlace, Home } from '../commit/placement.js';
 import { PlacedCommit } from '../commit/placement.js';
 import { CommitService } from '../commit/service.js';
 import type { DataService } from '../datastore/service.js';
+import { DirectoryWriter } from '../homes/directory/writer.js';
 import { Joint } from '../kernel/joint.js';
 import type { Kernel } from '../kernel/kernel.js';
 import type { MessagingService } from '../messaging/service.js';
@@ -87,7 +88,11 @@ function openEmbedded({ kernel, data, workspaces, messaging, sealer }: OpenCommi
   const { limits } = kernel;
   return new EmbeddedCommit(joint, {
     data: data.port instanceof EmbeddedDataStore ? data.over(data.port.over(joint.kernel)) : null,
-    registry: new RegistryService({ port: new EmbeddedRegistry(joint.kernel), limits }),
+    registry: new RegistryService({
+      writer: new DirectoryWriter(joint.kernel),
+      port: new EmbeddedRegistry(joint.kernel),
+      limits,
+    }),
     workspaces:
       workspaces.port instanceof EmbeddedWorkspaces
         ? new WorkspacesService({ port: workspaces.port.over(joint.kernel), limits, sealer })

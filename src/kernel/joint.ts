@@ -182,8 +182,30 @@ export function kernelOver(kernel: Kernel, faceOfStore: (store: Store) => Store)
       const store = kernel.locate(id);
       return store === undefined ? undefined : over(store);
     },
+    transactBoth: <T>(own: Store, body: (own: Transaction, root: Transaction) => T) =>
+      own.transact((tx) =>
+        own === over(kernel.root) ? body(tx, tx) : insideRoot(kernel.root, (root) => body(tx, root)),
+      ),
     handleTimer: () => undefined,
   });
+}
+
+/** A transaction of shard 00 inside one of another shard: an id that is entered here and whose thing is not kept leads nowhere. */
+function insideRoot<T>(root: Store, body: (root: Transaction) => T): T {
+  let outcome: { result: T } | undefined;
+  let failure: unknown;
+  const kept = root.transact((tx) => {
+    try {
+      outcome = { result: body(tx) };
+    } catch (error) {
+      failure = error;
+      throw error;
+    }
+  });
+  // What the body threw is thrown below; a disk that fails refuses the outer transaction's own writes too.
+  kept.catch(() => undefined);
+  if (outcome === undefined) throw failure ?? root.refusal();
+  return outcome.result;
 }
 
 /** The same object but for a few members; methods still run on the object itself. */

@@ -6,19 +6,21 @@ import { type CommitServices, runOperation } from '../../commit/operations.js';
 import type { Check, Operation } from '../../commit/schemas.js';
 import { StoaError } from '../../errors.js';
 import type { Caller } from '../../core/caller.js';
+import type { Step } from '../../core/write.js';
+import { directorySteps } from '../../homes/directory/step.js';
 import { userKey } from '../../identity/user-key.js';
 import { type Joint, type JointCheck, OperationRefused } from '../../kernel/joint.js';
 import { type Idempotency } from '../../core/idempotency.js';
 import { answeredBefore, keepAnswer, once } from '../../kernel/once.js';
 import { extendedByOutages } from '../../kernel/outages.js';
 import type { Transaction } from '../../kernel/transaction.js';
-import { parseAgentId } from '../../registry/ids.js';
-import { type LeaseTimes, leaseTimesOf, settled } from '../../registry/lease.js';
+import { type LeaseTimes, leaseTimesOf } from '../../registry/lease.js';
+import type { RegistryService } from '../../registry/service.js';
+import type { RegistrySteps } from '../../registry/steps.js';
 import type { Task } from '../../workspaces/model.js';
 import type { LeaseEnd } from '../../workspaces/tasks.js';
 import { dataFamilies, documentKey, isLiveRow, versionOfRow } from './datastore-rows.js';
 import { checkCallerFence } from './fence.js';
-import { findAgent } from './registry-rows.js';
 import { readHeld } from './workspaces-task-rows.js';
 import { findTask } from './workspaces-tree.js';
 
@@ -30,12 +32,15 @@ class AnsweredBefore extends Error {
   }
 }
 
+/** The directory always has the registry. */
+type DirectoryServices = CommitServices & { registry: RegistryService };
+
 export class EmbeddedCommit implements CommitPort {
   readonly #joint: Joint;
-  readonly #services: CommitServices;
+  readonly #services: DirectoryServices;
 
   /** `services` are built over `joint.kernel`. */
-  constructor(joint: Joint, services: CommitServices) {
+  constructor(joint: Joint, services: DirectoryServices) {
     this.#joint = joint;
     this.#services = services;
   }
@@ -58,7 +63,7 @@ export class EmbeddedCommit implements CommitPort {
         const meanwhile = madeBefore(tx, idempotency);
         if (meanwhile !== undefined) throw new AnsweredBefore(meanwhile);
         checkCallerFence(base, store, tx, caller);
-        checkAll(tx, caller, checks, leaseTimesOf(kernel.limits, kernel.outages));
+        this.#checkAll(tx, caller, checks, leaseTimesOf(kernel.limits, kernel.outages));
       };
       // Each step is of the operation at its place.
       const results = await this.#joint.commit(steps, check, (index, result) =>
@@ -69,6 +74,13 @@ export class EmbeddedCommit implements CommitPort {
     } catch (error) {
       if (error instanceof AnsweredBefore) return error.results;
       throw error instanceof OperationRefused ? new OperationFailed(error.index, error.reason) : error;
+    }
+  }
+
+  #checkAll(tx: Transaction, caller: Caller, checks: readonly Check[], times: LeaseTimes): void {
+    for (const [index, check] of checks.entries()) {
+      const failure = failureOf(tx, caller, check, times, this.#services.registry.steps);
+      if (failure !== undefined) throw new CheckFailed(index, failure);
     }
   }
 }
@@ -85,14 +97,13 @@ function madeBefore(tx: Transaction, idempotency: Idempotency | null): unknown[]
   return isFirst ? undefined : answers;
 }
 
-function checkAll(tx: Transaction, caller: Caller, checks: readonly Check[], times: LeaseTimes): void {
-  for (const [index, check] of checks.entries()) {
-    const failure = failureOf(tx, caller, check, times);
-    if (failure !== undefined) throw new CheckFailed(index, failure);
-  }
-}
-
-function failureOf(tx: Transaction, caller: Caller, check: Check, times: LeaseTimes): StoaError | undefined {
+function failureOf(
+  tx: Transaction,
+  caller: Caller,
+  check: Check,
+  times: LeaseTimes,
+  registry: RegistrySteps,
+): StoaError | undefined {
   switch (check.check) {
     case 'data': {
       const row = tx.get(
@@ -104,12 +115,8 @@ function failureOf(tx: Transaction, caller: Caller, check: Check, times: LeaseTi
         ? undefined
         : versionFailure(`The document "${check.key}" in "${check.namespace}"`, current, check.version ?? 0);
     }
-    case 'agent': {
-      const current = agentOf(tx, caller, check.agent_id)?.meta.version ?? 0;
-      return current === check.version
-        ? undefined
-        : versionFailure(`The agent ${check.agent_id}`, current, check.version);
-    }
+    case 'agent':
+      return refusalOf(registry.requireAgentVersion(caller, check.agent_id, check.version), tx);
     case 'task': {
       const current = taskOf(tx, caller, check.task_id)?.version ?? 0;
       return current === check.version
@@ -122,21 +129,19 @@ function failureOf(tx: Transaction, caller: Caller, check: Check, times: LeaseTi
         extendedByOutages(renewedAtMs, expiresAtMs, times.outages);
       return claimFailure(check.task_id, task && readHeld(tx, task), check.fence, tx.nowMs, endOf);
     }
-    case 'lease': {
-      const lease = agentOf(tx, caller, check.agent_id)?.lease ?? null;
-      // As it is by now: the sweeper may be on its way to a lease that is over.
-      const current = lease === null ? 0 : settled(lease, times, tx.nowMs).fence;
-      if (current === check.fence) return undefined;
-      return new StoaError(
-        'fenced',
-        `The lease of the agent ${check.agent_id} has the number ${current}, not ${check.fence}.`,
-      );
-    }
+    case 'lease':
+      return refusalOf(registry.requireLease(caller, check.agent_id, check.fence), tx);
   }
 }
 
-function agentOf(tx: Transaction, caller: Caller, agentId: string): ReturnType<typeof findAgent> {
-  return findAgent(tx, caller.everyUser ? null : userKey(caller.user), parseAgentId(agentId));
+function refusalOf(check: Step<void>, tx: Transaction): StoaError | undefined {
+  try {
+    for (const { run } of directorySteps([check])) run(tx, tx);
+  } catch (error) {
+    if (error instanceof StoaError) return error;
+    throw error;
+  }
+  return undefined;
 }
 
 /** Undefined for a task that is not there, or not the caller's. */

@@ -76,19 +76,22 @@ export class FamilyRecords<Kind extends TransferRecord> implements RecordStore<K
     for (const [index, record] of records.entries()) {
       const store = this.#storeOf(record);
       byStore.set(store, [...(byStore.get(store) ?? []), { record, index }]);
-      await this.#enter(record);
     }
     for (const [store, group] of byStore) {
-      await store.transact((tx) => {
-        for (const { record, index } of group) outcomes[index] = this.#put(tx, record, onConflict);
+      await this.#kernel.transactBoth(store, (tx, root) => {
+        for (const { record, index } of group) outcomes[index] = this.#put(tx, root, record, onConflict);
       });
     }
     return outcomes;
   }
 
-  #put(tx: Transaction, record: Kind, onConflict: OnConflict): Outcome {
+  #put(tx: Transaction, root: Transaction, record: Kind, onConflict: OnConflict): Outcome {
     const outcome = outcomeOf(this.#judge(tx, record, undefined), onConflict);
-    if (outcome === 'written' || outcome === 'replaced') this.#kind.put(tx, record);
+    if (outcome !== 'written' && outcome !== 'replaced') return outcome;
+    this.#kind.put(tx, record);
+    const user = this.#kind.userOf(record);
+    if (user !== null)
+      for (const id of this.#kind.directoryIds?.(record) ?? []) this.#kernel.enterIn(root, id, userKey(user));
     return outcome;
   }
 
@@ -96,12 +99,6 @@ export class FamilyRecords<Kind extends TransferRecord> implements RecordStore<K
     const stored = this.#kind.stored(reader, record);
     if (stored !== undefined && isSame(stored, record, this.#kind.essence)) return 'same';
     return this.#kind.obstacle?.(reader, record, coming) ?? verdictOf(record, stored);
-  }
-
-  async #enter(record: Kind): Promise<void> {
-    const user = this.#kind.userOf(record);
-    if (user === null || this.#kernel.stores.length === 1) return;
-    for (const id of this.#kind.directoryIds?.(record) ?? []) await this.#kernel.enter(id, userKey(user));
   }
 
   #storeOf(record: Kind): Store {

@@ -17,7 +17,7 @@ export async function populate(stoa: Stoa): Promise<void> {
   const { registry, data, workspaces, identity, kernel: opened } = stoa;
   const port = stoa.messaging.port;
   const { token } = await identity.createToken(operatorCaller(), 'ada', { expires_in: 3600 }, null);
-  identity.authenticate(token);
+  await identity.authenticate(token);
   await identity.flush();
 
   for (const [namespace, key, value] of [
