@@ -29,6 +29,7 @@ import { DataService, type DataServiceOptions } from './datastore/service.js';
 import { messageOf } from './errors.js';
 import type { Caller } from './core/caller.js';
 import { DirectoryWriter } from './homes/directory/writer.js';
+import { IdentityLinks } from './identity/links.js';
 import { ensureOperatorToken } from './identity/operator-token.js';
 import { IdentityService } from './identity/service.js';
 import { newOperatorToken } from './identity/tokens.js';
@@ -91,6 +92,8 @@ export interface Stoa {
   readonly data: DataService;
   readonly workspaces: WorkspacesService;
   readonly messaging: MessagingService;
+  /** Which identity speaks for which agent. */
+  readonly links: IdentityLinks;
   readonly secrets: Secrets;
   readonly changes: ChangesService;
   readonly commit: CommitService;
@@ -236,6 +239,7 @@ export async function openStoa(options: StoaOptions): Promise<Stoa> {
       data,
       workspaces,
       messaging,
+      links: new IdentityLinks({ writer, registry, messaging }),
       secrets,
       changes,
       commit,
