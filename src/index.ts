@@ -6,7 +6,6 @@ import { EmbeddedIdentity } from './backends/embedded/identity.js';
 import {
   embeddedFamilies,
   embeddedHotFamilies,
-  embeddedMigrations,
   embeddedScatteredFamilies,
 } from './backends/embedded/families.js';
 import { openCommit } from './backends/open-commit.js';
@@ -38,7 +37,6 @@ import type { EngineName, StoreConfig } from './kernel/engine.js';
 import { type BackupSchedule, BackupScheduler } from './kernel/backup-schedule.js';
 import { type Kernel, openKernel } from './kernel/kernel.js';
 import { onceAround } from './kernel/once.js';
-import type { MigrationProgress } from './kernel/migrations.js';
 import type { GroupFacts } from './kernel/store.js';
 import type { MessagingPort } from './messaging/port.js';
 import type { Change } from './core/change.js';
@@ -78,8 +76,6 @@ export interface StoaOptions {
   /** Faults that no caller waits for. */
   onError?: ((error: unknown, about: string) => void) | undefined;
   sweepIntervalMs?: number | undefined;
-  /** Called while the data of an older program is brought to this one's format. */
-  onMigration?: ((progress: MigrationProgress) => void) | undefined;
   /** Backups by the clock; none unless given. */
   backups?: BackupSchedule | undefined;
 }
@@ -144,7 +140,6 @@ export async function openStoa(options: StoaOptions): Promise<Stoa> {
     hotFamilies: embeddedHotFamilies,
     limits,
     onError,
-    migration: { migrations: embeddedMigrations, onProgress: options.onMigration },
     onGroup: (group) => {
       for (const listener of listeners) listener(group);
     },

@@ -100,26 +100,20 @@ export async function openDataStoreAt(place: string, options: DataBackendOptions
     const port = await openDataBackend(place, options);
     return { port, close: () => port.close() };
   }
-  const [
-    { openKernel },
-    { readManifest },
-    { embeddedFamilies, embeddedMigrations },
-    { EmbeddedDataStore },
-    { UserVerbs },
-  ] = await Promise.all([
-    import('../kernel/kernel.js'),
-    import('../kernel/manifest.js'),
-    import('./embedded/families.js'),
-    import('./embedded/datastore.js'),
-    import('./embedded/registry-users.js'),
-  ]);
+  const [{ openKernel }, { readManifest }, { embeddedFamilies }, { EmbeddedDataStore }, { UserVerbs }] =
+    await Promise.all([
+      import('../kernel/kernel.js'),
+      import('../kernel/manifest.js'),
+      import('./embedded/families.js'),
+      import('./embedded/datastore.js'),
+      import('./embedded/registry-users.js'),
+    ]);
   if (options.prepare === false && (await readManifest(place)) === undefined) {
     throw new StoaError('not_found', `There is no data directory at ${place}.`);
   }
   const kernel = await openKernel({
     dataDir: place,
     families: embeddedFamilies,
-    ...(options.prepare !== false && { migration: { migrations: embeddedMigrations } }),
     limits: options.limits,
     clock: options.nowMs,
   });

@@ -6,7 +6,6 @@ import { StoaError, messageOf } from '../errors.js';
 import { version } from '../version.js';
 import { type AbsentStore, type Connection, connect } from './connection.js';
 import { type CommandDefinition, type Options, textOption } from './definition.js';
-import { migrationTalk } from './migration-talk.js';
 import { Output } from './output.js';
 import { settingFlags } from './setting-flags.js';
 import { commandTree } from './tree.js';
@@ -100,7 +99,6 @@ async function run(
       user: textOption(globals, 'user'),
       agent: textOption(globals, 'agent'),
       loadConfig: () => loadConfig({ flags: settingFlags(globals), environment: process.env }).config,
-      onMigration: migrationTalk(output),
     });
     opened.push(connection);
     return connection;

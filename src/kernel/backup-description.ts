@@ -75,12 +75,12 @@ export async function readDescription(
     throw unusable(`${path} is not JSON`);
   }
   const format = isRecord(value) ? value['format'] : undefined;
-  if (typeof format === 'number' && format > dataFormat) {
+  if (typeof format === 'number' && format !== dataFormat) {
     throw new StoaError(
       'newer_data',
-      `The backup ${name} has format ${format}; this program knows formats up to ${dataFormat}.`,
+      `The backup ${name} has format ${format}. This program reads format ${dataFormat}.`,
       {
-        fix: 'Restore it with the version of Stoa that wrote it, or a newer one.',
+        fix: 'Restore it with the version of Stoa that wrote it.',
       },
     );
   }

@@ -21,7 +21,6 @@ import {
   storeMark,
   writeManifest,
 } from './manifest.js';
-import { type MigrateOptions, formatMark, isOlder, migrate, retiredFamilies } from './migrations.js';
 import { forgetAnswer, idempotencyTimer } from './once.js';
 import { type Outage, closedMark, lastAliveMs, outagesMark, outagesWith, readOutages } from './outages.js';
 import { ShardPairs, finishIntents } from './shard-pairs.js';
@@ -51,8 +50,6 @@ export interface KernelOptions {
   /** Wraps each engine after it is opened; tests inject faults here. */
   wrapEngine?: (engine: Engine, shard: number) => Engine;
   sweepIntervalMs?: number;
-  /** How an older directory is brought to this program's format. */
-  migration?: MigrateOptions | undefined;
 }
 
 const trimIntervalMs = 60_000;
@@ -78,7 +75,6 @@ export async function openKernel(options: KernelOptions): Promise<Kernel> {
     kernel = await openShards(options, manifest, lock, lockTouchedMs);
     try {
       await markStores(kernel, isNew);
-      if (isOlder(manifest)) await migrate(kernel, options.migration ?? { migrations: [] });
     } catch (error) {
       await kernel.close();
       throw error;
@@ -109,11 +105,7 @@ async function openShards(
   lock: DirectoryLock | undefined,
   lockTouchedMs: number,
 ): Promise<Kernel> {
-  const families = [
-    ...Object.values(kernelFamilies),
-    ...options.families,
-    ...retiredFamilies(manifest, options.migration?.migrations ?? []),
-  ];
+  const families = [...Object.values(kernelFamilies), ...options.families];
   const stores: Store[] = [];
   try {
     for (let shard = 0; shard < manifest.shards; shard += 1) {
@@ -155,6 +147,7 @@ async function openShards(
 
 export class Kernel {
   readonly dataDir: string;
+  readonly manifest: Manifest;
   readonly limits: Limits;
   readonly stores: readonly Store[];
   /** Shard 00, where everything lives that belongs to no single user. */
@@ -164,7 +157,6 @@ export class Kernel {
   readonly #sweepers: readonly Sweeper[];
   readonly #onError: (error: unknown, about: string) => void;
   readonly #pairs: ShardPairs;
-  #manifest: Manifest;
   #outages: readonly Outage[] = [];
   #trimming: NodeJS.Timeout | undefined;
   #trimmed: Promise<void> = Promise.resolve();
@@ -177,7 +169,7 @@ export class Kernel {
     lock: DirectoryLock | undefined,
   ) {
     this.dataDir = options.dataDir;
-    this.#manifest = manifest;
+    this.manifest = manifest;
     this.limits = options.limits;
     this.stores = stores;
     this.root = stores[0] as Store;
@@ -195,15 +187,6 @@ export class Kernel {
     );
     this.#pairs = new ShardPairs(stores, (error) => this.#onError(error, 'clearing a finished write'));
     this.handleTimer(idempotencyTimer, forgetAnswer);
-  }
-
-  get manifest(): Manifest {
-    return this.#manifest;
-  }
-
-  async rewriteManifest(manifest: Manifest): Promise<void> {
-    await writeManifest(this.dataDir, manifest);
-    this.#manifest = manifest;
   }
 
   /** Times in which no server ran on this directory, oldest first: leases do not lapse in them. */
@@ -425,10 +408,8 @@ async function markStores(kernel: Kernel, isNew: boolean): Promise<void> {
           { fix: 'Put stoa.json back from a copy, or restore a backup into a new directory.' },
         );
       }
-      await store.transact((tx) => {
-        for (const { family, key, value } of [storeMark(kernel.manifest), formatMark(kernel.manifest.format)])
-          tx.put(family, key, value);
-      });
+      const { family, key, value } = storeMark(kernel.manifest);
+      await store.transact((tx) => tx.put(family, key, value));
     } else if (marked !== kernel.manifest.id) {
       const reason =
         marked === undefined

@@ -33,6 +33,7 @@ const reshardIt = () =>
     to: at('new'),
     shards: 2,
     families,
+    limits: limitsWith(),
     placements: { ...kernelPlacements, 'test/values': () => 'root' },
     directoryOf: () => [],
   });

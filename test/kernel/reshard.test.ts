@@ -59,6 +59,7 @@ const run = (from: string, to: string, shards: number) =>
     to: join(directory, to),
     shards,
     families,
+    limits: limitsWith(),
     placements,
     directoryOf: (family, { value }) => (family === 'test/owned' ? [value.toString()] : []),
   });

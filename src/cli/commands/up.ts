@@ -14,7 +14,6 @@ import { createLogger } from '../../server/log.js';
 import { settleProcess } from '../../server/process-settings.js';
 import { lockWaitMsMax } from '../connection.js';
 import type { Action } from '../definition.js';
-import { migrationTalk } from '../migration-talk.js';
 import { settingFlags } from '../setting-flags.js';
 import { scheduleOf, stoaOptions } from '../stoa-options.js';
 
@@ -36,7 +35,6 @@ export const up: Action = async ({ output, globals }, _args, options) => {
   const stoa = await openWhenFree({
     ...stoaOptions(config, (error, about) => logger.error({ err: error }, about)),
     backups: scheduleOf(config),
-    onMigration: migrationTalk(output),
   });
   let app: FastifyInstance | undefined;
   try {
