@@ -27,7 +27,7 @@ import { ShardPairs, finishIntents } from './shard-pairs.js';
 import { type GroupFacts, Store } from './store.js';
 import { refuseMoreShards, refuseOtherEngine } from './stray-databases.js';
 import { Sweeper, type TimerHandler } from './sweeper.js';
-import type { Transaction } from './transaction.js';
+import type { Reader, Transaction } from './transaction.js';
 import { trimLogs } from './trim.js';
 
 export interface KernelOptions {
@@ -231,7 +231,7 @@ export class Kernel {
   }
 
   /** Which user owns the thing with this id, as shard 00 knows it. Undefined for an unknown id, and always where there is one shard. */
-  ownerIn(root: Transaction, id: string): Buffer | undefined {
+  ownerIn(root: Reader, id: string): Buffer | undefined {
     return this.stores.length > 1 ? root.get(kernelFamilies.directory, Buffer.from(id)) : undefined;
   }
 
