@@ -11,16 +11,14 @@ import {
 import { openCommit } from './backends/open-commit.js';
 import { fencedServices } from './backends/open-fenced.js';
 import { openMessagingBackend } from './backends/open-messaging.js';
+import { openWorkspaces } from './backends/open-workspaces.js';
 import { EmbeddedMessaging } from './backends/embedded/messaging.js';
 import { EmbeddedOutboxGate } from './backends/embedded/outbox-gate.js';
 import { EmbeddedRegistry } from './backends/embedded/registry.js';
 import { messagingRecords } from './backends/embedded/transfer-messaging.js';
 import { registryRecords } from './backends/embedded/transfer-registry.js';
-import { workspacesRecords } from './backends/embedded/transfer-workspaces.js';
 import { UserVerbs } from './backends/embedded/registry-users.js';
-import { EmbeddedWorkspaces, openEmbeddedWorkspaces } from './backends/embedded/workspaces.js';
 import type { PostgresMessaging } from './backends/postgres/messaging.js';
-import type { PostgresWorkspaces } from './backends/postgres/workspaces.js';
 import type { CommitService } from './commit/service.js';
 import { ChangesService } from './changes/service.js';
 import type { Announce } from './datastore/port.js';
@@ -46,8 +44,9 @@ import { RegistryService } from './registry/service.js';
 import { type Secrets, openSecrets } from './secrets/secrets.js';
 import { DocumentRecords } from './transfer/documents.js';
 import { erased } from './transfer/judging.js';
+import type { RecordStore } from './transfer/port.js';
 import { TransferService } from './transfer/service.js';
-import { WorkspacesService } from './workspaces/service.js';
+import type { WorkspacesService } from './workspaces/service.js';
 
 export { StoaError } from './errors.js';
 export { type Caller, operatorCaller } from './core/caller.js';
@@ -168,14 +167,29 @@ export async function openStoa(options: StoaOptions): Promise<Stoa> {
     });
     const registryPort = new EmbeddedRegistry(kernel);
     const registry = new RegistryService({ writer, port: registryPort, limits });
-    const workspaces = await openWorkspaces(
+    const { users, leases } = registryPort.verbs;
+    const {
+      service: workspaces,
+      records: workspacesRecords,
+      releaseClaims,
+    } = await openWorkspaces({
       kernel,
-      options.workspaces ?? 'embedded',
-      registryPort,
-      secrets,
+      url: options.workspaces ?? 'embedded',
+      sealer: secrets.sealer,
+      onOwner: (tx, user) => void users.ensure(tx, user),
+      announce: (changes) => announceEach(kernel, users, changes),
       onCall,
-      onError,
+      onError: (error) => onError(error, 'background work on workspaces'),
+    });
+    // A lost agent's claims come back.
+    leases.onPresenceLost.push((tx, { record, meta }) =>
+      releaseClaims(tx, meta.user, [record.agent_id, record.name]),
     );
+    secrets.addHolder({
+      name: 'workspaces',
+      reseal: (onProgress) => workspaces.port.reseal(onProgress),
+      begin: () => workspaces.port.beginReseal(),
+    });
     opened.unshift(() => workspaces.close());
     const urls = {
       data: options.datastore ?? 'embedded',
@@ -217,7 +231,7 @@ export async function openStoa(options: StoaOptions): Promise<Stoa> {
       sweepIntervalMs: options.sweepIntervalMs,
     });
     opened.unshift(() => commit.close());
-    const transfer = openTransfer(kernel, registryPort, data, workspaces, messaging, secrets);
+    const transfer = openTransfer(kernel, registryPort, data, workspacesRecords, messaging);
     const backups =
       options.backups && new BackupScheduler(kernel, options.backups, { onBackup: () => undefined, onError });
     opened.unshift(() => backups?.stop());
@@ -241,7 +255,7 @@ export async function openStoa(options: StoaOptions): Promise<Stoa> {
       transfer,
       fenced: (caller) => ({
         ...stoa,
-        ...fencedServices(kernel, secrets.sealer, { data, workspaces, messaging }, caller),
+        ...fencedServices(kernel, { data, messaging }, caller),
       }),
       operatorToken,
       syncWrites: options.storeConfig?.sync_writes !== false,
@@ -296,50 +310,6 @@ async function openMessaging(
     onError,
   });
   return port instanceof EmbeddedMessaging ? port : timedPort(port, 'messaging', 'postgres+redis', onCall);
-}
-
-/** Workspaces on their backend, joined with the registry: an owner exists from its first workspace, and a lost agent's claims come back. */
-async function openWorkspaces(
-  kernel: Kernel,
-  url: string,
-  registry: EmbeddedRegistry,
-  secrets: Secrets,
-  onCall: OnCall,
-  onError: (error: unknown, about: string) => void,
-): Promise<WorkspacesService> {
-  const { limits } = kernel;
-  const { users, leases } = registry.verbs;
-  const { sealer } = secrets;
-  const report = (error: unknown): void => onError(error, 'background work on workspaces');
-  const open = async (): Promise<EmbeddedWorkspaces | PostgresWorkspaces> => {
-    if (url === 'embedded')
-      return openEmbeddedWorkspaces(kernel, {
-        sealer,
-        onOwner: (tx, user) => void users.ensure(tx, user),
-        onError: report,
-      });
-    // Loaded only when it is chosen: most directories need no database server.
-    const { openPostgresWorkspaces } = await import('./backends/postgres/workspaces.js');
-    const postgres = await openPostgresWorkspaces(new URL(url), {
-      limits,
-      sealer,
-      onError: report,
-      announce: (changes) => announceEach(kernel, users, changes),
-    });
-    return timedPort(postgres, 'workspaces', backendName(url), onCall);
-  };
-  const port = await open();
-  leases.onPresenceLost.push((tx, { record, meta }) => {
-    const names = [record.agent_id, record.name];
-    if ('tasks' in port) port.tasks.releaseClaims(tx, meta.user, names);
-    else port.releaseClaims(meta.user, names);
-  });
-  secrets.addHolder({
-    name: 'workspaces',
-    reseal: (onProgress) => port.reseal(onProgress),
-    begin: () => port.beginReseal(),
-  });
-  return new WorkspacesService({ port, limits, sealer });
 }
 
 /** Puts changes of another database into this directory's feed, each in the shard of its user. */
@@ -413,23 +383,14 @@ function openTransfer(
   kernel: Kernel,
   registry: EmbeddedRegistry,
   data: DataService,
-  workspaces: WorkspacesService,
+  workspacesRecords: readonly [type: string, store: RecordStore][],
   messaging: MessagingService,
-  { sealer }: Secrets,
 ): TransferService {
-  const { users } = registry.verbs;
   const { limits } = kernel;
   const stores = new Map([
     ...registryRecords(kernel, registry),
     ['data.document', erased(new DocumentRecords(data))] as const,
-    ...(workspaces.port instanceof EmbeddedWorkspaces
-      ? workspacesRecords(kernel, {
-          sealer,
-          waiters: workspaces.port.waiters,
-          onOwner: (tx, user) => void users.ensure(tx, user),
-        })
-      : // The other port that workspaces are opened with.
-        (workspaces.port as PostgresWorkspaces).records()),
+    ...workspacesRecords,
     ...(messaging.port instanceof EmbeddedMessaging
       ? messagingRecords(kernel)
       : (messaging.port as PostgresMessaging).records()),

@@ -95,7 +95,12 @@ function openEmbedded({ kernel, data, workspaces, messaging, sealer }: OpenCommi
     }),
     workspaces:
       workspaces.port instanceof EmbeddedWorkspaces
-        ? new WorkspacesService({ port: workspaces.port.over(joint.kernel), limits, sealer })
+        ? new WorkspacesService({
+            writer: new DirectoryWriter(joint.kernel),
+            port: workspaces.port.over(joint.kernel),
+            limits,
+            sealer,
+          })
         : null,
     messaging:
       messaging.port instanceof EmbeddedMessaging

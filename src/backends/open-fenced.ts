@@ -1,21 +1,16 @@
-/** The services once more, for the writes of a caller that shows a fencing number. */
+/** The services whose writes do not check the fence of their caller by themselves yet, once more for a caller that shows one. */
 import type { DataStorePort } from '../datastore/port.js';
 import type { DataService } from '../datastore/service.js';
 import { faceOf } from '../kernel/joint.js';
 import type { Kernel } from '../kernel/kernel.js';
 import type { MessagingPort } from '../messaging/port.js';
 import type { MessagingService } from '../messaging/service.js';
-import type { Sealer } from '../secrets/sealer.js';
-import type { WorkspacesPort } from '../workspaces/port.js';
-import { WorkspacesService } from '../workspaces/service.js';
 import { EmbeddedDataStore } from './embedded/datastore.js';
 import { type FencedCaller, checkFenceFromOutside, fencedKernel } from './embedded/fence.js';
 import { EmbeddedMessaging } from './embedded/messaging.js';
-import { EmbeddedWorkspaces } from './embedded/workspaces.js';
 
 export interface FencedServices {
   data: DataService;
-  workspaces: WorkspacesService;
   messaging: MessagingService;
 }
 
@@ -25,19 +20,13 @@ export interface FencedServices {
  */
 export function fencedServices(
   kernel: Kernel,
-  sealer: Sealer,
-  { data, workspaces, messaging }: FencedServices,
+  { data, messaging }: FencedServices,
   caller: FencedCaller,
 ): FencedServices {
   const fenced = fencedKernel(kernel, caller);
   const check = (): void => checkFenceFromOutside(kernel, caller);
   return {
     data: data.over(fencedData(data.port, fenced, check)),
-    workspaces: new WorkspacesService({
-      port: fencedWorkspaces(workspaces.port, fenced, check),
-      limits: kernel.limits,
-      sealer,
-    }),
     messaging: faceOf(messaging, messaging.over(fencedMessaging(messaging.port, fenced, check))),
   };
 }
@@ -48,10 +37,6 @@ function fencedData(port: DataStorePort, fenced: Kernel, check: () => void): Dat
   return port.guarded === undefined
     ? checkedBefore(port, ['write', 'modify', 'clearStep', 'restore'], check)
     : checkedBefore(port.guarded(check), ['clearStep', 'restore'], check);
-}
-
-function fencedWorkspaces(port: WorkspacesPort, fenced: Kernel, check: () => void): WorkspacesPort {
-  return port instanceof EmbeddedWorkspaces ? port.over(fenced) : (port.guarded?.(check) ?? port);
 }
 
 /** Rooms and inboxes beside PostgreSQL are in Redis, which has no transactions to look in. */

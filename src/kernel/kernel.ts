@@ -224,12 +224,6 @@ export class Kernel {
     return this.#pairs.between(take);
   }
 
-  /** Makes an id findable. Called before the thing is written: an entry that leads nowhere is harmless. */
-  async enter(id: string, userKey: Buffer): Promise<void> {
-    if (this.stores.length === 1) return;
-    await this.root.transact((tx) => tx.put(kernelFamilies.directory, Buffer.from(id), userKey));
-  }
-
   /** Which user owns the thing with this id, as shard 00 knows it. Undefined for an unknown id, and always where there is one shard. */
   ownerIn(root: Reader, id: string): Buffer | undefined {
     return this.stores.length > 1 ? root.get(kernelFamilies.directory, Buffer.from(id)) : undefined;

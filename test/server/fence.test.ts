@@ -260,7 +260,7 @@ describe('in PostgreSQL', () => {
       expect.arrayContaining([
         'data postgres write false',
         'data postgres modify false',
-        'workspaces postgres createWorkspace false',
+        'workspaces postgres write false',
         'data postgres write true',
       ]),
     );

@@ -1,5 +1,5 @@
 /** Commits on the kernel: the operations' transactions joined into one. */
-import { claimFailure, versionFailure } from '../../commit/checks.js';
+import { versionFailure } from '../../commit/checks.js';
 import { CheckFailed, type CommitPort, OperationFailed } from '../../commit/port.js';
 import { ModifiedBytes } from '../../commit/modified-bytes.js';
 import { type CommitServices, runOperation } from '../../commit/operations.js';
@@ -12,17 +12,14 @@ import { userKey } from '../../identity/user-key.js';
 import { type Joint, type JointCheck, OperationRefused } from '../../kernel/joint.js';
 import { type Idempotency } from '../../core/idempotency.js';
 import { answeredBefore, keepAnswer, once } from '../../kernel/once.js';
-import { extendedByOutages } from '../../kernel/outages.js';
 import type { Transaction } from '../../kernel/transaction.js';
 import { type LeaseTimes, leaseTimesOf } from '../../registry/lease.js';
 import type { RegistryService } from '../../registry/service.js';
 import type { RegistrySteps } from '../../registry/steps.js';
-import type { Task } from '../../workspaces/model.js';
-import type { LeaseEnd } from '../../workspaces/tasks.js';
+import { ownerOf } from '../../workspaces/authorise.js';
 import { dataFamilies, documentKey, isLiveRow, versionOfRow } from './datastore-rows.js';
 import { checkCallerFence } from './fence.js';
-import { readHeld } from './workspaces-task-rows.js';
-import { findTask } from './workspaces-tree.js';
+import { requireClaim, requireTaskVersion } from './workspaces-checks.js';
 
 /** A repeat under the same key: what was answered the first time. */
 class AnsweredBefore extends Error {
@@ -116,40 +113,27 @@ function failureOf(
         : versionFailure(`The document "${check.key}" in "${check.namespace}"`, current, check.version ?? 0);
     }
     case 'agent':
-      return refusalOf(registry.requireAgentVersion(caller, check.agent_id, check.version), tx);
-    case 'task': {
-      const current = taskOf(tx, caller, check.task_id)?.version ?? 0;
-      return current === check.version
-        ? undefined
-        : versionFailure(`The task ${check.task_id}`, current, check.version);
-    }
-    case 'claim': {
-      const task = taskOf(tx, caller, check.task_id);
-      const endOf: LeaseEnd = ({ renewedAtMs, expiresAtMs }) =>
-        extendedByOutages(renewedAtMs, expiresAtMs, times.outages);
-      return claimFailure(check.task_id, task && readHeld(tx, task), check.fence, tx.nowMs, endOf);
-    }
+      return failureIn(() => run(registry.requireAgentVersion(caller, check.agent_id, check.version), tx));
+    case 'task':
+      return failureIn(() => requireTaskVersion(tx, ownerOf(caller), check.task_id, check.version));
+    case 'claim':
+      return failureIn(() => requireClaim(tx, ownerOf(caller), check.task_id, check.fence, times.outages));
     case 'lease':
-      return refusalOf(registry.requireLease(caller, check.agent_id, check.fence), tx);
+      return failureIn(() => run(registry.requireLease(caller, check.agent_id, check.fence), tx));
   }
 }
 
-function refusalOf(check: Step<void>, tx: Transaction): StoaError | undefined {
-  try {
-    for (const { run } of directorySteps([check])) run(tx, tx);
-  } catch (error) {
-    if (error instanceof StoaError) return error;
-    throw error;
-  }
-  return undefined;
+function run(check: Step<void>, tx: Transaction): void {
+  for (const step of directorySteps([check])) step.run(tx, tx);
 }
 
-/** Undefined for a task that is not there, or not the caller's. */
-function taskOf(tx: Transaction, caller: Caller, id: string): Task | undefined {
+function failureIn(check: () => void): StoaError | undefined {
   try {
-    return findTask(tx, caller.everyUser ? null : caller.user, id).task;
+    check();
+    return undefined;
   } catch (error) {
-    if (error instanceof StoaError && error.code === 'not_found') return undefined;
+    if (error instanceof StoaError && (error.code === 'version_conflict' || error.code === 'fenced'))
+      return error;
     throw error;
   }
 }

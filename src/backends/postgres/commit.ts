@@ -13,12 +13,14 @@ import type { Idempotency } from '../../core/idempotency.js';
 import type { Limits } from '../../limits.js';
 import type { MessagingService } from '../../messaging/service.js';
 import type { Sealer } from '../../secrets/sealer.js';
+import { Work } from '../../homes/postgres/work.js';
 import { WorkspacesService } from '../../workspaces/service.js';
 import { answeredBefore, keepAnswer, lockAnswer } from './commit-answers.js';
 import { lockAndCheck } from './commit-checks.js';
 import { type PromisedOperation, messageResult, promiseMessages } from './commit-messages.js';
 import { CommitOutbox, type DeliveryState } from './commit-outbox.js';
 import { migrateCommitsUp } from './commit-schema.js';
+import { OpenTransactionWriter } from './commit-writer.js';
 import {
   type PostgresSql,
   TryAgain,
@@ -127,12 +129,9 @@ export class PostgresCommit implements CommitPort {
     idempotency: Idempotency | null,
   ): Promise<Done> {
     const { limits, nowMs, workspaces } = this.#options;
-    await lockAndCheck(
-      { tx, caller, limits, nowMs: nowMs(), leaseNowMs: workspaces?.nowMs() ?? 0 },
-      checks,
-      operations,
-    );
-    const { services, settle } = this.#joined(tx);
+    const work = new Work(tx, workspaces?.nowMs() ?? 0, limits);
+    await lockAndCheck({ work, caller, nowMs: nowMs(), workspaces }, checks, operations);
+    const { services, settle } = this.#joined(work);
     const modified = new ModifiedBytes(limits);
     const results: unknown[] = [];
     const messages = new Map(promised.map((one) => [one.index, one]));
@@ -145,6 +144,7 @@ export class PostgresCommit implements CommitPort {
       };
       results.push(message === undefined ? await asOperation(index, run) : messageResult(message, undefined));
     }
+    await work.finish();
     await this.#outbox.add(tx, caller.user, promised);
     await keepAnswer(tx, idempotency, results);
     this.#options.checkFence(caller);
@@ -152,7 +152,7 @@ export class PostgresCommit implements CommitPort {
   }
 
   /** The services once more, over this transaction. What they would do after a write of their own waits for the commit. */
-  #joined(tx: TransactionSql): { services: CommitServices; settle: () => Promise<void> } {
+  #joined(work: Work): { services: CommitServices; settle: () => Promise<void> } {
     const { data, limits, nowMs, sealer, workspaces } = this.#options;
     const later: (() => void)[] = [];
     const tracked = data?.service.tracker;
@@ -163,18 +163,20 @@ export class PostgresCommit implements CommitPort {
           later.push(() => tracked.written(...given)),
         forget: (...given: Parameters<typeof tracked.forget>) => later.push(() => tracked.forget(...given)),
       });
-    const joined = workspaces?.within(tx);
     const services: CommitServices = {
       data:
-        data && new DataService({ port: data.port.within(tx), limits, nowMs, ...(tracker && { tracker }) }),
+        data &&
+        new DataService({ port: data.port.within(work.sql), limits, nowMs, ...(tracker && { tracker }) }),
       registry: null,
-      workspaces: joined === undefined ? null : new WorkspacesService({ port: joined.port, limits, sealer }),
+      workspaces:
+        workspaces &&
+        new WorkspacesService({ writer: new OpenTransactionWriter(work), port: workspaces, limits, sealer }),
       messaging: null,
     };
     const settle = async (): Promise<void> => {
-      for (const work of later) work();
+      for (const act of later) act();
       // The commit stands, whatever becomes of the news about it.
-      await Promise.all([data?.port.announce(), joined?.settle()]).catch(this.#options.onError);
+      await Promise.all([data?.port.announce(), work.committed()]).catch(this.#options.onError);
     };
     return { services, settle };
   }
