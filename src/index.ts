@@ -1,7 +1,8 @@
 /** The library: what `openStoa` gives is all that server, CLI and MCP use. */
-import { type BackendCall, backendName, timedPort } from './backends/timed.js';
+import { type BackendCall, timedPort } from './backends/timed.js';
 import { openDataBackend } from './backends/open-datastore.js';
 import { EmbeddedDataStore } from './backends/embedded/datastore.js';
+import { checkFenceFromOutside } from './backends/embedded/fence.js';
 import { EmbeddedIdentity } from './backends/embedded/identity.js';
 import {
   embeddedFamilies,
@@ -21,10 +22,11 @@ import { UserVerbs } from './backends/embedded/registry-users.js';
 import type { PostgresMessaging } from './backends/postgres/messaging.js';
 import type { CommitService } from './commit/service.js';
 import { ChangesService } from './changes/service.js';
-import type { Announce } from './datastore/port.js';
-import { DataService, type DataServiceOptions } from './datastore/service.js';
+import type { Documents } from './datastore/port.js';
+import { DataService } from './datastore/service.js';
 import { messageOf } from './errors.js';
 import type { Caller } from './core/caller.js';
+import { DirectoryStoreNotes } from './homes/directory/store-notes.js';
 import { DirectoryWriter } from './homes/directory/writer.js';
 import { IdentityLinks } from './identity/links.js';
 import { ensureOperatorToken } from './identity/operator-token.js';
@@ -34,7 +36,6 @@ import { userKey } from './identity/user-key.js';
 import type { EngineName, StoreConfig } from './kernel/engine.js';
 import { type BackupSchedule, BackupScheduler } from './kernel/backup-schedule.js';
 import { type Kernel, openKernel } from './kernel/kernel.js';
-import { onceAround } from './kernel/once.js';
 import type { GroupFacts } from './kernel/store.js';
 import type { MessagingPort } from './messaging/port.js';
 import type { Change } from './core/change.js';
@@ -255,7 +256,7 @@ export async function openStoa(options: StoaOptions): Promise<Stoa> {
       transfer,
       fenced: (caller) => ({
         ...stoa,
-        ...fencedServices(kernel, { data, messaging }, caller),
+        ...fencedServices(kernel, { messaging }, caller),
       }),
       operatorToken,
       syncWrites: options.storeConfig?.sync_writes !== false,
@@ -326,19 +327,6 @@ async function announceEach(kernel: Kernel, users: UserVerbs, changes: readonly 
   );
 }
 
-/** Puts changes of one user's documents into this directory's feed. */
-function announceFor(kernel: Kernel): Announce {
-  const users = new UserVerbs(kernel.limits);
-  return async (changes) => {
-    const user = changes[0]?.user ?? null;
-    if (user === null) return;
-    await kernel.storeOf(userKey(user)).transact((tx) => {
-      users.ensure(tx, user);
-      for (const change of changes) tx.change(change);
-    });
-  };
-}
-
 /** The data store on its backend. What happens in another database is told in this directory's feed: through its outbox where it has one, else right after each write. */
 async function openData(
   kernel: Kernel,
@@ -350,32 +338,26 @@ async function openData(
   const { limits, feed } = kernel;
   const nowMs = (): number => kernel.nowMs();
   const users = new UserVerbs(limits);
-  if (url === 'embedded') {
-    const port = new EmbeddedDataStore({
-      kernel,
-      ensureUser: (tx, user) => void users.ensure(tx, user),
-      checkUser: (user) => identity.checkUser(user),
-    });
-    return new DataService({ port, limits, nowMs, feed, onError });
-  }
-  const once: DataServiceOptions['once'] = (user, idempotency, work) =>
-    onceAround(kernel.storeOf(userKey(user)), idempotency, work);
-  const backend = await openDataBackend(url, {
-    limits,
-    nowMs,
-    gate: new EmbeddedOutboxGate(kernel),
-    onError: (error) => onError(error, 'telling of changes in the data store'),
-  });
-  const announce = backend.capabilities.changes === 'outbox' ? null : announceFor(kernel);
-  return new DataService({
-    port: timedPort(backend, 'data', backendName(url), onCall),
-    limits,
-    nowMs,
-    feed,
-    onError,
-    announce,
-    once,
-  });
+  const documents: Documents =
+    url === 'embedded'
+      ? {
+          port: new EmbeddedDataStore({
+            kernel,
+            ensureUser: (tx, user) => void users.ensure(tx, user),
+            checkUser: (user) => identity.checkUser(user),
+          }),
+          writer: new DirectoryWriter(kernel),
+        }
+      : await openDataBackend(url, {
+          limits,
+          nowMs,
+          gate: new EmbeddedOutboxGate(kernel),
+          notes: new DirectoryStoreNotes(kernel),
+          checkFence: (caller) => checkFenceFromOutside(kernel, caller),
+          onCall,
+          onError: (error) => onError(error, 'announcing changes of the data store'),
+        });
+  return new DataService({ ...documents, limits, nowMs, feed, onError });
 }
 
 /** Every kind of record, wherever it is kept. */

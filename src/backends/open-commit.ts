@@ -18,7 +18,6 @@ import { EmbeddedMessaging } from './embedded/messaging.js';
 import { EmbeddedRegistry } from './embedded/registry.js';
 import { EmbeddedWorkspaces } from './embedded/workspaces.js';
 import type { PostgresCommit } from './postgres/commit.js';
-import type { PostgresDataStore } from './postgres/datastore.js';
 import type { PostgresWorkspaces } from './postgres/workspaces.js';
 import { type BackendCall, backendName, timedPort } from './timed.js';
 
@@ -87,7 +86,10 @@ function openEmbedded({ kernel, data, workspaces, messaging, sealer }: OpenCommi
   const joint = new Joint(kernel);
   const { limits } = kernel;
   return new EmbeddedCommit(joint, {
-    data: data.port instanceof EmbeddedDataStore ? data.over(data.port.over(joint.kernel)) : null,
+    data:
+      data.port instanceof EmbeddedDataStore
+        ? data.over({ port: data.port.over(joint.kernel), writer: new DirectoryWriter(joint.kernel) })
+        : null,
     registry: new RegistryService({
       writer: new DirectoryWriter(joint.kernel),
       port: new EmbeddedRegistry(joint.kernel),
@@ -120,8 +122,8 @@ async function openPostgres(
     limits: kernel.limits,
     nowMs: () => kernel.nowMs(),
     sealer,
+    data: homes.data.place === place ? data : null,
     // A domain whose home is a PostgreSQL was opened with the port of it.
-    data: homes.data.place === place ? { service: data, port: data.port as PostgresDataStore } : null,
     workspaces: homes.workspaces.place === place ? (workspaces.port as PostgresWorkspaces) : null,
     messaging,
     checkFence: (caller) => checkFenceFromOutside(kernel, caller),

@@ -126,7 +126,7 @@ function parametersIn(place: string, { properties, required }: Properties): Json
 
 function conventionalHeaders(route: Route): Json[] {
   const headers: Json[] = [];
-  if (route.creates === true)
+  if (route.creates === true || route.repeatable === true)
     headers.push(
       header('Idempotency-Key', 'A retry with the same key and body gets the first answer again.'),
     );

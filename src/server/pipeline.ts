@@ -261,7 +261,10 @@ class RoutePipeline {
       headers,
       body,
       rawBody,
-      idempotency: route.creates === true ? idempotencyOf(request, caller, rawBody, stoa.limits) : null,
+      idempotency:
+        route.creates === true || route.repeatable === true
+          ? idempotencyOf(request, caller, rawBody, stoa.limits)
+          : null,
       ifVersion: conditions.ifVersion,
       ifExists: conditions.ifExists,
       request,

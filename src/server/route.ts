@@ -76,7 +76,7 @@ export interface RouteContext<Params, Query, Body, Headers, Who> {
   readonly query: Query;
   readonly body: Body;
   readonly headers: Headers;
-  /** From `Idempotency-Key`, on routes with `creates`. */
+  /** From `Idempotency-Key`, on routes with `creates` or `repeatable`. */
   readonly idempotency: Idempotency | null;
   /** From `If-Match: "n"`, on routes with `versioned`; `If-None-Match: *` is 0: it must not exist yet. */
   readonly ifVersion: number | undefined;
@@ -100,6 +100,8 @@ interface RouteFacts {
   tags: readonly string[];
   /** It makes something: takes `Idempotency-Key`. */
   creates?: boolean;
+  /** It changes something that exists, and takes `Idempotency-Key` too. */
+  repeatable?: boolean;
   /** The thing has a `version`: answers with `ETag`, takes `If-Match` and `If-None-Match`. */
   versioned?: boolean;
   /** It changes something, so that a read-only token is refused. Every method but GET does unless this says false. */

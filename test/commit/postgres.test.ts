@@ -138,7 +138,7 @@ describe.each(places)('a commit in PostgreSQL, with messages in $messages', ({ m
         { version: 1 },
         { value: 2 },
         { value: 3, version: 2 },
-        { value: ['started'] },
+        { version: 1, sizeBytes: 11 },
         { status: 'pending' },
         { id: expect.any(String) as string, room: globalRoomId },
       ],

@@ -259,7 +259,6 @@ describe('in PostgreSQL', () => {
     expect(calls).toEqual(
       expect.arrayContaining([
         'data postgres write false',
-        'data postgres modify false',
         'workspaces postgres write false',
         'data postgres write true',
       ]),

@@ -1,9 +1,9 @@
 /** Commits on the kernel: the operations' transactions joined into one. */
-import { versionFailure } from '../../commit/checks.js';
 import { CheckFailed, type CommitPort, OperationFailed } from '../../commit/port.js';
 import { ModifiedBytes } from '../../commit/modified-bytes.js';
 import { type CommitServices, runOperation } from '../../commit/operations.js';
 import type { Check, Operation } from '../../commit/schemas.js';
+import { versionFailure } from '../../core/version-failure.js';
 import { StoaError } from '../../errors.js';
 import type { Caller } from '../../core/caller.js';
 import type { Step } from '../../core/write.js';
@@ -63,8 +63,9 @@ export class EmbeddedCommit implements CommitPort {
         this.#checkAll(tx, caller, checks, leaseTimesOf(kernel.limits, kernel.outages));
       };
       // Each step is of the operation at its place.
+      // A writer hands on a list, with the one result of the operation in it.
       const results = await this.#joint.commit(steps, check, (index, result) =>
-        modified.add(operations[index] as Operation, result),
+        modified.add(operations[index] as Operation, Array.isArray(result) ? result[0] : result),
       );
       if (idempotency !== null) await own.transact((tx) => keepAnswer(tx, idempotency, results));
       return results;

@@ -1,5 +1,5 @@
 /** The registry in the directory: reads of the user's shard, and steps there, with shard 00 where an id is entered. */
-import { versionFailure } from '../../commit/checks.js';
+import { versionFailure } from '../../core/version-failure.js';
 import { StoaError } from '../../errors.js';
 import { type DirectoryStep, type Now, step, stepWithRoot } from '../../homes/directory/step.js';
 import { userKey } from '../../identity/user-key.js';

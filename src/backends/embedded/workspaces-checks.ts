@@ -1,5 +1,6 @@
 /** Checks of a commit on tasks: each refuses the write by throwing. */
-import { claimFailure, versionFailure } from '../../commit/checks.js';
+import { claimFailure } from '../../commit/checks.js';
+import { versionFailure } from '../../core/version-failure.js';
 import { StoaError } from '../../errors.js';
 import { type Outage, extendedByOutages } from '../../kernel/outages.js';
 import type { Transaction } from '../../kernel/transaction.js';

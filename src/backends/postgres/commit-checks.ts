@@ -1,11 +1,11 @@
 /** What a commit in PostgreSQL holds still while it runs, and whether its checks hold. */
 import { createHash } from 'node:crypto';
-import { versionFailure } from '../../commit/checks.js';
 import { CheckFailed } from '../../commit/port.js';
 import type { Check, Operation } from '../../commit/schemas.js';
 import { compareCodePoints } from '../../datastore/code-point-order.js';
 import { isLive } from '../../datastore/merge-document.js';
 import { hasQuota } from '../../datastore/quota.js';
+import { versionFailure } from '../../core/version-failure.js';
 import { StoaError } from '../../errors.js';
 import type { Caller } from '../../core/caller.js';
 import type { PostgresStep } from '../../homes/postgres/step.js';

@@ -1,5 +1,6 @@
 /** Tasks in PostgreSQL: claimed with SKIP LOCKED, so that claimers never wait for each other. */
-import { claimFailure, versionFailure } from '../../commit/checks.js';
+import { claimFailure } from '../../commit/checks.js';
+import { versionFailure } from '../../core/version-failure.js';
 import { StoaError } from '../../errors.js';
 import { type Task, type TaskLease, isOpen } from '../../workspaces/model.js';
 import type { ClaimOutcome, Owner, Reporter } from '../../workspaces/port.js';

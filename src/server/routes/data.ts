@@ -120,15 +120,17 @@ export const dataRoutes = [
     tags: ['data'],
     principals: authenticated,
     versioned: true,
+    repeatable: true,
     params: ofDocument,
     body: setDocumentSchema,
     answers: { 200: writtenSchema, 201: writtenSchema },
-    handler: async ({ stoa, caller, params, body, ifVersion, ifExists }) => {
+    handler: async ({ stoa, caller, params, body, ifVersion, ifExists, idempotency }) => {
       const { value, ...options } = body;
       return written(
         await stoa.data.set(caller, params.ns, params.key, value, {
           ...options,
           ifVersion: expected(ifVersion, ifExists),
+          idempotency,
         }),
       );
     },
@@ -141,12 +143,13 @@ export const dataRoutes = [
     tags: ['data'],
     principals: authenticated,
     versioned: true,
+    repeatable: true,
     consumes: ['application/json', mergePatchType],
     params: ofDocument,
     body: z.unknown().meta({ description: 'ChangeDocument, or with the other content type a merge patch.' }),
     answers: { 200: changedSchema, 201: changedSchema },
-    handler: async ({ stoa, caller, params, body, ifVersion, ifExists, request }) => {
-      const options = { ifVersion: expected(ifVersion, ifExists) };
+    handler: async ({ stoa, caller, params, body, ifVersion, ifExists, idempotency, request }) => {
+      const options = { ifVersion: expected(ifVersion, ifExists), idempotency };
       if (request.headers['content-type']?.toLowerCase().startsWith(mergePatchType) === true) {
         return written(await stoa.data.mergePatch(caller, params.ns, params.key, body, options));
       }
@@ -163,13 +166,12 @@ export const dataRoutes = [
     tags: ['data'],
     principals: authenticated,
     versioned: true,
+    repeatable: true,
     params: ofDocument,
     answers: { 204: null },
-    handler: async ({ stoa, caller, params, ifVersion, ifExists }) => {
-      if (
-        !(await stoa.data.delete(caller, params.ns, params.key, { ifVersion: expected(ifVersion, ifExists) }))
-      )
-        throw missing(params);
+    handler: async ({ stoa, caller, params, ifVersion, ifExists, idempotency }) => {
+      const options = { ifVersion: expected(ifVersion, ifExists), idempotency };
+      if (!(await stoa.data.delete(caller, params.ns, params.key, options))) throw missing(params);
       return answer(204);
     },
   }),

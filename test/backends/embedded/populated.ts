@@ -31,7 +31,11 @@ export async function populate(stoa: Stoa): Promise<void> {
   await data.tracker.flush();
 
   await registry.putUser(operatorCaller(), 'ada', { agents_max: 20 });
-  const agent = await registry.createAgent(ada, { name: 'scout', labels: { team: 'red' } });
+  const agent = await registry.createAgent(
+    ada,
+    { name: 'scout', labels: { team: 'red' } },
+    { scope: 'ada', key: 'agent', fingerprint: 'f', seconds: 60 },
+  );
   await registry.start(ada, agent.agent_id);
   await registry.openSession(ada, agent.agent_id);
   await registry.heartbeat(ada, agent.agent_id, { holder: 'node-1' });
