@@ -29,6 +29,7 @@ import { messageOf } from './errors.js';
 import type { Caller } from './core/caller.js';
 import { DirectoryStoreNotes } from './homes/directory/store-notes.js';
 import { DirectoryWriter } from './homes/directory/writer.js';
+import { IdentityLinks } from './identity/links.js';
 import { ensureOperatorToken } from './identity/operator-token.js';
 import { IdentityService } from './identity/service.js';
 import { newOperatorToken } from './identity/tokens.js';
@@ -88,6 +89,8 @@ export interface Stoa {
   readonly data: DataService;
   readonly workspaces: WorkspacesService;
   readonly messaging: MessagingService;
+  /** Which identity speaks for which agent. */
+  readonly links: IdentityLinks;
   readonly secrets: Secrets;
   readonly changes: ChangesService;
   readonly commit: CommitService;
@@ -152,9 +155,11 @@ export async function openStoa(options: StoaOptions): Promise<Stoa> {
   try {
     const operatorToken =
       kernel.manifest.engine === 'memory' ? newOperatorToken() : await ensureOperatorToken(options.data);
-    const port = new EmbeddedIdentity(kernel, (tokenId) => identity.forget(tokenId));
+    const writer = new DirectoryWriter(kernel);
+    const identityPort = new EmbeddedIdentity(kernel, (tokenId) => identity.forget(tokenId));
     const identity = new IdentityService({
-      port,
+      writer,
+      port: identityPort,
       limits,
       operatorToken,
       nowMs: () => kernel.nowMs(),
@@ -165,7 +170,7 @@ export async function openStoa(options: StoaOptions): Promise<Stoa> {
       environment: options.secretKeys ?? undefined,
     });
     const registryPort = new EmbeddedRegistry(kernel);
-    const registry = new RegistryService({ port: registryPort, limits });
+    const registry = new RegistryService({ writer, port: registryPort, limits });
     const { users, leases } = registryPort.verbs;
     const {
       service: workspaces,
@@ -195,7 +200,7 @@ export async function openStoa(options: StoaOptions): Promise<Stoa> {
       workspaces: options.workspaces ?? 'embedded',
       messaging: options.messaging ?? 'embedded',
     };
-    const data = await openData(kernel, urls.data, identity, onCall, onError);
+    const data = await openData(kernel, urls.data, identityPort, onCall, onError);
     opened.unshift(
       () => data.close(),
       () => identity.close(),
@@ -251,6 +256,7 @@ export async function openStoa(options: StoaOptions): Promise<Stoa> {
       data,
       workspaces,
       messaging,
+      links: new IdentityLinks({ writer, registry, messaging }),
       secrets,
       changes,
       commit,
@@ -333,7 +339,7 @@ async function announceEach(kernel: Kernel, users: UserVerbs, changes: readonly 
 async function openData(
   kernel: Kernel,
   url: string,
-  identity: IdentityService,
+  identity: EmbeddedIdentity,
   onCall: OnCall,
   onError: (error: unknown, about: string) => void,
 ): Promise<DataService> {

@@ -92,7 +92,11 @@ function openEmbedded({ kernel, data, workspaces, messaging, sealer }: OpenCommi
       data.port instanceof EmbeddedDataStore
         ? data.over({ port: data.port.over(joint.kernel), writer: new DirectoryWriter(joint.kernel) })
         : null,
-    registry: new RegistryService({ port: new EmbeddedRegistry(joint.kernel), limits }),
+    registry: new RegistryService({
+      writer: new DirectoryWriter(joint.kernel),
+      port: new EmbeddedRegistry(joint.kernel),
+      limits,
+    }),
     workspaces:
       workspaces.port instanceof EmbeddedWorkspaces
         ? new WorkspacesService({

@@ -29,7 +29,7 @@ import { ShardPairs, finishIntents } from './shard-pairs.js';
 import { type GroupFacts, Store } from './store.js';
 import { refuseMoreShards, refuseOtherEngine } from './stray-databases.js';
 import { Sweeper, type TimerHandler } from './sweeper.js';
-import type { Transaction } from './transaction.js';
+import type { Reader, Transaction } from './transaction.js';
 import { trimLogs } from './trim.js';
 
 export interface KernelOptions {
@@ -237,23 +237,15 @@ export class Kernel {
     return this.#pairs.between(take);
   }
 
-  /** Makes an id findable. Called before the thing is written: an entry that leads nowhere is harmless. */
-  async enter(id: string, userKey: Buffer): Promise<void> {
-    if (this.stores.length === 1) return;
-    await this.root.transact((tx) => tx.put(kernelFamilies.directory, Buffer.from(id), userKey));
-  }
-
-  /** Forgets ids whose things are gone or were never made. */
-  async leave(ids: readonly string[]): Promise<void> {
-    if (this.stores.length === 1 || ids.length === 0) return;
-    await this.root.transact((tx) => {
-      for (const id of ids) tx.delete(kernelFamilies.directory, Buffer.from(id));
-    });
+  /** Which user owns the thing with this id, as shard 00 knows it. Undefined for an unknown id, and always where there is one shard. */
+  ownerIn(root: Reader, id: string): Buffer | undefined {
+    return this.stores.length > 1 ? root.get(kernelFamilies.directory, Buffer.from(id)) : undefined;
   }
 
   /** Makes an id findable, in the transaction of shard 00 that goes with the write of the thing. */
   enterIn(root: Transaction, id: string, userKey: Buffer): void {
-    if (this.stores.length > 1) root.put(kernelFamilies.directory, Buffer.from(id), userKey);
+    if (this.stores.length > 1 && this.ownerIn(root, id)?.equals(userKey) !== true)
+      root.put(kernelFamilies.directory, Buffer.from(id), userKey);
   }
 
   /** Forgets an id whose thing is removed by the same write. */

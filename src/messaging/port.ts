@@ -1,4 +1,5 @@
 /** What messaging needs of a backend: its atomic operations. */
+import type { Step } from '../core/write.js';
 import type {
   Block,
   DirectMessage,
@@ -160,6 +161,11 @@ export interface MessagingPort {
   rotateKey(rotation: KeyRotation): Promise<'rotated' | 'taken' | 'stale'>;
   keys(id: string): Promise<IdentityKey[]>;
   link(id: string, link: IdentityLink | null): Promise<Identity | undefined>;
+  /**
+   * The same as a step, where messages are kept in the home of the registry: both sides of a link are then
+   * one write. Throws `Outdated` where the key or the link is not what `before` says.
+   */
+  linkStep?(before: Identity, link: IdentityLink | null): Step<Identity>;
 
   createRoom(room: NewRoom): Promise<Room>;
   room(id: string): Promise<Room | undefined>;

@@ -3,6 +3,7 @@ import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { z } from 'zod';
 import { StoaError } from '../errors.js';
 import type { Caller } from '../core/caller.js';
+import type { ProvenPrincipal } from '../identity/service.js';
 import type { Stoa } from '../index.js';
 import type { Limits } from '../limits.js';
 import { type FieldError, check, fieldErrors, invalidFields } from '../validate.js';
@@ -178,25 +179,33 @@ class RoutePipeline {
           : this.#prove(authenticator, request, reply);
     }
     if (!this.#isOpen) throw missingCredentials();
-    if (this.#authenticators.length > 0) this.#admit(request, reply, null);
-    return undefined;
+    return this.#authenticators.length > 0 ? this.#admit(request, reply, null) : undefined;
   }
 
   #prove(authenticator: Authenticator, request: FastifyRequest, reply: FastifyReply): void | Promise<void> {
-    const { stoa } = this.#services;
     const proven = authenticator.authenticate(request);
-    if (proven instanceof Promise)
-      return proven.then((principal) => this.#admit(request, reply, callerOf(principal, request, stoa)));
-    this.#admit(request, reply, callerOf(proven, request, stoa));
-    return undefined;
+    return proven instanceof Promise
+      ? proven.then((principal) => this.#name(principal, request, reply))
+      : this.#name(proven, request, reply);
+  }
+
+  /** What the credentials and the headers say together. Most callers are known, and nothing waits. */
+  #name(principal: ProvenPrincipal, request: FastifyRequest, reply: FastifyReply): void | Promise<void> {
+    const { stoa } = this.#services;
+    const caller = callerOf(principal, request, stoa.limits);
+    const known = caller.everyUser ? undefined : stoa.identity.checkUser(caller.user);
+    const named = stoa.registry.checkOwnName(caller);
+    return known instanceof Promise || named instanceof Promise
+      ? Promise.all([known, named]).then(() => this.#admit(request, reply, caller))
+      : this.#admit(request, reply, caller);
   }
 
   /** Whether this caller may use the route at all; what it may see there is the service's to say. */
-  #admit(request: FastifyRequest, reply: FastifyReply, caller: Caller | null): void {
+  #admit(request: FastifyRequest, reply: FastifyReply, caller: Caller | null): void | Promise<void> {
     const { principals, writes } = this.#route;
     request.caller = caller;
     this.#rateLimit?.take(request, reply, caller);
-    if (caller === null) return;
+    if (caller === null) return undefined;
     this.#services.lastSeen.saw(caller);
     if (!this.#isOpen && !principals.includes(caller.kind)) {
       throw new StoaError(
@@ -211,7 +220,7 @@ class RoutePipeline {
       throw new StoaError('forbidden', 'The token can only read.', {
         fix: 'Use a token with the scope "write".',
       });
-    if (caller.fence !== null) checkFence(this.#route, caller, this.#services.stoa.registry);
+    return caller.fence === null ? undefined : checkFence(this.#route, caller, this.#services.stoa.registry);
   }
 
   #answer(request: FastifyRequest, reply: FastifyReply): unknown {

@@ -171,7 +171,7 @@ async function identityOf(
     Buffer.byteLength(name) <= stoa.limits.agentHeaderBytesMax &&
     !/[\p{Cc}\p{Cs}]/u.test(name);
   if (!isName) throw new StoaError('invalid_request', 'to: is not the name or id of an agent.');
-  const own = stoa.registry.identityOf(caller.user, name);
+  const own = await stoa.registry.identityOf(caller.user, name);
   if (own !== undefined) return own;
   if (!caller.scopes.write) throw new StoaError('forbidden', 'These credentials can only read.');
   return stoa.messaging.direct.recipientOf({ user: caller.user, agent: name });

@@ -68,7 +68,7 @@ export const signatureAuthenticator: Authenticator = {
     request.signer = signer;
     if (isMessaging) return principalOf(signer.identity);
     await signer.durable;
-    requireLink(request, signer.identity);
+    await requireLink(request, signer.identity);
     return principalOf(signer.identity);
   },
 };
@@ -87,15 +87,15 @@ function hasLargeBody({ headers, server }: FastifyRequest): boolean {
 }
 
 async function screened(request: FastifyRequest): Promise<void> {
-  requireLink(request, await messagingOf(request).signatures.screen(signedRequestOf(request)));
+  await requireLink(request, await messagingOf(request).signatures.screen(signedRequestOf(request)));
 }
 
-function requireLink(request: FastifyRequest, { id, link }: Identity): void {
+async function requireLink(request: FastifyRequest, { id, link }: Identity): Promise<void> {
   if (link === null)
     throw new StoaError('forbidden', 'This identity is not linked to a user.', {
       fix: 'The user links it with PUT /v1/identities/{id}/link.',
     });
-  if (!request.server.stoaServer.stoa.registry.speaksFor(id, link.user, link.agentId)) {
+  if (!(await request.server.stoaServer.stoa.registry.speaksFor(id, link.user, link.agentId))) {
     throw new StoaError('forbidden', 'The agent that this identity is linked to is gone.', {
       fix: 'The user links it to another with PUT /v1/identities/{id}/link.',
     });

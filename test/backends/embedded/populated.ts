@@ -21,7 +21,7 @@ export async function populate(stoa: Stoa): Promise<void> {
   const { registry, data, workspaces, identity, kernel: opened } = stoa;
   const port = stoa.messaging.port;
   const { token } = await identity.createToken(operatorCaller(), 'ada', { expires_in: 3600 }, null);
-  identity.authenticate(token);
+  await identity.authenticate(token);
   await identity.flush();
 
   for (const [namespace, key, value] of [
@@ -35,7 +35,11 @@ export async function populate(stoa: Stoa): Promise<void> {
   await data.tracker.flush();
 
   await registry.putUser(operatorCaller(), 'ada', { agents_max: 20 });
-  const agent = await registry.createAgent(ada, { name: 'scout', labels: { team: 'red' } });
+  const agent = await registry.createAgent(
+    ada,
+    { name: 'scout', labels: { team: 'red' } },
+    { scope: 'ada', key: 'agent', fingerprint: 'f', seconds: 60 },
+  );
   await registry.start(ada, agent.agent_id);
   await registry.openSession(ada, agent.agent_id);
   await registry.heartbeat(ada, agent.agent_id, { holder: 'node-1' });
