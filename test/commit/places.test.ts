@@ -6,7 +6,7 @@ import { operatorCaller } from '../../src/identity/caller.js';
 import { type Stoa, openStoa } from '../../src/index.js';
 import { globalRoomId } from '../../src/messaging/uuid.js';
 import { dynamodb } from '../datastore/dynamodb-table.js';
-import { sharedPostgres, sharedServer } from '../servers/shared.js';
+import { sharedPostgres, sharedServer, uniqueName } from '../servers/shared.js';
 
 const ada = operatorCaller('ada', 'planner');
 const domains = ['data', 'registry', 'workspaces', 'messaging'] as const;
@@ -84,13 +84,13 @@ describe.each(mixtures.map((mixture) => ({ title: titleOf(mixture), mixture })))
       if (place === 'couchdb')
         urls.set(
           place,
-          new URL(`/places_${process.pid}`, (await sharedServer('couchdb')).url).href.replace(
+          new URL(`/${uniqueName('places')}`, (await sharedServer('couchdb')).url).href.replace(
             /^http/,
             'couchdb',
           ),
         );
       if (place === 'dynamodb')
-        urls.set(place, dynamodb((await sharedServer('dynamodb')).url, `places_${process.pid}`));
+        urls.set(place, dynamodb((await sharedServer('dynamodb')).url, uniqueName('places')));
     }
     const urlOf = (domain: Domain): string => urls.get(placeOf(mixture, domain)) ?? '';
     const redis =

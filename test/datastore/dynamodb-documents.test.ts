@@ -1,14 +1,14 @@
-/** Documents as they lie in DynamoDB: ours for other programs, and theirs for us. On an emulator. */
+/** Documents as they lie in DynamoDB: ours for other programs, and theirs for us. */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { type DynamodbDataStore, openDynamodbDataStore } from '../../src/backends/dynamodb/datastore.js';
 import { documentId } from '../../src/datastore/document-id.js';
 import { DataService } from '../../src/datastore/service.js';
 import { operatorCaller } from '../../src/identity/caller.js';
 import { type Limits, limitsWith } from '../../src/limits.js';
-import { sharedServer } from '../servers/shared.js';
+import { sharedServer, uniqueName } from '../servers/shared.js';
 import { dynamodb, getNative, putNative } from './dynamodb-table.js';
 
-const table = `documents_${process.pid}`;
+const table = uniqueName('documents');
 const caller = operatorCaller('user_123', 'agent');
 const opened: DynamodbDataStore[] = [];
 let endpoint: string;
@@ -34,7 +34,7 @@ const put = (document: Readonly<Record<string, unknown>>): Promise<void> =>
 const stored = (namespace: string, key: string): Promise<Record<string, unknown> | undefined> =>
   getNative(endpoint, table, documentId('user_123', namespace, key));
 
-describe('documents in DynamoDB (emulator)', () => {
+describe('documents in DynamoDB', () => {
   test('another program finds the fields of the seed, the value as JSON text, metadata as a map', async () => {
     await data.set(
       caller,

@@ -3,7 +3,7 @@ import { type DynamodbDataStore, openDynamodbDataStore } from '../../src/backend
 import { dataStoreConformance } from '../../src/datastore/conformance/index.js';
 import { limitsWith } from '../../src/limits.js';
 import { type Gate, startGate } from '../servers/gate.js';
-import { sharedServer } from '../servers/shared.js';
+import { sharedServer, uniqueName } from '../servers/shared.js';
 import { dynamodb, putNative } from './dynamodb-table.js';
 
 let direct: string;
@@ -14,15 +14,12 @@ beforeAll(async () => {
 });
 afterAll(() => gate.close());
 
-const table = `conformance_${process.pid}`;
+const table = uniqueName('conformance');
 const open = (options: Parameters<typeof openDynamodbDataStore>[1]): Promise<DynamodbDataStore> =>
   openDynamodbDataStore(new URL(dynamodb(gate.url, table)), options);
 
-// The emulator writes a few hundred items a second.
-const patiently = (name: string, body: () => Promise<void>): void => test(name, body, 300_000);
-
-describe('the data store on DynamoDB (emulator)', () => {
-  dataStoreConformance(patiently, {
+describe('the data store on DynamoDB', () => {
+  dataStoreConformance(test, {
     open: (options) => open({ ...options, limits: limitsWith({ ...options.limits, backendDelayMsMax: 50 }) }),
     putForeign: (document) => putNative(direct, table, document),
     outage: { stop: () => gate.close(), start: () => gate.open() },

@@ -11,7 +11,7 @@ import { limitsWith } from '../../src/limits.js';
 import { importDocumentFile } from '../../src/transfer/document-file.js';
 import { useProgram } from '../cli/program.js';
 import { Running } from '../server/running.js';
-import { sharedPostgres, sharedServer } from '../servers/shared.js';
+import { sharedPostgres, sharedServer, uniqueName } from '../servers/shared.js';
 import { dynamodb } from './dynamodb-table.js';
 
 const program = useProgram();
@@ -167,7 +167,7 @@ test("an id that is another owner's keeps the lines before it out (emulator)", a
   const { url } = await sharedServer('dynamodb');
   const data = new DataService({
     ...options,
-    port: await openDynamodbDataStore(new URL(dynamodb(url, `import_${process.pid}`)), options),
+    port: await openDynamodbDataStore(new URL(dynamodb(url, uniqueName('import'))), options),
   });
   await data.set(operatorCaller('a:b'), 'c', 'k', 'theirs');
   const lines = [lineOf('good'), `{"userId":"a","namespace":"b:c","key":"k","createdAt":"${at}","value":1}`];

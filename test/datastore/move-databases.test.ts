@@ -12,7 +12,7 @@ import { DataService } from '../../src/datastore/service.js';
 import { operatorCaller } from '../../src/identity/caller.js';
 import { limitsWith } from '../../src/limits.js';
 import { start as startFirestore } from '../servers/firestore.js';
-import { noteServer, sharedServer } from '../servers/shared.js';
+import { noteServer, sharedServer, uniqueName } from '../servers/shared.js';
 import { dynamodb, putNative } from './dynamodb-table.js';
 import { FaultyFirestore } from './faulty-firestore.js';
 
@@ -21,7 +21,7 @@ test('a dry run names the documents that the target cannot hold, and the move an
   const { url } = await sharedServer('dynamodb');
   const [from, to] = [
     new MemoryDataStore(options),
-    await openDynamodbDataStore(new URL(dynamodb(url, `small_${process.pid}`)), options),
+    await openDynamodbDataStore(new URL(dynamodb(url, uniqueName('small'))), options),
   ];
   try {
     const source = new DataService({ port: from, limits: options.limits });
@@ -30,7 +30,10 @@ test('a dry run names the documents that the target cannot hold, and the move an
       { id: documentId('u', 'n', 'large'), reason: expect.stringContaining('dynamodb') as string },
     ];
     expect(
-      await surveyDocuments({ from, limits: options.limits }, await capacityOf(dynamodb(url, 'unmade'))),
+      await surveyDocuments(
+        { from, limits: options.limits },
+        await capacityOf(dynamodb(url, uniqueName('unmade'))),
+      ),
     ).toEqual({ documents: 2, oversized: [], refused });
     expect(await moveDocuments({ from, to, limits: options.limits })).toMatchObject({
       copied: 1,
@@ -63,7 +66,7 @@ test('documents of ours and of other programs move from DynamoDB to Firestore an
   const { url } = await sharedServer('dynamodb');
   const server = await startFirestore();
   await noteServer(server.describe);
-  const tables = [`move_${process.pid}`, `moved_${process.pid}`] as const;
+  const tables = [uniqueName('move'), uniqueName('moved')] as const;
   const [source, target] = [
     await openDynamodbDataStore(new URL(dynamodb(url, tables[0])), options),
     await openDynamodbDataStore(new URL(dynamodb(url, tables[1])), options),

@@ -1,6 +1,6 @@
 import { afterAll, expect, test } from 'vitest';
 import { start as startFirestore } from './firestore.js';
-import { noteServer, sharedPostgres, sharedServer } from './shared.js';
+import { noteServer, sharedPostgres, sharedServer, uniqueName } from './shared.js';
 
 const ended: (() => Promise<void>)[] = [];
 afterAll(async () => {
@@ -78,6 +78,7 @@ test('CouchDB is up, guards revisions and pages a _find by bookmark with 25 as i
 test('DynamoDB refuses a conditional write whose condition does not hold', async () => {
   const { DynamoDBClient, CreateTableCommand, PutItemCommand } = await import('@aws-sdk/client-dynamodb');
   const { url } = await sharedServer('dynamodb');
+  const table = uniqueName('papers');
   const client = new DynamoDBClient({
     endpoint: url,
     region: 'local',
@@ -85,14 +86,14 @@ test('DynamoDB refuses a conditional write whose condition does not hold', async
   });
   await client.send(
     new CreateTableCommand({
-      TableName: 'papers',
+      TableName: table,
       BillingMode: 'PAY_PER_REQUEST',
       AttributeDefinitions: [{ AttributeName: 'id', AttributeType: 'S' }],
       KeySchema: [{ AttributeName: 'id', KeyType: 'HASH' }],
     }),
   );
   const put = new PutItemCommand({
-    TableName: 'papers',
+    TableName: table,
     Item: { id: { S: 'one' } },
     ConditionExpression: 'attribute_not_exists(id)',
   });

@@ -1,13 +1,4 @@
 /** The servers that ship no types: only what the tests call. */
-declare module 'dynalite' {
-  import type { Server } from 'node:http';
-  export default function dynalite(options: {
-    createTableMs?: number;
-    deleteTableMs?: number;
-    updateTableMs?: number;
-  }): Server;
-}
-
 declare module 'pouchdb-core' {
   interface PouchConstructor {
     plugin(plugin: unknown): PouchConstructor;
