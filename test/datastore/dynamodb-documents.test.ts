@@ -61,7 +61,7 @@ describe('documents in DynamoDB', () => {
       version: 1,
     });
     expect(item).not.toHaveProperty('expiresAt');
-    expect(item).not.toHaveProperty('metadataJson');
+    expect(item?.['metadataJson']).toBe('{"language":"python","tags":["a"],"size":4.5}');
   });
 
   test('metadata that DynamoDB would change or refuse is kept as text and comes back', async () => {

@@ -313,12 +313,14 @@ test("an index with the seed's keys under another name is used as it is", async 
     region: 'local',
     credentials: { accessKeyId: 'test', secretAccessKey: 'test' },
   });
-  const text = (AttributeName: string) => ({ AttributeName, AttributeType: 'S' }) as const;
   await driver.send(
     new CreateTableCommand({
       TableName: name,
       BillingMode: 'PAY_PER_REQUEST',
-      AttributeDefinitions: ['_id', 'userId', 'namespace'].map(text),
+      AttributeDefinitions: ['_id', 'userId', 'namespace'].map((name) => ({
+        AttributeName: name,
+        AttributeType: 'S' as const,
+      })),
       KeySchema: [{ AttributeName: '_id', KeyType: 'HASH' }],
       GlobalSecondaryIndexes: [
         {
