@@ -27,7 +27,7 @@ async function open(options: FirestoreOptions): Promise<FirestoreDataStore> {
 }
 
 describe('the data store on Firestore (emulator)', () => {
-  dataStoreConformance((name, body) => test(name, body, 300_000), {
+  dataStoreConformance(test, {
     open,
     putForeign: async ({ _id, ...fields }) => {
       await server.firestore.collection(collectionName).doc(String(_id)).set(fields);
