@@ -17,7 +17,7 @@ afterAll(() => gate.close());
 const database = uniqueName('conformance');
 
 describe('the data store on CouchDB (emulator unless COUCHDB_URL is set)', () => {
-  dataStoreConformance(test, {
+  dataStoreConformance((name, body) => test(name, body, 300_000), {
     open: (options): Promise<CouchDataStore> =>
       openCouchDataStore(couchdbUrl(server, database, gate.url), {
         ...options,

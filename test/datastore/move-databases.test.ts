@@ -3,6 +3,7 @@ import { FieldValue } from '@google-cloud/firestore';
 import { expect, test } from 'vitest';
 import { openDynamodbDataStore } from '../../src/backends/dynamodb/datastore.js';
 import { MemoryDataStore } from '../../src/backends/memory/datastore.js';
+import { emulatorMessageBytesMax } from '../../src/backends/firestore/client.js';
 import { FirestoreDataStore } from '../../src/backends/firestore/datastore.js';
 import { documentId } from '../../src/datastore/document-id.js';
 import { collectionName } from '../../src/datastore/model.js';
@@ -76,6 +77,7 @@ test('documents of ours and of other programs move from DynamoDB to Firestore an
       firestore: new FaultyFirestore(server.firestore).client(),
       values: FieldValue,
       collection: collectionName,
+      messageBytesMax: emulatorMessageBytesMax,
     },
     options,
   );
