@@ -23,7 +23,7 @@ const rememberedMax = 10_000;
 
 export class Adoption {
   readonly #options: AdoptionOptions;
-  /** When each namespace was last looked through. */
+  /** When each namespace was last looked through, by the clock of this process, which is never set back. */
   readonly #lookedAtMs = new Map<string, number>();
 
   constructor(options: AdoptionOptions) {
@@ -33,10 +33,10 @@ export class Adoption {
   /** Resolves when the namespace was looked through less than `foreignDocumentsSeconds` ago; with `isFresh`, just now. */
   async settle(scope: Scope, isFresh: boolean, signal?: Cancellation): Promise<void> {
     const id = `${scope.user}\n${scope.namespace}`;
-    const startMs = Date.now();
+    const startMs = performance.now();
     const lastMs = this.#lookedAtMs.get(id);
     const intervalMs = this.#options.limits.foreignDocumentsSeconds * 1_000;
-    if (!isFresh && lastMs !== undefined && Math.abs(startMs - lastMs) < intervalMs) return;
+    if (!isFresh && lastMs !== undefined && startMs - lastMs < intervalMs) return;
     await this.#look(scope, signal);
     if (this.#lookedAtMs.size > rememberedMax) this.#lookedAtMs.clear();
     this.#lookedAtMs.set(id, startMs);
