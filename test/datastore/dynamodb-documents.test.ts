@@ -6,7 +6,7 @@ import { DataService } from '../../src/datastore/service.js';
 import { operatorCaller } from '../../src/identity/caller.js';
 import { type Limits, limitsWith } from '../../src/limits.js';
 import { sharedServer, uniqueName } from '../servers/shared.js';
-import { dynamodb, getNative, putNative } from './dynamodb-table.js';
+import { dropTable, dynamodb, getNative, putNative } from './dynamodb-table.js';
 
 const table = uniqueName('documents');
 const caller = operatorCaller('user_123', 'agent');
@@ -27,6 +27,7 @@ beforeAll(async () => {
 });
 afterAll(async () => {
   for (const store of opened) await store.close();
+  await dropTable(endpoint, table);
 });
 
 const put = (document: Readonly<Record<string, unknown>>): Promise<void> =>

@@ -5,7 +5,7 @@ import {
   DescribeTimeToLiveCommand,
   DynamoDBClient,
 } from '@aws-sdk/client-dynamodb';
-import { afterAll, afterEach, beforeAll, expect, test, vi } from 'vitest';
+import { afterAll, afterEach, beforeAll, expect, onTestFinished, test, vi } from 'vitest';
 import { type DynamodbDataStore, openDynamodbDataStore } from '../../src/backends/dynamodb/datastore.js';
 import { documentId } from '../../src/datastore/document-id.js';
 import { DataService } from '../../src/datastore/service.js';
@@ -13,7 +13,7 @@ import { operatorCaller } from '../../src/identity/caller.js';
 import { type Limits, limitsWith } from '../../src/limits.js';
 import { type Answer, FaultyProxy } from '../servers/faulty-proxy.js';
 import { sharedServer, uniqueName } from '../servers/shared.js';
-import { dynamodb, putNative } from './dynamodb-table.js';
+import { dropTable, dynamodb, putNative } from './dynamodb-table.js';
 
 let proxy: FaultyProxy;
 const opened: DynamodbDataStore[] = [];
@@ -27,6 +27,7 @@ beforeAll(async () => {
 afterEach(() => proxy.heal());
 afterAll(async () => {
   for (const store of opened) await store.close();
+  for (const name of [table, `${table}_namespaces`]) await dropTable(proxy.url, name);
   await proxy.stop();
 });
 
@@ -235,19 +236,21 @@ test('lists never scan the table', async () => {
 
 test('processes that start at once make one table and wait until it can be used', async () => {
   const name = uniqueName('start');
+  onTestFinished(() => dropTable(proxy.url, name));
   const looks = new Map<string, number>();
   // DynamoDB Local has a table at once; the service takes a while.
   proxy.intercept = ({ target, body }) => {
-    if (operationOf(target) === 'CreateTable') looks.set(body, 0);
-    if (operationOf(target) !== 'DescribeTable' || looks.size === 0) return undefined;
-    looks.set(body, (looks.get(body) ?? 0) + 1);
-    return (looks.get(body) ?? 0) <= 3
-      ? { status: 200, body: { Table: { TableStatus: 'CREATING' } } }
-      : undefined;
+    const { TableName: table } = JSON.parse(body) as { TableName: string };
+    if (operationOf(target) === 'CreateTable') looks.set(table, 0);
+    const before = looks.get(table);
+    if (operationOf(target) !== 'DescribeTable' || before === undefined) return undefined;
+    looks.set(table, before + 1);
+    return before < 5 ? { status: 200, body: { Table: { TableStatus: 'CREATING' } } } : undefined;
   };
   const services = await Promise.all([1, 2, 3].map(() => open({}, name)));
   await Promise.all(services.map((data, index) => data.set(caller, 'n', `k${index}`, index)));
   expect((await services[0]?.listKeys(caller, 'n'))?.items).toHaveLength(3);
+  expect([...looks.values()].every((times) => times > 5)).toBe(true);
 });
 
 test('a table that never becomes usable is an error that says so', async () => {
@@ -263,6 +266,7 @@ test('a table that never becomes usable is an error that says so', async () => {
 
 test('indexes that another program did not make are added one after the other and waited for', async () => {
   const name = uniqueName('theirs');
+  onTestFinished(() => dropTable(proxy.url, name));
   const driver = new DynamoDBClient({
     endpoint: proxy.url,
     region: 'local',
@@ -308,6 +312,7 @@ test('indexes that another program did not make are added one after the other an
 
 test("an index with the seed's keys under another name is used as it is", async () => {
   const name = uniqueName('named');
+  onTestFinished(() => dropTable(proxy.url, name));
   const driver = new DynamoDBClient({
     endpoint: proxy.url,
     region: 'local',

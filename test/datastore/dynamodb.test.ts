@@ -4,7 +4,7 @@ import { dataStoreConformance } from '../../src/datastore/conformance/index.js';
 import { limitsWith } from '../../src/limits.js';
 import { type Gate, startGate } from '../servers/gate.js';
 import { sharedServer, uniqueName } from '../servers/shared.js';
-import { dynamodb, putNative } from './dynamodb-table.js';
+import { dropTable, dynamodb, putNative } from './dynamodb-table.js';
 
 let direct: string;
 let gate: Gate;
@@ -12,7 +12,10 @@ beforeAll(async () => {
   direct = (await sharedServer('dynamodb')).url;
   gate = await startGate(direct);
 });
-afterAll(() => gate.close());
+afterAll(async () => {
+  await gate.close();
+  await dropTable(direct, table);
+});
 
 const table = uniqueName('conformance');
 const open = (options: Parameters<typeof openDynamodbDataStore>[1]): Promise<DynamodbDataStore> =>

@@ -1,6 +1,6 @@
 /** Documents on their way between DynamoDB and Firestore, both emulators. */
 import { FieldValue } from '@google-cloud/firestore';
-import { expect, test } from 'vitest';
+import { expect, onTestFinished, test } from 'vitest';
 import { openDynamodbDataStore } from '../../src/backends/dynamodb/datastore.js';
 import { MemoryDataStore } from '../../src/backends/memory/datastore.js';
 import { emulatorMessageBytesMax } from '../../src/backends/firestore/client.js';
@@ -14,15 +14,17 @@ import { operatorCaller } from '../../src/identity/caller.js';
 import { limitsWith } from '../../src/limits.js';
 import { start as startFirestore } from '../servers/firestore.js';
 import { noteServer, sharedServer, uniqueName } from '../servers/shared.js';
-import { dynamodb, putNative } from './dynamodb-table.js';
+import { dropTable, dynamodb, putNative } from './dynamodb-table.js';
 import { FaultyFirestore } from './faulty-firestore.js';
 
 test('a dry run names the documents that the target cannot hold, and the move and an import refuse the same ones (emulator)', async () => {
   const options = { limits: limitsWith(), nowMs: Date.now };
   const { url } = await sharedServer('dynamodb');
+  const table = uniqueName('small');
+  onTestFinished(() => dropTable(url, table));
   const [from, to] = [
     new MemoryDataStore(options),
-    await openDynamodbDataStore(new URL(dynamodb(url, uniqueName('small'))), options),
+    await openDynamodbDataStore(new URL(dynamodb(url, table)), options),
   ];
   try {
     const source = new DataService({ port: from, limits: options.limits });
@@ -68,6 +70,9 @@ test('documents of ours and of other programs move from DynamoDB to Firestore an
   const server = await startFirestore();
   await noteServer(server.describe);
   const tables = [uniqueName('move'), uniqueName('moved')] as const;
+  onTestFinished(async () => {
+    for (const table of tables) await dropTable(url, table);
+  });
   const [source, target] = [
     await openDynamodbDataStore(new URL(dynamodb(url, tables[0])), options),
     await openDynamodbDataStore(new URL(dynamodb(url, tables[1])), options),
