@@ -255,25 +255,6 @@ describe('documents in DynamoDB', () => {
     await expect.poll(list, { timeout: 20_000, interval: 500 }).toEqual(['ours', 'theirs']);
   });
 
-  test('a list by another process does not wait for a look through a namespace that had one', async () => {
-    await data.set(caller, 'looked', 'ours', 1);
-    await (await open()).listKeys(caller, 'looked');
-    await put({
-      _id: documentId('user_123', 'looked', 'theirs'),
-      userId: 'user_123',
-      namespace: 'looked',
-      key: 'theirs',
-      value: 1,
-      createdAt: '2026-02-05T10:00:00Z',
-      updatedAt: '2026-02-05T10:00:00Z',
-    });
-    const other = await open();
-    expect((await other.listKeys(caller, 'looked')).items.map(({ key }) => key)).toEqual(['ours']);
-    await expect
-      .poll(async () => (await other.listKeys(caller, 'looked')).items.map(({ key }) => key))
-      .toEqual(['ours', 'theirs']);
-  });
-
   test('a document without what the seed requires is named in the error', async () => {
     await put({
       _id: documentId('user_123', 'broken', 'k'),

@@ -217,6 +217,29 @@ test('an agent that could not be noted beside its write is noted with the next o
   expect(items.find(({ namespace }) => namespace === 'noted')?.agents).toEqual(['agent']);
 });
 
+test('a list by another process does not wait for a look through a namespace that had one', async () => {
+  const [data, other] = [await open(), await open()];
+  await data.set(caller, 'looked', 'ours', 1);
+  await data.listKeys(caller, 'looked');
+  await putNative(proxy.url, table, {
+    _id: documentId('user-1', 'looked', 'theirs'),
+    userId: 'user-1',
+    namespace: 'looked',
+    key: 'theirs',
+    value: 1,
+    createdAt: '2026-02-05T10:00:00Z',
+    updatedAt: '2026-02-05T10:00:00Z',
+  });
+  let goOn = (): void => undefined;
+  const held = new Promise<void>((resolve) => (goOn = resolve));
+  proxy.before = ({ body }) => (body.includes('userId-namespace-index') ? held : Promise.resolve());
+  const list = async (): Promise<string[]> =>
+    (await other.listKeys(caller, 'looked')).items.map(({ key }) => key);
+  expect(await list()).toEqual(['ours']);
+  goOn();
+  await expect.poll(list, { timeout: 20_000 }).toEqual(['ours', 'theirs']);
+});
+
 test('lists never scan the table', async () => {
   const data = await open();
   const operations = new Set<string>();

@@ -22,7 +22,7 @@ const open = (options: Parameters<typeof openDynamodbDataStore>[1]): Promise<Dyn
   openDynamodbDataStore(new URL(dynamodb(gate.url, table)), options);
 
 describe('the data store on DynamoDB', () => {
-  dataStoreConformance(test, {
+  dataStoreConformance((name, body) => test(name, body, 300_000), {
     open: (options) => open({ ...options, limits: limitsWith({ ...options.limits, backendDelayMsMax: 50 }) }),
     putForeign: (document) => putNative(direct, table, document),
     outage: { stop: () => gate.close(), start: () => gate.open() },
