@@ -4,6 +4,7 @@ import { openDataBackend } from './backends/open-datastore.js';
 import { EmbeddedDataStore } from './backends/embedded/datastore.js';
 import { checkFenceFromOutside } from './backends/embedded/fence.js';
 import { EmbeddedIdentity } from './backends/embedded/identity.js';
+import { LeaseCount } from './backends/embedded/lease-count.js';
 import {
   embeddedFamilies,
   embeddedHotFamilies,
@@ -28,6 +29,7 @@ import { messageOf } from './errors.js';
 import type { Caller } from './core/caller.js';
 import { DirectoryStoreNotes } from './homes/directory/store-notes.js';
 import { DirectoryWriter } from './homes/directory/writer.js';
+import { IdentityLinks } from './identity/links.js';
 import { ensureOperatorToken } from './identity/operator-token.js';
 import { IdentityService } from './identity/service.js';
 import { newOperatorToken } from './identity/tokens.js';
@@ -87,6 +89,8 @@ export interface Stoa {
   readonly data: DataService;
   readonly workspaces: WorkspacesService;
   readonly messaging: MessagingService;
+  /** Which identity speaks for which agent. */
+  readonly links: IdentityLinks;
   readonly secrets: Secrets;
   readonly changes: ChangesService;
   readonly commit: CommitService;
@@ -99,6 +103,8 @@ export interface Stoa {
   fenced(caller: Pick<Caller, 'user' | 'agentId' | 'fence'>): Stoa;
   /** The operator's own token, as it is in `operator.token`. */
   readonly operatorToken: string;
+  /** Leases of agents and tasks in the data directory that are live. */
+  readonly liveLeases: () => number;
   /** False: acknowledged writes may be lost with the machine. */
   readonly syncWrites: boolean;
   /** The domains that other databases keep: backups of the data directory do not hold them. */
@@ -149,9 +155,11 @@ export async function openStoa(options: StoaOptions): Promise<Stoa> {
   try {
     const operatorToken =
       kernel.manifest.engine === 'memory' ? newOperatorToken() : await ensureOperatorToken(options.data);
-    const port = new EmbeddedIdentity(kernel, (tokenId) => identity.forget(tokenId));
+    const writer = new DirectoryWriter(kernel);
+    const identityPort = new EmbeddedIdentity(kernel, (tokenId) => identity.forget(tokenId));
     const identity = new IdentityService({
-      port,
+      writer,
+      port: identityPort,
       limits,
       operatorToken,
       nowMs: () => kernel.nowMs(),
@@ -162,7 +170,7 @@ export async function openStoa(options: StoaOptions): Promise<Stoa> {
       environment: options.secretKeys ?? undefined,
     });
     const registryPort = new EmbeddedRegistry(kernel);
-    const registry = new RegistryService({ port: registryPort, limits });
+    const registry = new RegistryService({ writer, port: registryPort, limits });
     const { users, leases } = registryPort.verbs;
     const {
       service: workspaces,
@@ -192,7 +200,7 @@ export async function openStoa(options: StoaOptions): Promise<Stoa> {
       workspaces: options.workspaces ?? 'embedded',
       messaging: options.messaging ?? 'embedded',
     };
-    const data = await openData(kernel, urls.data, identity, onCall, onError);
+    const data = await openData(kernel, urls.data, identityPort, onCall, onError);
     opened.unshift(
       () => data.close(),
       () => identity.close(),
@@ -220,6 +228,7 @@ export async function openStoa(options: StoaOptions): Promise<Stoa> {
       data,
       workspaces,
       messaging,
+      checkName: (caller) => registry.checkOwnName(caller),
       sealer: secrets.sealer,
       urls,
       onCall,
@@ -231,7 +240,10 @@ export async function openStoa(options: StoaOptions): Promise<Stoa> {
     const backups =
       options.backups && new BackupScheduler(kernel, options.backups, { onBackup: () => undefined, onError });
     opened.unshift(() => backups?.stop());
+    const leaseCounts = new LeaseCount(kernel, onError);
+    opened.unshift(() => leaseCounts.stop());
     kernel.start();
+    leaseCounts.start();
     backups?.start();
     identity.start();
     secrets.resume(onError);
@@ -244,6 +256,7 @@ export async function openStoa(options: StoaOptions): Promise<Stoa> {
       data,
       workspaces,
       messaging,
+      links: new IdentityLinks({ writer, registry, messaging }),
       secrets,
       changes,
       commit,
@@ -253,6 +266,7 @@ export async function openStoa(options: StoaOptions): Promise<Stoa> {
         ...fencedServices(kernel, { messaging }, caller),
       }),
       operatorToken,
+      liveLeases: () => leaseCounts.live,
       syncWrites: options.storeConfig?.sync_writes !== false,
       keptElsewhere: Object.entries(urls)
         .filter(([, place]) => place !== 'embedded')
@@ -325,7 +339,7 @@ async function announceEach(kernel: Kernel, users: UserVerbs, changes: readonly 
 async function openData(
   kernel: Kernel,
   url: string,
-  identity: IdentityService,
+  identity: EmbeddedIdentity,
   onCall: OnCall,
   onError: (error: unknown, about: string) => void,
 ): Promise<DataService> {

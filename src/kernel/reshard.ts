@@ -13,7 +13,9 @@ import {
 } from './engine.js';
 import { openEngine } from './engines/index.js';
 import { kernelFamilies } from './families.js';
+import { refuseLosses } from './durable-note.js';
 import { writeDurably } from './files.js';
+import { positionOf } from './log.js';
 import { acquireLock } from './lock.js';
 import { newManifest, readManifest, shardDirectory, shardOf, storeMark, writeManifest } from './manifest.js';
 import { outageNotes } from './outages.js';
@@ -85,6 +87,7 @@ export async function reshard(options: ReshardOptions): Promise<ReshardReport> {
   try {
     const engine = options.engine ?? manifest.engine;
     const sources = await open(manifest.engine, options.from, manifest.shards);
+    await refuseLosses(options.from, manifest, sources.map(lastLsn));
     await finishIntents(
       sources.map((source) => new Store({ engine: source, families, limits: options.limits })),
     );
@@ -253,7 +256,14 @@ async function copyFileOf(name: string, from: string, to: string): Promise<void>
       fix: 'Check its permissions.',
     });
   }
-  await writeDurably(join(to, name), content, 0o600);
+  await writeDurably(join(to, name), content);
+}
+
+/** The newest number of a database's redo log. */
+function lastLsn(engine: Engine): number {
+  for (const { key } of engine.range(kernelFamilies.redo, { reverse: true, limit: 1 }))
+    return positionOf(key);
+  return 0;
 }
 
 async function refuseExisting(path: string): Promise<void> {

@@ -8,6 +8,7 @@ import { describeHolders } from './conformance-holders.js';
 import { describeSecrets } from './conformance-secrets.js';
 import { describeSessions } from './conformance-sessions.js';
 import { describeTasks } from './conformance-tasks.js';
+import { describeWrites } from './conformance-writes.js';
 import { makePlace, makeTasks, userCaller } from './fixture.js';
 import { type PostgresBench, openPostgresBench } from './postgres-fixture.js';
 
@@ -15,6 +16,7 @@ describeHolders('PostgreSQL', openPostgresBench);
 describeSessions('PostgreSQL', openPostgresBench);
 describeTasks('PostgreSQL', openPostgresBench);
 describeSecrets('PostgreSQL', openPostgresBench);
+describeWrites('PostgreSQL', openPostgresBench);
 
 describe('workspaces of several servers on one PostgreSQL', () => {
   let benches: PostgresBench[];

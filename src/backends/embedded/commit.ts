@@ -6,17 +6,19 @@ import type { Check, Operation } from '../../commit/schemas.js';
 import { versionFailure } from '../../core/version-failure.js';
 import { StoaError } from '../../errors.js';
 import type { Caller } from '../../core/caller.js';
+import type { Step } from '../../core/write.js';
+import { directorySteps } from '../../homes/directory/step.js';
 import { userKey } from '../../identity/user-key.js';
 import { type Joint, type JointCheck, OperationRefused } from '../../kernel/joint.js';
 import { type Idempotency } from '../../core/idempotency.js';
 import { answeredBefore, keepAnswer, once } from '../../kernel/once.js';
 import type { Transaction } from '../../kernel/transaction.js';
-import { parseAgentId } from '../../registry/ids.js';
-import { type LeaseTimes, leaseTimesOf, settled } from '../../registry/lease.js';
+import { type LeaseTimes, leaseTimesOf } from '../../registry/lease.js';
+import type { RegistryService } from '../../registry/service.js';
+import type { RegistrySteps } from '../../registry/steps.js';
 import { ownerOf } from '../../workspaces/authorise.js';
 import { dataFamilies, documentKey, isLiveRow, versionOfRow } from './datastore-rows.js';
 import { checkCallerFence } from './fence.js';
-import { findAgent } from './registry-rows.js';
 import { requireClaim, requireTaskVersion } from './workspaces-checks.js';
 
 /** A repeat under the same key: what was answered the first time. */
@@ -27,12 +29,15 @@ class AnsweredBefore extends Error {
   }
 }
 
+/** The directory always has the registry. */
+type DirectoryServices = CommitServices & { registry: RegistryService };
+
 export class EmbeddedCommit implements CommitPort {
   readonly #joint: Joint;
-  readonly #services: CommitServices;
+  readonly #services: DirectoryServices;
 
   /** `services` are built over `joint.kernel`. */
-  constructor(joint: Joint, services: CommitServices) {
+  constructor(joint: Joint, services: DirectoryServices) {
     this.#joint = joint;
     this.#services = services;
   }
@@ -55,7 +60,7 @@ export class EmbeddedCommit implements CommitPort {
         const meanwhile = madeBefore(tx, idempotency);
         if (meanwhile !== undefined) throw new AnsweredBefore(meanwhile);
         checkCallerFence(base, store, tx, caller);
-        checkAll(tx, caller, checks, leaseTimesOf(kernel.limits, kernel.outages));
+        this.#checkAll(tx, caller, checks, leaseTimesOf(kernel.limits, kernel.outages));
       };
       // Each step is of the operation at its place.
       // A writer hands on a list, with the one result of the operation in it.
@@ -67,6 +72,13 @@ export class EmbeddedCommit implements CommitPort {
     } catch (error) {
       if (error instanceof AnsweredBefore) return error.results;
       throw error instanceof OperationRefused ? new OperationFailed(error.index, error.reason) : error;
+    }
+  }
+
+  #checkAll(tx: Transaction, caller: Caller, checks: readonly Check[], times: LeaseTimes): void {
+    for (const [index, check] of checks.entries()) {
+      const failure = failureOf(tx, caller, check, times, this.#services.registry.steps);
+      if (failure !== undefined) throw new CheckFailed(index, failure);
     }
   }
 }
@@ -83,14 +95,13 @@ function madeBefore(tx: Transaction, idempotency: Idempotency | null): unknown[]
   return isFirst ? undefined : answers;
 }
 
-function checkAll(tx: Transaction, caller: Caller, checks: readonly Check[], times: LeaseTimes): void {
-  for (const [index, check] of checks.entries()) {
-    const failure = failureOf(tx, caller, check, times);
-    if (failure !== undefined) throw new CheckFailed(index, failure);
-  }
-}
-
-function failureOf(tx: Transaction, caller: Caller, check: Check, times: LeaseTimes): StoaError | undefined {
+function failureOf(
+  tx: Transaction,
+  caller: Caller,
+  check: Check,
+  times: LeaseTimes,
+  registry: RegistrySteps,
+): StoaError | undefined {
   switch (check.check) {
     case 'data': {
       const row = tx.get(
@@ -102,31 +113,19 @@ function failureOf(tx: Transaction, caller: Caller, check: Check, times: LeaseTi
         ? undefined
         : versionFailure(`The document "${check.key}" in "${check.namespace}"`, current, check.version ?? 0);
     }
-    case 'agent': {
-      const current = agentOf(tx, caller, check.agent_id)?.meta.version ?? 0;
-      return current === check.version
-        ? undefined
-        : versionFailure(`The agent ${check.agent_id}`, current, check.version);
-    }
+    case 'agent':
+      return failureIn(() => run(registry.requireAgentVersion(caller, check.agent_id, check.version), tx));
     case 'task':
       return failureIn(() => requireTaskVersion(tx, ownerOf(caller), check.task_id, check.version));
     case 'claim':
       return failureIn(() => requireClaim(tx, ownerOf(caller), check.task_id, check.fence, times.outages));
-    case 'lease': {
-      const lease = agentOf(tx, caller, check.agent_id)?.lease ?? null;
-      // As it is by now: the sweeper may be on its way to a lease that is over.
-      const current = lease === null ? 0 : settled(lease, times, tx.nowMs).fence;
-      if (current === check.fence) return undefined;
-      return new StoaError(
-        'fenced',
-        `The lease of the agent ${check.agent_id} has the number ${current}, not ${check.fence}.`,
-      );
-    }
+    case 'lease':
+      return failureIn(() => run(registry.requireLease(caller, check.agent_id, check.fence), tx));
   }
 }
 
-function agentOf(tx: Transaction, caller: Caller, agentId: string): ReturnType<typeof findAgent> {
-  return findAgent(tx, caller.everyUser ? null : userKey(caller.user), parseAgentId(agentId));
+function run(check: Step<void>, tx: Transaction): void {
+  for (const step of directorySteps([check])) step.run(tx, tx);
 }
 
 function failureIn(check: () => void): StoaError | undefined {

@@ -67,7 +67,7 @@ export class FamilyRecords<Kind extends TransferRecord> implements RecordStore<K
   }
 
   async judge(record: Kind, coming: Coming): Promise<Verdict> {
-    return this.#judge(this.#storeOf(record), record, coming);
+    return this.#judge(this.#storeOf(record), this.#kernel.root, record, coming);
   }
 
   async write(records: readonly Kind[], onConflict: OnConflict): Promise<Outcome[]> {
@@ -86,7 +86,7 @@ export class FamilyRecords<Kind extends TransferRecord> implements RecordStore<K
   }
 
   #put(tx: Transaction, root: Transaction, record: Kind, onConflict: OnConflict): Outcome {
-    const outcome = outcomeOf(this.#judge(tx, record, undefined), onConflict);
+    const outcome = outcomeOf(this.#judge(tx, root, record, undefined), onConflict);
     if (outcome !== 'written' && outcome !== 'replaced') return outcome;
     this.#kind.put(tx, record);
     const user = this.#kind.userOf(record);
@@ -95,10 +95,22 @@ export class FamilyRecords<Kind extends TransferRecord> implements RecordStore<K
     return outcome;
   }
 
-  #judge(reader: Reader, record: Kind, coming: Coming | undefined): Verdict {
+  #judge(reader: Reader, root: Reader, record: Kind, coming: Coming | undefined): Verdict {
+    const taken = this.#idOfAnother(root, record);
+    if (taken !== undefined)
+      return { kind: 'name_taken', detail: `The id ${taken} belongs to something of another user.` };
     const stored = this.#kind.stored(reader, record);
     if (stored !== undefined && isSame(stored, record, this.#kind.essence)) return 'same';
     return this.#kind.obstacle?.(reader, record, coming) ?? verdictOf(record, stored);
+  }
+
+  /** An id of the record that shard 00 knows as another user's. */
+  #idOfAnother(root: Reader, record: Kind): string | undefined {
+    const user = this.#kind.userOf(record);
+    if (user === null) return undefined;
+    const owner = userKey(user);
+    const ids = this.#kind.directoryIds?.(record) ?? [];
+    return ids.find((id) => this.#kernel.ownerIn(root, id)?.equals(owner) === false);
   }
 
   #storeOf(record: Kind): Store {

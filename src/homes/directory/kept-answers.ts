@@ -185,7 +185,7 @@ export function keptBytes(reader: Reader, user: Buffer): number {
   return stored === undefined ? 0 : Number(stored.readBigUInt64BE());
 }
 
-function putKeptBytes(tx: Transaction, user: Buffer, bytes: number): void {
+export function putKeptBytes(tx: Transaction, user: Buffer, bytes: number): void {
   if (bytes === 0) {
     tx.delete(families.idempotencyBytes, user);
     return;

@@ -63,8 +63,8 @@ export const agentRoutes = [
     versioned: true,
     params,
     answers: { 200: agentSchema },
-    handler: ({ stoa, caller, params: { id } }) => {
-      const { json, version } = stoa.registry.agentText(caller, id);
+    handler: async ({ stoa, caller, params: { id } }) => {
+      const { json, version } = await stoa.registry.agentText(caller, id);
       return new JsonText(json, version);
     },
   }),

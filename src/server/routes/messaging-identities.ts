@@ -1,6 +1,5 @@
 /** Identities over HTTP: registration, profiles, keys, and the link to a registry agent. */
 import { z } from 'zod';
-import { operatorCaller } from '../../core/caller.js';
 import { canonicalUuid } from '../../messaging/uuid.js';
 import { shownProof } from '../../messaging/proof.js';
 import type { IdentityKey, IdentityLink } from '../../messaging/model.js';
@@ -188,7 +187,7 @@ export const identityLinkRoutes = [
       const links = await Promise.all(
         page.items.map(async (id) => ({ id, link: await stoa.messaging.identities.linkOf(id) })),
       );
-      // What the identity itself is linked to counts: the registry is told first of a link, and last of its end.
+      // What the identity itself is linked to counts.
       const items = links.flatMap(({ id, link }) =>
         link?.agentId === params.id.toLowerCase() ? [shownLink(id, link)] : [],
       );
@@ -223,24 +222,9 @@ export const identityLinkRoutes = [
       .meta({ id: 'LinkIdentity' }),
     answers: { 200: linkSchema },
     handler: async ({ stoa, caller, params, body, streams }) => {
-      const agent = await stoa.registry.getAgent(caller, body.agent_id);
-      const link = {
-        user: agent.user,
-        agentId: agent.agent_id,
-        agentName: agent.name,
-        write: body.write,
-        namespaces: body.namespaces,
-      };
-      const { identities } = stoa.messaging;
-      const { id } = await identities.checkLink(caller, params.id, link, body.consent ?? null);
-      // The registry is told first: whoever looks there misses no identity that can speak for the agent.
-      const known = await stoa.registry.linkedAgent(id);
-      if (known !== null && known.agent_id !== agent.agent_id)
-        await stoa.registry.unlinkIdentity(operatorCaller(), id);
-      await stoa.registry.linkIdentity(caller, agent.agent_id, id);
-      const identity = await identities.link(caller, id, link, body.consent ?? null);
-      endStreamsOf(streams, id);
-      return shownLink(id, identity.link ?? { ...link, linkedAtMs: stoa.kernel.nowMs() });
+      const { identity, link } = await stoa.links.link(caller, params.id, body);
+      endStreamsOf(streams, identity);
+      return shownLink(identity, link);
     },
   }),
   defineRoute({
@@ -248,13 +232,14 @@ export const identityLinkRoutes = [
     path: '/v1/identities/{id}/link',
     summary: 'Take the link away again',
     tags: ['identities'],
-    principals: ['operator', 'user'],
+    description: 'The user, or the identity itself: it may always leave.',
+    principals: authenticated,
+    ofItself: true,
     params: idParams,
     answers: { 204: null },
     handler: async ({ stoa, caller, params, streams }) => {
-      const identity = await stoa.messaging.identities.unlink(caller, params.id);
-      await stoa.registry.unlinkIdentity(operatorCaller(), identity.id);
-      endStreamsOf(streams, identity.id);
+      const { identity } = await stoa.links.unlink(caller, params.id);
+      endStreamsOf(streams, identity);
       return answer(204);
     },
   }),
