@@ -188,11 +188,6 @@ test('reads are counted once, also when only some of them could be written', asy
   const data = await open({ backendAttemptsMax: 2, backendInFlightMax: 2 }, table, (error) =>
     errors.push(error),
   );
-  const data = dataOver({
-    port: first.port,
-    limits: first.limits,
-    onError: (error) => errors.push(error),
-  });
   const keys = Array.from({ length: 8 }, (_, index) => `k${index}`);
   await data.setMany(caller, 'partly', Object.fromEntries(keys.map((key) => [key, 1])));
   await data.getMany(caller, 'partly', keys);
@@ -205,7 +200,7 @@ test('reads are counted once, also when only some of them could be written', asy
   expect(errors).toMatchObject([{ code: 'backend_unavailable' }]);
   proxy.intercept = () => undefined;
   await data.tracker.flush();
-  const counts = (await first.port.getMany({ user: 'user-1', namespace: 'partly' }, keys)).map(
+  const counts = (await data.port.getMany({ user: 'user-1', namespace: 'partly' }, keys)).map(
     (record) => record?.accessCount,
   );
   expect(counts).toEqual(keys.map(() => 1));
