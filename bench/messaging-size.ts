@@ -5,6 +5,9 @@ import { join } from 'node:path';
 import { embeddedFamilies, embeddedHotFamilies } from '../src/backends/embedded/families.js';
 import { type EmbeddedMessaging, openEmbeddedMessaging } from '../src/backends/embedded/messaging.js';
 import { postMessage } from '../src/backends/embedded/messaging-rooms.js';
+import { operatorCaller } from '../src/core/caller.js';
+import { type Writer, writeOne } from '../src/core/write.js';
+import { DirectoryWriter } from '../src/homes/directory/writer.js';
 import { signingKeysOf } from '../src/identity/signatures.js';
 import { type Kernel, openKernel } from '../src/kernel/kernel.js';
 import { limitsWith } from '../src/limits.js';
@@ -17,6 +20,7 @@ const many = Number(process.env['BENCH_MESSAGES'] ?? 1_000_000);
 
 interface MessageSet {
   kernel: Kernel;
+  writer: Writer;
   port: EmbeddedMessaging;
   agent: string;
 }
@@ -41,16 +45,20 @@ function search({ port }: MessageSet, words: readonly string[]): Promise<number>
   return rateByCpu(1, () => port.search({ words, roomId: null, afterMs: 0, beforeMs: null, limit: 20 }));
 }
 
-function post({ port, agent }: MessageSet): Promise<number> {
+function post({ writer, port, agent }: MessageSet): Promise<number> {
   return rateByCpu(64, () =>
-    port.post({
-      roomId: globalRoomId,
-      from: agent,
-      body: textOf(Math.floor(Math.random() * many)),
-      parentId: null,
-      proof: null,
-      serverSigned: false,
-    }),
+    writeOne(
+      writer,
+      { caller: operatorCaller() },
+      port.post({
+        roomId: globalRoomId,
+        from: agent,
+        body: textOf(Math.floor(Math.random() * many)),
+        parentId: null,
+        proof: null,
+        serverSigned: false,
+      }),
+    ),
   );
 }
 
@@ -165,7 +173,9 @@ async function openFilled(dataDir: string, count: number): Promise<MessageSet> {
   });
   const port = await openEmbeddedMessaging(kernel);
   const publicKey = signingKeysOf(Buffer.alloc(32, 7)).publicKey.toString('base64');
-  const { identity } = await port.register({ publicKey, name: 'bench', email: null, proven: true });
+  const writer = new DirectoryWriter(kernel);
+  const registering = port.register({ publicKey, name: 'bench', email: null, proven: true });
+  const { identity } = await writeOne(writer, { caller: operatorCaller() }, registering);
   const mark = `${dataDir}.filled`;
   if (!existsSync(mark) && count > 0) {
     const perTransaction = 2_000;
@@ -185,5 +195,5 @@ async function openFilled(dataDir: string, count: number): Promise<MessageSet> {
     }
     await writeFile(mark, '');
   }
-  return { kernel, port, agent: identity.id };
+  return { kernel, writer, port, agent: identity.id };
 }

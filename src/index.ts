@@ -11,7 +11,6 @@ import {
   embeddedScatteredFamilies,
 } from './backends/embedded/families.js';
 import { openCommit } from './backends/open-commit.js';
-import { fencedServices } from './backends/open-fenced.js';
 import { openMessagingBackend } from './backends/open-messaging.js';
 import { openWorkspaces } from './backends/open-workspaces.js';
 import { EmbeddedMessaging } from './backends/embedded/messaging.js';
@@ -26,7 +25,7 @@ import { ChangesService } from './changes/service.js';
 import type { Documents } from './datastore/port.js';
 import { DataService } from './datastore/service.js';
 import { messageOf } from './errors.js';
-import type { Caller } from './core/caller.js';
+import type { Writer } from './core/write.js';
 import { DirectoryStoreNotes } from './homes/directory/store-notes.js';
 import { DirectoryWriter } from './homes/directory/writer.js';
 import { IdentityLinks } from './identity/links.js';
@@ -96,11 +95,6 @@ export interface Stoa {
   readonly commit: CommitService;
   /** Export and import of everything, for the operator. */
   readonly transfer: TransferService;
-  /**
-   * The same for the writes of a signed agent that shows a fencing number: they are refused once the
-   * lease has passed on, also when that happens while they are under way.
-   */
-  fenced(caller: Pick<Caller, 'user' | 'agentId' | 'fence'>): Stoa;
   /** The operator's own token, as it is in `operator.token`. */
   readonly operatorToken: string;
   /** Leases of agents and tasks in the data directory that are live. */
@@ -206,7 +200,7 @@ export async function openStoa(options: StoaOptions): Promise<Stoa> {
       () => identity.close(),
     );
     const messaging = new MessagingService({
-      port: await openMessaging(kernel, options, onCall, onError),
+      ...(await openMessaging(kernel, writer, options, onCall, onError)),
       limits,
       sealer: secrets.sealer,
       ...(options.messagingSettings && { settings: options.messagingSettings }),
@@ -261,10 +255,6 @@ export async function openStoa(options: StoaOptions): Promise<Stoa> {
       changes,
       commit,
       transfer,
-      fenced: (caller) => ({
-        ...stoa,
-        ...fencedServices(kernel, { messaging }, caller),
-      }),
       operatorToken,
       liveLeases: () => leaseCounts.live,
       syncWrites: options.storeConfig?.sync_writes !== false,
@@ -308,17 +298,21 @@ type OnCall = (call: BackendCall) => void;
 
 async function openMessaging(
   kernel: Kernel,
+  writer: Writer,
   options: StoaOptions,
   onCall: OnCall,
   onError: (error: unknown, about: string) => void,
-): Promise<MessagingPort> {
-  const port = await openMessagingBackend({
+): Promise<{ writer: Writer; port: MessagingPort }> {
+  const backend = await openMessagingBackend({
     kernel,
+    writer,
     postgres: options.messaging ?? null,
     redis: options.redis ?? null,
     onError,
   });
-  return port instanceof EmbeddedMessaging ? port : timedPort(port, 'messaging', 'postgres+redis', onCall);
+  if (backend.port instanceof EmbeddedMessaging) return backend;
+  const timed = <T extends object>(one: T): T => timedPort(one, 'messaging', 'postgres+redis', onCall);
+  return { writer: timed(backend.writer), port: timed(backend.port) };
 }
 
 /** Puts changes of another database into this directory's feed, each in the shard of its user. */

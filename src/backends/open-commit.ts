@@ -3,6 +3,7 @@ import type { CommitDomain, CommitPlace, Home } from '../commit/placement.js';
 import { PlacedCommit } from '../commit/placement.js';
 import { CommitService, type CommitServiceOptions } from '../commit/service.js';
 import type { DataService } from '../datastore/service.js';
+import { directorySteps } from '../homes/directory/step.js';
 import { DirectoryWriter } from '../homes/directory/writer.js';
 import { Joint } from '../kernel/joint.js';
 import type { Kernel } from '../kernel/kernel.js';
@@ -108,7 +109,12 @@ function openEmbedded({ kernel, data, workspaces, messaging, sealer }: OpenCommi
         : null,
     messaging:
       messaging.port instanceof EmbeddedMessaging
-        ? { ...messaging.over(messaging.port.over(joint.kernel)), signatures: messaging.signatures }
+        ? {
+            post: async (caller, message) => {
+              const steps = directorySteps(await messaging.steps.postInCommit(caller, message));
+              return joint.kernel.root.transact((tx) => steps.map((one) => one.run(tx, tx)).at(-1));
+            },
+          }
         : null,
   });
 }

@@ -1,11 +1,15 @@
 /** The backend of messaging that the settings name. Drivers are loaded only when they are chosen. */
+import type { Writer } from '../core/write.js';
 import { StoaError } from '../errors.js';
 import type { Kernel } from '../kernel/kernel.js';
 import type { MessagingPort } from '../messaging/port.js';
+import { checkFenceFromOutside } from './embedded/fence.js';
 import { openEmbeddedMessaging } from './embedded/messaging.js';
 
 export interface MessagingBackendOptions {
   kernel: Kernel;
+  /** Of the data directory. */
+  writer: Writer;
   /** Null or `embedded` keeps messaging in the data directory. */
   postgres: string | null;
   redis: string | null;
@@ -14,18 +18,21 @@ export interface MessagingBackendOptions {
 
 export async function openMessagingBackend({
   kernel,
+  writer,
   postgres,
   redis,
   onError,
-}: MessagingBackendOptions): Promise<MessagingPort> {
-  if (postgres === null || postgres === 'embedded') return openEmbeddedMessaging(kernel, onError);
+}: MessagingBackendOptions): Promise<{ writer: Writer; port: MessagingPort }> {
+  if (postgres === null || postgres === 'embedded')
+    return { writer, port: await openEmbeddedMessaging(kernel, onError) };
   if (redis === null) {
     throw new StoaError('invalid_config', 'Messaging on PostgreSQL needs a Redis beside it.', {
       fix: 'Set --redis to its redis:// URL.',
     });
   }
   const { openPostgresMessaging } = await import('./postgres/messaging.js');
-  return openPostgresMessaging({
+  const { RedisWriter } = await import('./postgres/messaging-writer.js');
+  const port = await openPostgresMessaging({
     postgres,
     redis,
     limits: kernel.limits,
@@ -33,4 +40,5 @@ export async function openMessagingBackend({
     announce: (change) => kernel.root.transact((tx) => tx.change(change)),
     onError,
   });
+  return { writer: new RedisWriter((caller) => checkFenceFromOutside(kernel, caller)), port };
 }

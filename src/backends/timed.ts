@@ -23,8 +23,6 @@ export function timedPort<Port extends object>(
       return (...given: unknown[]): unknown => {
         const startedMs = performance.now();
         const result: unknown = Reflect.apply(member, object, given);
-        // The port for fenced writes is measured as the port is.
-        if (name === 'guarded') return timedPort(result as Port, domain, backend, report);
         if (!(result instanceof Promise)) return result;
         const tell = (failed: boolean): void =>
           report({

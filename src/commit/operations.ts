@@ -5,7 +5,7 @@ import { StoaError } from '../errors.js';
 import type { Caller } from '../core/caller.js';
 import type { RegistryService } from '../registry/service.js';
 import type { WorkspacesService } from '../workspaces/service.js';
-import { type MessagingPart, postToRoom, sendDirect } from './messages.js';
+import type { MessagingPart } from './messages.js';
 import type { Operation } from './schemas.js';
 
 /** The services over one transaction; null for a domain that is kept elsewhere. */
@@ -88,9 +88,8 @@ export function runOperation(
       return present(services.workspaces).cancelTask(caller, task_id, input);
     }
     case 'room.post':
-      return postToRoom(present(services.messaging), caller, operation);
     case 'dm.send':
-      return sendDirect(present(services.messaging), caller, operation);
+      return present(services.messaging).post(caller, operation);
   }
 }
 

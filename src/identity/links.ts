@@ -1,15 +1,15 @@
 /** Links of messaging identities to agents: what the registry and messaging know of one is a single write. */
 import { type Caller, operatorCaller } from '../core/caller.js';
 import { type Step, type Writer, prepareAndWrite } from '../core/write.js';
-import type { Identities, LinkConsent } from '../messaging/identities.js';
+import type { LinkConsent } from '../messaging/identities.js';
 import type { Identity, IdentityLink } from '../messaging/model.js';
-import type { MessagingPort } from '../messaging/port.js';
+import type { MessagingService } from '../messaging/service.js';
 import type { RegistryService } from '../registry/service.js';
 
 export interface IdentityLinksOptions {
   writer: Writer;
   registry: RegistryService;
-  messaging: { readonly identities: Identities; readonly port: MessagingPort };
+  messaging: Pick<MessagingService, 'writer' | 'port' | 'identities'>;
 }
 
 export interface LinkInput {
@@ -79,8 +79,9 @@ export class IdentityLinks {
     link: IdentityLink | null,
   ): Promise<void> {
     const { writer, messaging } = this.#options;
-    const other = messaging.port.linkStep?.(before, link);
-    await writer.write({ caller }, other === undefined ? steps : [...steps, other]);
-    if (other === undefined) await messaging.port.link(before.id, link);
+    const linking = messaging.port.link(before, link);
+    const isOneHome = messaging.port.capabilities.joinsCommits;
+    await writer.write({ caller }, isOneHome ? [...steps, linking] : steps);
+    if (!isOneHome) await messaging.writer.write({ caller }, [linking]);
   }
 }

@@ -30,9 +30,8 @@ export async function answerCall(
   try {
     // A program may call itself by the name of such an agent.
     await stoa.registry.checkOwnName(caller);
-    const own = caller.fence === null ? stoa : stoa.fenced(caller);
     // Every output schema is an object.
-    const structured = (await tool.run({ stoa: own, caller, signal }, validate(tool.input, input))) as Record<
+    const structured = (await tool.run({ stoa, caller, signal }, validate(tool.input, input))) as Record<
       string,
       unknown
     >;

@@ -7,7 +7,7 @@ import { refuse } from '../messaging/refusals.js';
 import { canonicalRoomId } from '../messaging/uuid.js';
 
 /** One of a kind for a store: rooms being made are known to all callers. */
-const makings = new WeakMap<Stoa, Map<string, Promise<Room>>>();
+const makings = new WeakMap<Stoa, Map<string, Promise<string>>>();
 
 /** The room, where there is one and the caller may enter it. */
 export async function enterRoom(
@@ -25,16 +25,11 @@ export async function enterRoom(
   return rooms.enter(caller, id, { key, address: caller.address });
 }
 
-/** The same; a name that no room has gets one. */
-export async function ensureRoom(
-  stoa: Stoa,
-  caller: Caller,
-  reference: string,
-  key: string | undefined,
-): Promise<Room> {
-  if (canonicalRoomId(reference) !== undefined || (await roomNamed(stoa, reference)) !== undefined)
-    return enterRoom(stoa, caller, reference, key);
-  const making = makings.get(stoa) ?? new Map<string, Promise<Room>>();
+/** The id of the room; a name that no room has gets one. Whether the caller may enter is seen when it does. */
+export async function ensureRoom(stoa: Stoa, caller: Caller, reference: string): Promise<string> {
+  const known = canonicalRoomId(reference) ?? (await roomNamed(stoa, reference))?.id;
+  if (known !== undefined) return known;
+  const making = makings.get(stoa) ?? new Map<string, Promise<string>>();
   makings.set(stoa, making);
   // Two agents who say hello at once must meet in one room.
   const running = making.get(reference);
@@ -44,9 +39,9 @@ export async function ensureRoom(
   return made;
 }
 
-async function makeRoom(stoa: Stoa, caller: Caller, name: string): Promise<Room> {
+async function makeRoom(stoa: Stoa, caller: Caller, name: string): Promise<string> {
   await takeRate(stoa, caller, 'POST', '/room');
-  return stoa.messaging.rooms.create(caller, { name, is_private: false, key: '' }, null);
+  return (await stoa.messaging.rooms.create(caller, { name, is_private: false, key: '' }, null)).id;
 }
 
 async function roomNamed(stoa: Stoa, name: string): Promise<Room | undefined> {

@@ -9,7 +9,7 @@ import {
 } from '../identity/signatures-rfc9421.js';
 import type { Limits } from '../limits.js';
 import type { Identity } from './model.js';
-import type { MessagingPort, NonceClaim } from './port.js';
+import type { MessagingPort } from './port.js';
 import type { CheckedSignature } from './proof.js';
 import { refuse } from './refusals.js';
 import { canonicalUuid } from './uuid.js';
@@ -25,9 +25,13 @@ export interface SignedRequest {
 /** Its body has not arrived yet. */
 export type UnreadRequest = Omit<SignedRequest, 'rawBody'>;
 
-export interface Signer {
+/** Whose signature a request has. */
+export interface CheckedSigner {
   identity: Identity;
   signature: CheckedSignature;
+}
+
+export interface Signer extends CheckedSigner {
   /** The nonce is on disk: an answer waits for it. */
   durable: Promise<void>;
 }
@@ -70,14 +74,23 @@ export class SignatureCheck {
     );
   }
 
-  verify(request: SignedRequest, options: SignatureOptions = {}): Promise<Signer> {
-    if (request.headers['signature-input'] !== undefined) return this.#verifyMessageSignature(request);
+  /** Only a nonce whose signature holds is used up, and only the first request with it goes on. */
+  async verify(request: SignedRequest, options: SignatureOptions = {}): Promise<Signer> {
+    const signer = await this.check(request, options);
+    const { fresh, durable } = await this.#port.claimNonce(signer.identity.id, signer.signature.nonce);
+    if (!fresh) throw refuse('nonceUsed');
+    return { ...signer, durable };
+  }
+
+  /** The same without using the nonce up: the write that the signature is for does that. */
+  async check(request: SignedRequest, options: SignatureOptions = {}): Promise<CheckedSigner> {
+    if (request.headers['signature-input'] !== undefined) return this.#checkMessageSignature(request);
     if (options.messageSignaturesOnly === true) throw refuse('messageSignatureRequired');
-    return this.#verifyHeaders(request);
+    return this.#checkHeaders(request);
   }
 
   /** The four X-AICQ headers. */
-  async #verifyHeaders({ headers, rawBody }: SignedRequest): Promise<Signer> {
+  async #checkHeaders({ headers, rawBody }: SignedRequest): Promise<CheckedSigner> {
     const agent = single(headers['x-aicq-agent']);
     const nonce = single(headers['x-aicq-nonce']);
     const timestamp = single(headers['x-aicq-timestamp']);
@@ -88,11 +101,9 @@ export class SignatureCheck {
     this.#checkTime(timestampMs);
     this.#checkNonceLength(nonce);
     const identity = await this.#signer(agent, nonce);
-    const text = aicqSignedText(rawBody, nonce, timestamp);
-    const { durable } = await this.#settle(identity, nonce, text, decodeSignature(signature));
+    checkSignature(identity, aicqSignedText(rawBody, nonce, timestamp), decodeSignature(signature));
     return {
       identity,
-      durable,
       signature: {
         scheme: 'aicq',
         publicKey: identity.publicKey,
@@ -121,17 +132,16 @@ export class SignatureCheck {
     return identity;
   }
 
-  async #verifyMessageSignature(request: SignedRequest): Promise<Signer> {
+  async #checkMessageSignature(request: SignedRequest): Promise<CheckedSigner> {
     const { rawBody } = request;
     const { input, signature } = readMessageSignature(request);
     checkCoverage(input, request);
     this.#checkInput(input);
     const identity = await this.#signer(input.keyId, input.nonce);
     const base = baseOf(request, input);
-    const { durable } = await this.#settle(identity, input.nonce, base, signature);
+    checkSignature(identity, base, signature);
     return {
       identity,
-      durable,
       signature: {
         scheme: 'rfc9421',
         publicKey: identity.publicKey,
@@ -173,19 +183,6 @@ export class SignatureCheck {
     const identity = await this.#port.identity(id);
     if (identity === undefined) throw refuse('signerUnknown');
     return identity;
-  }
-
-  /** Only a nonce whose signature holds is used up, and only the first request with it goes on. */
-  async #settle(
-    identity: Identity,
-    nonce: string,
-    text: string,
-    signature: Buffer | undefined,
-  ): Promise<NonceClaim> {
-    checkSignature(identity, text, signature);
-    const claim = await this.#port.claimNonce(identity.id, nonce);
-    if (!claim.fresh) throw refuse('nonceUsed');
-    return claim;
   }
 
   /** A registration that is signed by the key it registers: no agent id yet, and no nonce to keep. */

@@ -1,11 +1,13 @@
 /** In whose name a caller writes: its own signed identity, or one that the server keeps for it. */
 import { createHash, randomBytes } from 'node:crypto';
+import { LRUCache } from 'lru-cache';
 import { StoaError } from '../errors.js';
-import type { Caller } from '../core/caller.js';
+import { type Caller, operatorCaller } from '../core/caller.js';
+import { type Writer, writeOne } from '../core/write.js';
 import { aicqSignedText, sign, signingKeysOf } from '../identity/signatures.js';
 import type { Identity, Proof } from './model.js';
 import { agentNameOf } from './names.js';
-import type { MessagingPort } from './port.js';
+import type { MessageBasis, MessagingPort, SealedIdentity } from './port.js';
 import { type CheckedSignature, proofOf } from './proof.js';
 import { refuse } from './refusals.js';
 
@@ -18,17 +20,20 @@ export interface SecretSealer {
 export interface Author {
   id: string;
   serverSigned: boolean;
+  /** What the write compares again. */
+  basis: Omit<MessageBasis, 'keyHash'>;
   /** Proves that this author wrote `body`. */
   prove(body: string): Proof | null;
 }
 
 interface KeptAuthor {
   identity: Identity;
+  owner: string;
   seed: Buffer;
 }
 
-/** Kept identities that stay in memory: neither they nor their keys ever change. */
-const knownMax = 1_000;
+/** Opened seeds that stay in memory. */
+const seedsMax = 1_000;
 
 /** An id that no identity has. */
 const nobodyId = '00000000-0000-0000-0000-000000000000';
@@ -41,11 +46,14 @@ function ownerOf({ user, agent }: Pick<Caller, 'user' | 'agent'>): string {
 }
 
 export class Authors {
-  readonly #known = new Map<string, KeptAuthor>();
+  /** By what they were sealed into: to open one costs more than the write of a message. */
+  readonly #seeds = new LRUCache<string, Buffer>({ max: seedsMax });
+  readonly #writer: Writer;
   readonly #port: MessagingPort;
   readonly #sealer: SecretSealer;
 
-  constructor(port: MessagingPort, sealer: SecretSealer) {
+  constructor(writer: Writer, port: MessagingPort, sealer: SecretSealer) {
+    this.#writer = writer;
     this.#port = port;
     this.#sealer = sealer;
   }
@@ -58,6 +66,7 @@ export class Authors {
       return {
         id: caller.identity,
         serverSigned: false,
+        basis: { publicKey: signature?.publicKey ?? null, keptOwner: null },
         prove: (body) => (signature === null ? null : proofOf(signature, body)),
       };
     }
@@ -65,16 +74,20 @@ export class Authors {
       throw new StoaError('forbidden', 'The token can only read.', {
         fix: 'Use a token with the scope "write".',
       });
-    const { identity, seed } = await this.#kept(caller);
-    return { id: identity.id, serverSigned: true, prove: (body) => this.#proveFor(identity, seed, body) };
+    const { identity, owner, seed } = await this.#kept(caller);
+    return {
+      id: identity.id,
+      serverSigned: true,
+      basis: { publicKey: identity.publicKey, keptOwner: owner },
+      prove: (body) => this.#proveFor(identity, seed, body),
+    };
   }
 
   /** The identity whose inbox a caller reads. To read makes none: before its first message an agent has nobody's inbox, which is empty. */
   async readerOf(caller: Caller | null): Promise<string> {
     if (caller === null) throw refuse('missingAuthHeaders');
     if (caller.identity !== null) return caller.identity;
-    const owner = ownerOf(caller);
-    return this.#known.get(owner)?.identity.id ?? (await this.#port.keptBy(owner)) ?? nobodyId;
+    return (await this.#port.kept(ownerOf(caller)))?.identity.id ?? nobodyId;
   }
 
   /** The identity of an agent that somebody writes to, made unless it is there. */
@@ -82,26 +95,27 @@ export class Authors {
     return (await this.#kept(agent)).identity.id;
   }
 
-  async #kept(caller: Pick<Caller, 'user' | 'agent'>): Promise<KeptAuthor> {
-    const owner = ownerOf(caller);
-    const known = this.#known.get(owner);
-    if (known !== undefined) return known;
-    const { identity, sealedSeed } = await this.#port.keep(owner, () => {
-      const seed = randomBytes(32);
-      const { publicKey } = signingKeysOf(seed);
-      return {
-        owner,
-        publicKey: publicKey.toString('base64'),
-        name: agentNameOf(caller.agent ?? caller.user),
-        email: null,
-        proven: true,
-        sealedSeed: this.#sealer.seal(seed.toString('base64'), owner),
-      };
+  async #kept(agent: Pick<Caller, 'user' | 'agent'>): Promise<KeptAuthor> {
+    const owner = ownerOf(agent);
+    const { identity, sealedSeed } = (await this.#port.kept(owner)) ?? (await this.#keep(owner, agent));
+    const seed = this.#seeds.get(sealedSeed) ?? Buffer.from(this.#sealer.open(sealedSeed, owner), 'base64');
+    this.#seeds.set(sealedSeed, seed);
+    return { identity, owner, seed };
+  }
+
+  /** A write of its own: the identity stays, whatever becomes of the message. */
+  #keep(owner: string, { user, agent }: Pick<Caller, 'user' | 'agent'>): Promise<SealedIdentity> {
+    const seed = randomBytes(32);
+    const { publicKey } = signingKeysOf(seed);
+    const keeping = this.#port.keep({
+      owner,
+      publicKey: publicKey.toString('base64'),
+      name: agentNameOf(agent ?? user),
+      email: null,
+      proven: true,
+      sealedSeed: this.#sealer.seal(seed.toString('base64'), owner),
     });
-    const kept = { identity, seed: Buffer.from(this.#sealer.open(sealedSeed, owner), 'base64') };
-    if (this.#known.size >= knownMax) this.#known.clear();
-    this.#known.set(owner, kept);
-    return kept;
+    return writeOne(this.#writer, { caller: operatorCaller(user) }, keeping);
   }
 
   /** The server signs what an AICQ client would have signed, so that one way of checking does for both. */

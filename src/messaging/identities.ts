@@ -1,33 +1,17 @@
 /** Identities: registered by key, changed and rotated only by who holds it, linked by the user they act for. */
 import { StoaError } from '../errors.js';
 import type { Caller, Scopes } from '../core/caller.js';
+import type { Writer } from '../core/write.js';
 import { checkScopeNamespaces } from '../identity/scope-namespaces.js';
-import {
-  decodePublicKey,
-  decodeSignature,
-  linkText,
-  rotationText,
-  verifySignature,
-} from '../identity/signatures.js';
+import { decodePublicKey, decodeSignature, linkText, verifySignature } from '../identity/signatures.js';
 import type { Limits } from '../limits.js';
-import type { SignatureCheck, SignedRequest } from './authentication.js';
+import type { SignedRequest } from './authentication.js';
 import type { Identity, IdentityKey } from './model.js';
-import { agentNameOf, isEmail } from './names.js';
 import type { MessagingPort } from './port.js';
-import { type CheckedSignature, proofOf } from './proof.js';
+import type { CheckedSignature } from './proof.js';
 import { refuse } from './refusals.js';
+import { type MessagingSteps, type ProfileChange, type Registration, writePrepared } from './steps.js';
 import { canonicalUuid } from './uuid.js';
-
-export interface Registration {
-  public_key: string;
-  name: string;
-  email: string;
-}
-
-export interface ProfileChange {
-  name?: string | null;
-  email?: string | null;
-}
 
 export interface LinkRequest {
   /** The owner of the agent. */
@@ -44,34 +28,32 @@ export interface LinkConsent {
   signature: string;
 }
 
+export interface IdentitiesOptions {
+  writer: Writer;
+  port: MessagingPort;
+  limits: Limits;
+  steps: MessagingSteps;
+}
+
 export class Identities {
+  readonly #writer: Writer;
   readonly #port: MessagingPort;
   readonly #limits: Limits;
-  readonly #signatures: SignatureCheck;
+  readonly #steps: MessagingSteps;
 
-  constructor(port: MessagingPort, limits: Limits, signatures: SignatureCheck) {
+  constructor({ writer, port, limits, steps }: IdentitiesOptions) {
+    this.#writer = writer;
     this.#port = port;
     this.#limits = limits;
-    this.#signatures = signatures;
+    this.#steps = steps;
   }
 
   /** A key that is known answers its identity and changes nothing, except that a signature proves what was only claimed. */
-  async register(
+  register(
     input: Registration,
     request: Pick<SignedRequest, 'headers' | 'rawBody'>,
   ): Promise<{ id: string; created: boolean }> {
-    if (input.public_key === '') throw refuse('publicKeyMissing');
-    const key = decodePublicKey(input.public_key);
-    if (key === undefined) throw refuse('publicKey');
-    const proven = this.#signatures.checkRegistration(request, key);
-    const email = this.#email(input.email);
-    const { identity, created } = await this.#port.register({
-      publicKey: input.public_key,
-      name: agentNameOf(input.name),
-      email,
-      proven,
-    });
-    return { id: identity.id, created };
+    return writePrepared(this.#writer, null, () => this.#steps.register(input, request));
   }
 
   async get(id: string): Promise<Identity> {
@@ -87,40 +69,17 @@ export class Identities {
     return this.#port.keys(identity.id);
   }
 
-  async updateProfile(caller: Caller | null, id: string, change: ProfileChange): Promise<Identity> {
-    const identity = await this.#own(caller, id);
-    const updated = await this.#port.updateProfile(identity.id, {
-      ...(change.name !== undefined && { name: change.name === null ? null : agentNameOf(change.name) }),
-      ...(change.email !== undefined && { email: change.email === null ? null : this.#email(change.email) }),
-    });
-    return updated ?? identity;
+  updateProfile(caller: Caller | null, id: string, change: ProfileChange): Promise<Identity> {
+    return writePrepared(this.#writer, caller, () => this.#steps.updateProfile(caller, id, change));
   }
 
-  /** The old key signs the request; the new one signs `rotationText`, so that nobody takes a key that is not theirs. */
-  async rotate(
+  rotate(
     caller: Caller | null,
     id: string,
     input: { public_key: string; proof: string },
     signature: CheckedSignature | null,
   ): Promise<Identity> {
-    const identity = await this.#own(caller, id);
-    if (input.public_key === '') throw refuse('publicKeyMissing');
-    const key = decodePublicKey(input.public_key);
-    if (key === undefined) throw refuse('publicKey');
-    const proof = decodeSignature(input.proof);
-    const text = rotationText(identity.id, identity.publicKey, input.public_key);
-    if (proof === undefined || !verifySignature(key, text, proof)) throw refuse('rotationProof');
-    const request = signature === null ? null : proofOf(signature, input.public_key);
-    if (request === null) throw refuse('missingAuthHeaders');
-    const outcome = await this.#port.rotateKey({
-      id: identity.id,
-      oldPublicKey: identity.publicKey,
-      newPublicKey: input.public_key,
-      proof: request,
-    });
-    if (outcome === 'taken') throw refuse('keyTaken');
-    if (outcome === 'stale') throw refuse('keyStale');
-    return { ...identity, publicKey: input.public_key };
+    return writePrepared(this.#writer, caller, () => this.#steps.rotateKey(caller, id, input, signature));
   }
 
   /**
@@ -195,20 +154,6 @@ export class Identities {
         fix: 'Register its public key with POST /register first.',
       });
     return identity;
-  }
-
-  async #own(caller: Caller | null, id: string): Promise<Identity> {
-    if (caller === null) throw refuse('missingAuthHeaders');
-    const identity = await this.get(id);
-    if (identity.id !== caller.identity) throw refuse('notYourProfile');
-    return identity;
-  }
-
-  #email(text: string): string | null {
-    const email = text.trim();
-    if (email === '') return null;
-    if (!isEmail(email, this.#limits.emailBytesMax)) throw refuse('email');
-    return email;
   }
 }
 

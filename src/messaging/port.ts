@@ -40,6 +40,11 @@ export interface KeptIdentity extends NewIdentity {
   sealedSeed: string;
 }
 
+export interface SealedIdentity {
+  identity: Identity;
+  sealedSeed: string;
+}
+
 export interface KeyRotation {
   id: string;
   oldPublicKey: string;
@@ -65,6 +70,16 @@ export interface NewMessage {
 }
 
 export type NewDirectMessage = Omit<NewMessage, 'roomId' | 'parentId'> & { to: string };
+
+/** What a message was prepared with. Its step looks again and throws `Outdated` where something has changed. */
+export interface MessageBasis {
+  /** The hash of the key that opened the room; null for a room without a key, undefined for who needs none. */
+  keyHash?: string | null | undefined;
+  /** The key that the author signed with. The signature of a key that was rotated meanwhile is refused. */
+  publicKey: string | null;
+  /** The owner for whom the server keeps the author. */
+  keptOwner: string | null;
+}
 
 /** A message that a commit in another database has promised. */
 export interface Delivery {
@@ -147,27 +162,22 @@ export interface MessagingPort {
   nowMs(): number;
 
   /** The identity with that key, made unless it is there. A key that an identity once had still leads to it. */
-  register(input: NewIdentity): Promise<{ identity: Identity; created: boolean }>;
-  /** The server-kept identity of an owner, made unless it is there, with its sealed seed. */
-  keep(owner: string, make: () => KeptIdentity): Promise<{ identity: Identity; sealedSeed: string }>;
-  /** The id of the server-kept identity of an owner, where there is one. */
-  keptBy(owner: string): Promise<string | undefined>;
+  register(input: NewIdentity): Step<{ identity: Identity; created: boolean }>;
+  /** The server-kept identity of an owner: this one, unless the owner has one already. */
+  keep(kept: KeptIdentity): Step<SealedIdentity>;
+  kept(owner: string): Promise<SealedIdentity | undefined>;
   /** Passes every sealed seed and its owner through `reseal` and keeps what comes back; answers how many changed. */
   resealKept(reseal: (sealedSeed: string, owner: string) => string): Promise<number>;
   identity(id: string): Promise<Identity | undefined>;
   /** By id; those that are not there are left out. */
   identities(ids: readonly string[]): Promise<Map<string, Identity>>;
-  updateProfile(id: string, profile: ProfileUpdate): Promise<Identity | undefined>;
-  rotateKey(rotation: KeyRotation): Promise<'rotated' | 'taken' | 'stale'>;
+  updateProfile(id: string, profile: ProfileUpdate): Step<Identity | undefined>;
+  rotateKey(rotation: KeyRotation): Step<'rotated' | 'taken' | 'stale'>;
   keys(id: string): Promise<IdentityKey[]>;
-  link(id: string, link: IdentityLink | null): Promise<Identity | undefined>;
-  /**
-   * The same as a step, where messages are kept in the home of the registry: both sides of a link are then
-   * one write. Throws `Outdated` where the key or the link is not what `before` says.
-   */
-  linkStep?(before: Identity, link: IdentityLink | null): Step<Identity>;
+  /** Throws `Outdated` where the key or the link of the identity is not what `before` says. */
+  link(before: Identity, link: IdentityLink | null): Step<Identity>;
 
-  createRoom(room: NewRoom): Promise<Room>;
+  createRoom(room: NewRoom): Step<Room>;
   room(id: string): Promise<Room | undefined>;
   rooms(ids: readonly string[]): Promise<Map<string, Room>>;
   roomKeyHash(id: string): Promise<string | null>;
@@ -176,22 +186,22 @@ export interface MessagingPort {
   totals(): Promise<Totals>;
 
   /** Refuses an unknown room or parent, more bytes than the agent has left, and a room whose time ran too far ahead. */
-  post(message: NewMessage): Promise<Message>;
+  post(message: NewMessage, basis?: MessageBasis): Step<Message>;
   messages(roomId: string, span: Span): Promise<Page<Message>>;
   message(roomId: string, messageId: string): Promise<Message | undefined>;
   /** Messages of a thread after a time, oldest first, its first message included while it lives. */
   thread(roomId: string, rootId: string, afterMs: number, limit: number): Promise<Page<Message>>;
   /** False when it was not there. */
-  deleteMessage(roomId: string, messageId: string): Promise<boolean>;
+  deleteMessage(roomId: string, messageId: string): Step<boolean>;
   search(query: SearchQuery): Promise<SearchResult>;
   /** Grows whenever the room's messages change; undefined where the backend cannot know. */
   roomRevision(roomId: string): number | undefined;
 
-  send(message: NewDirectMessage): Promise<DirectMessage>;
+  send(message: NewDirectMessage, basis?: MessageBasis): Step<DirectMessage>;
   inbox(agentId: string, span: Span): Promise<Page<DirectMessage>>;
   /** Not acknowledged yet, oldest first. */
   pending(agentId: string, afterMs: number, limit: number): Promise<Page<DirectMessage>>;
-  acknowledge(agentId: string, ids: readonly string[]): Promise<number>;
+  acknowledge(agentId: string, ids: readonly string[]): Step<number>;
 
   /**
    * Posts or sends what is due at most once for the delivery's id: whoever comes again gets the
@@ -202,7 +212,9 @@ export interface MessagingPort {
   bytesLeft(agentId: string): Promise<number>;
 
   nonceUsed(agentId: string, nonce: string): Promise<boolean>;
-  /** Inserts it unless it is there, in one step. A store that does not answer is an error, never an acceptance. */
+  /** Uses a nonce up with the write that it is in, or refuses that write. */
+  useNonce(agentId: string, nonce: string): Step<void>;
+  /** Inserts it unless it is there, at once and by itself. A store that does not answer is an error, never an acceptance. */
   claimNonce(agentId: string, nonce: string): Promise<NonceClaim>;
   takeRate(key: RateKey, limit: number, windowSeconds: number): Promise<RateDecision>;
   /** The newest request of a counter does not count after all. */

@@ -22,6 +22,8 @@ export interface KeyGiver {
 interface Guess {
   room: Room;
   key: string;
+  /** The room's hash, where it was read before. */
+  keyHash: string | null | undefined;
   /** Room and key, as memory knows them. */
   tag: string;
   counters: readonly RateKey[];
@@ -32,8 +34,8 @@ export class RoomKeys {
   readonly #limits: Limits;
   /** Keys the tags below, so that memory never holds a room key in a form that another process could use. */
   readonly #secret = randomBytes(32);
-  /** Tag of a room and a right key → when to check it again. */
-  readonly #checked = new Map<string, number>();
+  /** Tag of a room and a right key → the hash that it fits, and when to check it again. */
+  readonly #checked = new Map<string, { untilMs: number; keyHash: string }>();
   /** Keys that are being checked, by their counters: each may turn out to be wrong. */
   readonly #checking = new Map<string, Set<Promise<void>>>();
 
@@ -49,13 +51,13 @@ export class RoomKeys {
     return hash(key, cost);
   }
 
-  /** Returns when the key opens the room; a public room needs none. */
-  async check(room: Room, key: string | undefined, giver: KeyGiver): Promise<void> {
+  /** Returns when the key opens the room; a public room needs none. With `keyHash`, it is that hash which the key fits. */
+  async check(room: Room, key: string | undefined, giver: KeyGiver, keyHash?: string | null): Promise<void> {
     if (!room.isPrivate) return;
     if (key === undefined || key === '') throw refuse('roomKeyRequired');
     const tag = createHmac('sha256', this.#secret).update(`${room.id}|${key}`).digest('base64');
-    const guess: Guess = { room, key, tag, counters: countersOf(giver) };
-    while (!this.#isKnown(tag)) {
+    const guess: Guess = { room, key, keyHash, tag, counters: countersOf(giver) };
+    while (!this.#isKnown(guess)) {
       // Counted before it is checked, so that a hundred guesses at once, on whichever servers, are a hundred guesses.
       const full = await this.#count(guess.counters);
       if (full === undefined) {
@@ -86,8 +88,10 @@ export class RoomKeys {
     for (const counter of counters) await this.#port.returnRate(counter, minute);
   }
 
-  #isKnown(tag: string): boolean {
-    return (this.#checked.get(tag) ?? 0) > this.#port.nowMs();
+  #isKnown({ tag, keyHash }: Guess): boolean {
+    const known = this.#checked.get(tag);
+    if (known === undefined || known.untilMs <= this.#port.nowMs()) return false;
+    return keyHash === undefined || known.keyHash === keyHash;
   }
 
   /** Those who wait for it wait for its end, good or bad. */
@@ -113,24 +117,24 @@ export class RoomKeys {
   }
 
   /** Only wrong keys stay counted. */
-  async #try({ room, key, tag, counters }: Guess): Promise<boolean> {
+  async #try({ room, key, keyHash, tag, counters }: Guess): Promise<boolean> {
     let isWrong = false;
     try {
-      isWrong = !(await this.#opens(room, key));
-      if (!isWrong) this.#remember(tag);
+      const stored = keyHash === undefined ? await this.#port.roomKeyHash(room.id) : keyHash;
+      isWrong =
+        stored === null ||
+        Buffer.byteLength(key) > this.#limits.roomKeyBytesMax ||
+        !(await verify(key, stored));
+      if (stored !== null && !isWrong) this.#remember(tag, stored);
       return !isWrong;
     } finally {
       if (!isWrong) await this.#giveBack(counters);
     }
   }
 
-  async #opens(room: Room, key: string): Promise<boolean> {
-    const stored = await this.#port.roomKeyHash(room.id);
-    return stored !== null && Buffer.byteLength(key) <= this.#limits.roomKeyBytesMax && verify(key, stored);
-  }
-
-  #remember(tag: string): void {
-    this.#checked.set(tag, this.#port.nowMs() + this.#limits.roomKeyCacheSeconds * 1000);
+  #remember(tag: string, keyHash: string): void {
+    const untilMs = this.#port.nowMs() + this.#limits.roomKeyCacheSeconds * 1000;
+    this.#checked.set(tag, { untilMs, keyHash });
     if (this.#checked.size <= rememberedMax) return;
     const [oldest] = this.#checked.keys();
     if (oldest !== undefined) this.#checked.delete(oldest);

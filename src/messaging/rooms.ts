@@ -1,33 +1,26 @@
 /** Rooms: made, listed, read, posted to, searched; private ones only with their key. */
 import type { Caller } from '../core/caller.js';
+import type { Step, Writer } from '../core/write.js';
 import type { Limits } from '../limits.js';
-import type { Authors } from './authors.js';
+import type { RoomPlace, RoomText } from './drafts.js';
 import type { MessageHub } from './hub.js';
 import type { Message, Room } from './model.js';
-import { roomNameOf, wellFormed } from './names.js';
 import type { MessagePlace, MessagingPort, Page, Span } from './port.js';
 import type { CheckedSignature } from './proof.js';
 import { refuse } from './refusals.js';
-import type { RoomKeys } from './room-keys.js';
+import type { RoomAccess, RoomDoors } from './room-doors.js';
+import { type MessagingSteps, writePrepared } from './steps.js';
 import { queryWords } from './tokenizer.js';
 import { ulidTimeMs } from './ulid.js';
 import { canonicalRoomId } from './uuid.js';
 
 export interface RoomsOptions {
+  writer: Writer;
   port: MessagingPort;
   limits: Limits;
-  keys: RoomKeys;
-  authors: Authors;
+  steps: MessagingSteps;
+  doors: RoomDoors;
   hub: MessageHub;
-  /** May delete anybody's messages. */
-  adminAgent: string | null;
-}
-
-/** How a caller comes to a room: with a key, from an address. */
-export interface RoomAccess {
-  key: string | undefined;
-  /** For which wrong keys are counted, beside the caller; undefined where the caller has none. */
-  address: string | undefined;
 }
 
 export interface SearchRequest {
@@ -60,34 +53,21 @@ export class Rooms {
     this.#options = options;
   }
 
-  async create(
+  create(
     caller: Caller | null,
     input: { name: string; is_private: boolean; key: string },
     signature: CheckedSignature | null,
   ): Promise<Room> {
-    const { port, keys, authors } = this.#options;
-    if (input.name === '') throw refuse('nameMissing');
-    const name = roomNameOf(input.name);
-    if (name === undefined) throw refuse('roomName');
-    const author = await authors.authorOf(caller, signature);
-    const keyHash = input.is_private ? await keys.hash(input.key) : null;
-    return port.createRoom({ name, isPrivate: input.is_private, keyHash, createdBy: author.id });
+    return this.#write(caller, (steps) => steps.createRoom(caller, input, signature));
   }
 
   /** The room, when the caller may enter it. The operator's token opens every door. */
-  async enter(caller: Caller | null, id: string, access: RoomAccess): Promise<Room> {
-    const room = await this.find(id);
-    if (caller?.kind !== 'operator' || access.key !== undefined)
-      await this.#options.keys.check(room, access.key, { caller, address: access.address });
-    return room;
+  enter(caller: Caller | null, id: string, access: RoomAccess): Promise<Room> {
+    return this.#options.doors.enter(caller, id, access);
   }
 
-  async find(id: string): Promise<Room> {
-    const canonical = canonicalRoomId(id);
-    if (canonical === undefined) throw refuse('roomId');
-    const room = await this.#options.port.room(canonical);
-    if (room === undefined) throw refuse('roomUnknown');
-    return room;
+  find(id: string): Promise<Room> {
+    return this.#options.doors.find(id);
   }
 
   channels(limit: number, offset: number): Promise<{ rooms: Room[]; total: number }> {
@@ -125,35 +105,18 @@ export class Rooms {
     return { rootId, page };
   }
 
-  async post(
+  /** `read` is called when the room's door is open. */
+  post(
     caller: Caller | null,
-    room: Room,
-    input: { body: string; pid: string },
+    place: RoomPlace,
+    read: () => RoomText,
     signature: CheckedSignature | null,
   ): Promise<Message> {
-    const { port, authors, limits } = this.#options;
-    const body = wellFormed(input.body);
-    if (body === '') throw refuse('bodyMissing');
-    if (Buffer.byteLength(body) > limits.messageBytesMax) throw refuse('messageLong');
-    const author = await authors.authorOf(caller, signature);
-    return port.post({
-      roomId: room.id,
-      from: author.id,
-      body,
-      parentId: input.pid === '' ? null : input.pid,
-      proof: author.prove(body),
-      serverSigned: author.serverSigned,
-    });
+    return this.#write(caller, (steps) => steps.post(caller, place, read, signature));
   }
 
-  async remove(caller: Caller | null, room: Room, messageId: string): Promise<void> {
-    if (caller === null) throw refuse('missingAuthHeaders');
-    const { port, authors, adminAgent } = this.#options;
-    const message = await this.message(room, messageId);
-    const mayDelete =
-      caller.kind === 'operator' || (caller.identity !== null && caller.identity === adminAgent);
-    if (!mayDelete && message.from !== (await authors.readerOf(caller))) throw refuse('notAuthor');
-    if (!(await port.deleteMessage(room.id, messageId))) throw refuse('messageUnknown');
+  remove(caller: Caller | null, roomId: string, messageId: string): Promise<void> {
+    return this.#write(caller, (steps) => steps.deleteMessage(caller, roomId, messageId));
   }
 
   /** Public rooms only, newest first. A query without a usable word finds nothing. */
@@ -187,5 +150,13 @@ export class Rooms {
     }
     const next = restBeforeMs === null ? null : { beforeMs: restBeforeMs, last: null };
     return { results, next, truncated: next !== null };
+  }
+
+  #write<Result>(
+    caller: Caller | null,
+    prepare: (steps: MessagingSteps) => Promise<Step<Result>>,
+  ): Promise<Result> {
+    const { writer, steps } = this.#options;
+    return writePrepared(writer, caller, () => prepare(steps));
   }
 }

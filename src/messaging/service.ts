@@ -1,18 +1,22 @@
 /** Messaging as the doors use it: who signed, who may pass, and what is said. */
 import { StoaError } from '../errors.js';
 import type { Caller } from '../core/caller.js';
+import type { Writer } from '../core/write.js';
 import type { Limits } from '../limits.js';
 import { AddressRanges } from './addresses.js';
 import { SignatureCheck } from './authentication.js';
 import { Authors, type SecretSealer } from './authors.js';
 import { DirectMessages } from './direct.js';
+import { Drafts } from './drafts.js';
 import { Gate } from './gate.js';
 import { MessageHub } from './hub.js';
 import { Identities } from './identities.js';
 import type { Identity, Message, Totals } from './model.js';
 import type { HealthCheck, MessagingPort } from './port.js';
+import { RoomDoors } from './room-doors.js';
 import { RoomKeys } from './room-keys.js';
 import { Rooms } from './rooms.js';
+import { MessagingSteps } from './steps.js';
 import { agoInWords } from './totals.js';
 import { canonicalUuid, globalRoomId } from './uuid.js';
 
@@ -37,6 +41,8 @@ export const messagingDefaults: MessagingSettings = {
 };
 
 export interface MessagingOptions {
+  /** Runs the steps of `port`: both belong to the same home. */
+  writer: Writer;
   port: MessagingPort;
   limits: Limits;
   sealer: SecretSealer;
@@ -52,6 +58,7 @@ export interface Stats {
 const recentMessages = 5;
 
 export class MessagingService {
+  readonly writer: Writer;
   readonly port: MessagingPort;
   readonly limits: Limits;
   readonly settings: MessagingSettings;
@@ -62,11 +69,10 @@ export class MessagingService {
   readonly identities: Identities;
   readonly rooms: Rooms;
   readonly direct: DirectMessages;
-  readonly #authors: Authors;
-  readonly #keys: RoomKeys;
-  readonly #adminAgent: string | null;
+  readonly steps: MessagingSteps;
 
-  constructor({ port, limits, sealer, settings }: MessagingOptions) {
+  constructor({ writer, port, limits, sealer, settings }: MessagingOptions) {
+    this.writer = writer;
     this.port = port;
     this.limits = limits;
     this.settings = { ...messagingDefaults, ...settings };
@@ -75,21 +81,26 @@ export class MessagingService {
     const allowed = new AddressRanges(this.settings.rateLimitAllow, 'STOA_RATE_LIMIT_ALLOW');
     this.gate = new Gate({ port, limits, allowed, autoBlock: this.settings.autoBlock });
     this.hub = new MessageHub(port);
-    this.#authors = new Authors(port, sealer);
-    this.#adminAgent = this.settings.adminAgent === null ? null : adminOf(this.settings.adminAgent);
-    this.#keys = new RoomKeys(port, limits);
-    ({ identities: this.identities, rooms: this.rooms, direct: this.direct } = this.over(port));
-  }
-
-  /** Identities, rooms and inboxes once more over another port of the same messages, with everything else shared. */
-  over(port: MessagingPort): { identities: Identities; rooms: Rooms; direct: DirectMessages } {
-    const { limits, hub, signatures } = this;
-    const authors = this.#authors;
-    return {
-      identities: new Identities(port, limits, signatures),
-      rooms: new Rooms({ port, limits, authors, adminAgent: this.#adminAgent, hub, keys: this.#keys }),
-      direct: new DirectMessages(port, limits, authors, hub),
-    };
+    const { hub, signatures } = this;
+    const { adminAgent, requireMessageSignatures } = this.settings;
+    const authors = new Authors(writer, port, sealer);
+    const keys = new RoomKeys(port, limits);
+    const doors = new RoomDoors(port, keys);
+    const drafts = new Drafts({ port, limits, doors, authors, signatures, requireMessageSignatures });
+    const steps = new MessagingSteps({
+      port,
+      limits,
+      authors,
+      doors,
+      drafts,
+      keys,
+      signatures,
+      adminAgent: adminAgent === null ? null : adminOf(adminAgent),
+    });
+    this.steps = steps;
+    this.identities = new Identities({ writer, port, limits, steps });
+    this.rooms = new Rooms({ writer, port, limits, steps, doors, hub });
+    this.direct = new DirectMessages({ writer, port, steps, authors, hub });
   }
 
   async stats(): Promise<Stats> {

@@ -235,12 +235,8 @@ class RoutePipeline {
 
   #contextOf(request: FastifyRequest, reply: FastifyReply): ErasedContext {
     const route = this.#route;
-    const { streams } = this.#services;
+    const { stoa, streams } = this.#services;
     const { caller, rawBody } = request;
-    const stoa =
-      caller !== null && caller.fence !== null && route.method !== 'GET'
-        ? this.#services.stoa.fenced(caller)
-        : this.#services.stoa;
     const { fieldErrorsMax: errorsMax } = stoa.limits;
     const errors: FieldError[] = request.url.includes('%') ? encodingErrors(request.url, errorsMax) : [];
     // What Fastify types as unknown is what its router found: text by name.

@@ -208,16 +208,18 @@ class Load {
 
   async #post(user: string, step: number): Promise<void> {
     const { rooms } = this.#stoa.messaging;
-    const room = await rooms.find(this.places.rooms[step % this.places.rooms.length] as string);
-    const message = await rooms.post(operatorCaller(user), room, { body: `said ${step}`, pid: '' }, null);
-    this.#model.add('message', `${room.id}/${message.id}`, null, message);
+    const room = this.places.rooms[step % this.places.rooms.length] as string;
+    const text = { body: `said ${step}`, pid: '' };
+    const message = await rooms.post(operatorCaller(user), { room }, () => text, null);
+    this.#model.add('message', `${message.roomId}/${message.id}`, null, message);
   }
 
   async #unsay(user: string, step: number): Promise<void> {
     const { rooms } = this.#stoa.messaging;
-    const room = await rooms.find(this.places.rooms[0] as string);
-    const message = await rooms.post(operatorCaller(user), room, { body: `unsaid ${step}`, pid: '' }, null);
-    this.#model.add('message', `${room.id}/${message.id}`, null, message);
+    const room = this.places.rooms[0] as string;
+    const text = { body: `unsaid ${step}`, pid: '' };
+    const message = await rooms.post(operatorCaller(user), { room }, () => text, null);
+    this.#model.add('message', `${message.roomId}/${message.id}`, null, message);
     await rooms.remove(operatorCaller(user), room, message.id);
   }
 

@@ -15,6 +15,7 @@ import { operatorCaller } from '../../src/core/caller.js';
 import { Running } from '../server/running.js';
 import { linesOf } from '../transfer/kit.js';
 import { Watched } from './watched.js';
+import { writtenPort } from '../messaging/written-port.js';
 
 const user = 'alice';
 const caller = operatorCaller(user);
@@ -148,7 +149,7 @@ test('a project that an import moves is watched to the end of its new workspace'
 
 test('the watch of agents hands on every kind of change of an agent', async () => {
   const identity = (
-    await running.stoa.messaging.port.register({
+    await writtenPort(running.stoa.messaging).register({
       publicKey: Buffer.alloc(32, 7).toString('base64'),
       name: 'signer',
       email: null,

@@ -11,6 +11,7 @@ import { operatorCaller } from '../../src/core/caller.js';
 import { Running } from '../server/running.js';
 import { type Gate, startGate } from '../servers/gate.js';
 import { Watched } from './watched.js';
+import { writtenPort } from '../messaging/written-port.js';
 
 let running: Running;
 let gate: Gate;
@@ -568,7 +569,7 @@ test('of all messages that a reader of a room got it is told which were taken ba
     for (let made = 0; made < count; made += 1)
       ids.push(
         (
-          await running.stoa.messaging.port.post({
+          await writtenPort(running.stoa.messaging).post({
             roomId,
             from: author.id,
             body: String(made),
@@ -605,7 +606,7 @@ test('a reader of a room that is far behind gets everything over one connection'
     await author.register({ name: 'author' });
     const { id: roomId } = await author.createRoom('far');
     for (let made = 0; made < 250; made += 1)
-      await small.stoa.messaging.port.post({
+      await writtenPort(small.stoa.messaging).post({
         roomId,
         from: author.id,
         body: `${made} ${'x'.repeat(20_000)}`,
@@ -661,7 +662,7 @@ test('a reader of a room that takes nothing for a while is cut off, and still ge
     expect(small.app.stoaServer.streams.count).toBe(1);
     let posted = 0;
     while (small.app.stoaServer.streams.count > 0 || posted < 100) {
-      await small.stoa.messaging.port.post({
+      await writtenPort(small.stoa.messaging).post({
         roomId,
         from: author.id,
         body: `${posted} ${'x'.repeat(50_000)}`,

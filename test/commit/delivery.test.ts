@@ -6,6 +6,7 @@ import { globalRoomId } from '../../src/messaging/uuid.js';
 import type { TestServer } from '../servers/child.js';
 import { start as startRedis, startCluster } from '../servers/redis.js';
 import { noteServer, sharedPostgres } from '../servers/shared.js';
+import { writtenPort } from '../messaging/written-port.js';
 
 /** Each opens messaging on a backend of its own. */
 const backends: { name: string; redis?: () => Promise<TestServer> }[] = [
@@ -26,7 +27,7 @@ describe.each(backends)('a delivery to $name', ({ redis }) => {
       server === undefined ? {} : { messaging: (await sharedPostgres()).url, redis: server.url };
     stoa = await openStoa({ data: '', engine: 'memory', onError: () => undefined, ...places });
     author = (
-      await stoa.messaging.port.register({
+      await writtenPort(stoa.messaging).register({
         publicKey: Buffer.alloc(32, 9).toString('base64'),
         name: 'author',
         email: null,
@@ -61,7 +62,7 @@ describe.each(backends)('a delivery to $name', ({ redis }) => {
     );
 
   it('stands in its room once, however often it comes', async () => {
-    const { port } = stoa.messaging;
+    const port = writtenPort(stoa.messaging);
     const delivery = { id: randomUUID(), message: post('said once') };
     const [first, ...again] = [
       await port.deliver(delivery),
@@ -80,7 +81,7 @@ describe.each(backends)('a delivery to $name', ({ redis }) => {
   });
 
   it('stands in its inbox once', async () => {
-    const { port } = stoa.messaging;
+    const port = writtenPort(stoa.messaging);
     const delivery = { id: randomUUID(), message: send('between us') };
     const first = await port.deliver(delivery);
     expect(await port.deliver(delivery)).toEqual(first);
@@ -90,7 +91,7 @@ describe.each(backends)('a delivery to $name', ({ redis }) => {
   });
 
   it('that was made is answered also when what it needed is gone', async () => {
-    const { port } = stoa.messaging;
+    const port = writtenPort(stoa.messaging);
     const parent = await port.post(post('a question'));
     const delivery = { id: randomUUID(), message: post('an answer', { parentId: parent.id }) };
     const first = await port.deliver(delivery);
@@ -100,7 +101,7 @@ describe.each(backends)('a delivery to $name', ({ redis }) => {
   });
 
   it('to nobody is refused', async () => {
-    const { port } = stoa.messaging;
+    const port = writtenPort(stoa.messaging);
     await expect(
       port.deliver({ id: randomUUID(), message: post('hello', { roomId: randomUUID() }) }),
     ).rejects.toThrow('room not found');
@@ -110,7 +111,7 @@ describe.each(backends)('a delivery to $name', ({ redis }) => {
   });
 
   it('counts for its author and is not refused for its bytes', async () => {
-    const { port } = stoa.messaging;
+    const port = writtenPort(stoa.messaging);
     const left = await port.bytesLeft(author);
     expect(left).toBeLessThan(stoa.limits.messageBytesPerMinuteMax);
     for (let spent = 0; spent <= left; spent += 4_000)

@@ -23,6 +23,7 @@ import { refuseLargeStatements } from '../servers/bounded-statements.js';
 import type { TestServer } from '../servers/child.js';
 import { start as startRedis } from '../servers/redis.js';
 import { noteServer, sharedPostgres } from '../servers/shared.js';
+import { writtenPort } from '../messaging/written-port.js';
 
 const ada = operatorCaller('ada', 'planner');
 const bob = operatorCaller('bob');
@@ -99,9 +100,8 @@ describe.each(places)('a commit in PostgreSQL, with messages in $messages', ({ m
     const { agent_id } = await stoa.registry.createAgent(ada, { name: 'worker' });
     const { lease } = await stoa.registry.heartbeat(ada, agent_id, { holder: 'first' });
     const worker: Caller = { ...ada, kind: 'user', agentId: agent_id, fence: lease.fence };
-    const room = await stoa.messaging.rooms.find('global');
     const post = () =>
-      stoa.fenced(worker).messaging.rooms.post(worker, room, { body: 'still here', pid: '' }, null);
+      stoa.messaging.rooms.post(worker, { room: 'global' }, () => ({ body: 'still here', pid: '' }), null);
     const input: CommitInput = {
       operations: [
         { op: 'data.increment', key: 'count' },
@@ -433,7 +433,7 @@ describe.each(places)('a commit in PostgreSQL, with messages in $messages', ({ m
     await expect(post()).rejects.toMatchObject({ code: 'forbidden' });
     expect((await post('a key of sixteen characters')).ok).toBe(true);
     const { secretKey, publicKey } = signingKeysOf(Buffer.alloc(32, 7));
-    const { identity } = await stoa.messaging.port.register({
+    const { identity } = await writtenPort(stoa.messaging).register({
       publicKey: publicKey.toString('base64'),
       name: 'signer',
       email: null,
@@ -462,7 +462,7 @@ describe.each(places)('a commit in PostgreSQL, with messages in $messages', ({ m
 
   it('sends direct messages', async () => {
     const reader = (
-      await stoa.messaging.port.register({
+      await writtenPort(stoa.messaging).register({
         publicKey: signingKeysOf(Buffer.alloc(32, 8)).publicKey.toString('base64'),
         name: 'reader',
         email: null,

@@ -2,6 +2,7 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { type Caller, operatorCaller } from '../../src/core/caller.js';
 import { aicqSignedText, sign, signingKeysOf } from '../../src/identity/signatures.js';
 import { type Stoa, openStoa } from '../../src/index.js';
+import { writtenPort } from '../messaging/written-port.js';
 
 let stoa: Stoa;
 const ada = operatorCaller('ada', 'planner');
@@ -275,7 +276,7 @@ describe('a commit', () => {
 
   it('an operation may carry the signature of an agent of its own, once', async () => {
     const { secretKey, publicKey } = signingKeysOf(Buffer.alloc(32, 7));
-    const { identity } = await stoa.messaging.port.register({
+    const { identity } = await writtenPort(stoa.messaging).register({
       publicKey: publicKey.toString('base64'),
       name: 'signer',
       email: null,

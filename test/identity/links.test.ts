@@ -2,6 +2,7 @@ import { randomBytes } from 'node:crypto';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { operatorCaller } from '../../src/core/caller.js';
 import { type Stoa, openStoa } from '../../src/index.js';
+import { writtenPort } from '../messaging/written-port.js';
 
 const operator = operatorCaller();
 const users = ['ada', 'bob', 'cleo', 'dan'];
@@ -16,7 +17,7 @@ describe.each([1, 4])('a link of an identity with %i shard(s)', (shards) => {
 
   async function newIdentity(): Promise<string> {
     const publicKey = randomBytes(32).toString('base64');
-    const { identity } = await stoa.messaging.port.register({
+    const { identity } = await writtenPort(stoa.messaging).register({
       publicKey,
       name: null,
       email: null,

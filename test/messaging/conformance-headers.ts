@@ -4,6 +4,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { verifySignature } from '../../src/identity/signatures.js';
 import type { Backend } from './conformance.js';
 import { Agent, type Desk } from './kit.js';
+import { writtenPort } from './written-port.js';
 
 const body = JSON.stringify({ body: 'signed' });
 const unknownId = '11111111-2222-4333-8444-555555555555';
@@ -59,7 +60,7 @@ export function headerConformance(backend: Backend): void {
     });
 
     it('prove nothing for an agent whose stored key is none', async () => {
-      const registered = await desk.stoa.messaging.port.register({
+      const registered = await writtenPort(desk.stoa.messaging).register({
         publicKey: Buffer.alloc(32).toString('base64'),
         name: null,
         email: null,

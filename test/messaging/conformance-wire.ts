@@ -5,6 +5,7 @@ import { operatorCaller } from '../../src/core/caller.js';
 import { globalRoomId } from '../../src/messaging/uuid.js';
 import type { Backend } from './conformance.js';
 import { Agent, type Answer, type Desk, Stream, roomy } from './kit.js';
+import { writtenPort } from './written-port.js';
 
 /** Everything that may be read, with and without a signature. */
 const reads = [
@@ -383,7 +384,7 @@ export function wireConformance(backend: Backend): void {
 
     it("have AICQ's pages unless a request says otherwise, and the busiest rooms in AICQ's order", async () => {
       await withDesk(backend, {}, async (desk, agent) => {
-        const { port } = desk.stoa.messaging;
+        const port = writtenPort(desk.stoa.messaging);
         const post = (roomId: string, count: number) =>
           Promise.all(
             Array.from({ length: count }, () =>

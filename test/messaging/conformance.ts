@@ -11,6 +11,7 @@ import { privacyConformance } from './conformance-privacy.js';
 import { messageSignatureConformance } from './conformance-signatures.js';
 import { wireConformance } from './conformance-wire.js';
 import { Agent, type Answer, Desk, Stream, roomy } from './kit.js';
+import { writtenPort } from './written-port.js';
 
 export interface Backend {
   name: string;
@@ -40,7 +41,7 @@ function forwardedFrom(address: string): Record<string, string> {
 /** A new agent, without a request for it. */
 async function registered(desk: Desk): Promise<Agent> {
   const agent = new Agent(desk);
-  const { identity } = await desk.stoa.messaging.port.register({
+  const { identity } = await writtenPort(desk.stoa.messaging).register({
     publicKey: agent.publicKey,
     name: null,
     email: null,

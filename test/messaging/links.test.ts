@@ -5,6 +5,7 @@ import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
 import { operatorCaller } from '../../src/core/caller.js';
 import { rotationText } from '../../src/identity/signatures.js';
 import { Agent, Desk, roomy } from './kit.js';
+import { writtenPort } from './written-port.js';
 
 let desk: Desk;
 beforeAll(async () => {
@@ -111,7 +112,7 @@ describe('a link', () => {
       namespaces: null,
       consent: ann.consent(agent_id),
     });
-    const rotated = desk.stoa.messaging.port.rotateKey({
+    const rotated = writtenPort(desk.stoa.messaging).rotateKey({
       id: ann.id,
       oldPublicKey: ann.publicKey,
       newPublicKey: randomBytes(32).toString('base64'),

@@ -14,6 +14,7 @@ import { start as startPostgres } from '../servers/postgres.js';
 import { start as startRedis, startCluster } from '../servers/redis.js';
 import { noteServer, sharedPostgres } from '../servers/shared.js';
 import { Desk, Stream, roomy } from './kit.js';
+import { writtenPort } from './written-port.js';
 
 let redis: TestServer;
 
@@ -363,7 +364,7 @@ describe('the stored layout', () => {
     const desk = await open((await sharedPostgres()).url, redis.url);
     try {
       const [ann, bob] = [await desk.agent(), await desk.agent()];
-      const { port } = desk.stoa.messaging;
+      const port = writtenPort(desk.stoa.messaging);
       const letters = await Promise.all(
         Array.from({ length: 450 }, () =>
           port.send({ to: bob.id, from: ann.id, body: 'x', proof: null, serverSigned: false }),
@@ -518,7 +519,7 @@ describe('a search that stops at its bound', () => {
       const ann = await desk.agent();
       const room = await desk.room(ann);
       const tag = `t${randomUUID().slice(0, 8)}`;
-      const { port } = desk.stoa.messaging;
+      const port = writtenPort(desk.stoa.messaging);
       const bodyOf = (index: number) => `${tag} ${index % 3 === 0 ? 'wanted' : 'other'}`;
       await Promise.all(
         Array.from({ length: 700 }, (_, index) =>
@@ -572,7 +573,7 @@ describe('a search while others post', () => {
       const ann = await desk.agent();
       const room = await desk.room(ann);
       const tag = randomUUID().slice(0, 8);
-      const { port } = desk.stoa.messaging;
+      const port = writtenPort(desk.stoa.messaging);
       const post = (body: string) =>
         port.post({ roomId: room, from: ann.id, body, parentId: null, proof: null, serverSigned: false });
       // Two long lists that meet in every tenth message, so that a search takes several pages.
@@ -656,7 +657,7 @@ describe('a database that is away', () => {
       const room = await desk.room(ann);
       await ann.post(room, 'before');
       const post = (body: string) =>
-        desk.stoa.messaging.port.post({
+        writtenPort(desk.stoa.messaging).post({
           roomId: room,
           from: ann.id,
           body,

@@ -36,8 +36,8 @@ async function post(stoa: Stoa, agent: string): Promise<string> {
   return (
     await rooms.post(
       operatorCaller('ada', agent),
-      await rooms.find(globalRoomId),
-      { body: 'x', pid: '' },
+      { room: globalRoomId },
+      () => ({ body: 'x', pid: '' }),
       null,
     )
   ).from;

@@ -14,6 +14,7 @@ import { type Stoa, openStoa } from '../../src/index.js';
 import { ReadyWaiters } from '../../src/workspaces/ready-waiters.js';
 import { sharedPostgres } from '../servers/shared.js';
 import { Running } from './running.js';
+import { writtenPort } from '../messaging/written-port.js';
 
 let running: Running;
 let agentId: string;
@@ -197,7 +198,7 @@ test('a claim that is refused leaves the task to the next in the line', async ()
 test("one's own messaging profile and key look at the lease as they change", async () => {
   const { stoa } = running;
   const alice = operatorCaller('alice');
-  const { identity } = await stoa.messaging.port.register({
+  const { identity } = await writtenPort(stoa.messaging).register({
     publicKey: randomBytes(32).toString('base64'),
     name: null,
     email: null,
@@ -205,7 +206,7 @@ test("one's own messaging profile and key look at the lease as they change", asy
   });
   const { lease } = await stoa.registry.heartbeat(alice, agentId, { holder: 'profile' });
   const caller: Caller = { ...alice, kind: 'agent', identity: identity.id, agentId, fence: lease.fence };
-  const { identities } = stoa.fenced(caller).messaging;
+  const { identities } = stoa.messaging;
   expect((await identities.updateProfile(caller, identity.id, { name: 'before' })).name).toBe('before');
   await stoa.registry.releaseLease(alice, agentId);
   await expect(identities.updateProfile(caller, identity.id, { name: 'late' })).rejects.toMatchObject({
@@ -226,7 +227,6 @@ describe('in PostgreSQL', () => {
   const alice = operatorCaller('alice');
   let stoa: Stoa;
   let sql: PostgresSql;
-  let fenced: Stoa;
   let caller: Caller;
 
   beforeAll(async () => {
@@ -242,7 +242,6 @@ describe('in PostgreSQL', () => {
     const { agent_id } = await stoa.registry.createAgent(alice, { name: `worker ${randomUUID()}` });
     const { lease } = await stoa.registry.heartbeat(alice, agent_id, { holder: 'first' });
     caller = { ...alice, kind: 'agent', agentId: agent_id, fence: lease.fence };
-    fenced = stoa.fenced(caller);
   });
 
   test('fenced writes are measured as others are', async () => {
@@ -250,11 +249,11 @@ describe('in PostgreSQL', () => {
     const stop = stoa.onBackendCall(({ domain, backend, verb, failed }) =>
       calls.push(`${domain} ${backend} ${verb} ${failed}`),
     );
-    await fenced.data.set(caller, 'measured', 'k', 1);
-    await fenced.data.increment(caller, 'measured', 'k');
-    await fenced.workspaces.createWorkspace(caller, { name: 'measured' });
+    await stoa.data.set(caller, 'measured', 'k', 1);
+    await stoa.data.increment(caller, 'measured', 'k');
+    await stoa.workspaces.createWorkspace(caller, { name: 'measured' });
     await stoa.registry.releaseLease(alice, caller.agentId ?? '');
-    await expect(fenced.data.set(caller, 'measured', 'k', 2)).rejects.toMatchObject({ code: 'fenced' });
+    await expect(stoa.data.set(caller, 'measured', 'k', 2)).rejects.toMatchObject({ code: 'fenced' });
     stop();
     expect(calls).toEqual(
       expect.arrayContaining([
@@ -285,11 +284,11 @@ describe('in PostgreSQL', () => {
   }
 
   test('a write of a holder is taken, and one whose lease is lost before the commit leaves nothing', async () => {
-    await fenced.data.set(caller, 'notes', 'key', 1);
+    await stoa.data.set(caller, 'notes', 'key', 1);
     const writes = [
-      () => fenced.data.set(caller, 'notes', 'key', 2),
-      () => fenced.data.increment(caller, 'notes', 'key'),
-      () => fenced.data.delete(caller, 'notes', 'key'),
+      () => stoa.data.set(caller, 'notes', 'key', 2),
+      () => stoa.data.increment(caller, 'notes', 'key'),
+      () => stoa.data.delete(caller, 'notes', 'key'),
       () =>
         stoa.commit.commit(caller, {
           operations: [{ op: 'data.set', namespace: 'notes', key: 'key', value: 2 }],
@@ -298,19 +297,18 @@ describe('in PostgreSQL', () => {
     for (const write of writes) {
       const { lease } = await stoa.registry.heartbeat(alice, caller.agentId ?? '', { holder: 'first' });
       caller = { ...caller, fence: lease.fence };
-      fenced = stoa.fenced(caller);
       expect(
         await losingTheLease(`SELECT 1 FROM agent_data_store WHERE key = 'key' FOR UPDATE`, write),
       ).toMatchObject({ code: 'fenced' });
     }
-    await expect(fenced.data.clear(caller, 'notes')).rejects.toMatchObject({ code: 'fenced' });
+    await expect(stoa.data.clear(caller, 'notes')).rejects.toMatchObject({ code: 'fenced' });
     expect(await stoa.data.getEntry(alice, 'notes', 'key')).toMatchObject({ value: 1, version: 1 });
   });
 
   test('a claim that waited for a task is refused when the lease was lost meanwhile, and the next in the line gets the task', async () => {
     const { project, session } = await projectOf(stoa, 'waiting');
     const wait = waitsOfClaims();
-    const late = fenced.workspaces.claimTask(caller, project, { wait: 30 }).catch((error: unknown) => error);
+    const late = stoa.workspaces.claimTask(caller, project, { wait: 30 }).catch((error: unknown) => error);
     await vi.waitFor(() => expect(wait).toHaveBeenCalledTimes(1));
     const next = stoa.workspaces.claimTask(alice, project, { wait: 30 });
     await vi.waitFor(() => expect(wait).toHaveBeenCalledTimes(2));
@@ -320,7 +318,7 @@ describe('in PostgreSQL', () => {
     expect((await next)?.task.id).toBe(task.id);
     expect(
       await losingTheLease('LOCK TABLE workspaces.sessions IN EXCLUSIVE MODE', () =>
-        fenced.workspaces.createSession(caller, project, {}),
+        stoa.workspaces.createSession(caller, project, {}),
       ),
     ).toMatchObject({ code: 'fenced' });
   });
@@ -348,7 +346,7 @@ test('a database without transactions is asked to write only after a look at the
     const { agent_id } = await stoa.registry.createAgent(alice, { name: 'worker' });
     const { lease } = await stoa.registry.heartbeat(alice, agent_id, { holder: 'first' });
     const caller: Caller = { ...alice, kind: 'agent', agentId: agent_id, fence: lease.fence };
-    const { data } = stoa.fenced(caller);
+    const { data } = stoa;
     await data.set(caller, 'notes', 'key', 1);
     await stoa.registry.releaseLease(alice, agent_id);
     for (const late of [
@@ -375,7 +373,7 @@ test('messages look at a lease that lies in another shard', async () => {
     const { messaging, commit } = sharded.stoa;
     const room = await messaging.rooms.find('global');
     const post = () =>
-      sharded.stoa.fenced(caller).messaging.rooms.post(caller, room, { body: 'hello', pid: '' }, null);
+      messaging.rooms.post(caller, { room: 'global' }, () => ({ body: 'hello', pid: '' }), null);
     const commitPost = () =>
       commit.commit(caller, { operations: [{ op: 'room.post', room: 'global', body: 'hello' }] });
     await post();

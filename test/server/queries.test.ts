@@ -8,6 +8,7 @@ import type { Route } from '../../src/server/route.js';
 import { routeTable } from './rows/index.js';
 import type { RowRequest } from './rows/row.js';
 import { type Reply, Running } from './running.js';
+import { writtenPort } from '../messaging/written-port.js';
 
 /** Values that no parameter is made for, as they stand in a URL. */
 const hostile: Readonly<Record<string, string>> = {
@@ -195,7 +196,7 @@ async function addTo(route: string, path: string, number: number): Promise<void>
       await registry.openSession(alice, id);
       return;
     case '/v1/agents/{id}/identities': {
-      const { identity: made } = await messaging.port.register({
+      const { identity: made } = await writtenPort(messaging).register({
         publicKey: randomBytes(32).toString('base64'),
         name: 'several',
         email: null,

@@ -4,6 +4,7 @@ import { operatorCaller } from '../../src/core/caller.js';
 import type { Stoa } from '../../src/index.js';
 import { globalRoomId } from '../../src/messaging/uuid.js';
 import type { TransferDomain } from '../../src/transfer/model.js';
+import { writtenPort } from '../messaging/written-port.js';
 
 export const secret = 'sk-ant-in-the-clear';
 export const configSecret = 'config-in-the-clear';
@@ -62,7 +63,7 @@ export async function fill(stoa: Stoa): Promise<void> {
   await stoa.workspaces.claimTask(operatorCaller('ada', 'worker'), project.id);
   const gone = await stoa.workspaces.createWorkspace(ada, { name: 'gone' });
   await stoa.workspaces.deleteWorkspace(ada, gone.id);
-  const { port } = stoa.messaging;
+  const port = writtenPort(stoa.messaging);
   const writer = (
     await port.register({
       publicKey: randomBytes(32).toString('base64'),

@@ -11,6 +11,7 @@ import type { TestServer } from '../servers/child.js';
 import { start as startRedis, startCluster } from '../servers/redis.js';
 import { noteServer, sharedPostgres } from '../servers/shared.js';
 import { ada, comparable, configSecret, fill, linesOf, secret } from './kit.js';
+import { writtenPort } from '../messaging/written-port.js';
 
 let directory: string;
 let redis: TestServer;
@@ -56,8 +57,8 @@ beforeAll(async () => {
   // A message in the name that the server keeps, so that there is an identity of that kind.
   await source.messaging.rooms.post(
     ada,
-    await source.messaging.rooms.find('global'),
-    { body: 'signed by the server', pid: '' },
+    { room: 'global' },
+    () => ({ body: 'signed by the server', pid: '' }),
     null,
   );
   whole = await save(await linesOf(source, { withSecrets: true }), 'whole.ndjson');
@@ -140,7 +141,7 @@ describe('an import into PostgreSQL and Redis', () => {
     expect((await target.workspaces.claimTask(ada, project?.id as string))?.task).toMatchObject({
       command: 'second',
     });
-    const { port } = target.messaging;
+    const port = writtenPort(target.messaging);
     expect(
       (await port.search({ words: ['everybody'], roomId: null, afterMs: 0, beforeMs: null, limit: 10 }))
         .messages,

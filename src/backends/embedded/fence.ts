@@ -2,7 +2,6 @@
 import { StoaError } from '../../errors.js';
 import type { Caller } from '../../core/caller.js';
 import { userKey } from '../../identity/user-key.js';
-import { faceOf, kernelOver } from '../../kernel/joint.js';
 import type { Kernel } from '../../kernel/kernel.js';
 import type { Store } from '../../kernel/store.js';
 import type { Transaction } from '../../kernel/transaction.js';
@@ -24,28 +23,6 @@ export function checkCallerFence(kernel: Kernel, store: Store, tx: Transaction, 
 export function checkFenceFromOutside(kernel: Kernel, { user, agentId, fence }: FencedCaller): void {
   if (agentId === null || fence === null) return;
   checkAtHome(kernel.storeOf(userKey(user)), (tx) => checkLease(kernel, tx, agentId, fence));
-}
-
-/** The kernel for the writes of one caller: each of its transactions looks at the lease first. */
-export function fencedKernel(kernel: Kernel, caller: FencedCaller): Kernel {
-  return kernelOver(
-    kernel,
-    (store) =>
-      faceOf(store, {
-        transact: (body: (tx: Transaction) => unknown) => {
-          const fenced = (tx: Transaction): unknown => {
-            checkCallerFence(kernel, store, tx, caller);
-            return body(tx);
-          };
-          return store.transact(fenced);
-        },
-      }),
-    (own, body) =>
-      kernel.transactBoth(own, (tx, root) => {
-        checkCallerFence(kernel, own, tx, caller);
-        return body(tx, root);
-      }),
-  );
 }
 
 function checkLease({ limits, outages }: Kernel, tx: Transaction, agentId: string, fence: number): void {

@@ -45,7 +45,7 @@ export class Nonces {
     return this.#isUsed(nonceHash(keyOf(agentId, nonce), namedAt));
   }
 
-  /** False when it was there already. Whoever inserts one and fails to commit it calls `forget`. */
+  /** False when it was there already. It counts as used at once, and is free again when the transaction is undone. */
   insert(tx: Transaction, agentId: string, nonce: string): boolean {
     const bucket = this.#bucketAt(tx.nowMs);
     const key = keyOf(agentId, nonce);
@@ -56,18 +56,13 @@ export class Nonces {
     this.#usedIn(bucket).add(hash);
     tx.put(families.nonces, key, nothing);
     if (!this.#timed.has(bucket)) tx.schedule(nonceTimer(this.#limits, key));
+    tx.onUndone(() => this.#used.get(bucket)?.delete(hash));
+    tx.onDurable(() => this.#settled(bucket));
     return true;
   }
 
-  /** The commit failed: the same request may come again. */
-  forget(agentId: string, nonce: string): void {
-    const hash = nonceHash(keyOf(agentId, nonce), namedAt);
-    for (const used of this.#used.values()) used.delete(hash);
-  }
-
-  /** What was inserted at that time is on disk, and the bucket's timer with it: others need not write it again. */
-  settled(nowMs: number): void {
-    const bucket = this.#bucketAt(nowMs);
+  /** The bucket's timer is on disk: others need not write it again. */
+  #settled(bucket: number): void {
     if (this.#timed.has(bucket)) return;
     this.#timed.add(bucket);
     for (const old of this.#timed) if (old < bucket - bucketsBack) this.#timed.delete(old);

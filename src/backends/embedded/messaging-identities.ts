@@ -4,7 +4,13 @@ import { isDeepStrictEqual } from 'node:util';
 import { Outdated } from '../../core/write.js';
 import type { Reader, Transaction } from '../../kernel/transaction.js';
 import type { Identity, IdentityKey, IdentityLink } from '../../messaging/model.js';
-import type { KeptIdentity, KeyRotation, NewIdentity, ProfileUpdate } from '../../messaging/port.js';
+import type {
+  KeptIdentity,
+  KeyRotation,
+  NewIdentity,
+  ProfileUpdate,
+  SealedIdentity,
+} from '../../messaging/port.js';
 import { uuidBytes } from '../../messaging/uuid.js';
 import {
   type IdentityKeyRow,
@@ -36,26 +42,25 @@ export function register(tx: Transaction, input: NewIdentity): { identity: Ident
   return { identity: insert(tx, input, false), created: true };
 }
 
-export function keep(
-  tx: Transaction,
-  owner: string,
-  make: () => KeptIdentity,
-): { identity: Identity; sealedSeed: string } {
-  const ownerKey = Buffer.from(owner, 'hex');
-  const value = tx.get(families.keptAgents, ownerKey);
-  if (value !== undefined) {
-    const { id, sealedSeed } = decode<KeptRow>(value);
-    const identity = readIdentity(tx, uuidBytes(id));
-    if (identity !== undefined) return { identity, sealedSeed };
-  }
-  const made = make();
+export function keep(tx: Transaction, made: KeptIdentity): SealedIdentity {
+  const { owner, sealedSeed } = made;
+  const known = readKept(tx, owner);
+  if (known !== undefined) return known;
   const identity = insert(tx, made, true);
   tx.put(
     families.keptAgents,
-    ownerKey,
-    encode({ id: identity.id, sealedSeed: made.sealedSeed } satisfies KeptRow),
+    Buffer.from(owner, 'hex'),
+    encode({ id: identity.id, sealedSeed } satisfies KeptRow),
   );
-  return { identity, sealedSeed: made.sealedSeed };
+  return { identity, sealedSeed };
+}
+
+export function readKept(reader: Reader, owner: string): SealedIdentity | undefined {
+  const value = reader.get(families.keptAgents, Buffer.from(owner, 'hex'));
+  if (value === undefined) return undefined;
+  const { id, sealedSeed } = decode<KeptRow>(value);
+  const identity = readIdentity(reader, uuidBytes(id));
+  return identity === undefined ? undefined : { identity, sealedSeed };
 }
 
 export function keptBy(reader: Reader, owner: string): string | undefined {
@@ -125,19 +130,13 @@ export function updateProfile(tx: Transaction, id: string, profile: ProfileUpdat
   return update(tx, id, 'identity.updated', (current) => ({ ...current, ...profile }));
 }
 
-export function link(tx: Transaction, id: string, given: IdentityLink | null): Identity | undefined {
-  return update(tx, id, given === null ? 'identity.unlinked' : 'identity.linked', (current) => ({
-    ...current,
-    link: given,
-  }));
-}
-
 /** Links an identity whose key and link are still what the link was checked against. */
-export function relink(tx: Transaction, before: Identity, given: IdentityLink | null): Identity {
+export function link(tx: Transaction, before: Identity, given: IdentityLink | null): Identity {
   const current = readIdentity(tx, uuidBytes(before.id));
   if (current?.publicKey !== before.publicKey || !isDeepStrictEqual(current.link, before.link))
     throw new Outdated(`The identity ${before.id}`);
-  return link(tx, before.id, given) ?? current;
+  const kind = given === null ? 'identity.unlinked' : 'identity.linked';
+  return update(tx, before.id, kind, (identity) => ({ ...identity, link: given })) ?? current;
 }
 
 function update(

@@ -1,13 +1,12 @@
-/** Messaging in the embedded store: everything in shard 00, each verb one transaction. */
+/** Messaging in the embedded store: everything in shard 00, each write a step. */
 import { messageOf } from '../../errors.js';
-import { type DirectoryStep, step } from '../../homes/directory/step.js';
-import { faceOf } from '../../kernel/joint.js';
+import { type DirectoryStep, type Now, step } from '../../homes/directory/step.js';
 import type { Kernel } from '../../kernel/kernel.js';
 import type { Commit } from '../../kernel/log.js';
 import { RowCache } from '../../kernel/row-cache.js';
 import { once } from '../../kernel/once.js';
 import { importNotice } from '../../messaging/imports.js';
-import type { Reader } from '../../kernel/transaction.js';
+import type { Reader, Transaction } from '../../kernel/transaction.js';
 import type {
   Block,
   DirectMessage,
@@ -24,6 +23,7 @@ import type {
   HealthCheck,
   KeptIdentity,
   KeyRotation,
+  MessageBasis,
   MessagingCapabilities,
   MessagingPort,
   NewDirectMessage,
@@ -35,13 +35,16 @@ import type {
   Page,
   ProfileUpdate,
   RateKey,
+  SealedIdentity,
   SearchQuery,
   SearchResult,
   Span,
 } from '../../messaging/port.js';
+import { refuse } from '../../messaging/refusals.js';
 import { everyEndpoint } from '../../messaging/rate-limits.js';
 import { type RateDecision, SlidingWindows } from '../../messaging/sliding-windows.js';
 import { globalRoomAlias, globalRoomId, uuidBytes, uuidOfBytes } from '../../messaging/uuid.js';
+import { requireBasis } from './messaging-basis.js';
 import { Nonces } from './messaging-guards.js';
 import * as identities from './messaging-identities.js';
 import * as inboxes from './messaging-inboxes.js';
@@ -145,18 +148,23 @@ export class EmbeddedMessaging implements MessagingPort {
     return this.#kernel.nowMs();
   }
 
+  /** Everything is in shard 00. */
+  #step<Result>(run: (tx: Transaction) => Result & Now<Result>): DirectoryStep<Result> {
+    return step<Result>(this.#kernel.root, run);
+  }
+
   // Identities
 
-  register(input: NewIdentity): Promise<{ identity: Identity; created: boolean }> {
-    return this.#kernel.root.transact((tx) => identities.register(tx, input));
+  register(input: NewIdentity): DirectoryStep<{ identity: Identity; created: boolean }> {
+    return this.#step((tx) => identities.register(tx, input));
   }
 
-  keep(owner: string, make: () => KeptIdentity): Promise<{ identity: Identity; sealedSeed: string }> {
-    return this.#kernel.root.transact((tx) => identities.keep(tx, owner, make));
+  keep(kept: KeptIdentity): DirectoryStep<SealedIdentity> {
+    return this.#step((tx) => identities.keep(tx, kept));
   }
 
-  async keptBy(owner: string): Promise<string | undefined> {
-    return identities.keptBy(this.#kernel.root, owner);
+  async kept(owner: string): Promise<SealedIdentity | undefined> {
+    return identities.readKept(this.#kernel.root, owner);
   }
 
   async resealKept(reseal: (sealedSeed: string, owner: string) => string): Promise<number> {
@@ -184,30 +192,26 @@ export class EmbeddedMessaging implements MessagingPort {
     return identities.identitiesOf(this.#kernel.root, ids);
   }
 
-  updateProfile(id: string, profile: ProfileUpdate): Promise<Identity | undefined> {
-    return this.#kernel.root.transact((tx) => identities.updateProfile(tx, id, profile));
+  updateProfile(id: string, profile: ProfileUpdate): DirectoryStep<Identity | undefined> {
+    return this.#step((tx) => identities.updateProfile(tx, id, profile));
   }
 
-  rotateKey(rotation: KeyRotation): Promise<'rotated' | 'taken' | 'stale'> {
-    return this.#kernel.root.transact((tx) => identities.rotateKey(tx, rotation));
+  rotateKey(rotation: KeyRotation): DirectoryStep<'rotated' | 'taken' | 'stale'> {
+    return this.#step((tx) => identities.rotateKey(tx, rotation));
   }
 
   async keys(id: string): Promise<IdentityKey[]> {
     return identities.keysOf(this.#kernel.root, id);
   }
 
-  link(id: string, link: IdentityLink | null): Promise<Identity | undefined> {
-    return this.#kernel.root.transact((tx) => identities.link(tx, id, link));
-  }
-
-  linkStep(before: Identity, link: IdentityLink | null): DirectoryStep<Identity> {
-    return step(this.#kernel.root, (tx) => identities.relink(tx, before, link));
+  link(before: Identity, link: IdentityLink | null): DirectoryStep<Identity> {
+    return this.#step((tx) => identities.link(tx, before, link));
   }
 
   // Rooms
 
-  createRoom(room: NewRoom): Promise<Room> {
-    return this.#kernel.root.transact((tx) => rooms.createRoom(tx, room));
+  createRoom(room: NewRoom): DirectoryStep<Room> {
+    return this.#step((tx) => rooms.createRoom(tx, room));
   }
 
   async room(id: string): Promise<Room | undefined> {
@@ -244,26 +248,11 @@ export class EmbeddedMessaging implements MessagingPort {
 
   // Messages
 
-  /** The same messages, written through another face of the kernel: inside a commit, or with a look at a lease. */
-  over(kernel: Kernel): MessagingPort {
-    const { limits } = kernel;
-    return faceOf<MessagingPort>(this, {
-      post: (message: NewMessage) => kernel.root.transact((tx) => rooms.postMessage(tx, limits, message)),
-      send: (message: NewDirectMessage) =>
-        kernel.root.transact((tx) => inboxes.sendDirect(tx, limits, message)),
-      createRoom: (room: NewRoom) => kernel.root.transact((tx) => rooms.createRoom(tx, room)),
-      deleteMessage: (roomId: string, messageId: string) =>
-        kernel.root.transact((tx) => rooms.deleteMessage(tx, limits, roomId, messageId)),
-      acknowledge: (agentId: string, ids: readonly string[]) =>
-        kernel.root.transact((tx) => inboxes.acknowledge(tx, limits, agentId, ids)),
-      updateProfile: (id: string, profile: ProfileUpdate) =>
-        kernel.root.transact((tx) => identities.updateProfile(tx, id, profile)),
-      rotateKey: (rotation: KeyRotation) => kernel.root.transact((tx) => identities.rotateKey(tx, rotation)),
+  post(message: NewMessage, basis?: MessageBasis): DirectoryStep<Message> {
+    return this.#step((tx) => {
+      if (basis !== undefined) requireBasis(tx, message, basis);
+      return rooms.postMessage(tx, this.#kernel.limits, message);
     });
-  }
-
-  post(message: NewMessage): Promise<Message> {
-    return this.#kernel.root.transact((tx) => rooms.postMessage(tx, this.#kernel.limits, message));
   }
 
   async messages(roomId: string, span: Span): Promise<Page<Message>> {
@@ -286,10 +275,8 @@ export class EmbeddedMessaging implements MessagingPort {
     );
   }
 
-  deleteMessage(roomId: string, messageId: string): Promise<boolean> {
-    return this.#kernel.root.transact((tx) =>
-      rooms.deleteMessage(tx, this.#kernel.limits, roomId, messageId),
-    );
+  deleteMessage(roomId: string, messageId: string): DirectoryStep<boolean> {
+    return this.#step((tx) => rooms.deleteMessage(tx, this.#kernel.limits, roomId, messageId));
   }
 
   search(query: SearchQuery): Promise<SearchResult> {
@@ -302,8 +289,11 @@ export class EmbeddedMessaging implements MessagingPort {
 
   // Direct messages
 
-  send(message: NewDirectMessage): Promise<DirectMessage> {
-    return this.#kernel.root.transact((tx) => inboxes.sendDirect(tx, this.#kernel.limits, message));
+  send(message: NewDirectMessage, basis?: MessageBasis): DirectoryStep<DirectMessage> {
+    return this.#step((tx) => {
+      if (basis !== undefined) requireBasis(tx, message, basis);
+      return inboxes.sendDirect(tx, this.#kernel.limits, message);
+    });
   }
 
   async inbox(agentId: string, span: Span): Promise<Page<DirectMessage>> {
@@ -314,8 +304,8 @@ export class EmbeddedMessaging implements MessagingPort {
     return inboxes.readPending(this.#kernel.root, this.#kernel.limits, agentId, afterMs, limit, this.nowMs());
   }
 
-  acknowledge(agentId: string, ids: readonly string[]): Promise<number> {
-    return this.#kernel.root.transact((tx) => inboxes.acknowledge(tx, this.#kernel.limits, agentId, ids));
+  acknowledge(agentId: string, ids: readonly string[]): DirectoryStep<number> {
+    return this.#step((tx) => inboxes.acknowledge(tx, this.#kernel.limits, agentId, ids));
   }
 
   // What commits in other databases have promised
@@ -351,27 +341,24 @@ export class EmbeddedMessaging implements MessagingPort {
     return this.#nonces.isUsed(agentId, nonce);
   }
 
+  useNonce(agentId: string, nonce: string): DirectoryStep<void> {
+    return this.#step((tx) => {
+      if (!this.#nonces.insert(tx, agentId, nonce)) throw refuse('nonceUsed');
+    });
+  }
+
   /**
    * The body of a transaction runs at once, so that whether the nonce is new is known before it is
    * on disk; work that starts now commits with it or after it, never before it.
    */
   async claimNonce(agentId: string, nonce: string): Promise<NonceClaim> {
     let fresh = false;
-    const durable = this.#kernel.root
-      .transact((tx) => {
-        fresh = this.#nonces.insert(tx, agentId, nonce);
-        return tx.nowMs;
-      })
-      .then(
-        (atMs) => this.#nonces.settled(atMs),
-        (error: unknown) => {
-          if (fresh) this.#nonces.forget(agentId, nonce);
-          throw error;
-        },
-      );
+    const durable = this.#kernel.root.transact((tx) => {
+      fresh = this.#nonces.insert(tx, agentId, nonce);
+    });
     // A refusal by the store (stopped, overloaded) comes before the body has run.
     if (!fresh) await durable;
-    // Whoever answers the request waits for it; a request that is refused meanwhile does not.
+    // The answer to the request waits for it; a request that is refused meanwhile does not.
     durable.catch(() => undefined);
     return { fresh, durable };
   }

@@ -1,12 +1,11 @@
 /** Messages of a commit, checked as if they were posted now, and kept for the outbox instead. */
 import { randomUUID } from 'node:crypto';
-import { type MessagingPart, isMessage, postToRoom, sendDirect } from '../../commit/messages.js';
+import { isMessage } from '../../commit/messages.js';
 import { OperationFailed } from '../../commit/port.js';
 import type { Operation } from '../../commit/schemas.js';
 import type { Caller } from '../../core/caller.js';
-import { faceOf } from '../../kernel/joint.js';
-import type { DirectMessage, Message } from '../../messaging/model.js';
-import type { MessagingPort, NewDirectMessage, NewMessage } from '../../messaging/port.js';
+import type { CommitDraft } from '../../messaging/drafts.js';
+import type { MessagingPort, NewMessage } from '../../messaging/port.js';
 import { refuse } from '../../messaging/refusals.js';
 import type { MessagingService } from '../../messaging/service.js';
 import type { DeliveryState, Promised } from './commit-outbox.js';
@@ -17,32 +16,55 @@ export interface PromisedOperation extends Promised {
 }
 
 /**
- * Runs the services' own checks (room, key, author, signature, size, parent, bytes left) before the
- * commit, so that what is acknowledged can be delivered.
+ * Checks what posting them now would check (room, key, author, signature, size, parent, bytes left)
+ * before the commit, so that what is acknowledged can be delivered. Nonces are used up when all of
+ * it holds.
  */
 export async function promiseMessages(
-  messaging: MessagingService,
+  { steps, port }: Pick<MessagingService, 'steps' | 'port'>,
   caller: Caller,
   operations: readonly Operation[],
 ): Promise<PromisedOperation[]> {
-  const promised: PromisedOperation[] = [];
-  let index = 0;
-  const port = promisingPort(messaging.port, (message) =>
-    promised.push({ index, delivery: randomUUID(), message }),
-  );
-  const part: MessagingPart = { ...messaging.over(port), signatures: messaging.signatures };
-  for (const operation of operations) {
-    try {
-      if (isMessage(operation))
-        await (operation.op === 'room.post'
-          ? postToRoom(part, caller, operation)
-          : sendDirect(part, caller, operation));
-    } catch (error) {
-      throw new OperationFailed(index, error);
-    }
-    index += 1;
+  const drafts: { index: number; draft: CommitDraft }[] = [];
+  /** All messages of an author in the commit count together. */
+  const spent = new Map<string, number>();
+  for (const [index, operation] of operations.entries()) {
+    if (!isMessage(operation)) continue;
+    await asOperation(index, async () => {
+      const draft = await steps.prepareMessage(caller, operation);
+      if ('roomId' in draft.message) await checkPost(port, draft.message, spent);
+      drafts.push({ index, draft });
+    });
   }
-  return promised;
+  for (const { index, draft } of drafts) await asOperation(index, () => useNonce(port, draft.nonce));
+  return drafts.map(({ index, draft }) => ({ index, delivery: randomUUID(), message: draft.message }));
+}
+
+async function checkPost(
+  port: MessagingPort,
+  { from, body, roomId, parentId }: NewMessage,
+  spent: Map<string, number>,
+): Promise<void> {
+  if (parentId !== null && (await port.message(roomId, parentId)) === undefined)
+    throw refuse('parentUnknown');
+  const bytes = (spent.get(from) ?? 0) + Buffer.byteLength(body);
+  if (bytes > (await port.bytesLeft(from))) throw refuse('byteRate');
+  spent.set(from, bytes);
+}
+
+async function useNonce(port: MessagingPort, used: CommitDraft['nonce']): Promise<void> {
+  if (used === null) return;
+  const { fresh, durable } = await port.claimNonce(used.agentId, used.nonce);
+  if (!fresh) throw refuse('nonceUsed');
+  await durable;
+}
+
+async function asOperation(index: number, run: () => Promise<void>): Promise<void> {
+  try {
+    await run();
+  } catch (error) {
+    throw new OperationFailed(index, error);
+  }
 }
 
 /** How the answer shows a message: as it stands in its room, or as what is still on its way. */
@@ -52,30 +74,3 @@ export function messageResult({ delivery, message }: Promised, state: DeliverySt
   if (state?.state === 'undeliverable') return { delivery, undeliverable: state.reason, ...where };
   return { delivery, queued: true, ...where };
 }
-
-/** The same port, but that it keeps what would have been posted or sent. */
-function promisingPort(
-  port: MessagingPort,
-  keep: (message: NewMessage | NewDirectMessage) => void,
-): MessagingPort {
-  /** All messages of an author in the commit count together. */
-  const spent = new Map<string, number>();
-  const post = async (message: NewMessage): Promise<Message> => {
-    const { from, body, roomId, parentId } = message;
-    if (parentId !== null && (await port.message(roomId, parentId)) === undefined)
-      throw refuse('parentUnknown');
-    const bytes = (spent.get(from) ?? 0) + Buffer.byteLength(body);
-    if (bytes > (await port.bytesLeft(from))) throw refuse('byteRate');
-    spent.set(from, bytes);
-    keep(message);
-    return { ...message, ...unplaced, rootId: null };
-  };
-  const send = async (message: NewDirectMessage): Promise<DirectMessage> => {
-    keep(message);
-    return { ...message, ...unplaced, acknowledged: false };
-  };
-  return faceOf(port, { post, send });
-}
-
-/** Its id and time are given by the room when it is delivered. */
-const unplaced = { id: '', tsMs: 0 };

@@ -1,8 +1,16 @@
 /** Identities in PostgreSQL: the seed's `agents`, with keys, links and kept seeds beside it. */
+import { isDeepStrictEqual } from 'node:util';
+import { Outdated } from '../../core/write.js';
 import { StoaError } from '../../errors.js';
 import type { Limits } from '../../limits.js';
 import type { Identity, IdentityKey, IdentityLink, Proof } from '../../messaging/model.js';
-import type { KeptIdentity, KeyRotation, NewIdentity, ProfileUpdate } from '../../messaging/port.js';
+import type {
+  KeptIdentity,
+  KeyRotation,
+  NewIdentity,
+  ProfileUpdate,
+  SealedIdentity,
+} from '../../messaging/port.js';
 import { type PostgresSql, type Queryable, query, transaction } from './connection.js';
 import type { Teller } from './messaging-news.js';
 
@@ -18,11 +26,11 @@ interface IdentityRow {
   kept: boolean;
 }
 
-const selected = `
-  SELECT a.id, a.public_key, a.name, a.email,
+const columns = `a.id, a.public_key, a.name, a.email,
     (extract(epoch FROM a.created_at) * 1000)::bigint AS created_ms, (extract(epoch FROM a.updated_at) * 1000)::bigint AS updated_ms,
-    f.proven, f.link, (k.agent_id IS NOT NULL OR coalesce(f.server_kept, FALSE)) AS kept
-  FROM agents a LEFT JOIN agent_facts f ON f.agent_id = a.id LEFT JOIN kept_agents k ON k.agent_id = a.id`;
+    f.proven, f.link, (k.agent_id IS NOT NULL OR coalesce(f.server_kept, FALSE)) AS kept`;
+const tables = `agents a LEFT JOIN agent_facts f ON f.agent_id = a.id LEFT JOIN kept_agents k ON k.agent_id = a.id`;
+const selected = `SELECT ${columns} FROM ${tables}`;
 
 function identityOf(row: IdentityRow): Identity {
   return {
@@ -76,40 +84,33 @@ export class PostgresIdentities {
     return registered;
   }
 
-  async keep(owner: string, make: () => KeptIdentity): Promise<{ identity: Identity; sealedSeed: string }> {
+  async keep(made: KeptIdentity): Promise<SealedIdentity> {
+    const { owner, publicKey, sealedSeed } = made;
     const { created, ...kept } = await transaction(this.#sql, async (tx) => {
       await query(tx, 'SELECT pg_advisory_xact_lock(hashtext($1))', [owner]);
-      const [before] = await query<{ agent_id: string; sealed_seed: string }>(
-        tx,
-        'SELECT agent_id, sealed_seed FROM kept_agents WHERE owner = $1',
-        [owner],
-      );
-      if (before !== undefined) {
-        const identity = await this.get(before.agent_id, tx);
-        if (identity !== undefined) return { identity, sealedSeed: before.sealed_seed, created: false };
-      }
-      const made = make();
+      const before = await this.kept(owner, tx);
+      if (before !== undefined) return { ...before, created: false };
       await this.#insert(tx, made);
       await query(
         tx,
         'INSERT INTO kept_agents (owner, agent_id, sealed_seed) SELECT $1, id, $3 FROM agents WHERE public_key = $2',
-        [owner, made.publicKey, made.sealedSeed],
+        [owner, publicKey, sealedSeed],
       );
-      const identity = await this.#byKey(tx, made.publicKey);
+      const identity = await this.#byKey(tx, publicKey);
       if (identity === undefined) throw new StoaError('internal', 'A kept key leads to no agent.');
-      return { identity, sealedSeed: made.sealedSeed, created: true };
+      return { identity, sealedSeed, created: true };
     });
     if (created) await this.#teller.identity(kept.identity.id, 'registered');
     return kept;
   }
 
-  async keptBy(owner: string): Promise<string | undefined> {
-    const [row] = await query<{ agent_id: string }>(
-      this.#sql,
-      'SELECT agent_id FROM kept_agents WHERE owner = $1',
+  async kept(owner: string, on: Queryable = this.#sql): Promise<SealedIdentity | undefined> {
+    const [row] = await query<IdentityRow & { sealed_seed: string }>(
+      on,
+      `SELECT ${columns}, k.sealed_seed FROM ${tables} WHERE k.owner = $1`,
       [owner],
     );
-    return row?.agent_id;
+    return row === undefined ? undefined : { identity: identityOf(row), sealedSeed: row.sealed_seed };
   }
 
   async resealKept(reseal: (sealedSeed: string, owner: string) => string): Promise<number> {
@@ -247,16 +248,21 @@ export class PostgresIdentities {
     }));
   }
 
-  async link(id: string, link: IdentityLink | null): Promise<Identity | undefined> {
+  async link(before: Identity, link: IdentityLink | null): Promise<Identity> {
+    const { id } = before;
     const linked = await transaction(this.#sql, async (tx) => {
+      await query(tx, 'SELECT 1 FROM agents WHERE id = $1 FOR UPDATE', [id]);
+      const current = await this.get(id, tx);
+      if (current?.publicKey !== before.publicKey || !isDeepStrictEqual(current.link, before.link))
+        throw new Outdated(`The identity ${id}`);
       await query(
         tx,
-        'INSERT INTO agent_facts (agent_id, link) SELECT id, $2::text::json FROM agents WHERE id = $1 ON CONFLICT (agent_id) DO UPDATE SET link = excluded.link',
+        'INSERT INTO agent_facts (agent_id, link) VALUES ($1, $2::text::json) ON CONFLICT (agent_id) DO UPDATE SET link = excluded.link',
         [id, link === null ? null : JSON.stringify(link)],
       );
-      return this.get(id, tx);
+      return { ...current, link };
     });
-    if (linked !== undefined) await this.#teller.identity(id, link === null ? 'unlinked' : 'linked');
+    await this.#teller.identity(id, link === null ? 'unlinked' : 'linked');
     return linked;
   }
 }

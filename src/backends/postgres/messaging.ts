@@ -30,6 +30,7 @@ import type {
   Page,
   ProfileUpdate,
   RateKey,
+  SealedIdentity,
   SearchQuery,
   SearchResult,
   Span,
@@ -48,6 +49,7 @@ import { PostgresRooms, RoomCounters } from './messaging-rooms.js';
 import { messagingSchema, migrateMessagingUp } from './messaging-schema.js';
 import { SearchRepair } from './messaging-search-repair.js';
 import { searchRedis } from './messaging-search.js';
+import { RedisStep } from './messaging-writer.js';
 import { messagingRecords } from './transfer-messaging.js';
 
 export interface PostgresMessagingOptions {
@@ -190,16 +192,16 @@ export class PostgresMessaging implements MessagingPort {
 
   // Identities
 
-  register(input: NewIdentity): Promise<{ identity: Identity; created: boolean }> {
-    return this.#identities.register(input);
+  register(input: NewIdentity): RedisStep<{ identity: Identity; created: boolean }> {
+    return new RedisStep(() => this.#identities.register(input));
   }
 
-  keep(owner: string, make: () => KeptIdentity): Promise<{ identity: Identity; sealedSeed: string }> {
-    return this.#identities.keep(owner, make);
+  keep(kept: KeptIdentity): RedisStep<SealedIdentity> {
+    return new RedisStep(() => this.#identities.keep(kept));
   }
 
-  keptBy(owner: string): Promise<string | undefined> {
-    return this.#identities.keptBy(owner);
+  kept(owner: string): Promise<SealedIdentity | undefined> {
+    return this.#identities.kept(owner);
   }
 
   resealKept(reseal: (sealedSeed: string, owner: string) => string): Promise<number> {
@@ -214,26 +216,26 @@ export class PostgresMessaging implements MessagingPort {
     return this.#identities.many(ids);
   }
 
-  updateProfile(id: string, profile: ProfileUpdate): Promise<Identity | undefined> {
-    return this.#identities.updateProfile(id, profile);
+  updateProfile(id: string, profile: ProfileUpdate): RedisStep<Identity | undefined> {
+    return new RedisStep(() => this.#identities.updateProfile(id, profile));
   }
 
-  rotateKey(rotation: KeyRotation): Promise<'rotated' | 'taken' | 'stale'> {
-    return this.#identities.rotateKey(rotation);
+  rotateKey(rotation: KeyRotation): RedisStep<'rotated' | 'taken' | 'stale'> {
+    return new RedisStep(() => this.#identities.rotateKey(rotation));
   }
 
   keys(id: string): Promise<IdentityKey[]> {
     return this.#identities.keys(id);
   }
 
-  link(id: string, link: IdentityLink | null): Promise<Identity | undefined> {
-    return this.#identities.link(id, link);
+  link(before: Identity, link: IdentityLink | null): RedisStep<Identity> {
+    return new RedisStep(() => this.#identities.link(before, link));
   }
 
   // Rooms
 
-  createRoom(room: NewRoom): Promise<Room> {
-    return this.#rooms.create(room);
+  createRoom(room: NewRoom): RedisStep<Room> {
+    return new RedisStep(() => this.#rooms.create(room));
   }
 
   room(id: string): Promise<Room | undefined> {
@@ -258,8 +260,9 @@ export class PostgresMessaging implements MessagingPort {
 
   // Messages
 
-  post(input: NewMessage): Promise<Message> {
-    return this.#post(input, null);
+  /** What it was prepared with is not compared again: a script in Redis sees nothing of PostgreSQL. */
+  post(input: NewMessage): RedisStep<Message> {
+    return new RedisStep(() => this.#post(input, null));
   }
 
   async #post(input: NewMessage, delivery: string | null): Promise<Message> {
@@ -282,9 +285,11 @@ export class PostgresMessaging implements MessagingPort {
     return this.#messages.thread(roomId, rootId, afterMs, limit);
   }
 
-  async deleteMessage(roomId: string, messageId: string): Promise<boolean> {
-    const room = await this.#rooms.get(roomId);
-    return room === undefined ? false : this.#messages.delete(room, messageId);
+  deleteMessage(roomId: string, messageId: string): RedisStep<boolean> {
+    return new RedisStep(async () => {
+      const room = await this.#rooms.get(roomId);
+      return room === undefined ? false : this.#messages.delete(room, messageId);
+    });
   }
 
   search(query: SearchQuery): Promise<SearchResult> {
@@ -302,8 +307,8 @@ export class PostgresMessaging implements MessagingPort {
 
   // Direct messages
 
-  send(message: NewDirectMessage): Promise<DirectMessage> {
-    return this.#messages.send(message);
+  send(message: NewDirectMessage): RedisStep<DirectMessage> {
+    return new RedisStep(() => this.#messages.send(message));
   }
 
   inbox(agentId: string, span: Span): Promise<Page<DirectMessage>> {
@@ -314,8 +319,8 @@ export class PostgresMessaging implements MessagingPort {
     return this.#messages.pending(agentId, afterMs, limit);
   }
 
-  acknowledge(agentId: string, ids: readonly string[]): Promise<number> {
-    return this.#messages.acknowledge(agentId, ids);
+  acknowledge(agentId: string, ids: readonly string[]): RedisStep<number> {
+    return new RedisStep(() => this.#messages.acknowledge(agentId, ids));
   }
 
   // What commits have promised
@@ -356,6 +361,12 @@ export class PostgresMessaging implements MessagingPort {
 
   nonceUsed(agentId: string, nonce: string): Promise<boolean> {
     return this.#guards.nonceUsed(agentId, nonce);
+  }
+
+  useNonce(agentId: string, nonce: string): RedisStep<void> {
+    return new RedisStep(async () => {
+      if (!(await this.#guards.claimNonce(agentId, nonce)).fresh) throw refuse('nonceUsed');
+    });
   }
 
   claimNonce(agentId: string, nonce: string): Promise<NonceClaim> {

@@ -35,14 +35,14 @@ const post = defineTool({
   output: z.object({ id: z.string(), ts: z.int(), room_id: z.string() }),
   run: async ({ stoa, caller }, input) => {
     await takeRate(stoa, caller, 'POST', '/room/x');
-    const found = await ensureRoom(stoa, caller, input.room, input.key);
+    const id = await ensureRoom(stoa, caller, input.room);
     const posted = await stoa.messaging.rooms.post(
       caller,
-      found,
-      { body: input.text, pid: input.reply_to ?? '' },
+      { room: id, key: input.key, address: caller.address },
+      () => ({ body: input.text, pid: input.reply_to ?? '' }),
       null,
     );
-    return { id: posted.id, ts: posted.tsMs, room_id: found.id };
+    return { id: posted.id, ts: posted.tsMs, room_id: posted.roomId };
   },
 });
 

@@ -157,8 +157,7 @@ export function limited<Params, Body, Answer>(
       if (decision !== undefined) showRate(reply, decision);
       if (decision?.allowed === false) throw tooMany(reply, decision);
     }
-    // Of a caller with a fencing number, the face of messaging that looks at its lease.
-    const answer = await handler(context, context.stoa.messaging);
+    const answer = await handler(context, messaging);
     await request.signer?.durable;
     return answer;
   };

@@ -4,7 +4,7 @@ import { z } from 'zod';
 import type { FastifyRequest } from 'fastify';
 import type { Message, Room } from '../../messaging/model.js';
 import type { Page, Span } from '../../messaging/port.js';
-import type { RoomAccess } from '../../messaging/rooms.js';
+import type { RoomAccess } from '../../messaging/room-doors.js';
 import type { MessagingService } from '../../messaging/service.js';
 import { addressOf } from '../caller-address.js';
 import { goneSignal } from '../gone.js';
@@ -207,11 +207,10 @@ export const roomRoutes = [
       .meta({ id: 'NewMessage' }),
     answers: { 201: postedSchema },
     handler: limited(async ({ caller, params, request, rawBody }, messaging) => {
-      const room = await messaging.rooms.enter(caller, params.id, accessOf(request));
       const message = await messaging.rooms.post(
         caller,
-        room,
-        readFields(request, rawBody, { body: 'text', pid: 'text' }),
+        { room: params.id, ...accessOf(request) },
+        () => readFields(request, rawBody, { body: 'text', pid: 'text' }),
         signatureOf(request),
       );
       return { id: message.id, ts: message.tsMs };
@@ -285,8 +284,7 @@ export const roomRoutes = [
     query: looseQuery({}),
     answers: { 204: null },
     handler: limited(async ({ caller, params }, messaging) => {
-      // Without the room's key: to have written the message is right enough.
-      await messaging.rooms.remove(caller, await messaging.rooms.find(params.id), params.message);
+      await messaging.rooms.remove(caller, params.id, params.message);
       return answer(204);
     }),
   }),

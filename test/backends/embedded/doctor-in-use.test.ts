@@ -8,6 +8,7 @@ import { fileWords, readWaiting } from '../../../src/backends/embedded/messaging
 import { operatorCaller } from '../../../src/core/caller.js';
 import { type Stoa, openStoa } from '../../../src/index.js';
 import { examineAll } from '../../../src/kernel/doctor.js';
+import { writtenPort } from '../../messaging/written-port.js';
 
 const ada = operatorCaller('ada', 'planner');
 const rounds = 40;
@@ -15,7 +16,7 @@ const rounds = 40;
 /** Everything that writes, one round after the other. */
 async function keepBusy(stoa: Stoa): Promise<void> {
   const { registry, data, workspaces } = stoa;
-  const port = stoa.messaging.port;
+  const port = writtenPort(stoa.messaging);
   const { identity: author } = await port.register({
     publicKey: `${'A'.repeat(43)}=`,
     name: 'author',

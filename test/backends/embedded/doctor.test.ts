@@ -17,6 +17,7 @@ import { type Stoa, openStoa } from '../../../src/index.js';
 import { type Finding, examineAll } from '../../../src/kernel/doctor.js';
 import { kernelFamilies } from '../../../src/kernel/families.js';
 import type { Store } from '../../../src/kernel/store.js';
+import { writtenPort } from '../../messaging/written-port.js';
 
 const ada = operatorCaller('ada', 'planner');
 const families = [
@@ -62,12 +63,7 @@ beforeEach(async () => {
   await store.transact((tx) =>
     tx.put(dataFamilies.carried, Buffer.concat([userKey('ada'), Buffer.alloc(8, 1)]), none),
   );
-  await stoa.messaging.rooms.post(
-    ada,
-    await stoa.messaging.rooms.find('global'),
-    { body: 'hello', pid: '' },
-    null,
-  );
+  await stoa.messaging.rooms.post(ada, { room: 'global' }, () => ({ body: 'hello', pid: '' }), null);
   await stoa.messaging.rooms.create(
     ada,
     { name: 'den', is_private: true, key: 'a key of sixteen or more' },
@@ -221,7 +217,7 @@ describe('an identity that was linked before agents knew who speaks for them', (
     try {
       const { registry, messaging, kernel } = opened;
       const ada = operatorCaller('ada');
-      const { identity } = await messaging.port.register({
+      const { identity } = await writtenPort(messaging).register({
         publicKey: randomBytes(32).toString('base64'),
         name: null,
         email: null,
@@ -229,7 +225,7 @@ describe('an identity that was linked before agents knew who speaks for them', (
       });
       const agentId = 'ab'.repeat(32);
       const linkedAtMs = kernel.nowMs();
-      await messaging.port.link(identity.id, {
+      await writtenPort(messaging).link(identity, {
         user: 'ada',
         agentId,
         agentName: 'scout',
@@ -254,13 +250,13 @@ describe('an identity that was linked before agents knew who speaks for them', (
           operatorCaller(user),
           { name: 'scout' },
         );
-        const { identity } = await opened.messaging.port.register({
+        const { identity } = await writtenPort(opened.messaging).register({
           publicKey: randomBytes(32).toString('base64'),
           name: null,
           email: null,
           proven: true,
         });
-        await opened.messaging.port.link(identity.id, {
+        await writtenPort(opened.messaging).link(identity, {
           user,
           agentId,
           agentName,

@@ -5,14 +5,16 @@ import { join } from 'node:path';
 import { afterEach, expect, it, vi } from 'vitest';
 import { messagingChecks } from '../../../src/backends/embedded/doctor-messaging.js';
 import { embeddedFamilies } from '../../../src/backends/embedded/families.js';
-import { type EmbeddedMessaging, openEmbeddedMessaging } from '../../../src/backends/embedded/messaging.js';
+import { openEmbeddedMessaging } from '../../../src/backends/embedded/messaging.js';
 import { messageOf } from '../../../src/errors.js';
 import type { Entry, RangeOptions, WriteOperation } from '../../../src/kernel/engine.js';
+import { DirectoryWriter } from '../../../src/homes/directory/writer.js';
 import { examine } from '../../../src/kernel/doctor.js';
 import { type Kernel, openKernel } from '../../../src/kernel/kernel.js';
 import { type Limits, limitsWith } from '../../../src/limits.js';
 import type { Message } from '../../../src/messaging/model.js';
 import { FaultyEngine } from '../../kernel/faulty-engine.js';
+import { type WrittenPort, writtenPort } from '../../messaging/written-port.js';
 
 const hourMs = 3_600_000;
 const unlimited: Partial<Limits> = { messageBytesPerMinuteMax: 1e15, messageClockAheadSecondsMax: 1e9 };
@@ -50,7 +52,7 @@ class Library {
   rooms: string[] = [];
   directory: string | undefined;
   kernel!: Kernel;
-  port!: EmbeddedMessaging;
+  port!: WrittenPort;
   engine!: FilingFaults;
   /** What was reported to whoever runs the server. */
   readonly errors: string[] = [];
@@ -84,7 +86,10 @@ class Library {
       clock: () => this.nowMs,
       wrapEngine: (engine) => (this.engine = new FilingFaults(engine)),
     });
-    this.port = await openEmbeddedMessaging(this.kernel, (error) => this.errors.push(messageOf(error)));
+    this.port = writtenPort({
+      writer: new DirectoryWriter(this.kernel),
+      port: await openEmbeddedMessaging(this.kernel, (error) => this.errors.push(messageOf(error))),
+    });
   }
 
   async stop(): Promise<void> {

@@ -2,14 +2,16 @@
 import { randomInt } from 'node:crypto';
 import { afterEach, beforeEach, expect, it } from 'vitest';
 import { embeddedFamilies, embeddedHotFamilies } from '../../../src/backends/embedded/families.js';
-import { type EmbeddedMessaging, openEmbeddedMessaging } from '../../../src/backends/embedded/messaging.js';
+import { openEmbeddedMessaging } from '../../../src/backends/embedded/messaging.js';
+import { DirectoryWriter } from '../../../src/homes/directory/writer.js';
 import { type Kernel, openKernel } from '../../../src/kernel/kernel.js';
 import { limitsWith } from '../../../src/limits.js';
 import type { Identity } from '../../../src/messaging/model.js';
+import { type WrittenPort, writtenPort } from '../../messaging/written-port.js';
 
 let nowMs: number;
 let kernel: Kernel;
-let port: EmbeddedMessaging;
+let port: WrittenPort;
 let identity: Identity;
 
 beforeEach(async () => {
@@ -23,7 +25,7 @@ beforeEach(async () => {
     limits,
     clock: () => nowMs,
   });
-  port = await openEmbeddedMessaging(kernel);
+  port = writtenPort({ writer: new DirectoryWriter(kernel), port: await openEmbeddedMessaging(kernel) });
   ({ identity } = await port.register({
     publicKey: `${'A'.repeat(43)}=`,
     name: 'author',

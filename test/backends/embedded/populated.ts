@@ -10,6 +10,7 @@ import { uuidBytes } from '../../../src/messaging/uuid.js';
 import { userKey } from '../../../src/identity/user-key.js';
 import type { Stoa } from '../../../src/index.js';
 import { once } from '../../../src/kernel/once.js';
+import { writtenPort } from '../../messaging/written-port.js';
 
 /** Not at the end of a step of expiry: messages that follow each other share a timer. */
 export const nowMs = Date.UTC(2026, 4, 1, 12, 0, 5);
@@ -19,7 +20,7 @@ const ada = operatorCaller('ada', 'planner');
 /** Something of everything, at one moment: nothing moves but by the damage. */
 export async function populate(stoa: Stoa): Promise<void> {
   const { registry, data, workspaces, identity, kernel: opened } = stoa;
-  const port = stoa.messaging.port;
+  const port = writtenPort(stoa.messaging);
   const { token } = await identity.createToken(operatorCaller(), 'ada', { expires_in: 3600 }, null);
   await identity.authenticate(token);
   await identity.flush();
@@ -64,14 +65,14 @@ export async function populate(stoa: Stoa): Promise<void> {
     proven: true,
   });
   await registry.linkIdentity(ada, agent.agent_id, author.id);
-  await port.keep('ab'.repeat(32), () => ({
+  await port.keep({
     owner: 'ab'.repeat(32),
     publicKey: `${'C'.repeat(42)}A=`,
     name: 'kept',
     email: null,
     proven: true,
     sealedSeed: 'sealed',
-  }));
+  });
   const room = await port.createRoom({ name: 'open', isPrivate: false, keyHash: null, createdBy: author.id });
   const closed = await port.createRoom({
     name: 'closed',

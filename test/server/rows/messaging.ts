@@ -3,6 +3,7 @@ import { operatorCaller } from '../../../src/core/caller.js';
 import { linkText, sign, signingKeysOf } from '../../../src/identity/signatures.js';
 import type { Running } from '../running.js';
 import { type Row, open, statuses } from './row.js';
+import { writtenPort } from '../../messaging/written-port.js';
 
 const made = statuses(201, 201, 201, 403, 201, 401);
 const inbox = statuses(200, 200, 200, 200, 200, 401);
@@ -15,17 +16,21 @@ function newKey(): string {
 
 async function newIdentity({ stoa }: Running): Promise<string> {
   return (
-    await stoa.messaging.port.register({ publicKey: newKey(), name: 'row', email: null, proven: false })
+    await writtenPort(stoa.messaging).register({
+      publicKey: newKey(),
+      name: 'row',
+      email: null,
+      proven: false,
+    })
   ).identity.id;
 }
 
 /** A message that alice posted with her token. */
 async function messagePath({ stoa }: Running): Promise<string> {
-  const room = await stoa.messaging.rooms.find('global');
   const { id } = await stoa.messaging.rooms.post(
     { ...operatorCaller('alice'), kind: 'user' },
-    room,
-    { body: 'row', pid: '' },
+    { room: 'global' },
+    () => ({ body: 'row', pid: '' }),
     null,
   );
   return `/room/global/${id}`;
@@ -117,7 +122,7 @@ export const messagingRows: Record<string, Row> = {
         name: 'linked',
       });
       const { publicKey, secretKey } = signingKeysOf(randomBytes(32));
-      const { identity } = await running.stoa.messaging.port.register({
+      const { identity } = await writtenPort(running.stoa.messaging).register({
         publicKey: publicKey.toString('base64'),
         name: 'row',
         email: null,

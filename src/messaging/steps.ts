@@ -1,0 +1,228 @@
+/** Writes of messaging: checked, authorised and prepared while nothing is open, then made into steps of the home. */
+import { type Caller, operatorCaller } from '../core/caller.js';
+import { type Step, type Writer, prepareAndWrite, writeOne } from '../core/write.js';
+import { decodePublicKey, decodeSignature, rotationText, verifySignature } from '../identity/signatures.js';
+import type { Limits } from '../limits.js';
+import type { SignatureCheck, SignedRequest } from './authentication.js';
+import type { Authors } from './authors.js';
+import type { CommitDraft, CommitMessage, Drafts, RoomPlace, RoomText } from './drafts.js';
+import type { DirectMessage, Identity, Message, Room } from './model.js';
+import { agentNameOf, isEmail, roomNameOf } from './names.js';
+import type { MessagingPort } from './port.js';
+import { type CheckedSignature, proofOf } from './proof.js';
+import { refuse } from './refusals.js';
+import type { RoomDoors } from './room-doors.js';
+import type { RoomKeys } from './room-keys.js';
+import { canonicalUuid } from './uuid.js';
+
+export interface MessagingStepsOptions {
+  port: MessagingPort;
+  limits: Limits;
+  authors: Authors;
+  doors: RoomDoors;
+  drafts: Drafts;
+  keys: RoomKeys;
+  signatures: SignatureCheck;
+  /** May delete anybody's messages. */
+  adminAgent: string | null;
+}
+
+export interface Registration {
+  public_key: string;
+  name: string;
+  email: string;
+}
+
+export interface ProfileChange {
+  name?: string | null;
+  email?: string | null;
+}
+
+type Signature = CheckedSignature | null;
+
+/** What a commit answers for a message; `room` for one that was posted to a room. */
+export interface CommittedMessage {
+  id: string;
+  ts: number;
+  room?: string;
+}
+
+/** The last step answers; those before it belong to it. */
+export type CommitSteps = readonly [...before: Step<void>[], message: Step<CommittedMessage>];
+
+export class MessagingSteps {
+  readonly #options: MessagingStepsOptions;
+
+  constructor(options: MessagingStepsOptions) {
+    this.#options = options;
+  }
+
+  // Identities
+
+  /** A key that is known answers its identity and changes nothing, except that a signature proves what was only claimed. */
+  register(
+    input: Registration,
+    request: Pick<SignedRequest, 'headers' | 'rawBody'>,
+  ): Step<{ id: string; created: boolean }> {
+    const { port, signatures } = this.#options;
+    if (input.public_key === '') throw refuse('publicKeyMissing');
+    const key = decodePublicKey(input.public_key);
+    if (key === undefined) throw refuse('publicKey');
+    const proven = signatures.checkRegistration(request, key);
+    const email = this.#email(input.email);
+    return port
+      .register({ publicKey: input.public_key, name: agentNameOf(input.name), email, proven })
+      .map(({ identity, created }) => ({ id: identity.id, created }));
+  }
+
+  async updateProfile(
+    caller: Caller | null,
+    id: string,
+    { name, email }: ProfileChange,
+  ): Promise<Step<Identity>> {
+    const identity = await this.#own(caller, id);
+    const updating = this.#options.port.updateProfile(identity.id, {
+      ...(name !== undefined && { name: name === null ? null : agentNameOf(name) }),
+      ...(email !== undefined && { email: email === null ? null : this.#email(email) }),
+    });
+    return updating.map((updated) => updated ?? identity);
+  }
+
+  /** The old key signs the request; the new one signs `rotationText`, so that nobody takes a key that is not theirs. */
+  async rotateKey(
+    caller: Caller | null,
+    id: string,
+    input: { public_key: string; proof: string },
+    signature: Signature,
+  ): Promise<Step<Identity>> {
+    const identity = await this.#own(caller, id);
+    if (input.public_key === '') throw refuse('publicKeyMissing');
+    const key = decodePublicKey(input.public_key);
+    if (key === undefined) throw refuse('publicKey');
+    const proof = decodeSignature(input.proof);
+    const text = rotationText(identity.id, identity.publicKey, input.public_key);
+    if (proof === undefined || !verifySignature(key, text, proof)) throw refuse('rotationProof');
+    const request = signature === null ? null : proofOf(signature, input.public_key);
+    if (request === null) throw refuse('missingAuthHeaders');
+    const rotating = this.#options.port.rotateKey({
+      id: identity.id,
+      oldPublicKey: identity.publicKey,
+      newPublicKey: input.public_key,
+      proof: request,
+    });
+    return rotating.map((outcome) => {
+      if (outcome === 'taken') throw refuse('keyTaken');
+      if (outcome === 'stale') throw refuse('keyStale');
+      return { ...identity, publicKey: input.public_key };
+    });
+  }
+
+  // Rooms
+
+  async createRoom(
+    caller: Caller | null,
+    input: { name: string; is_private: boolean; key: string },
+    signature: Signature,
+  ): Promise<Step<Room>> {
+    const { port, keys, authors } = this.#options;
+    if (input.name === '') throw refuse('nameMissing');
+    const name = roomNameOf(input.name);
+    if (name === undefined) throw refuse('roomName');
+    const author = await authors.authorOf(caller, signature);
+    const keyHash = input.is_private ? await keys.hash(input.key) : null;
+    return port.createRoom({ name, isPrivate: input.is_private, keyHash, createdBy: author.id });
+  }
+
+  /** `read` is called when the room's door is open. */
+  async post(
+    caller: Caller | null,
+    place: RoomPlace,
+    read: () => RoomText,
+    signature: Signature,
+  ): Promise<Step<Message>> {
+    const { port, drafts } = this.#options;
+    const { message, basis } = await drafts.toRoom(caller, place, read, { caller, signature });
+    return port.post(message, basis);
+  }
+
+  /** Without the room's key: to have written the message is right enough. */
+  async deleteMessage(caller: Caller | null, roomId: string, messageId: string): Promise<Step<void>> {
+    const { port, authors, doors, adminAgent } = this.#options;
+    const room = await doors.find(roomId);
+    if (caller === null) throw refuse('missingAuthHeaders');
+    const message = await port.message(room.id, messageId);
+    if (message === undefined) throw refuse('messageUnknown');
+    const mayDelete =
+      caller.kind === 'operator' || (caller.identity !== null && caller.identity === adminAgent);
+    if (!mayDelete && message.from !== (await authors.readerOf(caller))) throw refuse('notAuthor');
+    return port.deleteMessage(room.id, messageId).map((deleted) => {
+      if (!deleted) throw refuse('messageUnknown');
+    });
+  }
+
+  // Direct messages
+
+  async send(
+    caller: Caller | null,
+    recipient: string,
+    { body }: { body: string },
+    signature: Signature,
+  ): Promise<Step<DirectMessage>> {
+    const { port, drafts } = this.#options;
+    const { message, basis } = await drafts.toAgent(recipient, body, { caller, signature });
+    return port.send(message, basis);
+  }
+
+  async acknowledge(caller: Caller | null, ids: readonly string[]): Promise<Step<number>> {
+    const { port, authors, limits } = this.#options;
+    if (ids.length === 0) throw refuse('acknowledgeMissing');
+    if (ids.length > limits.acknowledgedIdsMax) throw refuse('acknowledgeMany');
+    return port.acknowledge(await authors.readerOf(caller), ids);
+  }
+
+  // Messages of commits
+
+  /** The nonce of a signed message is used up with the commit: one that is refused may be sent again. */
+  async postInCommit(caller: Caller, operation: CommitMessage): Promise<CommitSteps> {
+    const { port } = this.#options;
+    const { message, basis, nonce } = await this.prepareMessage(caller, operation);
+    const posting: Step<CommittedMessage> =
+      'roomId' in message
+        ? port.post(message, basis).map(({ id, tsMs, roomId }) => ({ id, ts: tsMs, room: roomId }))
+        : port.send(message, basis).map(({ id, tsMs }) => ({ id, ts: tsMs }));
+    return nonce === null ? [posting] : [port.useNonce(nonce.agentId, nonce.nonce), posting];
+  }
+
+  /** The message after all checks, for homes that deliver it after the commit. */
+  prepareMessage(caller: Caller, operation: CommitMessage): Promise<CommitDraft> {
+    return this.#options.drafts.ofCommit(caller, operation);
+  }
+
+  async #own(caller: Caller | null, id: string): Promise<Identity> {
+    if (caller === null) throw refuse('missingAuthHeaders');
+    const canonical = canonicalUuid(id);
+    if (canonical === undefined) throw refuse('agentId');
+    const identity = await this.#options.port.identity(canonical);
+    if (identity === undefined) throw refuse('agentUnknown');
+    if (identity.id !== caller.identity) throw refuse('notYourProfile');
+    return identity;
+  }
+
+  #email(text: string): string | null {
+    const email = text.trim();
+    if (email === '') return null;
+    if (!isEmail(email, this.#options.limits.emailBytesMax)) throw refuse('email');
+    return email;
+  }
+}
+
+/** Prepares a step and writes it. Without credentials nothing but a registration gets as far as the write. */
+export function writePrepared<Result>(
+  writer: Writer,
+  caller: Caller | null,
+  prepare: () => Step<Result> | Promise<Step<Result>>,
+): Promise<Result> {
+  return prepareAndWrite(async () =>
+    writeOne(writer, { caller: caller ?? operatorCaller() }, await prepare()),
+  );
+}
