@@ -761,7 +761,7 @@ describe('the outbox', () => {
     const impatient = open({ commitDeliverySecondsMax: 0 });
     await impatient.sweep();
     expect(await impatient.facts()).toMatchObject({ waiting: 0, undeliverable: 1 });
-    expect([...(await impatient.states(promised.map(({ delivery }) => delivery))).values()]).toEqual([
+    expect([...(await impatient.states([promised.delivery])).values()]).toEqual([
       { state: 'undeliverable', reason: 'not delivered in time: Redis does not answer.' },
     ]);
     await open({ commitUndeliverableKeptSeconds: 0 }).sweep();
