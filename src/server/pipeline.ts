@@ -52,7 +52,6 @@ declare module 'fastify' {
 }
 
 const noBody = Buffer.alloc(0);
-const jsonTypes: readonly string[] = ['application/json'];
 const jsonContentType = 'application/json; charset=utf-8';
 
 export function addRoute(
@@ -65,7 +64,7 @@ export function addRoute(
   app.route({
     method: route.method,
     url: route.path.replaceAll(/\{(\w+)\}/g, ':$1'),
-    bodyLimit: services.stoa.limits[route.bodyLimit ?? 'bodyBytesMax'],
+    bodyLimit: services.stoa.limits[route.bodyLimit],
     config: { route, group },
     onRequest: pipeline.beforeBody,
     handler: pipeline.handle,
@@ -108,7 +107,7 @@ class RoutePipeline {
     this.#isGuarded = isGuarded(route.path);
     this.#rateLimit = !isForAnyoneAlone && route.path.startsWith('/v1') ? services.rateLimit : undefined;
     this.#hasPlainParams = plainParamsOf(route.params);
-    this.#takesConditions = route.versioned === true && route.writes && route.creates !== true;
+    this.#takesConditions = route.versioned && route.writes && !route.creates;
     this.#refusedConditions =
       this.#isGuarded && route.method !== 'GET' && !this.#takesConditions ? unheardConditions(route) : [];
     this.#shared = group.headers ?? (this.#isGuarded ? apiHeaders : serverHeaders);
@@ -206,7 +205,7 @@ class RoutePipeline {
     const route = this.#route;
     const context = this.#contextOf(request, reply);
     // A stream writes its own head, from the headers that are set by then.
-    if (route.streams === true) this.#services.writer.stamp(request, reply, this.#shared);
+    if (route.streams) this.#services.writer.stamp(request, reply, this.#shared);
     const handled = route.handler(context);
     if (handled instanceof Promise) return handled.then((late: unknown) => this.#write(request, reply, late));
     return this.#write(request, reply, handled);
@@ -233,7 +232,9 @@ class RoutePipeline {
         : checked(route.query ?? emptyQuery, request.query, 'query', errors, errorsMax);
     const headers = checked(route.headers, request.headers, 'header', errors, errorsMax);
     const body =
-      route.consumes === null ? undefined : checkedBody(route, request, rawBody, stoa.limits, errors);
+      route.consumes === 'raw'
+        ? undefined
+        : checkedBody(route, route.consumes, request, rawBody, stoa.limits, errors);
     if (errors.length > 0) throw invalidFields(errors);
     const conditions = this.#takesConditions ? conditionsOf(request.headers) : unconditional;
     for (const name of this.#refusedConditions) {
@@ -253,7 +254,7 @@ class RoutePipeline {
       headers,
       body,
       rawBody,
-      idempotency: route.creates === true ? idempotencyOf(request, caller, rawBody, stoa.limits) : null,
+      idempotency: route.creates ? idempotencyOf(request, caller, rawBody, stoa.limits) : null,
       ifVersion: conditions.ifVersion,
       ifExists: conditions.ifExists,
       request,
@@ -285,7 +286,7 @@ class RoutePipeline {
       this.#writeOther(request, reply, status, body);
       return undefined;
     }
-    const version = route.versioned === true ? versionOf(body) : undefined;
+    const version = route.versioned ? versionOf(body) : undefined;
     const etag = version === undefined ? undefined : entityTag(version);
     if (version !== undefined && !route.writes && isNotModified(request.headers['if-none-match'], version)) {
       void reply.header('etag', etag);
@@ -316,7 +317,7 @@ class RoutePipeline {
 
 /** What makes one new thing keeps to "it must not exist yet" without looking. */
 function unheardConditions({ creates, versioned }: Route): readonly string[] {
-  return creates === true && versioned === true ? ['If-Match'] : ['If-Match', 'If-None-Match'];
+  return creates && versioned ? ['If-Match'] : ['If-Match', 'If-None-Match'];
 }
 
 export function refuseWhileStopping({ isStopping }: Pick<PipelineServices, 'isStopping'>): void {
@@ -344,6 +345,7 @@ function checked(
 
 function checkedBody(
   route: Route,
+  accepted: readonly string[],
   request: FastifyRequest,
   rawBody: Buffer,
   { jsonDepthMax, fieldErrorsMax }: Limits,
@@ -353,7 +355,7 @@ function checkedBody(
     return route.body === undefined
       ? undefined
       : checked(route.body, undefined, 'body', errors, fieldErrorsMax);
-  requireContentType(request, route.consumes ?? jsonTypes);
+  requireContentType(request, accepted);
   const value = parseJsonBody(rawBody, jsonDepthMax);
   if (route.body !== undefined) return checked(route.body, value, 'body', errors, fieldErrorsMax);
   const isEmpty = typeof value === 'object' && value !== null && Object.keys(value).length === 0;

@@ -1,20 +1,13 @@
 /** MCP inside the server. The protocol's code is loaded with the first request, so that it costs the start nothing. */
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { z } from 'zod';
+import type { Method } from '../../api/operation.js';
 import { StoaError } from '../../errors.js';
 import type { Stoa } from '../../index.js';
 import type { McpEndpoint } from '../../mcp/endpoint.js';
 import type { EventStreams } from '../event-stream.js';
 import { parseJsonBody } from '../json-body.js';
-import {
-  type Answer,
-  JsonText,
-  type Method,
-  answer,
-  authenticated,
-  defineRoute,
-  streaming,
-} from '../route.js';
+import { type Answer, JsonText, answer, authenticated, defineRoute, streaming } from '../route.js';
 
 const reply = z.looseObject({ jsonrpc: z.literal('2.0'), id: z.union([z.string(), z.number(), z.null()]) });
 const refused = reply

@@ -103,11 +103,11 @@ async function screened(request: FastifyRequest): Promise<void> {
 function requireLink(request: FastifyRequest, { id, link }: Identity): void {
   if (link === null)
     throw new StoaError('forbidden', 'This identity is not linked to a user.', {
-      fix: 'The user links it with PUT /v1/identities/{id}/link.',
+      fix: 'The user links it with PUT /v1/identities/{identity}/link.',
     });
   if (!request.server.stoaServer.stoa.registry.speaksFor(id, link.user, link.agentId)) {
     throw new StoaError('forbidden', 'The agent that this identity is linked to is gone.', {
-      fix: 'The user links it to another with PUT /v1/identities/{id}/link.',
+      fix: 'The user links it to another with PUT /v1/identities/{identity}/link.',
     });
   }
 }

@@ -1,6 +1,7 @@
 /** How messaging's requests are read and its answers written: AICQ's names, and its patience with bad values. */
 import { z } from 'zod';
 import type { FastifyRequest } from 'fastify';
+import type { EventStreams } from '../event-stream.js';
 import type { DirectMessage, Identity, Message, Room } from '../../messaging/model.js';
 import { shownProof } from '../../messaging/proof.js';
 import { refuse } from '../../messaging/refusals.js';
@@ -246,4 +247,9 @@ export function shownChannel(room: Room): z.output<typeof channelSchema> {
     message_count: room.messageCount,
     last_active: secondsIso(room.lastActiveAtMs),
   };
+}
+
+/** Open streams were opened under the key and the link as they were; a client that connects again is checked again. */
+export function endStreamsOf(streams: EventStreams, identity: string): void {
+  streams.endOf((caller) => caller.identity === identity);
 }

@@ -111,7 +111,7 @@ export const messagingRows: Record<string, Row> = {
     },
     status: statuses(204, 403, 403, 403, 403, 401),
   },
-  'PUT /v1/identities/{id}/link': {
+  'PUT /v1/identities/{identity}/link': {
     request: async (running) => {
       const { agent_id } = await running.stoa.registry.createAgent(operatorCaller('alice'), {
         name: 'linked',
@@ -132,7 +132,7 @@ export const messagingRows: Record<string, Row> = {
     },
     status: statuses(200, 200, 404, 403, 403, 401),
   },
-  'GET /v1/agents/{id}/identities': {
+  'GET /v1/agents/{agent_id}/identities': {
     request: async (running) => {
       const { agent_id } = await running.stoa.registry.createAgent(operatorCaller('alice'), {
         name: 'linked',
@@ -141,7 +141,7 @@ export const messagingRows: Record<string, Row> = {
     },
     status: statuses(200, 200, 404, 200, 404, 401),
   },
-  'DELETE /v1/identities/{id}/link': {
+  'DELETE /v1/identities/{identity}/link': {
     request: async (running) => {
       const { agent_id, name } = await running.stoa.registry.createAgent(operatorCaller('alice'), {
         name: 'linked',
