@@ -13,7 +13,7 @@ const connections = 64;
 
 const loads: readonly Load<Server>[] = [
   {
-    what: 'GET /v1/agents/{agent_id}',
+    what: 'GET /v1/agents/{id}',
     connections,
     sleepless: true,
     request: (server, index) =>
@@ -21,14 +21,14 @@ const loads: readonly Load<Server>[] = [
     atLeast: 0.75,
   },
   {
-    what: 'GET /v1/data/{namespace}/{key} of 1 KB',
+    what: 'GET /v1/data/{ns}/{key} of 1 KB',
     connections,
     sleepless: true,
     request: (server, index) => requestBytes(`GET ${documentPath(index)}`, server),
     atLeast: 0.7,
   },
   {
-    what: 'PUT /v1/data/{namespace}/{key} of 1 KB, durable',
+    what: 'PUT /v1/data/{ns}/{key} of 1 KB, durable',
     connections,
     request: (server, index) => requestBytes(`PUT ${documentPath(index)}`, server, documentBody),
     atLeast: 0.45,

@@ -152,7 +152,7 @@ export interface Route {
  *   …
  * });
  */
-export function routesOf<Table extends OperationTable, Schemas extends SchemasOf<Table>>(
+export function routesOf<const Table extends OperationTable, Schemas extends SchemasOf<Table>>(
   group: string,
   table: Table,
   schemas: Schemas,
@@ -209,73 +209,3 @@ const jsonOnly: readonly string[] = ['application/json'];
 function refuseUnknown(schema: z.ZodType | undefined): z.ZodType | undefined {
   return schema instanceof z.ZodObject && schema.def.catchall === undefined ? schema.strict() : schema;
 }
-
-interface OldDefinition extends Omit<OperationSchemas, 'description'> {
-  method: Method;
-  path: string;
-  summary: string;
-  description?: string;
-  tags: readonly string[];
-  creates?: boolean;
-  versioned?: boolean;
-  writes?: boolean;
-  streams?: boolean;
-  bodyLimit?: LimitName;
-  consumes?: readonly string[] | null;
-  streamsBody?: boolean;
-  hidden?: boolean;
-  principals: readonly Principal[];
-}
-export function defineRoute<
-  const Who extends readonly Principal[],
-  const Given extends Answers,
-  Params extends z.ZodType | undefined = undefined,
-  Query extends z.ZodType | undefined = undefined,
-  Body extends z.ZodType | undefined = undefined,
-  Headers extends z.ZodType | undefined = undefined,
->(
-  definition: Omit<OldDefinition, 'params' | 'query' | 'body' | 'headers' | 'answers'> & {
-    params?: Params;
-    query?: Query;
-    body?: Body;
-    headers?: Headers;
-    answers: Given;
-    principals: Who;
-    handler: (
-      context: RouteContext<
-        Output<Params>,
-        Output<Query>,
-        Output<Body>,
-        Output<Headers>,
-        'anyone' extends Who[number] ? Caller | null : Caller
-      >,
-    ) => Handled<Given> | Promise<Handled<Given>>;
-  },
-): Route {
-  const d = definition;
-  return {
-    name: `${d.method} ${d.path}`,
-    tag: d.tags[0] ?? '',
-    method: d.method,
-    path: d.path,
-    summary: d.summary,
-    description: d.description,
-    principals: d.principals,
-    creates: d.creates === true,
-    versioned: d.versioned === true,
-    writes: d.writes ?? d.method !== 'GET',
-    streams: d.streams === true,
-    streamsBody: d.streamsBody === true,
-    bodyLimit: d.bodyLimit ?? 'bodyBytesMax',
-    consumes: d.consumes === null ? 'raw' : (d.consumes ?? jsonOnly),
-    hidden: d.hidden === true,
-    params: refuseUnknown(d.params),
-    query: refuseUnknown(d.query),
-    body: refuseUnknown(d.body),
-    headers: d.headers,
-    answers: d.answers,
-    defaultStatus: Math.min(...Object.keys(d.answers).map(Number)),
-    handler: d.handler as Route['handler'],
-  };
-}
-export { anyone, authenticated, operatorOnly } from '../api/operation.js';

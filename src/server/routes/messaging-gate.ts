@@ -1,9 +1,11 @@
 /** What surrounds every messaging route: CORS, blocks, rates, signatures, and errors as AICQ's clients expect them. */
+import { isUtf8 } from 'node:buffer';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { z } from 'zod';
 import { StoaError } from '../../errors.js';
 import { callerAddress } from '../../messaging/addresses.js';
 import type { Signer, SignedRequest } from '../../messaging/authentication.js';
+import type { RoomAccess } from '../../messaging/rooms.js';
 import type { Identity } from '../../messaging/model.js';
 import { isRefusal, refuse } from '../../messaging/refusals.js';
 import { type MessagingService, principalOf } from '../../messaging/service.js';
@@ -172,6 +174,18 @@ export function limited<Params, Body, Answer>(
     await request.signer?.durable;
     return answer;
   };
+}
+
+export function accessOf(request: FastifyRequest): RoomAccess {
+  const key = request.headers['x-aicq-room-key'];
+  return { key: typeof key === 'string' ? headerText(key) : undefined, address: addressOf(request) };
+}
+
+/** Node reads headers as Latin-1, the way browsers send them; other clients send the bytes of UTF-8. */
+function headerText(header: string): string {
+  if (!/[\x80-\xff]/.test(header)) return header;
+  const bytes = Buffer.from(header, 'latin1');
+  return isUtf8(bytes) ? bytes.toString() : header;
 }
 
 export function signatureOf(request: FastifyRequest): Signer['signature'] | null {

@@ -40,40 +40,40 @@ export const messagingRows: Record<string, Row> = {
     request: () => ({ path: '/register', body: { public_key: newKey() } }),
     status: statuses(201, 201, 201, 201, 201, 201),
   },
-  'GET /who/{id}': {
+  'GET /who/{identity}': {
     request: async (running) => ({ path: `/who/${await newIdentity(running)}` }),
     status: open,
   },
-  'PATCH /who/{id}': {
+  'PATCH /who/{identity}': {
     request: async (running) => ({ path: `/who/${await newIdentity(running)}`, body: { name: 'other' } }),
     status: ownerOnly,
   },
-  'POST /who/{id}/key': {
+  'POST /who/{identity}/key': {
     request: async (running) => ({
       path: `/who/${await newIdentity(running)}/key`,
       body: { public_key: newKey(), proof: '' },
     }),
     status: ownerOnly,
   },
-  'GET /who/{id}/keys': {
+  'GET /who/{identity}/keys': {
     request: async (running) => ({ path: `/who/${await newIdentity(running)}/keys` }),
     status: open,
   },
   'GET /channels': file('/channels'),
   'POST /room': { request: () => ({ path: '/room', body: { name: 'row' } }), status: made },
-  'GET /room/{id}': file('/room/global?limit=1'),
-  'POST /room/{id}': { request: () => ({ path: '/room/global', body: { body: 'hello' } }), status: made },
-  'GET /room/{id}/stream': file('/room/global/stream'),
+  'GET /room/{room}': file('/room/global?limit=1'),
+  'POST /room/{room}': { request: () => ({ path: '/room/global', body: { body: 'hello' } }), status: made },
+  'GET /room/{room}/stream': file('/room/global/stream'),
   'GET /stream': file('/stream?rooms=global'),
-  'GET /room/{id}/{message}': {
+  'GET /room/{room}/{message}': {
     request: async (running) => ({ path: await messagePath(running) }),
     status: open,
   },
-  'GET /room/{id}/{message}/thread': {
+  'GET /room/{room}/{message}/thread': {
     request: async (running) => ({ path: `${await messagePath(running)}/thread` }),
     status: open,
   },
-  'DELETE /room/{id}/{message}': {
+  'DELETE /room/{room}/{message}': {
     request: async (running) => ({ path: await messagePath(running) }),
     status: statuses(204, 204, 403, 403, 403, 401),
   },
@@ -85,7 +85,7 @@ export const messagingRows: Record<string, Row> = {
     request: () => ({ path: '/dm/ack', body: { ids: ['01ARZ3NDEKTSV4RRFFQ69G5FAV'] } }),
     status: statuses(200, 200, 200, 403, 200, 401),
   },
-  'POST /dm/{id}': {
+  'POST /dm/{to}': {
     request: async (running) => ({ path: `/dm/${await newIdentity(running)}`, body: { body: 'b3BhcXVl' } }),
     status: made,
   },
