@@ -147,11 +147,7 @@ export interface CallRequest {
 }
 
 /** Puts every field of an operation in its place. */
-export function requestOf(
-  row: Operation,
-  input: Readonly<Record<string, unknown>>,
-  settings: AnySettings = {},
-): CallRequest {
+export function requestOf(row: Operation, input: object, settings: AnySettings = {}): CallRequest {
   const { ifVersion, fence, idempotencyKey } = settings;
   const rest: Record<string, unknown> = { ...input };
   const take = (name: string): unknown => {

@@ -67,8 +67,19 @@ function derivedCalls(
   const { users, tokens, backups, blocks, documents, ...server } = stoa.admin;
   const { agents, workspaces, projects, sessions, tasks, rooms, identities, direct } = stoa;
   const groups = {
-    ...{ users, tokens, backups, blocks, documents },
-    ...{ agents, workspaces, projects, sessions, tasks, rooms, identities, direct },
+    users,
+    tokens,
+    backups,
+    blocks,
+    documents,
+    agents,
+    workspaces,
+    projects,
+    sessions,
+    tasks,
+    rooms,
+    identities,
+    direct,
     admin: server,
   };
   return Object.fromEntries(

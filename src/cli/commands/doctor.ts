@@ -2,28 +2,10 @@
 import { StoaError } from '../../errors.js';
 import type { Action } from '../definition.js';
 
-interface Finding {
-  shard: number;
-  family: string;
-  kind: string;
-  problem: string;
-  repair: string | null;
-  repaired: boolean;
-}
-
-interface Examination {
-  found: number;
-  repaired: number;
-  remaining: number;
-  findings: Finding[];
-}
-
 export const doctor: Action = async ({ connect, output }, _args, options) => {
   const connection = await connect();
   output.say(`Examining ${connection.where} …`);
-  const examination = await connection.call<Examination>('POST', '/v1/doctor', {
-    body: { repair: options['repair'] === true },
-  });
+  const examination = await connection.call('server.examine', { repair: options['repair'] === true });
   const { found, repaired, remaining, findings } = examination;
   if (output.json) output.value(examination);
   else {
