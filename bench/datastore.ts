@@ -4,6 +4,7 @@ import { rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { EmbeddedDataStore, dataFamilies } from '../src/backends/embedded/datastore.js';
 import { DataService } from '../src/datastore/service.js';
+import { DirectoryWriter } from '../src/homes/directory/writer.js';
 import { operatorCaller } from '../src/core/caller.js';
 import { type Kernel, openKernel } from '../src/kernel/kernel.js';
 import type { Transaction } from '../src/kernel/transaction.js';
@@ -178,7 +179,8 @@ async function openFilled(path: string, count: number): Promise<DocumentSet> {
     families: [...Object.values(dataFamilies), rawFamily],
     limits: limitsWith(),
   });
-  const data = new DataService({ port: new EmbeddedDataStore({ kernel }), limits: limitsWith() });
+  const port = new EmbeddedDataStore({ kernel });
+  const data = new DataService({ port, writer: new DirectoryWriter(kernel), limits: limitsWith() });
   if (!existsSync(mark)) {
     for (let first = 0; first < count; first += 1_000) {
       const step = Array.from({ length: 1_000 }, (_, index) => first + index);
@@ -192,11 +194,7 @@ async function openFilled(path: string, count: number): Promise<DocumentSet> {
             ifVersion: null,
             expiresAt: null,
           };
-          (data.port as EmbeddedDataStore).verbs.set(
-            tx,
-            { user: caller.user, namespace: namespaceOf(index) },
-            write,
-          );
+          port.verbs.set(tx, { user: caller.user, namespace: namespaceOf(index) }, write);
         }
       });
     }

@@ -5,6 +5,7 @@ import { join } from 'node:path';
 import { EmbeddedRegistry, registryFamilies } from '../src/backends/embedded/registry.js';
 import { embeddedFamilies, embeddedScatteredFamilies } from '../src/backends/embedded/families.js';
 import { operatorCaller } from '../src/core/caller.js';
+import { DirectoryWriter } from '../src/homes/directory/writer.js';
 import { userKey } from '../src/identity/user-key.js';
 import { type Kernel, openKernel } from '../src/kernel/kernel.js';
 import { limitsWith } from '../src/limits.js';
@@ -123,7 +124,7 @@ async function openFilled(dataDir: string, engine: 'lmdb' | 'rocksdb', count: nu
     await writeFile(mark, '');
   }
   readThrough(kernel);
-  const registry = new RegistryService({ port, limits });
+  const registry = new RegistryService({ writer: new DirectoryWriter(kernel), port, limits });
   const user = () => Math.floor((Math.random() * count) / agentsPerUser);
   return {
     kernel,
@@ -148,12 +149,12 @@ async function fill(kernel: Kernel, port: EmbeddedRegistry, count: number): Prom
     await kernel.root.transact((tx) => {
       for (let user = first; user < first + usersPerTransaction; user += 1) {
         for (let number = 0; number < agentsPerUser; number += 1) {
-          port.verbs.agents.create(
-            tx,
-            agentIdOf(user, number),
-            { user: userOf(user), name: nameOf(number), spec: {}, labels: {} },
-            null,
-          );
+          port.verbs.agents.create(tx, agentIdOf(user, number), {
+            user: userOf(user),
+            name: nameOf(number),
+            spec: {},
+            labels: {},
+          });
         }
       }
     });

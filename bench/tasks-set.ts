@@ -3,6 +3,9 @@ import { existsSync } from 'node:fs';
 import { writeFile } from 'node:fs/promises';
 import { embeddedFamilies, embeddedHotFamilies } from '../src/backends/embedded/families.js';
 import { type EmbeddedWorkspaces, openEmbeddedWorkspaces } from '../src/backends/embedded/workspaces.js';
+import { operatorCaller } from '../src/core/caller.js';
+import { type Step, writeOne } from '../src/core/write.js';
+import { DirectoryWriter } from '../src/homes/directory/writer.js';
 import type { EngineName } from '../src/kernel/engine.js';
 import { type Kernel, openKernel } from '../src/kernel/kernel.js';
 import { limitsWith } from '../src/limits.js';
@@ -15,6 +18,7 @@ const tasksPerTransaction = 500;
 export interface TaskSet {
   kernel: Kernel;
   port: EmbeddedWorkspaces;
+  write<Result>(step: Step<Result>): Promise<Result>;
   projectId: string;
   sessionId: string;
 }
@@ -31,20 +35,26 @@ export async function openFilled(dataDir: string, engine: EngineName, count: num
   });
   const { sealer } = await openSecrets({ dataDir: null });
   const port = await openEmbeddedWorkspaces(kernel, { sealer });
+  const writer = new DirectoryWriter(kernel);
+  const request = { caller: operatorCaller(owner) };
+  const write = <Result>(step: Step<Result>): Promise<Result> => writeOne(writer, request, step);
   const mark = `${dataDir}.filled`;
-  if (!existsSync(mark)) await fill({ kernel, port }, count).then(() => writeFile(mark, ''));
+  if (!existsSync(mark)) await fill({ kernel, port, write }, count).then(() => writeFile(mark, ''));
   const [workspace] = (await port.listWorkspaces(owner, { after: null, limit: 1, deleted: false })).items;
   const [project] = (
     await port.listProjects(owner, workspace?.id ?? '', { after: null, limit: 1, deleted: false })
   ).items;
   const [session] = (await port.listSessions(owner, project?.id ?? '', { after: null, limit: 1 })).items;
-  return { kernel, port, projectId: project?.id ?? '', sessionId: session?.id ?? '' };
+  return { kernel, port, write, projectId: project?.id ?? '', sessionId: session?.id ?? '' };
 }
 
-async function fill({ kernel, port }: Pick<TaskSet, 'kernel' | 'port'>, count: number): Promise<void> {
-  const workspace = await port.createWorkspace(owner, newId('workspace'), { name: 'bench' }, null);
-  const project = await port.createProject(owner, workspace.id, newId('project'), { name: 'bench' }, null);
-  const session = await port.createSession(owner, project.id, newId('session'), {}, null);
+async function fill(
+  { kernel, port, write }: Pick<TaskSet, 'kernel' | 'port' | 'write'>,
+  count: number,
+): Promise<void> {
+  const workspace = await write(port.createWorkspace(owner, newId('workspace'), { name: 'bench' }));
+  const project = await write(port.createProject(owner, workspace.id, newId('project'), { name: 'bench' }));
+  const session = await write(port.createSession(owner, project.id, newId('session'), {}));
   for (let made = 0; made < count; made += tasksPerTransaction) {
     await kernel.root.transact((tx) => {
       for (let index = 0; index < tasksPerTransaction; index += 1)

@@ -49,14 +49,12 @@ async function claimRows(directory: string, engine: EngineName): Promise<Row[]> 
 type Cost = Record<'processor time' | 'the clock', number>;
 
 /** What was claimed goes back before the next turn. */
-async function claimCost({ kernel, port, projectId }: TaskSet): Promise<Cost> {
+async function claimCost({ kernel, port, write, projectId }: TaskSet): Promise<Cost> {
   const startedMs = performance.now();
   const startedCpu = process.cpuUsage();
   for (let done = 0; done < claimsEach; done += inFlight) {
     await Promise.all(
-      Array.from({ length: inFlight }, () =>
-        port.claimTask(owner, projectId, { holder: owner, leaseSeconds: 3_600, waitMs: 0 }),
-      ),
+      Array.from({ length: inFlight }, () => write(port.claimTask(owner, projectId, owner, 3_600))),
     );
   }
   const passedMs = performance.now() - startedMs;
@@ -68,12 +66,12 @@ async function claimCost({ kernel, port, projectId }: TaskSet): Promise<Cost> {
 /** The reference writes as many bytes under as many keys, and announces one change. */
 async function createRow(directory: string): Promise<Row> {
   const set = await openFilled(join(directory, 'create'), 'lmdb', few);
-  const { kernel, port, sessionId } = set;
+  const { kernel, port, write, sessionId } = set;
   const input = { command: 'go test ./...', priority: 0 };
   const shape = await writesOf(set, (tx) => port.tasks.create(tx, owner, sessionId, newId('task'), input));
   const rates = await byTurns(
     turns,
-    () => rateInFlight(inFlight, () => port.createTask(owner, sessionId, newId('task'), input, null), 200),
+    () => rateInFlight(inFlight, () => write(port.createTask(owner, sessionId, newId('task'), input)), 200),
     () => rateInFlight(inFlight, () => kernel.root.transact((tx) => plainWrites(tx, shape)), 200),
   );
   await close(set);

@@ -60,7 +60,14 @@ export async function build() {
  */
 async function bundleProgram(input, directory) {
   const { rolldown } = await import('rolldown');
-  const program = await rolldown({ input: { main: input }, platform: 'node', external, logLevel: 'silent' });
+  const program = await rolldown({
+    input: { main: input },
+    platform: 'node',
+    external,
+    // Its other build loads its parts by names that a bundler cannot follow.
+    resolve: { alias: { 'jsonc-parser': 'jsonc-parser/lib/esm/main.js' } },
+    logLevel: 'silent',
+  });
   await program.write({
     dir: directory,
     format: 'esm',

@@ -1,33 +1,35 @@
 /** The library: what `openStoa` gives is all that server, CLI and MCP use. */
-import { type BackendCall, backendName, timedPort } from './backends/timed.js';
+import { type BackendCall, timedPort } from './backends/timed.js';
 import { openDataBackend } from './backends/open-datastore.js';
 import { EmbeddedDataStore } from './backends/embedded/datastore.js';
+import { checkFenceFromOutside } from './backends/embedded/fence.js';
 import { EmbeddedIdentity } from './backends/embedded/identity.js';
+import { LeaseCount } from './backends/embedded/lease-count.js';
 import {
   embeddedFamilies,
   embeddedHotFamilies,
-  embeddedMigrations,
   embeddedScatteredFamilies,
 } from './backends/embedded/families.js';
 import { openCommit } from './backends/open-commit.js';
 import { fencedServices } from './backends/open-fenced.js';
 import { openMessagingBackend } from './backends/open-messaging.js';
+import { openWorkspaces } from './backends/open-workspaces.js';
 import { EmbeddedMessaging } from './backends/embedded/messaging.js';
 import { EmbeddedOutboxGate } from './backends/embedded/outbox-gate.js';
 import { EmbeddedRegistry } from './backends/embedded/registry.js';
 import { messagingRecords } from './backends/embedded/transfer-messaging.js';
 import { registryRecords } from './backends/embedded/transfer-registry.js';
-import { workspacesRecords } from './backends/embedded/transfer-workspaces.js';
 import { UserVerbs } from './backends/embedded/registry-users.js';
-import { EmbeddedWorkspaces, openEmbeddedWorkspaces } from './backends/embedded/workspaces.js';
 import type { PostgresMessaging } from './backends/postgres/messaging.js';
-import type { PostgresWorkspaces } from './backends/postgres/workspaces.js';
 import type { CommitService } from './commit/service.js';
 import { ChangesService } from './changes/service.js';
-import type { Announce } from './datastore/port.js';
-import { DataService, type DataServiceOptions } from './datastore/service.js';
+import type { Documents } from './datastore/port.js';
+import { DataService } from './datastore/service.js';
 import { messageOf } from './errors.js';
 import type { Caller } from './core/caller.js';
+import { DirectoryStoreNotes } from './homes/directory/store-notes.js';
+import { DirectoryWriter } from './homes/directory/writer.js';
+import { IdentityLinks } from './identity/links.js';
 import { ensureOperatorToken } from './identity/operator-token.js';
 import { IdentityService } from './identity/service.js';
 import { newOperatorToken } from './identity/tokens.js';
@@ -35,8 +37,6 @@ import { userKey } from './identity/user-key.js';
 import type { EngineName, StoreConfig } from './kernel/engine.js';
 import { type BackupSchedule, BackupScheduler } from './kernel/backup-schedule.js';
 import { type Kernel, openKernel } from './kernel/kernel.js';
-import { onceAround } from './kernel/once.js';
-import type { MigrationProgress } from './kernel/migrations.js';
 import type { GroupFacts } from './kernel/store.js';
 import type { MessagingPort } from './messaging/port.js';
 import type { Change } from './core/change.js';
@@ -46,8 +46,9 @@ import { RegistryService } from './registry/service.js';
 import { type Secrets, openSecrets } from './secrets/secrets.js';
 import { DocumentRecords } from './transfer/documents.js';
 import { erased } from './transfer/judging.js';
+import type { RecordStore } from './transfer/port.js';
 import { TransferService } from './transfer/service.js';
-import { WorkspacesService } from './workspaces/service.js';
+import type { WorkspacesService } from './workspaces/service.js';
 
 export { StoaError } from './errors.js';
 export { type Caller, operatorCaller } from './core/caller.js';
@@ -76,8 +77,6 @@ export interface StoaOptions {
   /** Faults that no caller waits for. */
   onError?: ((error: unknown, about: string) => void) | undefined;
   sweepIntervalMs?: number | undefined;
-  /** Called while the data of an older program is brought to this one's format. */
-  onMigration?: ((progress: MigrationProgress) => void) | undefined;
   /** Backups by the clock; none unless given. */
   backups?: BackupSchedule | undefined;
 }
@@ -90,6 +89,8 @@ export interface Stoa {
   readonly data: DataService;
   readonly workspaces: WorkspacesService;
   readonly messaging: MessagingService;
+  /** Which identity speaks for which agent. */
+  readonly links: IdentityLinks;
   readonly secrets: Secrets;
   readonly changes: ChangesService;
   readonly commit: CommitService;
@@ -102,6 +103,8 @@ export interface Stoa {
   fenced(caller: Pick<Caller, 'user' | 'agentId' | 'fence'>): Stoa;
   /** The operator's own token, as it is in `operator.token`. */
   readonly operatorToken: string;
+  /** Leases of agents and tasks in the data directory that are live. */
+  readonly liveLeases: () => number;
   /** False: acknowledged writes may be lost with the machine. */
   readonly syncWrites: boolean;
   /** The domains that other databases keep: backups of the data directory do not hold them. */
@@ -140,7 +143,6 @@ export async function openStoa(options: StoaOptions): Promise<Stoa> {
     hotFamilies: embeddedHotFamilies,
     limits,
     onError,
-    migration: { migrations: embeddedMigrations, onProgress: options.onMigration },
     onGroup: (group) => {
       for (const listener of listeners) listener(group);
     },
@@ -153,9 +155,11 @@ export async function openStoa(options: StoaOptions): Promise<Stoa> {
   try {
     const operatorToken =
       kernel.manifest.engine === 'memory' ? newOperatorToken() : await ensureOperatorToken(options.data);
-    const port = new EmbeddedIdentity(kernel, (tokenId) => identity.forget(tokenId));
+    const writer = new DirectoryWriter(kernel);
+    const identityPort = new EmbeddedIdentity(kernel, (tokenId) => identity.forget(tokenId));
     const identity = new IdentityService({
-      port,
+      writer,
+      port: identityPort,
       limits,
       operatorToken,
       nowMs: () => kernel.nowMs(),
@@ -166,22 +170,37 @@ export async function openStoa(options: StoaOptions): Promise<Stoa> {
       environment: options.secretKeys ?? undefined,
     });
     const registryPort = new EmbeddedRegistry(kernel);
-    const registry = new RegistryService({ port: registryPort, limits });
-    const workspaces = await openWorkspaces(
+    const registry = new RegistryService({ writer, port: registryPort, limits });
+    const { users, leases } = registryPort.verbs;
+    const {
+      service: workspaces,
+      records: workspacesRecords,
+      releaseClaims,
+    } = await openWorkspaces({
       kernel,
-      options.workspaces ?? 'embedded',
-      registryPort,
-      secrets,
+      url: options.workspaces ?? 'embedded',
+      sealer: secrets.sealer,
+      onOwner: (tx, user) => void users.ensure(tx, user),
+      announce: (changes) => announceEach(kernel, users, changes),
       onCall,
-      onError,
+      onError: (error) => onError(error, 'background work on workspaces'),
+    });
+    // A lost agent's claims come back.
+    leases.onPresenceLost.push((tx, { record, meta }) =>
+      releaseClaims(tx, meta.user, [record.agent_id, record.name]),
     );
+    secrets.addHolder({
+      name: 'workspaces',
+      reseal: (onProgress) => workspaces.port.reseal(onProgress),
+      begin: () => workspaces.port.beginReseal(),
+    });
     opened.unshift(() => workspaces.close());
     const urls = {
       data: options.datastore ?? 'embedded',
       workspaces: options.workspaces ?? 'embedded',
       messaging: options.messaging ?? 'embedded',
     };
-    const data = await openData(kernel, urls.data, identity, onCall, onError);
+    const data = await openData(kernel, urls.data, identityPort, onCall, onError);
     opened.unshift(
       () => data.close(),
       () => identity.close(),
@@ -209,6 +228,7 @@ export async function openStoa(options: StoaOptions): Promise<Stoa> {
       data,
       workspaces,
       messaging,
+      checkName: (caller) => registry.checkOwnName(caller),
       sealer: secrets.sealer,
       urls,
       onCall,
@@ -216,11 +236,14 @@ export async function openStoa(options: StoaOptions): Promise<Stoa> {
       sweepIntervalMs: options.sweepIntervalMs,
     });
     opened.unshift(() => commit.close());
-    const transfer = openTransfer(kernel, registryPort, data, workspaces, messaging, secrets);
+    const transfer = openTransfer(kernel, registryPort, data, workspacesRecords, messaging);
     const backups =
       options.backups && new BackupScheduler(kernel, options.backups, { onBackup: () => undefined, onError });
     opened.unshift(() => backups?.stop());
+    const leaseCounts = new LeaseCount(kernel, onError);
+    opened.unshift(() => leaseCounts.stop());
     kernel.start();
+    leaseCounts.start();
     backups?.start();
     identity.start();
     secrets.resume(onError);
@@ -233,15 +256,17 @@ export async function openStoa(options: StoaOptions): Promise<Stoa> {
       data,
       workspaces,
       messaging,
+      links: new IdentityLinks({ writer, registry, messaging }),
       secrets,
       changes,
       commit,
       transfer,
       fenced: (caller) => ({
         ...stoa,
-        ...fencedServices(kernel, secrets.sealer, { data, workspaces, messaging }, caller),
+        ...fencedServices(kernel, { messaging }, caller),
       }),
       operatorToken,
+      liveLeases: () => leaseCounts.live,
       syncWrites: options.storeConfig?.sync_writes !== false,
       keptElsewhere: Object.entries(urls)
         .filter(([, place]) => place !== 'embedded')
@@ -296,50 +321,6 @@ async function openMessaging(
   return port instanceof EmbeddedMessaging ? port : timedPort(port, 'messaging', 'postgres+redis', onCall);
 }
 
-/** Workspaces on their backend, joined with the registry: an owner exists from its first workspace, and a lost agent's claims come back. */
-async function openWorkspaces(
-  kernel: Kernel,
-  url: string,
-  registry: EmbeddedRegistry,
-  secrets: Secrets,
-  onCall: OnCall,
-  onError: (error: unknown, about: string) => void,
-): Promise<WorkspacesService> {
-  const { limits } = kernel;
-  const { users, leases } = registry.verbs;
-  const { sealer } = secrets;
-  const report = (error: unknown): void => onError(error, 'background work on workspaces');
-  const open = async (): Promise<EmbeddedWorkspaces | PostgresWorkspaces> => {
-    if (url === 'embedded')
-      return openEmbeddedWorkspaces(kernel, {
-        sealer,
-        onOwner: (tx, user) => void users.ensure(tx, user),
-        onError: report,
-      });
-    // Loaded only when it is chosen: most directories need no database server.
-    const { openPostgresWorkspaces } = await import('./backends/postgres/workspaces.js');
-    const postgres = await openPostgresWorkspaces(new URL(url), {
-      limits,
-      sealer,
-      onError: report,
-      announce: (changes) => announceEach(kernel, users, changes),
-    });
-    return timedPort(postgres, 'workspaces', backendName(url), onCall);
-  };
-  const port = await open();
-  leases.onPresenceLost.push((tx, { record, meta }) => {
-    const names = [record.agent_id, record.name];
-    if ('tasks' in port) port.tasks.releaseClaims(tx, meta.user, names);
-    else port.releaseClaims(meta.user, names);
-  });
-  secrets.addHolder({
-    name: 'workspaces',
-    reseal: (onProgress) => port.reseal(onProgress),
-    begin: () => port.beginReseal(),
-  });
-  return new WorkspacesService({ port, limits, sealer });
-}
-
 /** Puts changes of another database into this directory's feed, each in the shard of its user. */
 async function announceEach(kernel: Kernel, users: UserVerbs, changes: readonly Change[]): Promise<void> {
   await Promise.all(
@@ -354,56 +335,37 @@ async function announceEach(kernel: Kernel, users: UserVerbs, changes: readonly 
   );
 }
 
-/** Puts changes of one user's documents into this directory's feed. */
-function announceFor(kernel: Kernel): Announce {
-  const users = new UserVerbs(kernel.limits);
-  return async (changes) => {
-    const user = changes[0]?.user ?? null;
-    if (user === null) return;
-    await kernel.storeOf(userKey(user)).transact((tx) => {
-      users.ensure(tx, user);
-      for (const change of changes) tx.change(change);
-    });
-  };
-}
-
 /** The data store on its backend. What happens in another database is told in this directory's feed: through its outbox where it has one, else right after each write. */
 async function openData(
   kernel: Kernel,
   url: string,
-  identity: IdentityService,
+  identity: EmbeddedIdentity,
   onCall: OnCall,
   onError: (error: unknown, about: string) => void,
 ): Promise<DataService> {
   const { limits, feed } = kernel;
   const nowMs = (): number => kernel.nowMs();
   const users = new UserVerbs(limits);
-  if (url === 'embedded') {
-    const port = new EmbeddedDataStore({
-      kernel,
-      ensureUser: (tx, user) => void users.ensure(tx, user),
-      checkUser: (user) => identity.checkUser(user),
-    });
-    return new DataService({ port, limits, nowMs, feed, onError });
-  }
-  const once: DataServiceOptions['once'] = (user, idempotency, work) =>
-    onceAround(kernel.storeOf(userKey(user)), idempotency, work);
-  const backend = await openDataBackend(url, {
-    limits,
-    nowMs,
-    gate: new EmbeddedOutboxGate(kernel),
-    onError: (error) => onError(error, 'telling of changes in the data store'),
-  });
-  const announce = backend.capabilities.changes === 'outbox' ? null : announceFor(kernel);
-  return new DataService({
-    port: timedPort(backend, 'data', backendName(url), onCall),
-    limits,
-    nowMs,
-    feed,
-    onError,
-    announce,
-    once,
-  });
+  const documents: Documents =
+    url === 'embedded'
+      ? {
+          port: new EmbeddedDataStore({
+            kernel,
+            ensureUser: (tx, user) => void users.ensure(tx, user),
+            checkUser: (user) => identity.checkUser(user),
+          }),
+          writer: new DirectoryWriter(kernel),
+        }
+      : await openDataBackend(url, {
+          limits,
+          nowMs,
+          gate: new EmbeddedOutboxGate(kernel),
+          notes: new DirectoryStoreNotes(kernel),
+          checkFence: (caller) => checkFenceFromOutside(kernel, caller),
+          onCall,
+          onError: (error) => onError(error, 'announcing changes of the data store'),
+        });
+  return new DataService({ ...documents, limits, nowMs, feed, onError });
 }
 
 /** Every kind of record, wherever it is kept. */
@@ -411,23 +373,14 @@ function openTransfer(
   kernel: Kernel,
   registry: EmbeddedRegistry,
   data: DataService,
-  workspaces: WorkspacesService,
+  workspacesRecords: readonly [type: string, store: RecordStore][],
   messaging: MessagingService,
-  { sealer }: Secrets,
 ): TransferService {
-  const { users } = registry.verbs;
   const { limits } = kernel;
   const stores = new Map([
     ...registryRecords(kernel, registry),
     ['data.document', erased(new DocumentRecords(data))] as const,
-    ...(workspaces.port instanceof EmbeddedWorkspaces
-      ? workspacesRecords(kernel, {
-          sealer,
-          waiters: workspaces.port.waiters,
-          onOwner: (tx, user) => void users.ensure(tx, user),
-        })
-      : // The other port that workspaces are opened with.
-        (workspaces.port as PostgresWorkspaces).records()),
+    ...workspacesRecords,
     ...(messaging.port instanceof EmbeddedMessaging
       ? messagingRecords(kernel)
       : (messaging.port as PostgresMessaging).records()),

@@ -288,7 +288,8 @@ export const limitDefinitions = {
   directRetentionSeconds: { default: 7 * 24 * 3600, about: 'Life of a direct message, from its own time.' },
   messageClockAheadSecondsMax: {
     default: 60,
-    about: "How far a room's time may run ahead of the clock before posting is refused.",
+    about:
+      "How far a message's time may be ahead of the clock before `stoa doctor` reports it. Posting is never refused for it.",
   },
   messagesPageDefault: {
     default: 50,

@@ -10,7 +10,7 @@ const light = [
   '{identity,langgraph,registry,server}/*.test.ts',
   'backends/*.test.ts',
   'backends/postgres/*.test.ts',
-  'backends/embedded/!(format-2).test.ts',
+  'backends/embedded/*.test.ts',
   'backup/leases.test.ts',
   'cli/{connection,merge-settings,output,progress}.test.ts',
   'client/!(browser).test.ts',

@@ -108,18 +108,19 @@ export type SettingsOf<Row extends Operation> = CallSettings &
         /** The fencing number of the agent's lease that the caller holds; a late one is refused. */
         fence?: number | undefined;
       }) &
-  (Row extends { creates: true }
+  (Row extends { creates: true } | { takesKey: true }
     ? {
         /** A repeat under the same key does the work once; then lost answers are asked for again. */
         idempotencyKey?: string | undefined;
       }
+    : unknown) &
+  (Row extends { creates: true } | { method: 'GET' }
+    ? unknown
     : Row extends { versioned: true }
-      ? Row['method'] extends 'GET'
-        ? unknown
-        : {
-            /** Only over this version; 0: only where there is nothing yet. */
-            ifVersion?: number | undefined;
-          }
+      ? {
+          /** Only over this version; 0: only where there is nothing yet. */
+          ifVersion?: number | undefined;
+        }
       : unknown) &
   (Row extends { consumes: readonly string[] } ? { contentType?: string | undefined } : unknown);
 

@@ -30,10 +30,14 @@ export interface Operation {
   principals?: readonly Principal[];
   /** It makes something: takes `Idempotency-Key`. */
   creates?: true;
+  /** It changes something that exists, and takes `Idempotency-Key` too. */
+  takesKey?: true;
   /** The thing has a `version`: answers with `ETag`, takes `If-Match` and `If-None-Match`. */
   versioned?: true;
   /** It changes something, so that a read-only token is refused. Every method but GET does unless this says false. */
   writes?: false;
+  /** An identity changes nothing but itself with it: no link keeps it from that. */
+  ofItself?: true;
   /** Doing it twice does no harm, so that a client asks again for a lost answer. Reads always are. */
   repeatable?: true;
   /** POST, PUT or PATCH without a body. */

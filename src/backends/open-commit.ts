@@ -1,8 +1,9 @@
 /** Commits where the domains are: in the data directory, or in the PostgreSQL that several of them share. */
 import type { CommitDomain, CommitPlace, Home } from '../commit/placement.js';
 import { PlacedCommit } from '../commit/placement.js';
-import { CommitService } from '../commit/service.js';
+import { CommitService, type CommitServiceOptions } from '../commit/service.js';
 import type { DataService } from '../datastore/service.js';
+import { DirectoryWriter } from '../homes/directory/writer.js';
 import { Joint } from '../kernel/joint.js';
 import type { Kernel } from '../kernel/kernel.js';
 import type { MessagingService } from '../messaging/service.js';
@@ -17,7 +18,6 @@ import { EmbeddedMessaging } from './embedded/messaging.js';
 import { EmbeddedRegistry } from './embedded/registry.js';
 import { EmbeddedWorkspaces } from './embedded/workspaces.js';
 import type { PostgresCommit } from './postgres/commit.js';
-import type { PostgresDataStore } from './postgres/datastore.js';
 import type { PostgresWorkspaces } from './postgres/workspaces.js';
 import { type BackendCall, backendName, timedPort } from './timed.js';
 
@@ -26,6 +26,7 @@ export interface OpenCommitOptions {
   data: DataService;
   workspaces: WorkspacesService;
   messaging: MessagingService;
+  checkName: CommitServiceOptions['checkName'];
   sealer: Sealer;
   /** The URL of each domain, or `embedded`. */
   urls: Readonly<Record<'data' | 'workspaces' | 'messaging', string>>;
@@ -65,6 +66,7 @@ export async function openCommit(options: OpenCommitOptions): Promise<CommitServ
     port: new PlacedCommit({ homes, places }),
     limits: kernel.limits,
     position: () => kernel.feed.position,
+    checkName: options.checkName,
     outboxes: () => Promise.all(opened.map((port) => port.outbox())),
     close: async () => {
       for (const port of opened) await port.close();
@@ -86,11 +88,23 @@ function openEmbedded({ kernel, data, workspaces, messaging, sealer }: OpenCommi
   const joint = new Joint(kernel);
   const { limits } = kernel;
   return new EmbeddedCommit(joint, {
-    data: data.port instanceof EmbeddedDataStore ? data.over(data.port.over(joint.kernel)) : null,
-    registry: new RegistryService({ port: new EmbeddedRegistry(joint.kernel), limits }),
+    data:
+      data.port instanceof EmbeddedDataStore
+        ? data.over({ port: data.port.over(joint.kernel), writer: new DirectoryWriter(joint.kernel) })
+        : null,
+    registry: new RegistryService({
+      writer: new DirectoryWriter(joint.kernel),
+      port: new EmbeddedRegistry(joint.kernel),
+      limits,
+    }),
     workspaces:
       workspaces.port instanceof EmbeddedWorkspaces
-        ? new WorkspacesService({ port: workspaces.port.over(joint.kernel), limits, sealer })
+        ? new WorkspacesService({
+            writer: new DirectoryWriter(joint.kernel),
+            port: workspaces.port.over(joint.kernel),
+            limits,
+            sealer,
+          })
         : null,
     messaging:
       messaging.port instanceof EmbeddedMessaging
@@ -110,8 +124,8 @@ async function openPostgres(
     limits: kernel.limits,
     nowMs: () => kernel.nowMs(),
     sealer,
+    data: homes.data.place === place ? data : null,
     // A domain whose home is a PostgreSQL was opened with the port of it.
-    data: homes.data.place === place ? { service: data, port: data.port as PostgresDataStore } : null,
     workspaces: homes.workspaces.place === place ? (workspaces.port as PostgresWorkspaces) : null,
     messaging,
     checkFence: (caller) => checkFenceFromOutside(kernel, caller),

@@ -1,9 +1,12 @@
 /** The backend of the data store that a setting names. Drivers are loaded only when they are chosen. */
-import type { DataCapabilities, DataStorePort, OutboxGate } from '../datastore/port.js';
+import type { Caller } from '../core/caller.js';
+import type { DataCapabilities, Documents, DocumentStore, OutboxGate } from '../datastore/port.js';
 import { hasQuota } from '../datastore/quota.js';
+import { type StoreNotes, storeDocuments } from '../datastore/store-documents.js';
 import { StoaError } from '../errors.js';
 import type { Limits } from '../limits.js';
 import { hasStrayAt, withoutPassword } from '../printable-url.js';
+import { type BackendCall, backendName, timedPort } from './timed.js';
 
 export interface DataBackendOptions {
   limits: Limits;
@@ -14,33 +17,59 @@ export interface DataBackendOptions {
   gate?: OutboxGate;
   /** Faults that no caller waits for. */
   onError?: (error: unknown) => void;
+  /** Refuses a caller whose lease has passed on, for a backend with transactions. */
+  checkFence?: (caller: Caller) => void;
+  /** The home, for a store that has no transactions to share with it. */
+  notes?: StoreNotes;
+  /** Told of each call of the database and how long it took. */
+  onCall?: (call: BackendCall) => void;
 }
 
-type OpenBackend = (url: URL, options: DataBackendOptions) => Promise<DataStorePort>;
+type OpenBackend = (url: URL, options: DataBackendOptions) => Promise<Documents>;
 
-const postgres: OpenBackend = async (url, options) =>
-  (await import('./postgres/datastore.js')).openPostgresDataStore(url, options);
+/** A store beside the home. */
+const store =
+  (open: (url: URL, options: DataBackendOptions) => Promise<DocumentStore>): OpenBackend =>
+  async (url, options) => {
+    const opened = await open(url, options);
+    return storeDocuments(timed(opened, url.href, options), options.limits, options.notes);
+  };
 
-const couchdb: OpenBackend = async (url, options) =>
-  (await import('./couchdb/datastore.js')).openCouchDataStore(url, options);
+const postgres: OpenBackend = async (url, options) => {
+  const port = await (await import('./postgres/datastore.js')).openPostgresDataStore(url, options);
+  return { port: timed(port, url.href, options), writer: timed(port.writer, url.href, options) };
+};
+
+const couchdb = store(async (url, options) =>
+  (await import('./couchdb/datastore.js')).openCouchDataStore(url, options),
+);
 
 /** By the schemes of the URLs that name a backend outside of the data directory. */
 const backends: Readonly<Record<string, OpenBackend>> = {
   postgres,
   postgresql: postgres,
-  dynamodb: async (url, options) =>
+  dynamodb: store(async (url, options) =>
     (await import('./dynamodb/datastore.js')).openDynamodbDataStore(url, options),
-  firestore: async (url, options) =>
+  ),
+  firestore: store(async (url, options) =>
     (await import('./firestore/datastore.js')).openFirestoreDataStore(url, options),
+  ),
   couchdb,
   couchdbs: couchdb,
-  memory: async (_url, options) => new (await import('./memory/datastore.js')).MemoryDataStore(options),
+  memory: store(
+    async (_url, options) => new (await import('./memory/datastore.js')).MemoryDataStore(options),
+  ),
 };
 
+function timed<Port extends object>(port: Port, url: string, { onCall }: DataBackendOptions): Port {
+  return onCall === undefined ? port : timedPort(port, 'data', backendName(url), onCall);
+}
+
 /** Opens the backend behind a URL, with its tables and indexes made and usable. */
-export async function openDataBackend(url: string, options: DataBackendOptions): Promise<DataStorePort> {
+export async function openDataBackend(url: string, options: DataBackendOptions): Promise<Documents> {
   const open = backends[schemeOf(url)] as OpenBackend; // `schemeOf` has refused every other.
-  const port = await open(new URL(url), options);
+  const documents = await open(new URL(url), options);
+  const { port } = documents;
   if (hasQuota(options.limits) && !port.capabilities.quotas) {
     await port.close();
     throw new StoaError(
@@ -51,7 +80,7 @@ export async function openDataBackend(url: string, options: DataBackendOptions):
       },
     );
   }
-  return port;
+  return documents;
 }
 
 /** What a backend can hold, told without a connection to it. */
@@ -89,29 +118,30 @@ function schemeOf(url: string): string {
 }
 
 /** A backend that a command has opened for itself. */
-export interface OpenedStore {
-  port: DataStorePort;
+export interface OpenedStore extends Documents {
   close(): Promise<void>;
 }
 
 /** Opens a backend by URL, or the data directory at a path, which no server may be using. With `prepare: false` it has to be there. */
 export async function openDataStoreAt(place: string, options: DataBackendOptions): Promise<OpenedStore> {
   if (isUrl(place)) {
-    const port = await openDataBackend(place, options);
-    return { port, close: () => port.close() };
+    const documents = await openDataBackend(place, options);
+    return { ...documents, close: () => documents.port.close() };
   }
   const [
     { openKernel },
     { readManifest },
-    { embeddedFamilies, embeddedMigrations },
+    { embeddedFamilies },
     { EmbeddedDataStore },
     { UserVerbs },
+    { DirectoryWriter },
   ] = await Promise.all([
     import('../kernel/kernel.js'),
     import('../kernel/manifest.js'),
     import('./embedded/families.js'),
     import('./embedded/datastore.js'),
     import('./embedded/registry-users.js'),
+    import('../homes/directory/writer.js'),
   ]);
   if (options.prepare === false && (await readManifest(place)) === undefined) {
     throw new StoaError('not_found', `There is no data directory at ${place}.`);
@@ -119,7 +149,6 @@ export async function openDataStoreAt(place: string, options: DataBackendOptions
   const kernel = await openKernel({
     dataDir: place,
     families: embeddedFamilies,
-    ...(options.prepare !== false && { migration: { migrations: embeddedMigrations } }),
     limits: options.limits,
     clock: options.nowMs,
   });
@@ -127,6 +156,7 @@ export async function openDataStoreAt(place: string, options: DataBackendOptions
   const port = new EmbeddedDataStore({ kernel, ensureUser: (tx, user) => void users.ensure(tx, user) });
   return {
     port,
+    writer: new DirectoryWriter(kernel),
     close: async () => {
       await port.close();
       await kernel.close();

@@ -1,57 +1,26 @@
-/** The services once more, for the writes of a caller that shows a fencing number. */
-import type { DataStorePort } from '../datastore/port.js';
-import type { DataService } from '../datastore/service.js';
+/** The services whose writes do not check the fence of their caller by themselves yet, once more for a caller that shows one. */
 import { faceOf } from '../kernel/joint.js';
 import type { Kernel } from '../kernel/kernel.js';
 import type { MessagingPort } from '../messaging/port.js';
 import type { MessagingService } from '../messaging/service.js';
-import type { Sealer } from '../secrets/sealer.js';
-import type { WorkspacesPort } from '../workspaces/port.js';
-import { WorkspacesService } from '../workspaces/service.js';
-import { EmbeddedDataStore } from './embedded/datastore.js';
 import { type FencedCaller, checkFenceFromOutside, fencedKernel } from './embedded/fence.js';
 import { EmbeddedMessaging } from './embedded/messaging.js';
-import { EmbeddedWorkspaces } from './embedded/workspaces.js';
 
 export interface FencedServices {
-  data: DataService;
-  workspaces: WorkspacesService;
   messaging: MessagingService;
 }
 
-/**
- * What the data directory keeps looks at the lease in the transaction that writes, PostgreSQL in the
- * last step of its own before the commit, and a database without transactions right before each write.
- */
+/** In the directory the lease is checked in the transaction that writes; on Redis right before each write. */
 export function fencedServices(
   kernel: Kernel,
-  sealer: Sealer,
-  { data, workspaces, messaging }: FencedServices,
+  { messaging }: FencedServices,
   caller: FencedCaller,
 ): FencedServices {
   const fenced = fencedKernel(kernel, caller);
   const check = (): void => checkFenceFromOutside(kernel, caller);
   return {
-    data: data.over(fencedData(data.port, fenced, check)),
-    workspaces: new WorkspacesService({
-      port: fencedWorkspaces(workspaces.port, fenced, check),
-      limits: kernel.limits,
-      sealer,
-    }),
     messaging: faceOf(messaging, messaging.over(fencedMessaging(messaging.port, fenced, check))),
   };
-}
-
-function fencedData(port: DataStorePort, fenced: Kernel, check: () => void): DataStorePort {
-  if (port instanceof EmbeddedDataStore) return port.over(fenced);
-  // The steps of a clear are commits of their own, and so are imports.
-  return port.guarded === undefined
-    ? checkedBefore(port, ['write', 'modify', 'clearStep', 'restore'], check)
-    : checkedBefore(port.guarded(check), ['clearStep', 'restore'], check);
-}
-
-function fencedWorkspaces(port: WorkspacesPort, fenced: Kernel, check: () => void): WorkspacesPort {
-  return port instanceof EmbeddedWorkspaces ? port.over(fenced) : (port.guarded?.(check) ?? port);
 }
 
 /** Rooms and inboxes beside PostgreSQL are in Redis, which has no transactions to look in. */

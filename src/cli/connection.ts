@@ -16,7 +16,7 @@ import type { Stoa as Client } from '../client/index.js';
 import type { Config } from '../config.js';
 import { StoaError, messageOf } from '../errors.js';
 import { operatorTokenPath } from '../identity/operator-token.js';
-import type { Stoa, StoaOptions } from '../index.js';
+import type { Stoa } from '../index.js';
 import { readLock } from '../kernel/lock.js';
 import { readManifest } from '../kernel/manifest.js';
 import { answerOf, lastOf } from './answers.js';
@@ -71,8 +71,6 @@ export interface ConnectionOptions {
   user?: string | undefined;
   agent?: string | undefined;
   loadConfig(): Config;
-  /** Told while a directory of an older format is brought up to date. */
-  onMigration?: StoaOptions['onMigration'];
 }
 
 /** Another command holds the directory for a moment at most; a server without an address is still starting. */
@@ -241,7 +239,7 @@ async function localStore(
 /** The directory itself, through the routes of a server that listens nowhere but, for a stream, on a port of its own. */
 async function local(
   config: Config,
-  { token, onMigration }: ConnectionOptions,
+  { token }: ConnectionOptions,
   identity: Readonly<Record<string, string>>,
 ): Promise<Connection> {
   const [{ openStoa }, { createApp }, { stoaOptions }] = await Promise.all([
@@ -249,7 +247,7 @@ async function local(
     import('../server/app.js'),
     import('./stoa-options.js'),
   ]);
-  const stoa = await openStoa({ ...stoaOptions(config), onMigration });
+  const stoa = await openStoa(stoaOptions(config));
   const app = createApp(stoa);
   const caller = { host: '127.0.0.1', ...identity, ...bearer(token ?? stoa.operatorToken) };
   const listening = async (): Promise<Connection> =>

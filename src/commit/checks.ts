@@ -2,15 +2,6 @@
 import { StoaError } from '../errors.js';
 import { type HeldTask, type LeaseEnd, renewLease } from '../workspaces/tasks.js';
 
-/** Zero stands for nothing there. */
-export function versionFailure(what: string, current: number, expected: number): StoaError {
-  const now = current === 0 ? 'is not there' : `has version ${current}`;
-  return new StoaError(
-    'version_conflict',
-    `${what} ${now}; ${expected === 0 ? 'it must not be there' : `version ${expected} was expected`}.`,
-  );
-}
-
 /** Why a number does not hold a task: what a late write would be told. `held` is undefined where there is no such task. */
 export function claimFailure(
   taskId: string,

@@ -1,4 +1,5 @@
 /** Each operation of a commit as the call of a service: the same code as the operation alone. */
+import type { WriteResult } from '../datastore/port.js';
 import type { DataService } from '../datastore/service.js';
 import { StoaError } from '../errors.js';
 import type { Caller } from '../core/caller.js';
@@ -41,9 +42,11 @@ export function runOperation(
         ifVersion: operation.if_version,
       });
     case 'data.append':
-      return present(services.data).append(caller, operation.namespace, operation.key, operation.items, {
-        ifVersion: operation.if_version,
-      });
+      return withoutValue(
+        present(services.data).append(caller, operation.namespace, operation.key, operation.items, {
+          ifVersion: operation.if_version,
+        }),
+      );
     case 'agent.create': {
       const { op: _, ...input } = operation;
       return present(services.registry).createAgent(caller, input);
@@ -93,6 +96,12 @@ export function runOperation(
 
 async function deleted(outcome: Promise<boolean>): Promise<{ deleted: boolean }> {
   return { deleted: await outcome };
+}
+
+/** A list that grows must not come back whole with each append. */
+async function withoutValue(outcome: Promise<WriteResult & { value: unknown }>): Promise<WriteResult> {
+  const { value: _, ...written } = await outcome;
+  return written;
 }
 
 /** A fencing number of the operation's own counts before the one of the request. */

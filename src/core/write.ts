@@ -6,6 +6,8 @@ import type { Idempotency } from './idempotency.js';
 export interface Step<Result> {
   /** Shows the result in another form, inside the transaction. `show` must not wait. */
   map<Shown>(show: (result: Result) => Shown): Step<Shown>;
+  /** Adds what changes in memory once the write stands. A repeat under an Idempotency-Key does not do it again. */
+  after(act: (result: Result) => void): Step<Result>;
 }
 
 /** Which part of a write refused it: the check or the step at this index. */

@@ -2,7 +2,7 @@
 import type { Limits } from '../limits.js';
 import { sizeOf } from './merge-document.js';
 import type { DocumentRecord } from './model.js';
-import type { DataStorePort } from './port.js';
+import type { DataPort } from './port.js';
 import { type Usage, checkQuota, hasQuota } from './quota.js';
 
 interface Growth {
@@ -15,11 +15,11 @@ interface Growth {
 const namespacesStep = 1_000;
 
 export class ImportQuota {
-  readonly #port: DataStorePort;
+  readonly #port: DataPort;
   readonly #limits: Limits;
   readonly #users = new Map<string, Growth>();
 
-  constructor(port: DataStorePort, limits: Limits) {
+  constructor(port: DataPort, limits: Limits) {
     this.#port = port;
     this.#limits = limits;
   }
@@ -59,7 +59,7 @@ export class ImportQuota {
   async #growthOf(user: string): Promise<Growth> {
     const known = this.#users.get(user);
     if (known !== undefined) return known;
-    const before = (await this.#port.usage?.(user)) ?? { documents: 0, sizeBytes: 0, namespaces: 0 };
+    const before = await this.#port.usage(user);
     const growth: Growth = {
       before,
       after: { ...before },

@@ -1,4 +1,5 @@
 /** The rules of a write: what a document becomes. Every backend calls these, or says the same in its own language. */
+import { versionFailure } from '../core/version-failure.js';
 import { StoaError } from '../errors.js';
 import type { Limits } from '../limits.js';
 import type { DocumentRecord, Scope } from './model.js';
@@ -50,6 +51,12 @@ export function checkVersion(key: string, current: number, expected: ExpectedVer
     fix: 'Read the document again, apply the change to what it is now, and write with its version.',
     details: { key, expected, current },
   });
+}
+
+/** What a commit answers when a document does not have the version that the commit rests on. */
+export function requireVersion(scope: Scope, key: string, current: number, expected: number): void {
+  if (current === expected) return;
+  throw versionFailure(`The document "${key}" in "${scope.namespace}"`, current, expected);
 }
 
 export function isLive(document: Pick<DocumentRecord, 'expiresAt'>, nowMs: number): boolean {

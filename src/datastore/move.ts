@@ -4,12 +4,13 @@ import type { Limits } from '../limits.js';
 import { documentId } from './document-id.js';
 import { isLive } from './merge-document.js';
 import type { DocumentRecord, Scope } from './model.js';
-import type { DataCapabilities, DataStorePort } from './port.js';
+import { operatorCaller } from '../core/caller.js';
+import type { DataCapabilities, Documents, DocumentReads } from './port.js';
 import { contentHash, isOversized, unheld } from './transfer.js';
 
 export interface MoveOptions {
-  from: DataStorePort;
-  to: DataStorePort;
+  from: DocumentReads;
+  to: Documents;
   limits: Limits;
   nowMs?: () => number;
   /** Where an earlier run ended; null begins at the first document. */
@@ -73,7 +74,7 @@ export async function surveyDocuments(
 
 export async function moveDocuments(options: MoveOptions): Promise<MoveResult> {
   const { from, to, onStep } = options;
-  const { documents: total, oversized } = await surveyDocuments(options, to.capabilities);
+  const { documents: total, oversized } = await surveyDocuments(options, to.port.capabilities);
   const result: MoveResult = {
     documents: total,
     copied: 0,
@@ -98,7 +99,7 @@ async function verify(
 ): Promise<MoveResult> {
   const [source, target] = [new SideSum(), new SideSum()];
   for await (const { documents } of pagesOf(from, null)) {
-    const found = await sameDocuments(to, documents);
+    const found = await sameDocuments(to.port, documents);
     for (const [index, record] of documents.entries()) {
       // It expired while the other side was read.
       if (!isLive(record, nowMs())) continue;
@@ -113,7 +114,7 @@ async function verify(
     await onStep?.({ phase: 'verifying', done: source.count, total: result.documents, after: null });
   }
   const sides = { from: source.side(), to: target.side() };
-  const others = Math.max(0, (await countOf(to)) - sides.to.documents);
+  const others = Math.max(0, (await countOf(to.port)) - sides.to.documents);
   return {
     ...result,
     ...sides,
@@ -125,14 +126,14 @@ async function verify(
   };
 }
 
-async function countOf(port: DataStorePort): Promise<number> {
+async function countOf(port: DocumentReads): Promise<number> {
   let count = 0;
   for await (const { documents } of pagesOf(port, null)) count += documents.length;
   return count;
 }
 
 async function* pagesOf(
-  port: DataStorePort,
+  port: DocumentReads,
   start: string | null,
 ): AsyncGenerator<{ documents: DocumentRecord[]; after: string | null }> {
   let after = start;
@@ -145,12 +146,12 @@ async function* pagesOf(
 
 /** The whole step at once; when the target refuses, one by one, so that one bad document does not hold up the rest. */
 async function restoreEach(
-  to: DataStorePort,
+  to: Documents,
   documents: readonly DocumentRecord[],
   refused: MoveResult['refused'],
 ): Promise<number> {
   try {
-    await to.restore(documents);
+    await restore(to, documents);
     return documents.length;
   } catch (error) {
     if (isUnavailable(error)) throw error;
@@ -158,7 +159,7 @@ async function restoreEach(
   let restored = 0;
   for (const record of documents) {
     try {
-      await to.restore([record]);
+      await restore(to, [record]);
       restored += 1;
     } catch (error) {
       if (isUnavailable(error)) throw error;
@@ -168,8 +169,12 @@ async function restoreEach(
   return restored;
 }
 
+async function restore({ port, writer }: Documents, documents: readonly DocumentRecord[]): Promise<void> {
+  for (const step of port.restore(documents)) await writer.write({ caller: operatorCaller() }, [step]);
+}
+
 async function sameDocuments(
-  to: DataStorePort,
+  to: DocumentReads,
   documents: readonly DocumentRecord[],
 ): Promise<(DocumentRecord | undefined)[]> {
   const found = Array<DocumentRecord | undefined>(documents.length).fill(undefined);

@@ -12,8 +12,7 @@ import {
 import type { ExpectedVersion, WriteResult } from './port.js';
 import type { SetOptions } from './requests.js';
 import type { ListOptions } from './pages.js';
-import type { UpdateOptions } from './read-modify-write.js';
-import type { BatchAnswer, BatchRequest, DataService, KeyResult } from './service.js';
+import type { BatchAnswer, BatchRequest, DataService, KeyResult, UpdateOptions } from './service.js';
 import type { DocumentChange, WatchOptions } from './watch.js';
 
 /** Only over this version. */

@@ -4,7 +4,7 @@ import type { Limits } from '../limits.js';
 import { type Page, type PageRequest, decodeTextCursor, encodeCursor, pageLimit } from '../paging.js';
 import type { DocumentRecord, Scope } from './model.js';
 import { checkPrefix } from './names.js';
-import type { DataStorePort, KeyRange, MaybePromise } from './port.js';
+import type { DocumentReads, KeyRange, MaybePromise } from './port.js';
 
 export interface ListOptions extends PageRequest {
   prefix?: string | undefined;
@@ -43,7 +43,7 @@ export async function readPage<Item extends { key: string }>(
 
 /** Documents are read in steps, so that a page of large ones ends before it is too large. */
 export async function readDocuments(
-  port: DataStorePort,
+  port: DocumentReads,
   bytesMax: number,
   scope: Scope,
   range: KeyRange,

@@ -1,8 +1,8 @@
-/** What the data store needs of storage. A backend implements it in one file; the rules are not in it. */
+/** What the data store needs of storage: the port of a home, or a store beside the home. The rules are not in it. */
 import type { Cancellation } from '../cancellation.js';
 import { StoaError } from '../errors.js';
-import type { Idempotency } from '../core/idempotency.js';
 import type { Change } from '../core/change.js';
+import type { Step, Writer } from '../core/write.js';
 import type { DocumentRecord, JsonObject, KeySummary, NamespaceSummary, Scope } from './model.js';
 import type { Usage } from './quota.js';
 
@@ -72,6 +72,16 @@ export interface BatchResult {
   deletes: (boolean | Error)[];
 }
 
+/** A batch, and the keys that are read after its writes. */
+export interface DataBatch extends WriteBatch {
+  readonly gets: readonly string[];
+}
+
+export interface DataBatchResult extends BatchResult {
+  /** The documents under `gets`; those that do not exist are left out. */
+  read: DocumentRecord[];
+}
+
 /** The one result that a batch of one write has, or its error thrown. */
 export function succeeded<T>(outcome: T | Error | undefined): T {
   if (outcome === undefined)
@@ -126,19 +136,14 @@ export interface ExportPage {
 export type Decide = (current: DocumentRecord | undefined) => DocumentWrite;
 
 /**
- * The verbs of the data store. Reads and lists answer only documents that have not expired. Lists
+ * What homes and stores have in common. Reads and lists answer only documents that have not expired. Lists
  * are in code-point order of the keys, from an index; fewer items than `limit` mean the end.
  * Keys in one call are distinct. Names and values are checked before they get here.
  */
-export interface DataStorePort {
+export interface DocumentReads {
   readonly capabilities: DataCapabilities;
   get(scope: Scope, key: string): MaybePromise<DocumentRecord | undefined>;
-  /** Only the value, where that is cheaper than the whole document. */
-  getValue?(scope: Scope, key: string): MaybePromise<StoredValue | undefined>;
   getMany(scope: Scope, keys: readonly string[]): MaybePromise<(DocumentRecord | undefined)[]>;
-  write(scope: Scope, batch: WriteBatch, idempotency: Idempotency | null): Promise<BatchResult>;
-  /** A read-modify-write in one step. Where it is missing, the service loops with `ifVersion`. */
-  modify?(scope: Scope, key: string, decide: Decide): Promise<WriteResult>;
   listKeys(scope: Scope, range: KeyRange): MaybePromise<KeySummary[]>;
   listDocuments(scope: Scope, range: KeyRange): MaybePromise<DocumentRecord[]>;
   /** In code-point order. `signal` is looked at between requests where it takes several. */
@@ -148,10 +153,10 @@ export interface DataStorePort {
     limit: number,
     signal?: Cancellation,
   ): MaybePromise<NamespaceSummary[]>;
-  /** Removes the next documents of a namespace in one commit; the last step forgets its agents. */
-  clearStep(scope: Scope, after: string | null, limit: number): Promise<ClearStep>;
+  /** Every document of every user, expired ones left out, in an order that allows to go on later. */
+  exportPage(after: string | null, limit: number): Promise<ExportPage>;
   /**
-   * Adds up counted reads. It never changes anything else, and skips documents that are gone. It
+   * Adds up counted reads of any users. It never changes anything else, and skips documents that are gone. It
    * fails as a whole, or with `PartlyRecorded` where the others were added. A backend that can tell
    * calls `onVisible` before any reader could see what it added.
    */
@@ -159,28 +164,50 @@ export interface DataStorePort {
     reads: readonly AccessRead[],
     onVisible?: (reads: readonly AccessRead[]) => void,
   ): Promise<void>;
-  /** Every document of every user, expired ones left out, in an order that allows to go on later. */
-  exportPage(after: string | null, limit: number): Promise<ExportPage>;
-  /** Writes documents exactly as they are, over what is there. With `isCounted`, who asks has looked at the quotas. */
-  restore(documents: readonly DocumentRecord[], options?: { readonly isCounted?: boolean }): Promise<void>;
-  /** What a user has in all; missing where there are no quotas. */
-  usage?(user: string): MaybePromise<Usage>;
-  /** Those whose id is another owner's document already; missing where that cannot be. */
-  heldByOthers?(documents: readonly DocumentRecord[]): Promise<DocumentRecord[]>;
-  /** Resolves when the feed tells of every change that an earlier read could have seen. Missing where it always does, or never for certain. */
-  settleFeed?(): Promise<void>;
-  /**
-   * The same documents for writes that `check` may still refuse: it is called in the transaction that
-   * writes, as its last step before the commit. Missing where there are no transactions.
-   */
-  guarded?(check: () => void): DataStorePort;
   /** Removes documents that have expired; answers how many. Missing where the backend does it by itself. */
   sweepExpired?(limit: number): Promise<number>;
   close(): Promise<void>;
 }
 
-/** Appends to the change feed for a backend that can't do so in its own commit. */
-export type Announce = (changes: readonly Change[]) => Promise<void>;
+/** The documents of a home: writes are steps. */
+export interface DataPort extends DocumentReads {
+  /** Only the value, where that is cheaper than the whole document. */
+  getValue(scope: Scope, key: string): MaybePromise<StoredValue | undefined>;
+  write(scope: Scope, batch: DataBatch): Step<DataBatchResult>;
+  modify(scope: Scope, key: string, decide: Decide): Step<WriteResult>;
+  /** Removes the next documents of a namespace; the last step of a clear forgets its agents. */
+  clear(scope: Scope, after: string | null, limit: number): Step<ClearStep>;
+  /**
+   * Writes documents exactly as they are, over what is there: a step for each place that cannot share a
+   * transaction with the others. With `isCounted`, the caller has looked at the quotas.
+   */
+  restore(documents: readonly DocumentRecord[], options?: { readonly isCounted?: boolean }): Step<void>[];
+  /** Refuses the write unless the document has this version; 0 means that there must be none. */
+  requireVersion(scope: Scope, key: string, version: number): Step<void>;
+  /** What a user has in all, answers kept under an Idempotency-Key among it. */
+  usage(user: string): MaybePromise<Usage>;
+  /** Those whose id is another owner's document already. */
+  heldByOthers(documents: readonly DocumentRecord[]): Promise<DocumentRecord[]>;
+  /** Resolves when the feed has every change that an earlier read could have seen, as far as the backend can say. */
+  settleFeed(): Promise<void>;
+}
+
+/** A port and the writer that runs its steps. */
+export interface Documents {
+  readonly port: DataPort;
+  readonly writer: Writer;
+}
+
+/** A database beside the home that holds documents and nothing else: CouchDB, DynamoDB, Firestore, memory. */
+export interface DocumentStore extends DocumentReads {
+  write(scope: Scope, batch: WriteBatch): Promise<BatchResult>;
+  /** Removes the next documents of a namespace; the last step forgets its agents. */
+  clearStep(scope: Scope, after: string | null, limit: number): Promise<ClearStep>;
+  /** Writes documents exactly as they are, over what is there. */
+  restore(documents: readonly DocumentRecord[]): Promise<void>;
+  /** Those whose id is another owner's document already; missing where that cannot be. */
+  heldByOthers?(documents: readonly DocumentRecord[]): Promise<DocumentRecord[]>;
+}
 
 /** What stands under a number in a backend's outbox, as far as it is one user's. */
 export interface OutboxChanges {

@@ -2,11 +2,12 @@
 import { type Cancellation, checkWanted } from '../cancellation.js';
 import { StoaError, messageOf } from '../errors.js';
 import type { Caller } from '../core/caller.js';
-import type { ChangeFeed } from '../kernel/changes.js';
 import type { Idempotency } from '../core/idempotency.js';
+import { type Step, type Writer, writeOne } from '../core/write.js';
+import type { ChangeFeed } from '../kernel/changes.js';
 import type { Limits } from '../limits.js';
 import { type Page, type PageRequest, decodeTextCursor, encodeCursor, pageLimit } from '../paging.js';
-import { documentDeleted, documentSet, namespaceCleared } from './changes.js';
+import { readableScope, reaches, writableScope } from './access.js';
 import type {
   DataDocument,
   DocumentRecord,
@@ -15,46 +16,33 @@ import type {
   NamespaceSummary,
   Scope,
 } from './model.js';
-import { appended, incremented, mergePatched } from './modifications.js';
-import { checkKey, checkNamespace, checkPrefix } from './names.js';
-import {
-  type Announce,
-  type BatchResult,
-  type DataStorePort,
-  type ExpectedVersion,
-  type MaybePromise,
-  type WriteBatch,
-  type WriteResult,
-  succeeded,
-} from './port.js';
-import { type ListOptions, readDocuments, readPage } from './pages.js';
-import { toDocument } from './seed-document.js';
 import { DataNamespace } from './namespace.js';
-import { ReadModifyWrite, type UpdateOptions } from './read-modify-write.js';
+import { checkKey, checkPrefix } from './names.js';
+import { type ListOptions, readDocuments, readPage } from './pages.js';
+import type { ClearStep, DataPort, Documents, MaybePromise, WriteResult } from './port.js';
+import { type RequestRules, type SetOptions, distinctKeys, documentWrite } from './requests.js';
+import { toDocument } from './seed-document.js';
 import {
-  type RequestRules,
-  type SetOptions,
-  checkBatchBytes,
-  checkBatchKeys,
-  distinctKeys,
-  documentWrite,
-} from './requests.js';
+  type BatchAnswer,
+  type BatchRequest,
+  type ChangeOptions,
+  DataSteps,
+  type KeyResult,
+  type Repeatable,
+  valuesOf,
+} from './steps.js';
 import { AccessTracker } from './tracking.js';
 import { DataTransfer } from './transfer.js';
-import { valueJson } from './value.js';
+import { VersionRetries } from './version-retries.js';
 import { type DocumentChange, type WatchOptions, watchNamespace } from './watch.js';
 
-/** Does a user's work once for an idempotency key, and answers the same to every repeat. */
-type Once = <T>(user: string, idempotency: Idempotency, work: () => Promise<T>) => Promise<T>;
+export type { BatchAnswer, BatchRequest, KeyResult } from './steps.js';
+/** What `update` takes: the version is its own. */
+export type UpdateOptions = Omit<SetOptions, 'ifVersion'>;
 
-export interface DataServiceOptions {
-  port: DataStorePort;
+export interface DataServiceOptions extends Documents {
   limits: Limits;
   nowMs?: () => number;
-  /** Appends to the change feed; null where the backend does it in its own commits. */
-  announce?: Announce | null;
-  /** For a backend that keeps no answers to idempotency keys; null where it does so in its own commits. */
-  once?: Once | null;
   /** Where `watch` listens. */
   feed?: ChangeFeed | undefined;
   /** Shared by services over the same documents; a new one unless given. */
@@ -63,36 +51,18 @@ export interface DataServiceOptions {
   onError?: (error: unknown, about: string) => void;
 }
 
-export interface BatchRequest {
-  set?: Readonly<Record<string, unknown>> | undefined;
-  get?: readonly string[] | undefined;
-  delete?: readonly string[] | undefined;
-  metadata?: Readonly<Record<string, unknown>> | undefined;
-  ttl?: number | null | undefined;
-  expiresAt?: string | null | undefined;
-}
-
-/** What became of one key of a batch. */
-export type KeyResult = { version: number } | { error: { code: string; detail: string } };
-
-export interface BatchAnswer {
-  set: Record<string, KeyResult>;
-  values: Record<string, JsonValue>;
-  deleted: number;
-}
-
 export class DataService {
-  readonly port: DataStorePort;
+  readonly port: DataPort;
   readonly limits: Limits;
   readonly tracker: AccessTracker;
+  /** The writes as steps, for a commit. */
+  readonly steps: DataSteps;
   /** Export and import of whole documents. */
   readonly transfer: DataTransfer;
   readonly #options: DataServiceOptions;
-  readonly #announce: Announce | null;
-  readonly #once: Once | null;
-  readonly #nowMs: () => number;
+  readonly #writer: Writer;
   readonly #rules: RequestRules;
-  readonly #changes: ReadModifyWrite;
+  readonly #retries: VersionRetries;
   readonly #feed: ChangeFeed | undefined;
   readonly #onError: (error: unknown, about: string) => void;
   #sweeping: NodeJS.Timeout | undefined;
@@ -101,46 +71,39 @@ export class DataService {
   #isClosing = false;
 
   constructor(options: DataServiceOptions) {
+    const { port, writer, limits, nowMs = Date.now } = options;
     this.#options = options;
-    this.port = options.port;
-    this.limits = options.limits;
-    this.#announce = options.announce ?? null;
-    this.#once = options.once ?? null;
-    this.#nowMs = options.nowMs ?? Date.now;
-    this.#rules = { limits: this.limits, nowMs: this.#nowMs };
-    this.#changes = new ReadModifyWrite(this.port, this.#rules);
+    this.port = port;
+    this.limits = limits;
+    this.#writer = writer;
+    this.#rules = { limits, nowMs };
+    this.#retries = new VersionRetries(limits.updateAttemptsMax);
     this.#feed = options.feed;
     this.#onError =
       options.onError ?? ((error, about) => process.emitWarning(`${about}: ${messageOf(error)}`));
     this.tracker =
       options.tracker ??
       new AccessTracker({
-        port: options.port,
-        entriesMax: options.limits.trackedReadsMax,
-        closingSecondsMax: options.limits.backendRequestSecondsMax,
-        nowMs: this.#nowMs,
+        port,
+        entriesMax: limits.trackedReadsMax,
+        closingSecondsMax: limits.backendRequestSecondsMax,
+        nowMs,
         onError: (error) => this.#onError(error, 'counting reads of the data store'),
       });
-    this.transfer = new DataTransfer({
-      port: this.port,
-      limits: this.limits,
-      tracker: this.tracker,
-      announce: this.#announce,
-    });
+    this.steps = new DataSteps(port, this.#rules, this.tracker);
+    this.transfer = new DataTransfer({ port, writer, limits, tracker: this.tracker, steps: this.steps });
   }
 
   /** The same service over another port of the same documents. */
-  over(port: DataStorePort): DataService {
-    return new DataService({ ...this.#options, port, tracker: this.tracker });
+  over(documents: Documents): DataService {
+    return new DataService({ ...this.#options, ...documents, tracker: this.tracker });
   }
 
   /** The value, or undefined where there is no document. A stored null is null. */
   async get(caller: Caller, namespace: string, key: string): Promise<JsonValue | undefined> {
     const scope = this.#reads(caller, namespace);
     checkKey(key, this.limits);
-    const record = await (this.port.getValue === undefined
-      ? this.port.get(scope, key)
-      : this.port.getValue(scope, key));
+    const record = await this.port.getValue(scope, key);
     if (record === undefined) return undefined;
     if (caller.agent !== null) this.tracker.read(scope, key, caller.agent, record.accessCount);
     return JSON.parse(record.valueJson) as JsonValue;
@@ -170,18 +133,14 @@ export class DataService {
   ): Promise<Record<string, JsonValue>> {
     const scope = this.#reads(caller, namespace);
     const distinct = distinctKeys(this.limits, keys);
-    const values: [string, JsonValue][] = [];
-    for (let start = 0; start < distinct.length; start += this.limits.dataBatchKeysMax) {
-      for (const record of await this.port.getMany(
-        scope,
-        distinct.slice(start, start + this.limits.dataBatchKeysMax),
-      )) {
-        if (record === undefined) continue;
-        this.#counted(caller, scope, record);
-        values.push([record.key, JSON.parse(record.valueJson) as JsonValue]);
-      }
+    const { dataBatchKeysMax } = this.limits;
+    const records: DocumentRecord[] = [];
+    for (let start = 0; start < distinct.length; start += dataBatchKeysMax) {
+      const found = await this.port.getMany(scope, distinct.slice(start, start + dataBatchKeysMax));
+      records.push(...found.filter((record) => record !== undefined));
     }
-    return Object.fromEntries(values);
+    this.tracker.readAll(scope, records, caller.agent);
+    return valuesOf(records);
   }
 
   async set(
@@ -189,12 +148,9 @@ export class DataService {
     namespace: string,
     key: string,
     value: unknown,
-    options: SetOptions = {},
+    options: SetOptions & Repeatable = {},
   ): Promise<WriteResult> {
-    const scope = this.#writes(caller, namespace);
-    const write = documentWrite(this.#rules, caller.agent, key, value, options);
-    const [result] = (await this.#write(scope, { sets: [write], deletes: [] }, null)).sets;
-    return succeeded(result);
+    return this.#write(caller, options, this.steps.set(caller, namespace, key, value, options));
   }
 
   /** All or nothing where the backend can; otherwise each key has a result of its own. */
@@ -213,60 +169,21 @@ export class DataService {
     caller: Caller,
     namespace: string,
     key: string,
-    options: { ifVersion?: ExpectedVersion | undefined } = {},
+    options: ChangeOptions & Repeatable = {},
   ): Promise<boolean> {
-    const scope = this.#writes(caller, namespace);
-    checkKey(key, this.limits);
-    const [result] = (
-      await this.#write(scope, { sets: [], deletes: [{ key, ifVersion: options.ifVersion ?? null }] }, null)
-    ).deletes;
-    return succeeded(result);
+    return this.#write(caller, options, this.steps.delete(caller, namespace, key, options));
   }
 
-  /** Sets and deletes in one step, then reads. */
+  /** Sets and deletes in one step, then reads. A batch that only reads does so again under the same key. */
   async batch(
     caller: Caller,
     namespace: string,
     request: BatchRequest,
     idempotency: Idempotency | null = null,
   ): Promise<BatchAnswer> {
-    if (idempotency === null || this.#once === null)
-      return this.#batch(caller, namespace, request, idempotency);
-    return this.#once(caller.user, idempotency, () => this.#batch(caller, namespace, request, null));
-  }
-
-  async #batch(
-    caller: Caller,
-    namespace: string,
-    request: BatchRequest,
-    idempotency: Idempotency | null,
-  ): Promise<BatchAnswer> {
-    // Also where there is nothing to do: who may not read here is told so.
-    this.#reads(caller, namespace);
-    const sets = Object.entries(request.set ?? {});
-    const deletes = distinctKeys(this.limits, request.delete ?? []);
-    const gets = distinctKeys(this.limits, request.get ?? []);
-    checkBatchKeys(
-      this.limits,
-      sets.map(([key]) => key),
-      deletes,
-      gets,
-    );
-    const writes = sets.map(([key, value]) => documentWrite(this.#rules, caller.agent, key, value, request));
-    checkBatchBytes(this.limits, writes);
-    const answer: BatchAnswer = { set: {}, values: {}, deleted: 0 };
-    if (writes.length + deletes.length > 0) {
-      const batch = { sets: writes, deletes: deletes.map((key) => ({ key, ifVersion: null })) };
-      const result = await this.#write(this.#writes(caller, namespace), batch, idempotency);
-      answer.set = Object.fromEntries(
-        result.sets.map((outcome, index) => [writes[index]?.key ?? '', keyResult(outcome)]),
-      );
-      answer.deleted = result.deletes.filter((outcome) => outcome === true).length;
-      const failed = result.deletes.find((outcome) => outcome instanceof Error);
-      if (failed !== undefined) throw failed;
-    }
-    if (gets.length > 0) answer.values = await this.getMany(caller, namespace, gets);
-    return answer;
+    const step = this.steps.batch(caller, namespace, request);
+    if (step !== null) return this.#write(caller, { idempotency }, step);
+    return { set: {}, values: await this.getMany(caller, namespace, request.get ?? []), deleted: 0 };
   }
 
   /** Keys in code-point order. It counts as no read. */
@@ -336,17 +253,13 @@ export class DataService {
     namespace: string,
     options: { signal?: Cancellation | undefined } = {},
   ): Promise<number> {
-    const scope = this.#writes(caller, namespace);
     let deleted = 0;
     let after: string | null = null;
     do {
       checkWanted(options.signal);
-      const step = await this.port.clearStep(scope, after, this.limits.clearStepMax);
-      deleted += step.deleted;
-      this.tracker.forgetCleared(scope, after, step.after);
-      if (step.deleted > 0)
-        await this.#announce?.([namespaceCleared(scope, step.deleted, after, step.after)]);
-      after = step.after;
+      const cleared: ClearStep = await this.#write(caller, {}, this.steps.clear(caller, namespace, after));
+      deleted += cleared.deleted;
+      after = cleared.after;
     } while (after !== null);
     return deleted;
   }
@@ -359,11 +272,21 @@ export class DataService {
     change: (current: JsonValue | undefined) => Value | Promise<Value>,
     options: UpdateOptions = {},
   ): Promise<WriteResult & { value: Value }> {
-    const scope = this.#writes(caller, namespace);
+    const scope = writableScope(caller, namespace, this.limits);
     checkKey(key, this.limits);
-    return this.#changes.update({ scope, key, agent: caller.agent }, change, options, (batch) =>
-      this.#write(scope, batch, null),
-    );
+    return this.#retries.run(scope, key, async () => {
+      const current = await this.port.get(scope, key);
+      const value = await change(
+        current === undefined ? undefined : (JSON.parse(current.valueJson) as JsonValue),
+      );
+      const keepsExpiry = options.ttl === undefined && options.expiresAt === undefined;
+      const checked = documentWrite(this.#rules, caller.agent, key, value, {
+        ...options,
+        ifVersion: current?.version ?? 0,
+      });
+      const write = { ...checked, ...(keepsExpiry && { expiresAt: undefined }) };
+      return { ...(await this.#write(caller, {}, this.steps.put(scope, write))), value };
+    });
   }
 
   /** Adds to a number; a missing document counts as 0. Its expiry and metadata stay. */
@@ -372,11 +295,9 @@ export class DataService {
     namespace: string,
     key: string,
     by = 1,
-    options: { ifVersion?: ExpectedVersion | undefined } = {},
+    options: ChangeOptions & Repeatable = {},
   ): Promise<WriteResult & { value: number }> {
-    return this.#modify(caller, namespace, key, options.ifVersion, (current) =>
-      incremented(key, current, by),
-    );
+    return this.#write(caller, options, this.steps.increment(caller, namespace, key, by, options));
   }
 
   /** Adds items at the end of a list; a missing document counts as an empty one. */
@@ -385,14 +306,9 @@ export class DataService {
     namespace: string,
     key: string,
     items: readonly unknown[],
-    options: { ifVersion?: ExpectedVersion | undefined } = {},
+    options: ChangeOptions & Repeatable = {},
   ): Promise<WriteResult & { value: JsonValue[] }> {
-    valueJson(items, this.limits);
-    // valueJson has refused everything that is not JSON.
-    const checked = items as readonly JsonValue[];
-    return this.#modify(caller, namespace, key, options.ifVersion, (current) =>
-      appended(key, current, checked),
-    );
+    return this.#write(caller, options, this.steps.append(caller, namespace, key, items, options));
   }
 
   /** A JSON merge patch (RFC 7396) of the value. */
@@ -401,13 +317,9 @@ export class DataService {
     namespace: string,
     key: string,
     patch: unknown,
-    options: { ifVersion?: ExpectedVersion | undefined } = {},
+    options: ChangeOptions & Repeatable = {},
   ): Promise<WriteResult & { value: JsonValue }> {
-    valueJson(patch, this.limits);
-    const checked = patch as JsonValue; // valueJson has refused everything that is not JSON.
-    return this.#modify(caller, namespace, key, options.ifVersion, (current) =>
-      mergePatched(current, checked),
-    );
+    return this.#write(caller, options, this.steps.mergePatch(caller, namespace, key, patch, options));
   }
 
   /** Changes in a namespace as they happen, until the signal is aborted. */
@@ -419,9 +331,9 @@ export class DataService {
     return watchNamespace(this.#feed, scope, options);
   }
 
-  /** Resolves when the feed tells of everything that an earlier read has seen, as far as the backend can say. */
+  /** Resolves when the feed has every change that an earlier read has seen, as far as the backend can say. */
   async settleFeed(): Promise<void> {
-    await this.port.settleFeed?.();
+    await this.port.settleFeed();
   }
 
   /** A handle on one namespace. */
@@ -459,77 +371,20 @@ export class DataService {
     await this.port.close();
   }
 
-  async #modify<Value extends JsonValue>(
-    caller: Caller,
-    namespace: string,
-    key: string,
-    ifVersion: ExpectedVersion | undefined,
-    change: (current: JsonValue | undefined) => Value,
-  ): Promise<WriteResult & { value: Value }> {
-    const scope = this.#writes(caller, namespace);
-    checkKey(key, this.limits);
-    const result = await this.#changes.modify({ scope, key, agent: caller.agent }, ifVersion, change);
-    this.tracker.written(scope, key);
-    await this.#announce?.([documentSet(scope, key, result.version)]);
-    return result;
-  }
-
-  async #write(scope: Scope, batch: WriteBatch, idempotency: Idempotency | null): Promise<BatchResult> {
-    const result = await this.port.write(scope, batch, idempotency);
-    for (const [index, { key }] of batch.sets.entries())
-      if (!(result.sets[index] instanceof Error)) this.tracker.written(scope, key);
-    for (const [index, { key }] of batch.deletes.entries())
-      if (result.deletes[index] === true) this.tracker.forget(scope, key);
-    if (this.#announce !== null) {
-      const changes = result.sets.flatMap((outcome) =>
-        outcome instanceof Error ? [] : [documentSet(scope, outcome.key, outcome.version)],
-      );
-      changes.push(
-        ...batch.deletes.flatMap(({ key }, index) =>
-          result.deletes[index] === true ? [documentDeleted(scope, key)] : [],
-        ),
-      );
-      if (changes.length > 0) await this.#announce(changes);
-    }
-    return result;
+  #write<Result>(caller: Caller, { idempotency }: Repeatable, step: Step<Result>): Promise<Result> {
+    return writeOne(this.#writer, { caller, idempotency }, step);
   }
 
   /** The record as this caller sees it, and the read counted. */
   #read(caller: Caller, scope: Scope, record: DocumentRecord): DocumentRecord {
     const shown = this.tracker.shown(scope, record);
-    this.#counted(caller, scope, record);
+    this.tracker.readAll(scope, [record], caller.agent);
     return shown;
   }
 
-  #counted(caller: Caller, scope: Scope, record: DocumentRecord): void {
-    if (caller.agent !== null) this.tracker.read(scope, record.key, caller.agent, record.accessCount);
-  }
-
   #reads(caller: Caller, namespace: string): Scope {
-    checkNamespace(namespace, this.limits);
-    if (!reaches(caller, namespace)) {
-      throw new StoaError('forbidden', `These credentials do not reach the namespace "${namespace}".`, {
-        details: { namespaces: caller.scopes.namespaces },
-      });
-    }
-    return { user: caller.user, namespace };
-  }
-
-  #writes(caller: Caller, namespace: string): Scope {
-    if (!caller.scopes.write) throw new StoaError('forbidden', 'These credentials may only read.');
-    return this.#reads(caller, namespace);
+    return readableScope(caller, namespace, this.limits);
   }
 }
 
 const sweepIntervalMs = 60_000;
-
-function reaches(caller: Caller, namespace: string): boolean {
-  return caller.scopes.namespaces === null || caller.scopes.namespaces.includes(namespace);
-}
-
-function keyResult(outcome: WriteResult | Error): KeyResult {
-  if (!(outcome instanceof Error)) return { version: outcome.version };
-  return {
-    error: { code: outcome instanceof StoaError ? outcome.code : 'internal', detail: outcome.message },
-  };
-}

@@ -1,7 +1,7 @@
 /** Counted reads: added up in memory, written in batches, never in the way of the read itself. */
 import { StoaError } from '../errors.js';
 import { compareCodePoints } from './code-point-order.js';
-import { type AccessRead, type DataStorePort, PartlyRecorded } from './port.js';
+import { type AccessRead, type DocumentReads, PartlyRecorded } from './port.js';
 import type { DocumentRecord, Scope } from './model.js';
 import { laterTime, timeOfMs } from './times.js';
 
@@ -18,7 +18,7 @@ interface Tally {
 }
 
 export interface AccessTrackerOptions {
-  port: Pick<DataStorePort, 'recordAccess' | 'capabilities'>;
+  port: Pick<DocumentReads, 'recordAccess' | 'capabilities'>;
   /** With this many documents waiting, they are written at once; when that fails too, no more are taken on. */
   entriesMax: number;
   /** For so long a close goes on trying. */
@@ -92,6 +92,12 @@ export class AccessTracker {
       agents: new Set([agent]),
     });
     this.#schedule();
+  }
+
+  /** Counts a read of each document; a caller without an agent's name counts as nobody. */
+  readAll(scope: Scope, records: readonly DocumentRecord[], agent: string | null): void {
+    if (agent === null) return;
+    for (const { key, accessCount } of records) this.read(scope, key, agent, accessCount);
   }
 
   /** The document with the reads of this process that the database may not show yet. */

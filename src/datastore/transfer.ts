@@ -12,14 +12,14 @@ import {
   invalidCursor,
   pageLimit,
 } from '../paging.js';
-import { documentImported } from './changes.js';
 import { documentId } from './document-id.js';
 import { ImportQuota } from './import-quota.js';
 import { idCollision, sizeOf } from './merge-document.js';
 import type { DocumentRecord, JsonValue } from './model.js';
 import { checkAgent, checkKey, checkNamespace } from './names.js';
-import type { Announce, DataCapabilities, DataStorePort } from './port.js';
+import type { DataCapabilities, Documents } from './port.js';
 import { fromSeedFields } from './seed-document.js';
+import type { DataSteps } from './steps.js';
 import type { AccessTracker } from './tracking.js';
 import { valueJson } from './value.js';
 
@@ -98,11 +98,10 @@ function sorted(value: JsonValue): JsonValue {
   );
 }
 
-export interface DataTransferOptions {
-  port: DataStorePort;
+export interface DataTransferOptions extends Documents {
   limits: Limits;
   tracker: AccessTracker;
-  announce: Announce | null;
+  steps: DataSteps;
 }
 
 export class DataTransfer {
@@ -165,7 +164,7 @@ export class DataTransfer {
     await this.quota().add(records);
     const oversized = records.filter((record) => isOversized(record, limits)).map(idOf);
     if (dryRun) return { imported: 0, oversized };
-    await this.write(records);
+    await this.write(caller, records);
     return { imported: records.length, oversized };
   }
 
@@ -191,29 +190,19 @@ export class DataTransfer {
     return record;
   }
 
-  async heldByOthers(records: readonly DocumentRecord[]): Promise<DocumentRecord[]> {
-    return (await this.#options.port.heldByOthers?.(records)) ?? [];
+  heldByOthers(records: readonly DocumentRecord[]): Promise<DocumentRecord[]> {
+    return this.#options.port.heldByOthers(records);
   }
 
-  /** What documents would add to the quotas, for whoever is about to write them. */
+  /** What documents would add to the quotas, for a caller that is about to write them. */
   quota(): ImportQuota {
     return new ImportQuota(this.#options.port, this.#options.limits);
   }
 
   /** Writes documents that have been looked at, one by one and against the quotas. */
-  async write(records: readonly DocumentRecord[]): Promise<void> {
-    const { port, tracker, announce } = this.#options;
-    await port.restore(records, { isCounted: true });
-    for (const record of records)
-      tracker.forget({ user: record.userId, namespace: record.namespace }, record.key);
-    for (const user of announce === null ? [] : new Set(records.map(({ userId }) => userId))) {
-      const own = records.filter(({ userId }) => userId === user);
-      await announce?.(
-        own.map((record) =>
-          documentImported({ user, namespace: record.namespace }, record.key, record.version),
-        ),
-      );
-    }
+  async write(caller: Caller, records: readonly DocumentRecord[]): Promise<void> {
+    const { writer, steps } = this.#options;
+    for (const step of steps.restore(records)) await writer.write({ caller }, [step]);
   }
 
   /** One namespace after the other; the position is a namespace and the last key in it. */

@@ -1,5 +1,5 @@
-/** What identity needs of storage. */
-import type { Idempotency } from '../core/idempotency.js';
+/** What identity needs of storage: reads that answer, and writes as steps. */
+import type { Step } from '../core/write.js';
 import type { TokenRecord } from './tokens.js';
 
 export interface TokenWithUse {
@@ -7,15 +7,16 @@ export interface TokenWithUse {
   lastUsedAtMs: number | undefined;
 }
 
+/** A home also reports each token that was removed, once that is durable, so that it can be forgotten. */
 export interface IdentityPort {
-  /** Whether something was written for the user yet. A second spelling of a known user is a `conflict`. */
-  isKnownUser(user: string): boolean;
-  /** Refuses with `quota_exceeded` beyond `perUserMax` tokens. The secret is not in the record, so that a repeat cannot be answered. */
-  createToken(record: TokenRecord, perUserMax: number, idempotency: Idempotency | null): Promise<TokenRecord>;
-  findToken(id: string): TokenRecord | undefined;
+  /** Refuses a second spelling of a known user with `conflict`. Answers without a promise where the user is known already: every request asks. */
+  checkUser(user: string): void | Promise<void>;
+  /** Refuses with `quota_exceeded` beyond `perUserMax` tokens. */
+  createToken(record: TokenRecord, perUserMax: number): Step<TokenRecord>;
+  findToken(id: string): Promise<TokenRecord | undefined>;
   /** In the order of their ids, after `afterId`. */
-  listTokens(user: string, limit: number, afterId: string | undefined): TokenWithUse[];
-  /** Removes one token of a user, or all of them; answers the ids that went. */
-  revokeTokens(user: string, id: string | undefined): Promise<string[]>;
-  recordUses(uses: ReadonlyMap<string, number>): Promise<void>;
+  listTokens(user: string, limit: number, afterId: string | undefined): Promise<TokenWithUse[]>;
+  /** Removes one token of a user, or all of them; answers the ids of the removed tokens. */
+  revokeTokens(user: string, id: string | undefined): Step<string[]>;
+  recordUses(uses: ReadonlyMap<string, number>): Step<void>;
 }

@@ -3,23 +3,14 @@ import { StoaError } from '../errors.js';
 import type { Idempotency } from '../core/idempotency.js';
 import type { Limits } from '../limits.js';
 import { type Page, type PageRequest, decodeCursor, encodeCursor, pageLimit } from '../paging.js';
-import { invalidFields, validate } from '../validate.js';
-import { type Caller, type Scopes, defaultUser, fullScopes } from '../core/caller.js';
+import { type Caller, type Scopes, defaultUser, fullScopes, operatorCaller } from '../core/caller.js';
+import { type Writer, writeOne } from '../core/write.js';
 import type { IdentityPort } from './port.js';
-import { checkScopeNamespaces } from './scope-namespaces.js';
+import { type CreateTokenInput, type CreatedToken, type Token, tokenView } from './schemas.js';
+import { IdentitySteps, onlyOperator } from './steps.js';
 import {
-  type CreateTokenInput,
-  type CreatedToken,
-  type Token,
-  createTokenSchema,
-  tokenIdPattern,
-  tokenView,
-} from './schemas.js';
-import {
-  type TokenRecord,
   hashToken,
   isExpired,
-  newToken,
   publicPart,
   publicPartOf,
   sameHash,
@@ -41,17 +32,20 @@ export interface ProvenPrincipal {
 }
 
 export interface IdentityServiceOptions {
+  writer: Writer;
   port: IdentityPort;
   limits: Limits;
   operatorToken: string;
   nowMs: () => number;
-  /** The last uses could not be written down; they are tried again. */
+  /** Faults of work that no caller waits for. */
   onError: (error: unknown, about: string) => void;
 }
 
 interface VerifiedToken {
   token: string;
-  principal: ProvenPrincipal;
+  /** Null for a token of which only its end is known: one that was removed, or that a stream asked for. */
+  principal: ProvenPrincipal | null;
+  /** 0 for a token that was removed. */
   expiresAtMs: number;
 }
 
@@ -66,19 +60,24 @@ const operator: ProvenPrincipal = {
 };
 
 export class IdentityService {
+  /** The same writes as steps. */
+  readonly steps: IdentitySteps;
+  readonly #writer: Writer;
   readonly #port: IdentityPort;
   readonly #limits: Limits;
   readonly #operatorHash: string;
   readonly #nowMs: () => number;
   readonly #onError: IdentityServiceOptions['onError'];
-  /** By the part that is no secret. Hashing anew at each request would cost more than the rest of the check. */
+  /** By the part that is not secret. Hashing again at each request would cost more than the rest of the check. */
   readonly #verified = new Map<string, VerifiedToken>();
-  /** Users that were found under this very spelling: it never changes again. */
-  readonly #knownUsers = new Set<string>();
+  /** Grows with each removed token: a look-up that was under way meanwhile may answer the token as it was. */
+  #removals = 0;
   #uses = new Map<string, number>();
   #writingUses: NodeJS.Timeout | undefined;
 
   constructor(options: IdentityServiceOptions) {
+    this.steps = new IdentitySteps(options);
+    this.#writer = options.writer;
     this.#port = options.port;
     this.#limits = options.limits;
     this.#operatorHash = hashToken(options.operatorToken);
@@ -86,28 +85,33 @@ export class IdentityService {
     this.#onError = options.onError;
   }
 
-  /** The principal of a bearer token. Throws `unauthenticated` for one that is unknown, revoked or expired. */
-  authenticate(token: string): ProvenPrincipal {
+  /** The principal of a bearer token, at once where the token is known already. Throws `unauthenticated` for one that is unknown, revoked or expired. */
+  authenticate(token: string): ProvenPrincipal | Promise<ProvenPrincipal> {
     const nowMs = this.#nowMs();
     const known = this.#verified.get(publicPart(token));
-    if (known === undefined || known.expiresAtMs <= nowMs || !sameToken(token, known.token))
+    if (
+      known === undefined ||
+      known.principal === null ||
+      known.expiresAtMs <= nowMs ||
+      !sameToken(token, known.token)
+    )
       return this.#verify(token, nowMs);
     if (known.principal.tokenId !== null) this.#uses.set(known.principal.tokenId, nowMs);
     return known.principal;
   }
 
-  /** Refuses a second spelling of a known user. Whoever takes a user from outside asks here, before anything of that user is read. */
-  checkUser(user: string): void {
-    if (this.#knownUsers.has(user) || !this.#port.isKnownUser(user)) return;
-    if (this.#knownUsers.size >= this.#limits.tokensCachedMax) this.#knownUsers.clear();
-    this.#knownUsers.add(user);
+  /** Refuses a second spelling of a known user. Code that takes a user from outside asks here, before anything of that user is read. */
+  checkUser(user: string): void | Promise<void> {
+    return this.#port.checkUser(user);
   }
 
-  /** Whether the token behind a caller is still good: a stream lives longer than the request that proved it. */
+  /** Whether the token behind a caller is still good: a stream lives longer than the request that proved it. A token that fell out of memory is looked up for the next time. */
   isLive({ tokenId }: Pick<Caller, 'tokenId'>): boolean {
     if (tokenId === null) return true;
-    const known = this.#verified.get(publicPartOf(tokenId)) ?? this.#port.findToken(tokenId);
-    return known !== undefined && (known.expiresAtMs ?? Infinity) > this.#nowMs();
+    const known = this.#verified.get(publicPartOf(tokenId));
+    if (known !== undefined) return known.expiresAtMs > this.#nowMs();
+    this.#recall(tokenId).catch((error: unknown) => this.#onError(error, 'looking up a token'));
+    return true;
   }
 
   async createToken(
@@ -116,40 +120,21 @@ export class IdentityService {
     input: CreateTokenInput,
     idempotency: Idempotency | null,
   ): Promise<CreatedToken> {
-    onlyOperator(caller);
-    const { name, expires_in, expires_at, scopes } = validate(createTokenSchema, input);
-    this.#checkName(name);
-    checkScopeNamespaces(scopes.namespaces ?? null, 'body.scopes.namespaces', this.#limits);
-    const nowMs = this.#nowMs();
-    const expiresAtMs = expires_in !== undefined ? nowMs + expires_in * 1_000 : (expires_at ?? null);
-    if (expiresAtMs !== null && expiresAtMs <= nowMs) {
-      throw new StoaError('invalid_request', 'expires_at is in the past.', {
-        details: { errors: [{ field: 'body.expires_at', message: 'is in the past.' }] },
-      });
-    }
-    const owner = checkUserId(user, this.#limits.userIdBytesMax);
-    this.checkUser(owner);
-    const { id, token } = newToken();
-    const record: TokenRecord = {
-      id,
-      user: owner,
-      name,
-      hash: hashToken(token),
-      scopes: { write: scopes.write ?? true, namespaces: scopes.namespaces ?? null },
-      createdAtMs: nowMs,
-      expiresAtMs,
-    };
-    await this.#port.createToken(record, this.#limits.tokensPerUserMax, idempotency);
-    return { ...tokenView(record, undefined), token };
+    const step = await this.steps.createToken(caller, user, input);
+    return writeOne(
+      this.#writer,
+      { caller, idempotency: idempotency && { ...idempotency, holdsSecret: true } },
+      step,
+    );
   }
 
   /** In the order of their ids, without their secrets. */
-  listTokens(caller: Caller, user: string, page: PageRequest = {}): Page<Token> {
+  async listTokens(caller: Caller, user: string, page: PageRequest = {}): Promise<Page<Token>> {
     onlyOperator(caller);
     const owner = checkUserId(user, this.#limits.userIdBytesMax);
     const list = JSON.stringify(['tokens', owner]);
     const limit = pageLimit(page.limit, this.#limits);
-    const found = this.#port.listTokens(
+    const found = await this.#port.listTokens(
       owner,
       limit + 1,
       decodeCursor(list, page.cursor, tokenIdBytes)?.toString('hex'),
@@ -164,21 +149,15 @@ export class IdentityService {
     };
   }
 
-  /** Revokes one token of a user, or all; a token that is not there is `not_found`. They are refused from this moment on. */
+  /** Revokes one token of a user, or all; a missing token is `not_found`. They are refused from this moment on. */
   async revokeTokens(caller: Caller, user: string, tokenId: string | undefined): Promise<string[]> {
-    onlyOperator(caller);
-    if (tokenId !== undefined && !tokenIdPattern.test(tokenId))
-      throw new StoaError('invalid_id_digits', 'A token id has 20 hexadecimal digits.');
-    const revoked = await this.#port.revokeTokens(checkUserId(user, this.#limits.userIdBytesMax), tokenId);
-    if (tokenId !== undefined && revoked.length === 0)
-      throw new StoaError('not_found', `The user has no token ${tokenId}.`);
-    for (const id of revoked) this.forget(id);
-    return revoked;
+    return writeOne(this.#writer, { caller }, this.steps.revokeTokens(caller, user, tokenId));
   }
 
-  /** Drops what is remembered of a token that is no longer good. */
+  /** Drops what is remembered of a token that was removed. */
   forget(tokenId: string): void {
-    this.#verified.delete(publicPartOf(tokenId));
+    this.#removals += 1;
+    this.#remember(publicPartOf(tokenId), { token: '', principal: null, expiresAtMs: 0 });
     this.#uses.delete(tokenId);
   }
 
@@ -193,7 +172,7 @@ export class IdentityService {
     const uses = this.#uses;
     this.#uses = new Map();
     try {
-      await this.#port.recordUses(uses);
+      await writeOne(this.#writer, { caller: operatorCaller() }, this.#port.recordUses(uses));
     } catch (error) {
       for (const [id, atMs] of uses) if (!this.#uses.has(id)) this.#uses.set(id, atMs);
       this.#onError(error, 'recording the last use of tokens');
@@ -205,26 +184,20 @@ export class IdentityService {
     await this.flush();
   }
 
-  #checkName(name: string): void {
-    const { tokenNameCharactersMax } = this.#limits;
-    if (Array.from(name).length > tokenNameCharactersMax)
-      throw invalidFields([
-        { field: 'body.name', message: `has at most ${tokenNameCharactersMax} characters` },
-      ]);
-  }
-
-  #verify(token: string, nowMs: number): ProvenPrincipal {
+  async #verify(token: string, nowMs: number): Promise<ProvenPrincipal> {
     const hash = hashToken(token);
-    if (sameHash(hash, this.#operatorHash))
-      return this.#remember({ token, principal: operator, expiresAtMs: Infinity });
+    if (sameHash(hash, this.#operatorHash)) {
+      this.#remember(publicPart(token), { token, principal: operator, expiresAtMs: Infinity });
+      return operator;
+    }
+    const removals = this.#removals;
     const id = tokenIdOf(token);
-    const record = id === undefined ? undefined : this.#port.findToken(id);
+    const record = id === undefined ? undefined : await this.#port.findToken(id);
     if (record === undefined || !sameHash(hash, record.hash) || isExpired(record, nowMs)) {
       throw new StoaError('unauthenticated', 'The bearer token is unknown, revoked or expired.', {
         fix: 'Make a new one with "stoa token create".',
       });
     }
-    this.#uses.set(record.id, nowMs);
     const principal: ProvenPrincipal = {
       kind: 'user',
       user: record.user,
@@ -234,16 +207,28 @@ export class IdentityService {
       scopes: record.scopes,
       tokenId: record.id,
     };
-    return this.#remember({ token, principal, expiresAtMs: record.expiresAtMs ?? Infinity });
+    if (removals === this.#removals) {
+      this.#uses.set(record.id, nowMs);
+      this.#remember(publicPart(token), { token, principal, expiresAtMs: record.expiresAtMs ?? Infinity });
+    }
+    return principal;
   }
 
-  #remember(verified: VerifiedToken): ProvenPrincipal {
+  /** Learns until when a token is good, for `isLive`. */
+  async #recall(tokenId: string): Promise<void> {
+    const removals = this.#removals;
+    const record = await this.#port.findToken(tokenId);
+    if (record === undefined) this.forget(tokenId);
+    else if (removals === this.#removals && !this.#verified.has(publicPartOf(tokenId)))
+      this.#remember(publicPartOf(tokenId), {
+        token: '',
+        principal: null,
+        expiresAtMs: record.expiresAtMs ?? Infinity,
+      });
+  }
+
+  #remember(publicPart: string, verified: VerifiedToken): void {
     if (this.#verified.size >= this.#limits.tokensCachedMax) this.#verified.clear();
-    this.#verified.set(publicPart(verified.token), verified);
-    return verified.principal;
+    this.#verified.set(publicPart, verified);
   }
-}
-
-function onlyOperator(caller: Caller): void {
-  if (caller.kind !== 'operator') throw new StoaError('forbidden', 'Only the operator manages tokens.');
 }

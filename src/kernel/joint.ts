@@ -4,7 +4,8 @@ import type { Kernel } from './kernel.js';
 import { type Store, isStoreRefusal } from './store.js';
 import type { Transaction } from './transaction.js';
 
-type Body = (tx: Transaction) => unknown;
+/** `root` writes into shard 00; it is the same transaction where the body belongs to that shard. */
+type Body = (tx: Transaction, root: Transaction) => unknown;
 /** Asked in the transaction itself, before the operations. */
 export type JointCheck = (tx: Transaction, store: Store) => void;
 
@@ -28,6 +29,7 @@ export class OperationRefused extends Error {
 interface Registered {
   index: number;
   store: Store;
+  needsRoot: boolean;
   body: Body;
   resolve: (result: unknown) => void;
   reject: (error: unknown) => void;
@@ -49,7 +51,12 @@ export class Joint {
 
   constructor(kernel: Kernel) {
     this.base = kernel;
-    this.kernel = kernelOver(kernel, (store) => this.#joined(store));
+    this.kernel = kernelOver(
+      kernel,
+      (store) => this.#joined(store),
+      (own, body) =>
+        this.#open === undefined ? kernel.transactBoth(own, body) : this.#open.register(own, body, true),
+    );
   }
 
   /** Runs the operations in order as one transaction, after `check` has agreed. Throws OperationRefused, or what `check` threw. */
@@ -62,7 +69,7 @@ export class Joint {
     const { promise, resolve: release } = withResolvers();
     this.#collecting = promise;
     await turn;
-    const open = new OpenCommit();
+    const open = new OpenCommit(this.base);
     this.#open = open;
     let running: Promise<unknown>[];
     let done: Promise<void>;
@@ -79,19 +86,24 @@ export class Joint {
 
   #joined(store: Store): Store {
     return faceOf(store, {
-      transact: (body: Body) =>
-        this.#open === undefined ? store.transact(body) : this.#open.register(store, body),
+      transact: (body: (tx: Transaction) => unknown) =>
+        this.#open === undefined ? store.transact(body) : this.#open.register(store, body, false),
     });
   }
 }
 
 class OpenCommit {
+  readonly #kernel: Kernel;
   readonly #registered: Registered[] = [];
   #index = 0;
   #onRegistered: (() => void) | undefined;
   #refused: OperationRefused | undefined;
 
-  register(store: Store, body: Body): Promise<unknown> {
+  constructor(kernel: Kernel) {
+    this.#kernel = kernel;
+  }
+
+  register(store: Store, body: Body, needsRoot: boolean): Promise<unknown> {
     if (this.#registered.some(({ index }) => index === this.#index)) {
       this.#refused = new OperationRefused(
         this.#index,
@@ -103,7 +115,7 @@ class OpenCommit {
       return Promise.reject(this.#refused.reason);
     }
     return new Promise((resolve, reject) => {
-      this.#registered.push({ index: this.#index, store, body, resolve, reject });
+      this.#registered.push({ index: this.#index, store, needsRoot, body, resolve, reject });
       this.#onRegistered?.();
     });
   }
@@ -137,16 +149,18 @@ class OpenCommit {
       if (this.#refused !== undefined) throw this.#refused;
       if (first === undefined) return;
       this.#refuseSeveralStores(first.store);
-      const runAll = (tx: Transaction): unknown[] => {
+      const runAll = (tx: Transaction, root: Transaction): unknown[] => {
         check(tx, first.store);
         return this.#registered.map(({ index, body }) => {
           progress.index = index;
-          const result = body(tx);
+          const result = body(tx, root);
           onResult?.(index, result);
           return result;
         });
       };
-      const results = await first.store.transact(runAll);
+      const results = await (this.#registered.some(({ needsRoot }) => needsRoot)
+        ? this.#kernel.transactBoth(first.store, runAll)
+        : first.store.transact((tx) => runAll(tx, tx)));
       for (const [place, { resolve }] of this.#registered.entries()) resolve(results[place]);
     } catch (reason) {
       for (const { reject } of this.#registered) reject(reason);
@@ -170,9 +184,14 @@ class OpenCommit {
 }
 
 /** The same kernel with another face for each of its stores, for services over it that share the timers of those over the kernel itself. */
-export function kernelOver(kernel: Kernel, faceOfStore: (store: Store) => Store): Kernel {
+export function kernelOver(
+  kernel: Kernel,
+  faceOfStore: (store: Store) => Store,
+  transactBoth: (own: Store, body: Body) => Promise<unknown>,
+): Kernel {
   const stores = new Map(kernel.stores.map((store) => [store, faceOfStore(store)]));
-  // Every store of the kernel is in the map.
+  const bases = new Map(Array.from(stores, ([store, face]) => [face, store]));
+  // Every store of the kernel is in the maps.
   const over = (store: Store): Store => stores.get(store) as Store;
   return faceOf(kernel, {
     root: over(kernel.root),
@@ -182,6 +201,7 @@ export function kernelOver(kernel: Kernel, faceOfStore: (store: Store) => Store)
       const store = kernel.locate(id);
       return store === undefined ? undefined : over(store);
     },
+    transactBoth: (own: Store, body: Body) => transactBoth(bases.get(own) as Store, body),
     handleTimer: () => undefined,
   });
 }

@@ -7,7 +7,9 @@ import { ChangeFeed } from './changes.js';
 import { type Engine, type EngineName, type StoreConfig, storeConfigDefaults } from './engine.js';
 import { openEngine } from './engines/index.js';
 import { kernelFamilies } from './families.js';
-import { makePrivateDirectory } from './files.js';
+import { DurableNote, refuseLosses } from './durable-note.js';
+import { freeBytes } from './engines/directory.js';
+import { makePrivateDirectory, removeDrafts } from './files.js';
 import type { BackupDescription } from './backup-description.js';
 import { type DirectoryLock, acquireLock, lockPath } from './lock.js';
 import { backedUpLsn, putBackupMark, putBackupName } from './backup-marks.js';
@@ -21,14 +23,13 @@ import {
   storeMark,
   writeManifest,
 } from './manifest.js';
-import { type MigrateOptions, formatMark, isOlder, migrate, retiredFamilies } from './migrations.js';
 import { forgetAnswer, idempotencyTimer } from './once.js';
 import { type Outage, closedMark, lastAliveMs, outagesMark, outagesWith, readOutages } from './outages.js';
 import { ShardPairs, finishIntents } from './shard-pairs.js';
 import { type GroupFacts, Store } from './store.js';
 import { refuseMoreShards, refuseOtherEngine } from './stray-databases.js';
 import { Sweeper, type TimerHandler } from './sweeper.js';
-import type { Transaction } from './transaction.js';
+import type { Reader, Transaction } from './transaction.js';
 import { trimLogs } from './trim.js';
 
 export interface KernelOptions {
@@ -51,11 +52,13 @@ export interface KernelOptions {
   /** Wraps each engine after it is opened; tests inject faults here. */
   wrapEngine?: (engine: Engine, shard: number) => Engine;
   sweepIntervalMs?: number;
-  /** How an older directory is brought to this program's format. */
-  migration?: MigrateOptions | undefined;
 }
 
 const trimIntervalMs = 60_000;
+/** How often the newest durable transactions are noted beside the databases, and a full disk is looked for. */
+const watchIntervalMs = 1_000;
+/** With less free space than this a write is tried, so that a full disk is known before a caller meets it. */
+const lowSpaceBytes = 2 * 1024 * 1024;
 
 /** Opens a directory, creating it when it is not there. One process at a time; memory keeps nothing. */
 export async function openKernel(options: KernelOptions): Promise<Kernel> {
@@ -64,27 +67,33 @@ export async function openKernel(options: KernelOptions): Promise<Kernel> {
       options,
       newManifest('memory', checkShards(options.shards ?? 1, options.limits)),
       undefined,
-      0,
     );
   await makeDirectory(options.dataDir);
   const lockTouchedMs = await modifiedMs(lockPath(options.dataDir));
   let kernel: Kernel | undefined;
-  const lock = await acquireLock(options.dataDir, {}, () => kernel?.stopWrites(lockLost(options.dataDir)));
+  const lock = await acquireLock(options.dataDir, {}, () => kernel?.loseDirectory());
   try {
+    await removeDrafts(options.dataDir);
     const { manifest, isNew } = await manifestOf(options);
     await (isNew
       ? refuseOtherEngine(options.dataDir, manifest.engine)
       : refuseMoreShards(options.dataDir, manifest));
-    kernel = await openShards(options, manifest, lock, lockTouchedMs);
+    kernel = await openShards(options, manifest, lock);
     try {
       await markStores(kernel, isNew);
-      if (isOlder(manifest)) await migrate(kernel, options.migration ?? { migrations: [] });
+      if (!isNew) {
+        // Before the first write: that would make a database that has lost something look newer.
+        await refuseLosses(options.dataDir, manifest, kernel.lsns);
+        await finishIntents(kernel.stores);
+        await kernel.recordOutage(lockTouchedMs);
+      }
+      // Last, so that a directory whose making was cut off has none and is made again.
+      if (isNew) await writeManifest(options.dataDir, manifest);
+      await kernel.beginNote();
     } catch (error) {
-      await kernel.close();
+      await kernel.abandon();
       throw error;
     }
-    // Last, so that a directory whose making was cut off has none and is made anew.
-    if (isNew) await writeManifest(options.dataDir, manifest);
     return kernel;
   } catch (error) {
     await lock.release();
@@ -92,7 +101,6 @@ export async function openKernel(options: KernelOptions): Promise<Kernel> {
   }
 }
 
-/** Another process holds the directory now: two writers would destroy each other's work. */
 function lockLost(dataDir: string): StoaError {
   return new StoaError(
     'writes_stopped',
@@ -107,13 +115,8 @@ async function openShards(
   options: KernelOptions,
   manifest: Manifest,
   lock: DirectoryLock | undefined,
-  lockTouchedMs: number,
 ): Promise<Kernel> {
-  const families = [
-    ...Object.values(kernelFamilies),
-    ...options.families,
-    ...retiredFamilies(manifest, options.migration?.migrations ?? []),
-  ];
+  const families = [...Object.values(kernelFamilies), ...options.families];
   const stores: Store[] = [];
   try {
     for (let shard = 0; shard < manifest.shards; shard += 1) {
@@ -143,10 +146,7 @@ async function openShards(
         throw error;
       }
     }
-    const kernel = new Kernel(options, manifest, stores, lock);
-    await finishIntents(stores);
-    await kernel.recordOutage(lockTouchedMs);
-    return kernel;
+    return new Kernel(options, manifest, stores, lock);
   } catch (error) {
     for (const store of stores) await store.close();
     throw error;
@@ -155,6 +155,7 @@ async function openShards(
 
 export class Kernel {
   readonly dataDir: string;
+  readonly manifest: Manifest;
   readonly limits: Limits;
   readonly stores: readonly Store[];
   /** Shard 00, where everything lives that belongs to no single user. */
@@ -164,8 +165,11 @@ export class Kernel {
   readonly #sweepers: readonly Sweeper[];
   readonly #onError: (error: unknown, about: string) => void;
   readonly #pairs: ShardPairs;
-  #manifest: Manifest;
   #outages: readonly Outage[] = [];
+  readonly #syncsWrites: boolean;
+  #note: DurableNote | undefined;
+  #watching: NodeJS.Timeout | undefined;
+  #watched: Promise<void> = Promise.resolve();
   #trimming: NodeJS.Timeout | undefined;
   #trimmed: Promise<void> = Promise.resolve();
   #closing: Promise<void> | undefined;
@@ -177,7 +181,8 @@ export class Kernel {
     lock: DirectoryLock | undefined,
   ) {
     this.dataDir = options.dataDir;
-    this.#manifest = manifest;
+    this.manifest = manifest;
+    this.#syncsWrites = options.storeConfig?.sync_writes !== false;
     this.limits = options.limits;
     this.stores = stores;
     this.root = stores[0] as Store;
@@ -195,15 +200,6 @@ export class Kernel {
     );
     this.#pairs = new ShardPairs(stores, (error) => this.#onError(error, 'clearing a finished write'));
     this.handleTimer(idempotencyTimer, forgetAnswer);
-  }
-
-  get manifest(): Manifest {
-    return this.#manifest;
-  }
-
-  async rewriteManifest(manifest: Manifest): Promise<void> {
-    await writeManifest(this.dataDir, manifest);
-    this.#manifest = manifest;
   }
 
   /** Times in which no server ran on this directory, oldest first: leases do not lapse in them. */
@@ -241,23 +237,15 @@ export class Kernel {
     return this.#pairs.between(take);
   }
 
-  /** Makes an id findable. Called before the thing is written: an entry that leads nowhere is harmless. */
-  async enter(id: string, userKey: Buffer): Promise<void> {
-    if (this.stores.length === 1) return;
-    await this.root.transact((tx) => tx.put(kernelFamilies.directory, Buffer.from(id), userKey));
-  }
-
-  /** Forgets ids whose things are gone or were never made. */
-  async leave(ids: readonly string[]): Promise<void> {
-    if (this.stores.length === 1 || ids.length === 0) return;
-    await this.root.transact((tx) => {
-      for (const id of ids) tx.delete(kernelFamilies.directory, Buffer.from(id));
-    });
+  /** Which user owns the thing with this id, as shard 00 knows it. Undefined for an unknown id, and always where there is one shard. */
+  ownerIn(root: Reader, id: string): Buffer | undefined {
+    return this.stores.length > 1 ? root.get(kernelFamilies.directory, Buffer.from(id)) : undefined;
   }
 
   /** Makes an id findable, in the transaction of shard 00 that goes with the write of the thing. */
   enterIn(root: Transaction, id: string, userKey: Buffer): void {
-    if (this.stores.length > 1) root.put(kernelFamilies.directory, Buffer.from(id), userKey);
+    if (this.stores.length > 1 && this.ownerIn(root, id)?.equals(userKey) !== true)
+      root.put(kernelFamilies.directory, Buffer.from(id), userKey);
   }
 
   /** Forgets an id whose thing is removed by the same write. */
@@ -269,9 +257,28 @@ export class Kernel {
     for (const sweeper of this.#sweepers) sweeper.handle(kind, handler);
   }
 
-  /** Refuses every write from here on; reads go on. */
-  stopWrites(reason: StoaError): void {
-    for (const store of this.stores) store.stop(reason);
+  /** The newest durable transaction of each shard. */
+  get lsns(): number[] {
+    return this.stores.map((store) => store.lsn);
+  }
+
+  /** Whether writes are taken: `disk_full` ends by itself when there is room again, `stopped` with a restart. */
+  get writes(): 'ok' | 'disk_full' | 'stopped' {
+    if (this.stores.some((store) => store.stopped !== undefined)) return 'stopped';
+    return this.stores.some((store) => store.full !== undefined) ? 'disk_full' : 'ok';
+  }
+
+  /** Notes beside the databases how far they are, from here on. */
+  async beginNote(): Promise<void> {
+    this.#note = await DurableNote.begin(this.dataDir, this.manifest, this.lsns);
+  }
+
+  /** Another process holds the directory now: two writers would destroy each other's work. */
+  loseDirectory(): void {
+    for (const store of this.stores) store.stop(lockLost(this.dataDir));
+    const note = this.#note;
+    this.#note = undefined;
+    note?.close().catch((error: unknown) => this.#onError(error, 'closing stoa.durable'));
   }
 
   /** Starts what works by itself: sweeping and trimming. Call it once every timer has its handler. */
@@ -281,6 +288,23 @@ export class Kernel {
       this.#trimmed = this.#trimmed.then(() => this.trim());
     }, trimIntervalMs);
     this.#trimming.unref();
+    if (this.lock === undefined) return;
+    this.#watching ??= setInterval(() => {
+      this.#watched = this.#watched.then(() => this.#watch());
+    }, watchIntervalMs);
+    this.#watching.unref();
+  }
+
+  async #watch(): Promise<void> {
+    try {
+      for (const [shard, store] of this.stores.entries())
+        if (store.full !== undefined || freeBytes(shardDirectory(this.dataDir, shard)) < lowSpaceBytes)
+          await store.tryWriting();
+      // Without syncs an acknowledged transaction may not be on disk yet; then only a clean stop is noted.
+      if (this.#syncsWrites) await this.#note?.write(this.lsns);
+    } catch (error) {
+      this.#onError(error, 'looking after the data directory');
+    }
   }
 
   /** Does now what is due; tests call it instead of waiting. */
@@ -347,12 +371,20 @@ export class Kernel {
 
   async #finish(): Promise<void> {
     clearInterval(this.#trimming);
+    clearInterval(this.#watching);
     await this.#trimmed;
+    await this.#watched;
     for (const sweeper of this.#sweepers) await sweeper.stop();
     await this.#pairs.close();
     await this.#noteClosing();
+    await this.abandon();
+  }
+
+  /** Closes the databases and lets go of the directory, without a note of the time. */
+  async abandon(): Promise<void> {
     try {
       for (const store of this.stores) await store.close();
+      await this.#note?.close(this.lsns);
     } finally {
       await this.lock?.release();
     }
@@ -427,10 +459,8 @@ async function markStores(kernel: Kernel, isNew: boolean): Promise<void> {
           { fix: 'Put stoa.json back from a copy, or restore a backup into a new directory.' },
         );
       }
-      await store.transact((tx) => {
-        for (const { family, key, value } of [storeMark(kernel.manifest), formatMark(kernel.manifest.format)])
-          tx.put(family, key, value);
-      });
+      const { family, key, value } = storeMark(kernel.manifest);
+      await store.transact((tx) => tx.put(family, key, value));
     } else if (marked !== kernel.manifest.id) {
       const reason =
         marked === undefined

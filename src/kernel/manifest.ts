@@ -8,13 +8,11 @@ import { type EngineName, type WriteOperation, engineNames } from './engine.js';
 import { kernelFamilies } from './families.js';
 import { writeDurably } from './files.js';
 
-/** The format of everything in a data directory. A program refuses what is newer than this, and brings what is older up to it. */
-export const dataFormat = 2;
+/** The format of everything in a data directory. A program refuses any other. */
+export const dataFormat = 1;
 
 export interface Manifest {
   format: number;
-  /** The format before, while some of the data may still have it. */
-  migrating?: number;
   /** Names this store, also in its backups. */
   id: string;
   engine: EngineName;
@@ -75,19 +73,18 @@ function checkManifest(path: string, text: string): Manifest {
       fix: 'Restore the file from a backup, or the whole directory with "stoa restore".',
     });
   }
-  if (typeof manifest.format === 'number' && manifest.format > dataFormat) {
+  if (typeof manifest.format === 'number' && manifest.format !== dataFormat) {
     throw new StoaError(
       'newer_data',
-      `The data has format ${manifest.format}; this program knows formats up to ${dataFormat}.`,
+      `The data has format ${manifest.format}. This program reads format ${dataFormat}.`,
       {
-        fix: 'Use the version of Stoa that wrote the data, or a newer one.',
+        fix: 'Use the version of Stoa that wrote the data.',
       },
     );
   }
-  const { format, migrating, id, engine, shards, created_at } = manifest;
+  const { format, id, engine, shards, created_at } = manifest;
   const whole =
-    isFormat(format) &&
-    (migrating === undefined || isFormat(migrating)) &&
+    format === dataFormat &&
     typeof id === 'string' &&
     typeof created_at === 'string' &&
     Number.isInteger(shards) &&
@@ -100,8 +97,4 @@ function checkManifest(path: string, text: string): Manifest {
     });
   }
   return manifest as Manifest;
-}
-
-function isFormat(value: unknown): value is number {
-  return Number.isInteger(value) && Number(value) > 0;
 }

@@ -2,6 +2,7 @@
 import { access, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { StoaError, messageOf } from '../errors.js';
+import type { Limits } from '../limits.js';
 import { blake3 } from './blake3.js';
 import {
   type Engine,
@@ -12,12 +13,15 @@ import {
 } from './engine.js';
 import { openEngine } from './engines/index.js';
 import { kernelFamilies } from './families.js';
+import { refuseLosses } from './durable-note.js';
 import { writeDurably } from './files.js';
+import { positionOf } from './log.js';
 import { acquireLock } from './lock.js';
 import { newManifest, readManifest, shardDirectory, shardOf, storeMark, writeManifest } from './manifest.js';
-import { formatMark, isOlder, notUpToDate } from './migrations.js';
 import { outageNotes } from './outages.js';
 import { beginPartial } from './partial-directory.js';
+import { finishIntents } from './shard-pairs.js';
+import { Store } from './store.js';
 import type { Reader } from './transaction.js';
 
 /**
@@ -32,6 +36,7 @@ export interface ReshardOptions {
   shards: number;
   engine?: EngineName | undefined;
   families: readonly string[];
+  limits: Limits;
   placements: Readonly<Record<string, Placement>>;
   /** Files beside the databases that go along, where they are: keys and tokens. */
   files?: readonly string[];
@@ -53,6 +58,8 @@ const leftBehind: ReadonlySet<string> = new Set([
   kernelFamilies.changes,
   kernelFamilies.redo,
   kernelFamilies.directory,
+  kernelFamilies.intents,
+  kernelFamilies.finishedIntents,
 ]);
 const stepEntries = 1_000;
 
@@ -60,7 +67,6 @@ export async function reshard(options: ReshardOptions): Promise<ReshardReport> {
   const manifest = await readManifest(options.from);
   if (manifest === undefined)
     throw new StoaError('not_found', `${options.from} is no data directory: it has no stoa.json.`);
-  if (isOlder(manifest)) throw notUpToDate(options.from);
   await refuseExisting(options.to);
   const lock = await acquireLock(options.from, {});
   const partial = await beginPartial(options.to).catch(async (error: unknown) => {
@@ -68,11 +74,12 @@ export async function reshard(options: ReshardOptions): Promise<ReshardReport> {
     throw error;
   });
   const opened: Engine[] = [];
+  const families = [...Object.values(kernelFamilies), ...options.families];
   const open = async (engine: EngineName, directory: string, count: number) => {
     const engines: Engine[] = [];
     for (let shard = 0; shard < count; shard += 1) {
       const config = { ...storeConfigDefaults, data_dir: shardDirectory(directory, shard) };
-      engines.push(await openEngine(engine, config, [...Object.values(kernelFamilies), ...options.families]));
+      engines.push(await openEngine(engine, config, families));
       opened.push(engines[shard] as Engine);
     }
     return engines;
@@ -80,11 +87,15 @@ export async function reshard(options: ReshardOptions): Promise<ReshardReport> {
   try {
     const engine = options.engine ?? manifest.engine;
     const sources = await open(manifest.engine, options.from, manifest.shards);
+    await refuseLosses(options.from, manifest, sources.map(lastLsn));
+    await finishIntents(
+      sources.map((source) => new Store({ engine: source, families, limits: options.limits })),
+    );
     const targets = await open(engine, partial.path, options.shards);
     const copied = await copy(sources, targets, options);
     const report = verify(copied, targets, options);
     const made = newManifest(engine, options.shards);
-    for (const target of targets) await target.commit([storeMark(made), formatMark(made.format)]);
+    for (const target of targets) await target.commit([storeMark(made)]);
     await (targets[0] as Engine).commit(notesOf(sources[0] as Engine));
     await closeAll(opened);
     for (const name of options.files ?? []) await copyFileOf(name, options.from, partial.path);
@@ -230,6 +241,7 @@ function notesOf(source: Engine): WriteOperation[] {
 export const kernelPlacements: Readonly<Record<string, Placement>> = {
   [kernelFamilies.timers]: () => 'every',
   [kernelFamilies.idempotency]: () => 'every',
+  [kernelFamilies.idempotencyBytes]: ({ key }) => key,
 };
 
 /** These files hold secrets, so that only their owner may read the copy too. */
@@ -244,7 +256,14 @@ async function copyFileOf(name: string, from: string, to: string): Promise<void>
       fix: 'Check its permissions.',
     });
   }
-  await writeDurably(join(to, name), content, 0o600);
+  await writeDurably(join(to, name), content);
+}
+
+/** The newest number of a database's redo log. */
+function lastLsn(engine: Engine): number {
+  for (const { key } of engine.range(kernelFamilies.redo, { reverse: true, limit: 1 }))
+    return positionOf(key);
+  return 0;
 }
 
 async function refuseExisting(path: string): Promise<void> {

@@ -24,7 +24,6 @@ import {
   storeMark,
   writeManifest,
 } from './manifest.js';
-import { isOlder } from './migrations.js';
 import { closedMark } from './outages.js';
 import { beginPartial, namesIn } from './partial-directory.js';
 import { type ChainChoice, type ShardPoint, chooseChain, pointOfShards } from './restore-chain.js';
@@ -35,8 +34,6 @@ export interface RestoreOptions extends ChainChoice {
   /** The engine of the new directory; undefined takes the one of the backup. */
   engine?: EngineName | undefined;
   families: readonly string[];
-  /** What backups of older programs may name besides. */
-  retiredFamilies?: readonly string[] | undefined;
   /** Called with the key ring that the chain holds, and where it belongs in the new directory, before that gets its name. */
   writeKey?: ((content: Buffer, directory: string) => Promise<void>) | undefined;
   onProgress?: (progress: { done: number; total: number }) => void;
@@ -85,7 +82,7 @@ export async function restore(options: RestoreOptions): Promise<RestoreReport> {
     };
     const shards = (chain[0] as BackupDescription).shards.length;
     const points = pointOfShards(options.to, shards);
-    const manifest = { ...newManifest(engine, shards), ...formatsOf(chain) };
+    const manifest = newManifest(engine, shards);
     for (let shard = 0; shard < shards; shard += 1) {
       const part = await restoreShard({
         options,
@@ -108,13 +105,6 @@ export async function restore(options: RestoreOptions): Promise<RestoreReport> {
     await partial.discard();
     throw error;
   }
-}
-
-/** A chain can begin before a migration and end after it, or within. Which rows are old the data itself knows. */
-function formatsOf(chain: readonly BackupDescription[]): Pick<Manifest, 'format' | 'migrating'> {
-  const formats = chain.map(({ format }) => format);
-  const [oldest, newest] = [Math.min(...formats), Math.max(...formats)];
-  return { format: newest, ...(oldest < newest && { migrating: oldest }) };
 }
 
 /** The newest key ring of the chain: it has every key that an older one had. */
@@ -147,12 +137,10 @@ async function restoreShard(job: ShardJob): Promise<{ entries: number; transacti
   }));
   if (full === undefined) throw new StoaError('internal', 'A chain of backups is empty.');
   const config = { ...storeConfigDefaults, data_dir: shardDirectory(job.directory, job.shard) };
-  const retired = isOlder(job.manifest) ? (job.options.retiredFamilies ?? []) : [];
   const families = [
     ...new Set([
       ...Object.values(kernelFamilies),
       ...job.options.families,
-      ...retired,
       ...(await familiesIn(job, full.backup, full.part)),
     ]),
   ];

@@ -42,20 +42,20 @@ export class ShardPairs {
     if (refusal !== undefined) throw refusal;
     const tx = own.begin();
     const rootTx = root.begin(tx);
-    let result: T;
-    let intent: Buffer | undefined;
+    // Nothing is awaited before both have ended: until then their shards take no other transaction.
+    let done: Promise<T>;
     try {
-      result = body(tx, rootTx);
+      const result = body(tx, rootTx);
       refuseAsynchronous(result);
-      intent = this.#keep(own, tx, rootTx);
+      const intent = this.#keep(own, tx, rootTx);
+      done = bothSettled(root.durable(rootTx, result), own.durable(tx, result));
+      if (intent !== undefined) this.#track(done, own, intent);
     } catch (error) {
-      return await bothSettled<T>(root.undo(rootTx, error), own.undo(tx, error));
+      done = bothSettled<T>(root.undo(rootTx, error), own.undo(tx, error));
     } finally {
       root.end(rootTx);
       own.end(tx);
     }
-    const done = bothSettled(root.durable(rootTx, result), own.durable(tx, result));
-    if (intent !== undefined) this.#track(done, own, intent);
     return done;
   }
 
@@ -133,7 +133,7 @@ async function bothSettled<T>(first: Promise<T>, second: Promise<T>): Promise<T>
 /** Carries out what a crash has left, once, and forgets it. */
 export async function finishIntents(stores: readonly Store[]): Promise<void> {
   const root = stores[0] as Store;
-  for (const { key, value } of [...root.range(families.intents, {})]) {
+  for (const { key, value } of Array.from(root.range(families.intents, {}))) {
     const { shard, writes, changes } = JSON.parse(value.toString()) as Intent;
     const own = stores[shard];
     if (own === undefined)

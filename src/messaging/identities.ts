@@ -71,7 +71,6 @@ export class Identities {
       email,
       proven,
     });
-    if (!created && proven && !identity.proven) await this.#port.updateProfile(identity.id, { proven: true });
     return { id: identity.id, created };
   }
 
@@ -170,29 +169,19 @@ export class Identities {
     }
   }
 
-  /** Lets the identity's signature open its user's data. */
-  async link(
-    caller: Caller,
-    id: string,
-    request: LinkRequest,
-    consent: LinkConsent | null = null,
-  ): Promise<Identity> {
-    const identity = await this.checkLink(caller, id, request, consent);
-    const linked = await this.#port.link(identity.id, { ...request, linkedAtMs: this.#port.nowMs() });
-    return linked ?? identity;
-  }
-
   /** Which agent an identity speaks for; null for none, and for an identity that is not there. */
   async linkOf(id: string): Promise<Identity['link']> {
     return (await this.#port.identity(id))?.link ?? null;
   }
 
-  async unlink(caller: Caller, id: string): Promise<Identity> {
-    const identity = await this.#linkable(caller, id);
+  /** The identity, if this caller may take its link away. An identity may always unlink itself. */
+  async checkUnlink(caller: Caller, id: string): Promise<Identity> {
+    const isOwn = caller.identity !== null && caller.identity === canonicalUuid(id);
+    const identity = isOwn ? await this.get(id) : await this.#linkable(caller, id);
     if (identity.link === null || (identity.link.user !== caller.user && caller.kind !== 'operator')) {
       throw new StoaError('not_found', 'The identity is not linked to this user.');
     }
-    return (await this.#port.link(identity.id, null)) ?? identity;
+    return identity;
   }
 
   async #linkable(caller: Caller, id: string): Promise<Identity> {

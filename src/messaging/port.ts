@@ -1,4 +1,5 @@
 /** What messaging needs of a backend: its atomic operations. */
+import type { Step } from '../core/write.js';
 import type {
   Block,
   DirectMessage,
@@ -92,7 +93,14 @@ export interface SearchQuery {
   afterMs: number;
   /** Exclusive; null searches from the newest. */
   beforeMs: number | null;
+  /** The last message of the page before: of the time `beforeMs` itself, the search goes on after it. */
+  last?: MessagePlace | null;
   limit: number;
+}
+
+export interface MessagePlace {
+  roomId: string;
+  messageId: string;
 }
 
 export interface SearchResult {
@@ -142,6 +150,8 @@ export interface MessagingPort {
   register(input: NewIdentity): Promise<{ identity: Identity; created: boolean }>;
   /** The server-kept identity of an owner, made unless it is there, with its sealed seed. */
   keep(owner: string, make: () => KeptIdentity): Promise<{ identity: Identity; sealedSeed: string }>;
+  /** The id of the server-kept identity of an owner, where there is one. */
+  keptBy(owner: string): Promise<string | undefined>;
   /** Passes every sealed seed and its owner through `reseal` and keeps what comes back; answers how many changed. */
   resealKept(reseal: (sealedSeed: string, owner: string) => string): Promise<number>;
   identity(id: string): Promise<Identity | undefined>;
@@ -151,6 +161,11 @@ export interface MessagingPort {
   rotateKey(rotation: KeyRotation): Promise<'rotated' | 'taken' | 'stale'>;
   keys(id: string): Promise<IdentityKey[]>;
   link(id: string, link: IdentityLink | null): Promise<Identity | undefined>;
+  /**
+   * The same as a step, where messages are kept in the home of the registry: both sides of a link are then
+   * one write. Throws `Outdated` where the key or the link is not what `before` says.
+   */
+  linkStep?(before: Identity, link: IdentityLink | null): Step<Identity>;
 
   createRoom(room: NewRoom): Promise<Room>;
   room(id: string): Promise<Room | undefined>;

@@ -43,3 +43,16 @@ export function scopeOf(caller: Caller, agentId: string, limits: Limits): UserSc
     throw new StoaError('not_found', `There is no agent ${agentId}.`);
   return userScopeOf(caller, limits);
 }
+
+/** The user, in the one spelling of its id. For everybody but the operator, another user does not exist. */
+export function reachUser(caller: Caller, user: string, limits: Limits): string {
+  const id = checkUserId(user, limits.userIdBytesMax);
+  if (caller.kind !== 'operator' && id !== userOf(caller, limits)) throw userNotFound(id);
+  return id;
+}
+
+export function userNotFound(user: string): StoaError {
+  return new StoaError('not_found', `There is no user "${user}".`, {
+    fix: 'A user exists from its first write.',
+  });
+}

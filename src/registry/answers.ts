@@ -1,24 +1,20 @@
 /** The registry's records as callers see them: words for states, the lease as it is by now. */
 import type { Limits } from '../limits.js';
-import { type LeaseTimes, lapsesAtMs, presenceOf } from './lease.js';
+import { type CountedLease, presenceOf } from './lease.js';
 import {
   type AgentRecord,
   type Lease,
   type SessionRecord,
   type SessionStatus,
-  type StoredAgent,
   type StoredUser,
   sessionStatusOf,
   stateOf,
 } from './model.js';
+import type { AgentView } from './port.js';
 import type { AgentAnswer, LeaseAnswer, SessionAnswer, UserAnswer } from './schemas.js';
 
-export function agentAnswer(
-  { record, meta, lease, activeSessions }: StoredAgent,
-  times: LeaseTimes,
-  nowMs: number,
-): AgentAnswer {
-  const presence = presenceOf(lease, times, nowMs);
+export function agentAnswer({ record, meta, lease, activeSessions }: AgentView, nowMs: number): AgentAnswer {
+  const presence = presenceOf(lease, nowMs);
   return {
     agent_id: record.agent_id,
     user_id: record.user_id,
@@ -34,7 +30,7 @@ export function agentAnswer(
     last_heartbeat_at: lastHeartbeatAtMs(record, lease),
     version: meta.version,
     presence,
-    lease: presence === 'live' || presence === 'lapsed' ? leaseAnswer(lease, times) : null,
+    lease: presence === 'live' || presence === 'lapsed' ? leaseAnswer(lease) : null,
     active_sessions: activeSessions,
   };
 }
@@ -45,9 +41,9 @@ function lastHeartbeatAtMs({ last_heartbeat_at }: AgentRecord, lease: Lease | nu
   return latestMs === 0 ? last_heartbeat_at : latestMs;
 }
 
-export function leaseAnswer(lease: Lease | null, times: LeaseTimes): LeaseAnswer | null {
+export function leaseAnswer(lease: CountedLease | null): LeaseAnswer | null {
   if (lease === null || lease.holder === null) return null;
-  return { holder: lease.holder, fence: lease.fence, expires_at: lapsesAtMs(lease, times) };
+  return { holder: lease.holder, fence: lease.fence, expires_at: lease.lapsesAtMs };
 }
 
 export function sessionAnswer(session: SessionRecord): SessionAnswer {

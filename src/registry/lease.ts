@@ -21,7 +21,7 @@ export function leaseTimesOf(
 export type Presence = 'none' | 'live' | 'lapsed' | 'lost';
 
 /** When a lease lapses, the time the server was down added to it. */
-export function lapsesAtMs(lease: Lease, { outages }: LeaseTimes): number {
+function lapsesAtMs(lease: Lease, { outages }: LeaseTimes): number {
   return extendedByOutages(lease.renewedAtMs, lease.expiresAtMs, outages);
 }
 
@@ -30,22 +30,35 @@ export function lostAtMs(lease: Lease, { outages, graceMs }: LeaseTimes): number
   return extendedByOutages(lease.renewedAtMs, lease.expiresAtMs + graceMs, outages);
 }
 
-export function presenceOf(lease: Lease | null, times: LeaseTimes, nowMs: number): Presence {
+/** When a lease ends, as its home counts: time in which no server ran does not count. */
+export interface LeaseEnds {
+  lapsesAtMs: number;
+  lostAtMs: number;
+}
+
+/** A lease as a home answers it. */
+export type CountedLease = Lease & LeaseEnds;
+
+export function counted(lease: Lease, times: LeaseTimes): CountedLease {
+  return { ...lease, lapsesAtMs: lapsesAtMs(lease, times), lostAtMs: lostAtMs(lease, times) };
+}
+
+export function presenceOf(lease: CountedLease | null, nowMs: number): Presence {
   if (lease === null) return 'none';
   if (lease.lost) return 'lost';
   if (lease.holder === null) return 'none';
-  if (nowMs < lapsesAtMs(lease, times)) return 'live';
-  return nowMs < lostAtMs(lease, times) ? 'lapsed' : 'lost';
+  if (nowMs < lease.lapsesAtMs) return 'live';
+  return nowMs < lease.lostAtMs ? 'lapsed' : 'lost';
 }
 
-/** When the presence changes next if nobody writes: at no time for what nobody holds. */
-export function nextPresenceAtMs(lease: Lease | null, times: LeaseTimes, nowMs: number): number {
-  switch (presenceOf(lease, times, nowMs)) {
-    // Who is live or lapsed has a lease.
+/** When the presence changes next if nobody writes; Infinity where it stays as it is. */
+export function nextPresenceAtMs(lease: CountedLease | null, nowMs: number): number {
+  if (lease === null) return Infinity;
+  switch (presenceOf(lease, nowMs)) {
     case 'live':
-      return lapsesAtMs(lease as Lease, times);
+      return lease.lapsesAtMs;
     case 'lapsed':
-      return lostAtMs(lease as Lease, times);
+      return lease.lostAtMs;
     default:
       return Infinity;
   }

@@ -103,7 +103,7 @@ export interface Lease {
   lost: boolean;
 }
 
-/** All that is stored of one agent. Plain JSON, so that an idempotent answer can be kept. */
+/** All that is stored of one agent. */
 export interface StoredAgent {
   record: AgentRecord;
   meta: AgentMeta;

@@ -1,19 +1,22 @@
-/** What the registry needs of storage: its atomic operations, one method each. */
-import type { Idempotency } from '../core/idempotency.js';
+/** What the registry needs of storage: reads that answer, and writes as steps. */
+import type { Step } from '../core/write.js';
 import type { AgentChange, NewAgent } from './changes.js';
-import type { LeaseTimes } from './lease.js';
-import type { AgentState, Lease, SessionRecord, SessionStatus, StoredAgent, StoredUser } from './model.js';
+import type { CountedLease } from './lease.js';
+import type { AgentState, SessionRecord, SessionStatus, StoredAgent, StoredUser } from './model.js';
 import type { AgentVerb } from './transitions.js';
 
 /** Whose things are meant: a readable user id, or null for every user's. */
 export type UserScope = string | null;
 
-/** What a writer claims to know; a backend checks it in the same transaction. */
+/** What a writer claims to know; it is checked in the transaction that writes. */
 export interface WriteGuard {
   /** The fencing number of the writer, or null where it shows none. */
   fence: number | null;
   ifVersion?: number | undefined;
 }
+
+/** An agent as a home answers it. What a read answers is shared by all readers: nobody may change it. */
+export type AgentView = Omit<StoredAgent, 'lease'> & { readonly lease: CountedLease | null };
 
 export interface AgentFilter {
   status?: AgentState | undefined;
@@ -21,14 +24,14 @@ export interface AgentFilter {
   label?: { name: string; value: string | null } | undefined;
 }
 
-/** Items after a key; `nextKey` is null at the end. */
+/** Items in the order of the list; `nextKey` is the key of the last one, or null at the end. */
 export interface KeyedPage<T> {
   items: T[];
-  nextKey: Buffer | null;
+  nextKey: string | null;
 }
 
 export interface KeyedPageRequest {
-  after: Buffer | null;
+  after: string | null;
   limit: number;
 }
 
@@ -40,39 +43,41 @@ export interface UserChange {
   agentsMax?: number | null | undefined;
 }
 
-/** A thing that is not there, or not in the scope, is `not_found` in every method that writes, undefined in those that read. */
+/** A missing thing, or one outside the scope, is `not_found` in every step and undefined in every read. */
 export interface RegistryPort {
-  /** How leases are counted here, the server's down times included. */
-  leaseTimes(): LeaseTimes;
   nowMs(): number;
 
-  createAgent(input: CreateAgent, idempotency: Idempotency | null): Promise<StoredAgent>;
-  putAgent(input: PutAgent, guard: WriteGuard): Promise<StoredAgent>;
-  /** At once: whoever reads an agent waits for nothing. */
-  getAgent(scope: UserScope, agentId: string): StoredAgent | undefined;
-  listAgents(scope: UserScope, filter: AgentFilter, page: KeyedPageRequest): Promise<KeyedPage<StoredAgent>>;
+  createAgent(input: CreateAgent): Step<AgentView>;
+  putAgent(input: PutAgent, guard: WriteGuard): Step<AgentView>;
+  getAgent(scope: UserScope, agentId: string): Promise<AgentView | undefined>;
+  /** In the order of user id and agent id, whose digits together are the key. */
+  listAgents(scope: UserScope, filter: AgentFilter, page: KeyedPageRequest): Promise<KeyedPage<AgentView>>;
   countAgents(user: string): Promise<number>;
-  updateAgent(
-    scope: UserScope,
-    agentId: string,
-    change: AgentChange,
-    guard: WriteGuard,
-  ): Promise<StoredAgent>;
-  moveAgent(scope: UserScope, agentId: string, verb: AgentVerb, guard: WriteGuard): Promise<StoredAgent>;
-  deleteAgent(scope: UserScope, agentId: string, guard: WriteGuard): Promise<void>;
+  updateAgent(scope: UserScope, agentId: string, change: AgentChange, guard: WriteGuard): Step<AgentView>;
+  moveAgent(scope: UserScope, agentId: string, verb: AgentVerb, guard: WriteGuard): Step<AgentView>;
+  /** Removes some closed sessions of an agent that is about to be deleted. Answers whether too many for one write may be left. */
+  thinSessions(scope: UserScope, agentId: string, guard: WriteGuard): Step<boolean>;
+  deleteAgent(scope: UserScope, agentId: string, guard: WriteGuard): Step<void>;
+  /** Refuses a commit where the agent has another version; an agent that does not exist has version 0. */
+  requireAgentVersion(scope: UserScope, agentId: string, version: number): Step<void>;
 
-  heartbeat(scope: UserScope, agentId: string, holder: string, guard: WriteGuard): Promise<Lease>;
-  /** Without a holder, whoever holds it. */
-  releaseLease(scope: UserScope, agentId: string, holder: string | null, guard: WriteGuard): Promise<void>;
+  heartbeat(scope: UserScope, agentId: string, holder: string, guard: WriteGuard): Step<CountedLease>;
+  /** Without a holder, for any holder. */
+  releaseLease(scope: UserScope, agentId: string, holder: string | null, guard: WriteGuard): Step<void>;
+  /** Refuses a commit where the lease has another number; without a lease the number is 0. */
+  requireLease(scope: UserScope, agentId: string, fence: number): Step<void>;
+  /** Throws `fenced` where the number is below that of the agent's lease. An agent that does not exist fences nobody. */
+  checkFence(user: string, agentId: string, fence: number | null): Promise<void>;
 
+  /** Without a session id a new one is made. */
   openSession(
     scope: UserScope,
     agentId: string,
     sessionId: string | null,
     guard: WriteGuard,
-    idempotency: Idempotency | null,
-  ): Promise<SessionRecord>;
+  ): Step<SessionRecord>;
   getSession(scope: UserScope, sessionId: string): Promise<SessionRecord | undefined>;
+  /** In the order of their ids, whose digits are the key. */
   listSessions(
     scope: UserScope,
     agentId: string,
@@ -85,19 +90,24 @@ export interface RegistryPort {
     agentId: string | null,
     sessionId: string,
     guard: WriteGuard,
-  ): Promise<SessionRecord>;
+  ): Step<SessionRecord>;
 
-  putUser(user: string, change: UserChange): Promise<StoredUser>;
+  putUser(user: string, change: UserChange): Step<StoredUser>;
   getUser(user: string): Promise<StoredUser | undefined>;
+  /** In the order of their ids of 64 digits. */
   listUsers(page: KeyedPageRequest): Promise<KeyedPage<StoredUser>>;
-  /** Notes that the user called, lazily; a user that is not there stays so. */
-  sawUser(user: string): Promise<void>;
+  /** Notes that the user called, unless that was noted lately. A user that does not exist is not made. */
+  sawUser(user: string): Step<void>;
 
-  linkIdentity(scope: UserScope, agentId: string, identity: string): Promise<void>;
+  /** Refuses with `already_exists` an identity that speaks for another agent. */
+  linkIdentity(scope: UserScope, agentId: string, identity: string): Step<void>;
+  /** Does nothing for an identity without a link. */
+  unlinkIdentity(scope: UserScope, identity: string): Step<void>;
   /** In the order of their ids. */
   listIdentities(scope: UserScope, agentId: string, page: KeyedPageRequest): Promise<KeyedPage<string>>;
-  unlinkIdentity(identity: string): Promise<void>;
-  linkedAgent(identity: string): Promise<StoredAgent | undefined>;
-  /** At once, as every signed request asks for it. */
-  isLinked(user: string, agentId: string, identity: string): boolean;
+  linkedAgent(identity: string): Promise<AgentView | undefined>;
+  /** Whether the identity speaks for this agent of the user, and the agent exists. Every signed request asks for it. */
+  isLinked(user: string, agentId: string, identity: string): Promise<boolean>;
+  /** The identities that speak for the agent of that name or id. At once where the home has them at hand. */
+  identitiesOf(user: string, agent: string): readonly string[] | Promise<readonly string[]>;
 }

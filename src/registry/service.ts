@@ -1,52 +1,44 @@
-/** The registry's door: checks what comes in, settles whose it is, and answers in words. */
-import { StoaError } from '../errors.js';
+/** The registry's door: its reads, and its writes as one write of one step each. */
 import type { Caller } from '../core/caller.js';
 import type { Idempotency } from '../core/idempotency.js';
+import { type Step, type Writer, writeOne } from '../core/write.js';
+import { StoaError } from '../errors.js';
 import type { Limits } from '../limits.js';
 import { type Page, type PageRequest, decodeCursor, encodeCursor, pageLimit } from '../paging.js';
 import { validate } from '../validate.js';
 import { requireOperator, requireUserWide, requireWrite, scopeOf, userOf, userScopeOf } from './access.js';
-import { agentAnswer, leaseAnswer } from './answers.js';
-import { parseAgentId } from './ids.js';
+import { agentAnswer } from './answers.js';
+import { parseAgentId, parseSessionId } from './ids.js';
 import { agentKeyBytes } from './keys.js';
-import { checkFence, nextPresenceAtMs } from './lease.js';
-import type { AgentState, StoredAgent } from './model.js';
-import type { AgentFilter, KeyedPage, RegistryPort, WriteGuard } from './port.js';
-import {
-  checkAgentName,
-  checkErrorMessage,
-  checkHolder,
-  checkLabels,
-  checkSpec,
-  parseLabelFilter,
-} from './rules.js';
+import { nextPresenceAtMs } from './lease.js';
+import type { AgentState, SessionStatus } from './model.js';
+import type { AgentFilter, AgentView, RegistryPort } from './port.js';
+import { checkAgentName, parseLabelFilter } from './rules.js';
 import {
   type AgentAnswer,
   type CreateAgentInput,
   type HeartbeatInput,
   type LeaseAnswer,
   type ListAgentsInput,
+  type OpenSessionInput,
   type PutAgentInput,
+  type PutUserInput,
+  type SessionAnswer,
   type UpdateAgentInput,
+  type UserAnswer,
   agentStatusSchema,
-  createAgentSchema,
-  heartbeatSchema,
   listAgentsSchema,
-  putAgentSchema,
-  updateAgentSchema,
+  sessionStatusSchema,
 } from './schemas.js';
 import { RegistrySessions } from './sessions.js';
+import { RegistrySteps, type WriteOptions } from './steps.js';
 import type { AgentVerb } from './transitions.js';
 import { RegistryUsers } from './users.js';
 
 export interface RegistryServiceOptions {
+  writer: Writer;
   port: RegistryPort;
   limits: Limits;
-}
-
-export interface WriteOptions {
-  /** The version that the caller has seen; another one is `version_conflict`. */
-  ifVersion?: number | undefined;
 }
 
 /** An agent as JSON. */
@@ -66,15 +58,20 @@ export interface AgentText {
  * const { lease } = await registry.heartbeat(caller, agent.agent_id);
  */
 export class RegistryService {
-  readonly #port: RegistryPort;
+  readonly port: RegistryPort;
+  /** The same writes as steps, for writing them together with others. */
+  readonly steps: RegistrySteps;
+  readonly #writer: Writer;
   readonly #limits: Limits;
   readonly #sessions: RegistrySessions;
   readonly #users: RegistryUsers;
-  /** By what was read, which lasts until the next write of the agent: then it is read anew. */
-  readonly #texts = new WeakMap<StoredAgent, AgentText>();
+  /** By the agent as it was read, which lasts until the next write of the agent. */
+  readonly #texts = new WeakMap<AgentView, AgentText>();
 
-  constructor({ port, limits }: RegistryServiceOptions) {
-    this.#port = port;
+  constructor({ writer, port, limits }: RegistryServiceOptions) {
+    this.port = port;
+    this.steps = new RegistrySteps(port, limits);
+    this.#writer = writer;
     this.#limits = limits;
     this.#sessions = new RegistrySessions(port, limits);
     this.#users = new RegistryUsers(port, limits);
@@ -87,60 +84,47 @@ export class RegistryService {
     input: CreateAgentInput,
     idempotency: Idempotency | null = null,
   ): Promise<AgentAnswer> {
-    requireWrite(caller);
-    requireUserWide(caller);
-    const { name, spec = {}, labels = {} } = validate(createAgentSchema, input);
-    checkAgentName(name, this.#limits);
-    checkSpec(spec, this.#limits);
-    checkLabels(labels, this.#limits);
-    return this.#answer(
-      await this.#port.createAgent(
-        { user: userOf(caller, this.#limits), name, spec: given(spec), labels },
-        idempotency,
-      ),
-    );
+    return this.#write(caller, this.steps.createAgent(caller, input), idempotency);
   }
 
   /** Makes an agent under an id of the caller's own, or brings it to what is given. */
   async putAgent(caller: Caller, input: PutAgentInput, options: WriteOptions = {}): Promise<AgentAnswer> {
-    requireWrite(caller);
-    const { agent_id, name, status, spec = {}, labels = {}, error_message } = validate(putAgentSchema, input);
-    const agentId = parseAgentId(agent_id);
-    if (caller.kind === 'agent') scopeOf(caller, agentId, this.#limits);
-    checkAgentName(name, this.#limits);
-    this.#checkChange({ spec, labels, error_message });
-    const agent = {
-      agentId,
-      user: userOf(caller, this.#limits),
-      name,
-      status,
-      spec: given(spec),
-      labels,
-      errorMessage: error_message,
-    };
-    return this.#answer(await this.#port.putAgent(agent, guardOf(caller, options)));
+    return this.#write(caller, this.steps.putAgent(caller, input, options));
   }
 
   async getAgent(caller: Caller, agentId: string): Promise<AgentAnswer> {
-    return this.#answer(this.#requireAgent(caller, agentId));
+    return this.#answer(await this.#requireAgent(caller, agentId));
   }
 
-  /** Whether a messaging identity speaks for an agent of this user. One made anew under the id of a deleted agent has none of its identities. */
-  speaksFor(identity: string, user: string, agentId: string): boolean {
-    return this.#port.getAgent(user, agentId) !== undefined && this.#port.isLinked(user, agentId, identity);
+  /** Whether a messaging identity speaks for an agent of this user. An agent made again under the id of a deleted one has none of its identities. */
+  speaksFor(identity: string, user: string, agentId: string): Promise<boolean> {
+    return this.port.isLinked(user, agentId, identity);
   }
 
-  /** The same answer as JSON text, at once. */
-  agentText(caller: Caller, agentId: string): AgentText {
-    const agent = this.#requireAgent(caller, agentId);
-    const nowMs = this.#port.nowMs();
+  /** The identity that speaks for an agent, by its name or id; undefined for an agent without a key of its own. */
+  async identityOf(user: string, agent: string): Promise<string | undefined> {
+    return (await this.port.identitiesOf(user, agent))[0];
+  }
+
+  /** Refuses a token that goes by the name of an agent with a key of its own: what is done under that name is signed. */
+  checkOwnName({ kind, user, agent }: Pick<Caller, 'kind' | 'user' | 'agent'>): void | Promise<void> {
+    if (kind === 'agent' || agent === null) return undefined;
+    const identities = this.port.identitiesOf(user, agent);
+    return identities instanceof Promise
+      ? identities.then((found) => refuseOwnName(agent, found))
+      : refuseOwnName(agent, identities);
+  }
+
+  /** The answer of `getAgent` as JSON text. */
+  async agentText(caller: Caller, agentId: string): Promise<AgentText> {
+    const agent = await this.#requireAgent(caller, agentId);
+    const nowMs = this.port.nowMs();
     const known = this.#texts.get(agent);
     if (known !== undefined && nowMs < known.untilMs) return known;
-    const times = this.#port.leaseTimes();
     const text = {
-      json: JSON.stringify(agentAnswer(agent, times, nowMs)),
+      json: JSON.stringify(agentAnswer(agent, nowMs)),
       version: agent.meta.version,
-      untilMs: nextPresenceAtMs(agent.lease, times, nowMs),
+      untilMs: nextPresenceAtMs(agent.lease, nowMs),
     };
     this.#texts.set(agent, text);
     return text;
@@ -158,8 +142,14 @@ export class RegistryService {
     if (caller.kind === 'agent') return this.#ownPage(caller, filter);
     const scope = userScopeOf(caller, this.#limits);
     const list = JSON.stringify(['agents', scope, status ?? null, name ?? null, label ?? null]);
-    const page = { after: decodeCursor(list, cursor, agentKeyBytes), limit: pageLimit(limit, this.#limits) };
-    return this.#page(list, await this.#port.listAgents(scope, filter, page));
+    const { items, nextKey } = await this.port.listAgents(scope, filter, {
+      after: decodeCursor(list, cursor, agentKeyBytes)?.toString('hex') ?? null,
+      limit: pageLimit(limit, this.#limits),
+    });
+    return {
+      items: items.map((agent) => this.#answer(agent)),
+      next_cursor: nextKey === null ? null : encodeCursor(list, Buffer.from(nextKey, 'hex')),
+    };
   }
 
   listAgentsByStatus(caller: Caller, status: AgentState, page: PageRequest = {}): Promise<Page<AgentAnswer>> {
@@ -174,7 +164,7 @@ export class RegistryService {
 
   async countAgents(caller: Caller): Promise<number> {
     requireUserWide(caller);
-    return this.#port.countAgents(userOf(caller, this.#limits));
+    return this.port.countAgents(userOf(caller, this.#limits));
   }
 
   async updateAgent(
@@ -183,21 +173,7 @@ export class RegistryService {
     input: UpdateAgentInput,
     options: WriteOptions = {},
   ): Promise<AgentAnswer> {
-    requireWrite(caller);
-    const id = parseAgentId(agentId);
-    const { name, status, spec, labels, error_message } = validate(updateAgentSchema, input);
-    if (name !== undefined) checkAgentName(name, this.#limits);
-    this.#checkChange({ spec, labels, error_message });
-    const change = {
-      name,
-      status,
-      spec: spec === undefined ? undefined : given(spec),
-      labels,
-      errorMessage: error_message,
-    };
-    return this.#answer(
-      await this.#port.updateAgent(scopeOf(caller, id, this.#limits), id, change, guardOf(caller, options)),
-    );
+    return this.#write(caller, this.steps.updateAgent(caller, agentId, input, options));
   }
 
   updateAgentStatus(
@@ -209,10 +185,10 @@ export class RegistryService {
     return this.updateAgent(caller, agentId, { status: validate(agentStatusSchema, status) }, options);
   }
 
+  /** Removes the agent with its sessions. Very many closed sessions go in writes of their own before. */
   async deleteAgent(caller: Caller, agentId: string, options: WriteOptions = {}): Promise<void> {
-    requireWrite(caller);
-    const id = parseAgentId(agentId);
-    await this.#port.deleteAgent(scopeOf(caller, id, this.#limits), id, guardOf(caller, options));
+    while (await this.#write(caller, this.steps.thinSessions(caller, agentId, options)));
+    await this.#write(caller, this.steps.deleteAgent(caller, agentId, options));
   }
 
   /** One step towards running. */
@@ -240,106 +216,152 @@ export class RegistryService {
 
   // Leases
 
-  /** Takes or renews the lease. The holder is who is named, else the identity or agent that calls, else the agent itself. */
+  /** Takes or renews the lease. The holder is the one named, else the identity or agent that calls, else the agent itself. */
   async heartbeat(
     caller: Caller,
     agentId: string,
     input: HeartbeatInput = {},
   ): Promise<{ lease: LeaseAnswer }> {
-    requireWrite(caller);
-    const id = parseAgentId(agentId);
-    const { holder = caller.identity ?? caller.agent ?? id } = validate(heartbeatSchema, input);
-    checkHolder(holder, this.#limits);
-    const lease = await this.#port.heartbeat(scopeOf(caller, id, this.#limits), id, holder, guardOf(caller));
-    // A lease that was just renewed has a holder.
-    return { lease: leaseAnswer(lease, this.#port.leaseTimes()) as LeaseAnswer };
+    return this.#write(caller, this.steps.heartbeat(caller, agentId, input));
+  }
+
+  /** Gives the lease back before its time; without a holder, for any holder. Without a lease it does nothing. */
+  async releaseLease(caller: Caller, agentId: string, input: HeartbeatInput = {}): Promise<void> {
+    await this.#write(caller, this.steps.releaseLease(caller, agentId, input));
   }
 
   /** Refuses a signed agent whose fencing number is below that of its own lease. */
-  checkFence(caller: Caller): void {
-    if (caller.agentId === null) return;
-    const agent = this.#port.getAgent(userOf(caller, this.#limits), caller.agentId);
-    checkFence(agent?.lease ?? null, caller.fence, this.#port.leaseTimes(), this.#port.nowMs());
+  async checkFence(caller: Caller): Promise<void> {
+    if (caller.agentId !== null)
+      await this.port.checkFence(userOf(caller, this.#limits), caller.agentId, caller.fence);
   }
 
-  /** Gives the lease back before its time; without a holder, whoever holds it. Giving back what nobody holds is no error. */
-  async releaseLease(caller: Caller, agentId: string, input: HeartbeatInput = {}): Promise<void> {
+  // Sessions
+
+  /** On an idle agent this makes it running; on a sleeping or stopped one it asks for a wake. */
+  async openSession(
+    caller: Caller,
+    agentId: string,
+    input: OpenSessionInput = {},
+    idempotency: Idempotency | null = null,
+  ): Promise<SessionAnswer> {
+    return this.#write(caller, this.steps.openSession(caller, agentId, input), idempotency);
+  }
+
+  /** Opens a session under an id of the caller's own, or brings a known one to the given status. */
+  async putSession(
+    caller: Caller,
+    session: { session_id: string; agent_id: string; status?: SessionStatus },
+  ): Promise<SessionAnswer> {
     requireWrite(caller);
-    const id = parseAgentId(agentId);
-    const { holder = null } = validate(heartbeatSchema, input);
-    await this.#port.releaseLease(scopeOf(caller, id, this.#limits), id, holder, guardOf(caller));
+    const sessionId = parseSessionId(session.session_id);
+    const agentId = parseAgentId(session.agent_id);
+    const status = validate(sessionStatusSchema, session.status ?? 'active');
+    const known = await this.port.getSession(scopeOf(caller, agentId, this.#limits), sessionId);
+    if (known === undefined && status === 'active')
+      return this.openSession(caller, agentId, { session_id: sessionId });
+    if (known === undefined)
+      throw new StoaError('conflict', 'A session that was never opened cannot be closed.', {
+        details: { from: null, to: status },
+      });
+    if (known.agent_id !== agentId)
+      throw new StoaError('already_exists', `The session ${sessionId} belongs to another agent.`);
+    return this.updateSessionStatus(caller, sessionId, status);
   }
 
-  // Sessions and users have files of their own.
+  /** Closing twice is not an error. Closing the last makes a running agent idle. */
+  async closeSession(caller: Caller, sessionId: string, agentId?: string): Promise<SessionAnswer> {
+    return this.#write(caller, this.steps.closeSession(caller, sessionId, agentId));
+  }
 
-  openSession: RegistrySessions['open'] = (...given) => this.#sessions.open(...given);
-  putSession: RegistrySessions['put'] = (...given) => this.#sessions.put(...given);
+  async updateSessionStatus(
+    caller: Caller,
+    sessionId: string,
+    status: SessionStatus,
+  ): Promise<SessionAnswer> {
+    requireWrite(caller);
+    if (validate(sessionStatusSchema, status) === 'closed') return this.closeSession(caller, sessionId);
+    const session = await this.#sessions.get(caller, sessionId);
+    if (session.status === 'active') return session;
+    throw new StoaError('conflict', 'A closed session does not reopen.', {
+      fix: 'Open a new one.',
+      details: { from: 'closed', to: 'active' },
+    });
+  }
+
   getSession: RegistrySessions['get'] = (...given) => this.#sessions.get(...given);
   listSessions: RegistrySessions['list'] = (...given) => this.#sessions.list(...given);
-  closeSession: RegistrySessions['close'] = (...given) => this.#sessions.close(...given);
-  updateSessionStatus: RegistrySessions['updateStatus'] = (...given) => this.#sessions.updateStatus(...given);
-  putUser: RegistryUsers['put'] = (...given) => this.#users.put(...given);
+
+  // Users and identities
+
+  async putUser(caller: Caller, user: string, input: PutUserInput = {}): Promise<UserAnswer> {
+    return this.#write(caller, this.steps.putUser(caller, user, input));
+  }
+
   getUser: RegistryUsers['get'] = (...given) => this.#users.get(...given);
   listUsers: RegistryUsers['list'] = (...given) => this.#users.list(...given);
-  sawUser: RegistryUsers['saw'] = (...given) => this.#users.saw(...given);
-  linkIdentity: RegistryUsers['linkIdentity'] = (...given) => this.#users.linkIdentity(...given);
+
+  /** Notes that the user called; written at most once in a while. */
+  async sawUser(caller: Caller): Promise<void> {
+    if (caller.everyUser) return;
+    const user = userOf(caller, this.#limits);
+    const known = await this.port.getUser(user);
+    const isDue =
+      known !== undefined &&
+      this.port.nowMs() - known.record.last_seen_at >= this.#limits.lastSeenSeconds * 1_000;
+    // A caller whose lease has passed on has called all the same.
+    if (isDue) await this.#write({ ...caller, fence: null }, this.port.sawUser(user));
+  }
+
+  /** Lets a messaging identity speak for an agent. */
+  async linkIdentity(caller: Caller, agentId: string, identity: string): Promise<void> {
+    await this.#write(caller, this.steps.linkIdentity(caller, agentId, identity));
+  }
+
+  async unlinkIdentity(caller: Caller, identity: string): Promise<void> {
+    await this.#write(caller, this.steps.unlinkIdentity(caller, identity));
+  }
+
   listIdentities: RegistryUsers['listIdentities'] = (...given) => this.#users.listIdentities(...given);
-  unlinkIdentity: RegistryUsers['unlinkIdentity'] = (...given) => this.#users.unlinkIdentity(...given);
 
   /** The agent that a messaging identity speaks for, or null. */
   async linkedAgent(identity: string): Promise<AgentAnswer | null> {
-    const agent = await this.#port.linkedAgent(identity);
+    const agent = await this.port.linkedAgent(identity);
     return agent === undefined ? null : this.#answer(agent);
   }
 
-  async #move(caller: Caller, agentId: string, verb: AgentVerb, options: WriteOptions): Promise<AgentAnswer> {
-    requireWrite(caller);
-    const id = parseAgentId(agentId);
-    return this.#answer(
-      await this.#port.moveAgent(scopeOf(caller, id, this.#limits), id, verb, guardOf(caller, options)),
-    );
+  #write<Result>(
+    caller: Caller,
+    step: Step<Result>,
+    idempotency: Idempotency | null = null,
+  ): Promise<Result> {
+    return writeOne(this.#writer, { caller, idempotency }, step);
   }
 
-  #requireAgent(caller: Caller, agentId: string): StoredAgent {
+  async #move(caller: Caller, agentId: string, verb: AgentVerb, options: WriteOptions): Promise<AgentAnswer> {
+    return this.#write(caller, this.steps.moveAgent(caller, agentId, verb, options));
+  }
+
+  async #requireAgent(caller: Caller, agentId: string): Promise<AgentView> {
     const id = parseAgentId(agentId);
-    const agent = this.#port.getAgent(scopeOf(caller, id, this.#limits), id);
+    const agent = await this.port.getAgent(scopeOf(caller, id, this.#limits), id);
     if (agent === undefined) throw new StoaError('not_found', `There is no agent ${id}.`);
     return agent;
-  }
-
-  #checkChange({
-    spec,
-    labels,
-    error_message,
-  }: Pick<UpdateAgentInput, 'spec' | 'labels' | 'error_message'>): void {
-    if (spec !== undefined) checkSpec(given(spec), this.#limits);
-    if (labels !== undefined) checkLabels(labels, this.#limits);
-    if (typeof error_message === 'string') checkErrorMessage(error_message, this.#limits);
   }
 
   /** A signed agent sees itself and nobody else. */
   async #ownPage(caller: Caller, filter: AgentFilter): Promise<Page<AgentAnswer>> {
     const own =
-      caller.agentId === null ? undefined : this.#port.getAgent(userOf(caller, this.#limits), caller.agentId);
+      caller.agentId === null
+        ? undefined
+        : await this.port.getAgent(userOf(caller, this.#limits), caller.agentId);
     const items = own === undefined ? [] : [this.#answer(own)];
     return { items: items.filter((agent) => passes(agent, filter)), next_cursor: null };
   }
 
-  #page(list: string, { items, nextKey }: KeyedPage<StoredAgent>): Page<AgentAnswer> {
-    return {
-      items: items.map((agent) => this.#answer(agent)),
-      next_cursor: nextKey === null ? null : encodeCursor(list, nextKey),
-    };
+  #answer(agent: AgentView): AgentAnswer {
+    return agentAnswer(agent, this.port.nowMs());
   }
-
-  #answer(agent: StoredAgent): AgentAnswer {
-    return agentAnswer(agent, this.#port.leaseTimes(), this.#port.nowMs());
-  }
-}
-
-/** What a caller shows with a write. */
-export function guardOf(caller: Caller, options: WriteOptions = {}): WriteGuard {
-  return { fence: caller.fence, ifVersion: options.ifVersion };
 }
 
 function passes(agent: AgentAnswer, { status, name, label }: AgentFilter): boolean {
@@ -350,10 +372,10 @@ function passes(agent: AgentAnswer, { status, name, label }: AgentFilter): boole
   return value !== undefined && (label.value === null || label.value === value);
 }
 
-/** Only the fields that were given: an undefined one must not hide a default. */
-function given<T extends object>(fields: T): { [Name in keyof T]?: Exclude<T[Name], undefined> } {
-  // Object.fromEntries forgets which keys it had; they are some of T's, without the undefined ones.
-  return Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== undefined)) as {
-    [Name in keyof T]?: Exclude<T[Name], undefined>;
-  };
+function refuseOwnName(agent: string, identities: readonly string[]): void {
+  if (identities.length === 0) return;
+  throw new StoaError('forbidden', `The agent "${agent}" has a key of its own. A token cannot act as it.`, {
+    fix: "Sign the request with the agent's key, or use another name in Stoa-Agent.",
+    details: { agent },
+  });
 }

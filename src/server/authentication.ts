@@ -4,8 +4,8 @@ import { StoaError } from '../errors.js';
 import type { Caller } from '../core/caller.js';
 import type { IdentityService, ProvenPrincipal } from '../identity/service.js';
 import { checkUserId } from '../identity/user-key.js';
-import type { Stoa } from '../index.js';
 import type { Limits } from '../limits.js';
+import { addressOf } from './caller-address.js';
 
 export interface Authenticator {
   readonly name: string;
@@ -52,19 +52,16 @@ export function missingCredentials(): StoaError {
 }
 
 /** What the credentials prove, with what `Stoa-User`, `Stoa-Agent` and `Stoa-Fence` add. */
-export function callerOf(
-  principal: ProvenPrincipal,
-  request: FastifyRequest,
-  { limits, identity }: Pick<Stoa, 'limits' | 'identity'>,
-): Caller {
+export function callerOf(principal: ProvenPrincipal, request: FastifyRequest, limits: Limits): Caller {
   const { headers } = request;
   const isPlain =
     headers['stoa-user'] === undefined &&
     headers['stoa-agent'] === undefined &&
     headers['stoa-fence'] === undefined;
-  const caller = isPlain ? plainCaller(principal) : namedCaller(principal, request, limits);
-  if (!caller.everyUser) identity.checkUser(caller.user);
-  return caller;
+  return {
+    ...(isPlain ? plainCaller(principal) : namedCaller(principal, request, limits)),
+    address: addressOf(request),
+  };
 }
 
 /** The headers with which a request says more of itself than its credentials do. */

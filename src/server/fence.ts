@@ -11,9 +11,13 @@ const namesAgent = /^\/v1\/(agents\/|commit$)/;
  * Refuses a late writer in every domain. A number that could speak of no lease is refused too: to
  * overlook it would leave a writer believing that it is guarded.
  */
-export function checkFence({ method, path }: Route, caller: Caller, registry: RegistryService): void {
+export async function checkFence(
+  { method, path }: Route,
+  caller: Caller,
+  registry: RegistryService,
+): Promise<void> {
   if (method === 'GET') return;
-  registry.checkFence(caller);
+  await registry.checkFence(caller);
   if (caller.agentId !== null || namesAgent.test(path)) return;
   throw new StoaError(
     'invalid_request',

@@ -21,10 +21,21 @@ export function idempotencyOf(
     );
   }
   const fingerprint = createHash('sha256')
-    .update(`${request.method} ${request.url}\n`)
+    .update(`${request.method} ${request.url}\n${conditionsOf(request)}`)
     .update(body)
     .digest('base64url');
   return { scope: scopeOf(caller), key, fingerprint, seconds: limits.idempotencySeconds };
+}
+
+/** The same body can mean another change under another condition, or as another kind of patch. */
+function conditionsOf({ headers }: FastifyRequest): string {
+  const type = headers['content-type']?.toLowerCase() ?? '';
+  const conditions = [
+    headers['if-match'],
+    headers['if-none-match'],
+    ...(type.startsWith('application/merge-patch+json') ? ['merge-patch'] : []),
+  ].filter((part) => part !== undefined);
+  return conditions.length === 0 ? '' : `${JSON.stringify(conditions)}\n`;
 }
 
 /** Also by what the credentials reach: an answer must not be told again to narrower ones. */

@@ -110,7 +110,7 @@ function parametersIn(place: string, { properties, required }: Properties): Json
 
 function conventionalHeaders(route: Route): Json[] {
   const headers: Json[] = [];
-  if (route.creates)
+  if (route.creates || route.takesKey)
     headers.push(
       header('Idempotency-Key', 'A retry with the same key and body gets the first answer again.'),
     );

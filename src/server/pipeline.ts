@@ -3,10 +3,12 @@ import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { z } from 'zod';
 import { StoaError } from '../errors.js';
 import type { Caller } from '../core/caller.js';
+import type { ProvenPrincipal } from '../identity/service.js';
 import type { Stoa } from '../index.js';
 import type { Limits } from '../limits.js';
 import { type FieldError, check, fieldErrors, invalidFields } from '../validate.js';
 import { type Authenticator, callerOf, missingCredentials } from './authentication.js';
+import { addressOf } from './caller-address.js';
 import { conditionsOf, entityTag, isNotModified, unconditional } from './conditions.js';
 import { type AnswerWriter, type SharedHeaders, apiHeaders, serverHeaders } from './answer-writer.js';
 import { isGuarded } from './cors.js';
@@ -86,6 +88,8 @@ class RoutePipeline {
   readonly #isOpen: boolean;
   /** By the route's own path, not the request's: that has many spellings. */
   readonly #isGuarded: boolean;
+  /** Routes of messaging look for themselves, and the operator can always lift a block. */
+  readonly #isBlockable: boolean;
   readonly #rateLimit: RateLimit | undefined;
   readonly #hasPlainParams: PlainParams | undefined;
   readonly #takesConditions: boolean;
@@ -105,6 +109,7 @@ class RoutePipeline {
     this.#late = this.#authenticators.filter(({ needs }) => needs === 'body');
     this.#isOpen = principals.includes('anyone');
     this.#isGuarded = isGuarded(route.path);
+    this.#isBlockable = this.#isGuarded && route.path !== '/v1/blocks';
     this.#rateLimit = !isForAnyoneAlone && route.path.startsWith('/v1') ? services.rateLimit : undefined;
     this.#hasPlainParams = plainParamsOf(route.params);
     this.#takesConditions = route.versioned && route.writes && !route.creates;
@@ -125,7 +130,13 @@ class RoutePipeline {
     try {
       refuseWhileStopping(this.#services);
       requireHost(request);
-      const entering = this.#onRequest?.(request, reply);
+      const unblocked = this.#isBlockable
+        ? this.#services.stoa.messaging.gate.checkBlocked(addressOf(request))
+        : undefined;
+      const entering =
+        unblocked instanceof Promise
+          ? unblocked.then(() => this.#onRequest?.(request, reply))
+          : this.#onRequest?.(request, reply);
       const entered =
         entering instanceof Promise
           ? entering.then(() => this.#enter(request, reply))
@@ -167,25 +178,33 @@ class RoutePipeline {
           : this.#prove(authenticator, request, reply);
     }
     if (!this.#isOpen) throw missingCredentials();
-    if (this.#authenticators.length > 0) this.#admit(request, reply, null);
-    return undefined;
+    return this.#authenticators.length > 0 ? this.#admit(request, reply, null) : undefined;
   }
 
   #prove(authenticator: Authenticator, request: FastifyRequest, reply: FastifyReply): void | Promise<void> {
-    const { stoa } = this.#services;
     const proven = authenticator.authenticate(request);
-    if (proven instanceof Promise)
-      return proven.then((principal) => this.#admit(request, reply, callerOf(principal, request, stoa)));
-    this.#admit(request, reply, callerOf(proven, request, stoa));
-    return undefined;
+    return proven instanceof Promise
+      ? proven.then((principal) => this.#name(principal, request, reply))
+      : this.#name(proven, request, reply);
+  }
+
+  /** What the credentials and the headers say together. Most callers are known, and nothing waits. */
+  #name(principal: ProvenPrincipal, request: FastifyRequest, reply: FastifyReply): void | Promise<void> {
+    const { stoa } = this.#services;
+    const caller = callerOf(principal, request, stoa.limits);
+    const known = caller.everyUser ? undefined : stoa.identity.checkUser(caller.user);
+    const named = stoa.registry.checkOwnName(caller);
+    return known instanceof Promise || named instanceof Promise
+      ? Promise.all([known, named]).then(() => this.#admit(request, reply, caller))
+      : this.#admit(request, reply, caller);
   }
 
   /** Whether this caller may use the route at all; what it may see there is the service's to say. */
-  #admit(request: FastifyRequest, reply: FastifyReply, caller: Caller | null): void {
+  #admit(request: FastifyRequest, reply: FastifyReply, caller: Caller | null): void | Promise<void> {
     const { principals, writes } = this.#route;
     request.caller = caller;
     this.#rateLimit?.take(request, reply, caller);
-    if (caller === null) return;
+    if (caller === null) return undefined;
     this.#services.lastSeen.saw(caller);
     if (!this.#isOpen && !principals.includes(caller.kind)) {
       throw new StoaError(
@@ -194,11 +213,13 @@ class RoutePipeline {
         { fix: `Use credentials of: ${principals.join(', ')}.`, details: { allowed: principals } },
       );
     }
-    if (writes && !caller.scopes.write)
+    // A link limits what an identity may do with the data of its user, not with itself and its messages.
+    const isOwn = caller.kind === 'agent' && (!this.#isGuarded || this.#route.ofItself);
+    if (writes && !isOwn && !caller.scopes.write)
       throw new StoaError('forbidden', 'The token can only read.', {
         fix: 'Use a token with the scope "write".',
       });
-    if (caller.fence !== null) checkFence(this.#route, caller, this.#services.stoa.registry);
+    return caller.fence === null ? undefined : checkFence(this.#route, caller, this.#services.stoa.registry);
   }
 
   #answer(request: FastifyRequest, reply: FastifyReply): unknown {
@@ -254,7 +275,8 @@ class RoutePipeline {
       headers,
       body,
       rawBody,
-      idempotency: route.creates ? idempotencyOf(request, caller, rawBody, stoa.limits) : null,
+      idempotency:
+        route.creates || route.takesKey ? idempotencyOf(request, caller, rawBody, stoa.limits) : null,
       ifVersion: conditions.ifVersion,
       ifExists: conditions.ifExists,
       request,

@@ -67,7 +67,7 @@ export interface RouteContext<Params, Query, Body, Headers, Who> {
   readonly query: Query;
   readonly body: Body;
   readonly headers: Headers;
-  /** From `Idempotency-Key`, on routes with `creates`. */
+  /** From `Idempotency-Key`, on routes with `creates` or `takesKey`. */
   readonly idempotency: Idempotency | null;
   /** From `If-Match: "n"`, on routes with `versioned`; `If-None-Match: *` is 0: it must not exist yet. */
   readonly ifVersion: number | undefined;
@@ -122,8 +122,10 @@ export interface Route {
   readonly description: string | undefined;
   readonly principals: readonly Principal[];
   readonly creates: boolean;
+  readonly takesKey: boolean;
   readonly versioned: boolean;
   readonly writes: boolean;
+  readonly ofItself: boolean;
   readonly streams: boolean;
   /** Its body is a stream of the bytes: `request.body`. */
   readonly streamsBody: boolean;
@@ -186,8 +188,10 @@ function routeOf(
     description,
     principals: row.principals ?? authenticated,
     creates: row.creates === true,
+    takesKey: row.takesKey === true,
     versioned: row.versioned === true,
     writes: row.writes ?? row.method !== 'GET',
+    ofItself: row.ofItself === true,
     streams: row.streams !== undefined,
     streamsBody: row.upload === true,
     bodyLimit: row.bodyLimit ?? 'bodyBytesMax',

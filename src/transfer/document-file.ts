@@ -82,7 +82,10 @@ class DocumentFile {
     for await (const batch of this.#batches()) await quota.add(batch.map(({ record }) => record));
     if (this.#report.dry_run) return this.#report;
     for await (const batch of this.#batches()) {
-      await this.#data.transfer.write(batch.map(({ record }) => record));
+      await this.#data.transfer.write(
+        this.#caller,
+        batch.map(({ record }) => record),
+      );
       this.#report.imported += batch.length;
       this.#done += batch.length;
       this.#options.onProgress?.({ done: this.#done, total: this.#goodLines * 2 });

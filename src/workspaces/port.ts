@@ -1,5 +1,5 @@
-/** What workspaces need of storage: their atomic operations. */
-import type { Idempotency } from '../core/idempotency.js';
+/** What workspaces need of storage: reads that answer, and writes as steps. */
+import type { Step } from '../core/write.js';
 import type {
   Claim,
   Project,
@@ -11,6 +11,7 @@ import type {
   Workspace,
   WorkspaceStatus,
 } from './model.js';
+import type { ReadyWaiters } from './ready-waiters.js';
 import type {
   CompleteRequest,
   FailRequest,
@@ -50,25 +51,15 @@ export interface Listed<T> {
   next: string | null;
 }
 
-export interface ClaimOptions {
-  holder: string;
-  leaseSeconds: number;
-  waitMs: number;
-  /** Ends the wait: the caller is gone. */
-  signal?: AbortSignal | undefined;
-}
+/** `again`: entries that were out of date are cleared away, and more may stand behind them. */
+export type ClaimOutcome = Claim | 'none' | 'again';
 
 /**
- * Every verb is one transaction with all index entries, counters and the active slot. What is
- * missing, another owner's or deleted is `not_found`. Secrets come sealed, and are answered so.
+ * A step writes a record with all its index entries, counters and the active slot. What is missing,
+ * another owner's or deleted is `not_found`. Secrets come sealed, and are answered so.
  */
 export interface WorkspacesPort {
-  createWorkspace(
-    owner: string,
-    id: string,
-    input: NewWorkspace,
-    idempotency: Idempotency | null,
-  ): Promise<Workspace>;
+  createWorkspace(owner: string, id: string, input: NewWorkspace): Step<Workspace>;
   getWorkspace(owner: Owner, id: string, deleted: boolean): Promise<Workspace>;
   listWorkspaces(owner: Owner, request: NamedListRequest): Promise<Listed<Workspace>>;
   updateWorkspace(
@@ -76,47 +67,30 @@ export interface WorkspacesPort {
     id: string,
     patch: WorkspacePatch,
     ifVersion: number | undefined,
-  ): Promise<Workspace>;
-  deleteWorkspace(owner: Owner, id: string, ifVersion: number | undefined): Promise<Workspace>;
+  ): Step<Workspace>;
+  deleteWorkspace(owner: Owner, id: string, ifVersion: number | undefined): Step<Workspace>;
   restoreWorkspace(
     owner: Owner,
     id: string,
     name: string | undefined,
     ifVersion: number | undefined,
-  ): Promise<Workspace>;
-  purgeWorkspace(owner: Owner, id: string, ifVersion: number | undefined): Promise<void>;
+  ): Step<Workspace>;
+  purgeWorkspace(owner: Owner, id: string, ifVersion: number | undefined): Step<void>;
 
-  createProject(
-    owner: Owner,
-    workspaceId: string,
-    id: string,
-    input: NewProject,
-    idempotency: Idempotency | null,
-  ): Promise<Project>;
+  createProject(owner: Owner, workspaceId: string, id: string, input: NewProject): Step<Project>;
   getProject(owner: Owner, id: string, deleted: boolean): Promise<Project>;
   listProjects(owner: Owner, workspaceId: string, request: NamedListRequest): Promise<Listed<Project>>;
-  updateProject(
-    owner: Owner,
-    id: string,
-    patch: ProjectPatch,
-    ifVersion: number | undefined,
-  ): Promise<Project>;
-  deleteProject(owner: Owner, id: string, ifVersion: number | undefined): Promise<Project>;
+  updateProject(owner: Owner, id: string, patch: ProjectPatch, ifVersion: number | undefined): Step<Project>;
+  deleteProject(owner: Owner, id: string, ifVersion: number | undefined): Step<Project>;
   restoreProject(
     owner: Owner,
     id: string,
     name: string | undefined,
     ifVersion: number | undefined,
-  ): Promise<Project>;
-  purgeProject(owner: Owner, id: string, ifVersion: number | undefined): Promise<void>;
+  ): Step<Project>;
+  purgeProject(owner: Owner, id: string, ifVersion: number | undefined): Step<void>;
 
-  createSession(
-    owner: Owner,
-    projectId: string,
-    id: string,
-    input: NewSession,
-    idempotency: Idempotency | null,
-  ): Promise<WorkSession>;
+  createSession(owner: Owner, projectId: string, id: string, input: NewSession): Step<WorkSession>;
   getSession(owner: Owner, id: string): Promise<WorkSession>;
   listSessions(
     owner: Owner,
@@ -129,37 +103,34 @@ export interface WorkspacesPort {
     id: string,
     patch: SessionPatch,
     ifVersion: number | undefined,
-  ): Promise<WorkSession>;
-  deleteSession(owner: Owner, id: string, ifVersion: number | undefined): Promise<void>;
+  ): Step<WorkSession>;
+  deleteSession(owner: Owner, id: string, ifVersion: number | undefined): Step<void>;
 
-  createTask(
-    owner: Owner,
-    sessionId: string,
-    id: string,
-    input: NewTask,
-    idempotency: Idempotency | null,
-  ): Promise<Task>;
+  createTask(owner: Owner, sessionId: string, id: string, input: NewTask): Step<Task>;
   getTask(owner: Owner, id: string): Promise<Task>;
   listTasks(owner: Owner, sessionId: string, request: ListRequest<TaskStatus>): Promise<Listed<Task>>;
   /** The tasks that could be claimed now, in the order in which they would be. */
   listReady(owner: Owner, projectId: string, after: string | null, limit: number): Promise<Listed<Task>>;
-  updateTask(owner: Owner, id: string, patch: TaskPatch, ifVersion: number | undefined): Promise<Task>;
-  deleteTask(owner: Owner, id: string, ifVersion: number | undefined): Promise<void>;
+  updateTask(owner: Owner, id: string, patch: TaskPatch, ifVersion: number | undefined): Step<Task>;
+  deleteTask(owner: Owner, id: string, ifVersion: number | undefined): Step<void>;
 
-  /** Null when nothing became ready in the time that the caller waits. */
-  claimTask(owner: Owner, projectId: string, options: ClaimOptions): Promise<Claim | null>;
-  heartbeatTask(owner: Owner, id: string, fence: number, by?: Reporter): Promise<TaskLease>;
-  completeTask(owner: Owner, id: string, input: CompleteRequest, by?: Reporter): Promise<Task>;
-  failTask(owner: Owner, id: string, input: FailRequest, by?: Reporter): Promise<Task>;
-  cancelTask(owner: Owner, id: string, reason: string | undefined): Promise<Task>;
+  /** Gives the first ready task of the project to the holder. */
+  claimTask(owner: Owner, projectId: string, holder: string, leaseSeconds: number): Step<ClaimOutcome>;
+  heartbeatTask(owner: Owner, id: string, fence: number, by: Reporter): Step<TaskLease>;
+  completeTask(owner: Owner, id: string, input: CompleteRequest, by: Reporter): Step<Task>;
+  failTask(owner: Owner, id: string, input: FailRequest, by: Reporter): Step<Task>;
+  cancelTask(owner: Owner, id: string, reason: string | undefined): Step<Task>;
 
-  /** The same workspaces for writes that `check` may still refuse: it is called in the transaction that writes, as its last step before the commit. */
-  guarded?(check: () => void): WorkspacesPort;
+  /** Refuses a write unless the task has this version. */
+  requireTaskVersion(owner: Owner, id: string, version: number): Step<void>;
+  /** Refuses a write unless this fencing number holds the task. */
+  requireClaim(owner: Owner, id: string, fence: number): Step<void>;
+
+  /** Claims that wait. The home wakes them when a task may be ready, on whichever server that happened. */
+  readonly waiters: ReadyWaiters;
   /** Notes that every stored secret goes under the current key; the steps follow by themselves, also after a restart. */
   beginReseal(): Promise<void>;
   /** The same, until all are done. Answers how many records changed. */
   reseal(onProgress: (resealed: number) => void): Promise<number>;
-  /** Sends claims that wait away with nothing. */
-  stopWaiting(): void;
   close(): Promise<void>;
 }

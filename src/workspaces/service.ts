@@ -1,30 +1,24 @@
-/** Workspaces, projects, sessions and tasks as callers use them: checked, normalised, authorised. */
-import { StoaError } from '../errors.js';
+/** Workspaces, projects, sessions and tasks as callers use them. */
 import type { Caller } from '../core/caller.js';
 import type { Idempotency } from '../core/idempotency.js';
+import { type Step, type Writer, writeOne } from '../core/write.js';
 import type { Limits } from '../limits.js';
 import { type Page, decodeTextCursor, encodeCursor } from '../paging.js';
-import { type Sealer, secretMask } from '../secrets/sealer.js';
+import type { Sealer } from '../secrets/sealer.js';
 import { validate } from '../validate.js';
-import {
-  checkCharacters,
-  checkClaimBounds,
-  checkListBounds,
-  checkProjectBounds,
-  checkResultBounds,
-  checkSessionBounds,
-  checkTaskBounds,
-  checkWorkspaceBounds,
-} from './bounds.js';
-import { checkConfig, maskConfig, openConfig, sealConfig } from './config-secrets.js';
-import { checkId, newId } from './ids.js';
-import type { Claim, ClaimLease, JsonObject, Project, Task, WorkSession, Workspace } from './model.js';
-import type { Listed, NamedListRequest, Owner, Reporter, WorkspacesPort } from './port.js';
+import { checkWrites, ownerOf } from './authorise.js';
+import { checkListBounds } from './bounds.js';
+import { claimOrWait } from './claiming.js';
+import { openConfig } from './config-secrets.js';
+import { checkId } from './ids.js';
+import type { Claim, JsonObject, Project, Task, WorkSession, Workspace } from './model.js';
+import type { Listed, NamedListRequest, WorkspacesPort } from './port.js';
 import * as schemas from './schemas.js';
-import { claimLease } from './tasks.js';
-import { checkGitFields, withoutGitPasswords } from './url-passwords.js';
+import { type Heartbeat, WorkspacesSteps, masked, maskedProject, normalised } from './steps.js';
 
 export interface WorkspacesServiceOptions {
+  /** Runs the steps of `port`: both belong to the same home. */
+  writer: Writer;
   port: WorkspacesPort;
   limits: Limits;
   sealer: Sealer;
@@ -43,11 +37,15 @@ type Unchecked = unknown;
 
 export class WorkspacesService {
   readonly port: WorkspacesPort;
+  readonly steps: WorkspacesSteps;
+  readonly #writer: Writer;
   readonly #limits: Limits;
   readonly #sealer: Sealer;
 
   constructor(options: WorkspacesServiceOptions) {
     this.port = options.port;
+    this.steps = new WorkspacesSteps(options);
+    this.#writer = options.writer;
     this.#limits = options.limits;
     this.#sealer = options.sealer;
   }
@@ -55,18 +53,7 @@ export class WorkspacesService {
   // Workspaces
 
   async createWorkspace(caller: Caller, body: Unchecked, options: CreateOptions = {}): Promise<Workspace> {
-    checkWrites(caller);
-    const input = validate(schemas.newWorkspaceSchema, body);
-    checkWorkspaceBounds(input, this.#limits);
-    const id = newId('workspace');
-    return masked(
-      await this.port.createWorkspace(
-        caller.user,
-        id,
-        this.#sealed(id, normalised(input)),
-        options.idempotency ?? null,
-      ),
-    );
+    return this.#write(caller, this.steps.createWorkspace(caller, body), options);
   }
 
   /** With `deleted`, also one that is deleted and not yet purged. */
@@ -91,23 +78,11 @@ export class WorkspacesService {
     body: Unchecked,
     options: ChangeOptions = {},
   ): Promise<Workspace> {
-    checkWrites(caller);
-    const patch = validate(schemas.workspacePatchSchema, body);
-    checkWorkspaceBounds(patch, this.#limits);
-    // A mask that comes back means the secret that is stored.
-    const { claude_key: key, ...rest } = normalised(patch);
-    const changes =
-      key === secretMask ? rest : this.#sealed(checkId('workspace', id), { ...rest, claude_key: key });
-    return masked(
-      await this.port.updateWorkspace(ownerOf(caller), checkId('workspace', id), changes, options.ifVersion),
-    );
+    return this.#write(caller, this.steps.updateWorkspace(caller, id, body, options.ifVersion));
   }
 
   async deleteWorkspace(caller: Caller, id: string, options: ChangeOptions = {}): Promise<Workspace> {
-    checkWrites(caller);
-    return masked(
-      await this.port.deleteWorkspace(ownerOf(caller), checkId('workspace', id), options.ifVersion),
-    );
+    return this.#write(caller, this.steps.deleteWorkspace(caller, id, options.ifVersion));
   }
 
   async restoreWorkspace(
@@ -116,21 +91,12 @@ export class WorkspacesService {
     body: Unchecked = {},
     options: ChangeOptions = {},
   ): Promise<Workspace> {
-    checkWrites(caller);
-    return masked(
-      await this.port.restoreWorkspace(
-        ownerOf(caller),
-        checkId('workspace', id),
-        this.#newName(body),
-        options.ifVersion,
-      ),
-    );
+    return this.#write(caller, this.steps.restoreWorkspace(caller, id, body, options.ifVersion));
   }
 
   /** Removes a deleted workspace for good, with everything in it. */
   async purgeWorkspace(caller: Caller, id: string, options: ChangeOptions = {}): Promise<void> {
-    checkWrites(caller);
-    await this.port.purgeWorkspace(ownerOf(caller), checkId('workspace', id), options.ifVersion);
+    return this.#write(caller, this.steps.purgeWorkspace(caller, id, options.ifVersion));
   }
 
   /** The plain key, for programs that embed Stoa. No route answers it. */
@@ -148,21 +114,7 @@ export class WorkspacesService {
     body: Unchecked,
     options: CreateOptions = {},
   ): Promise<Project> {
-    checkWrites(caller);
-    const input = validate(schemas.newProjectSchema, body);
-    checkProjectBounds(input, this.#limits);
-    checkGitFields(input);
-    const id = newId('project');
-    const sealed = this.#sealedConfig(id, normalised(input));
-    return maskedProject(
-      await this.port.createProject(
-        ownerOf(caller),
-        checkId('workspace', workspaceId),
-        id,
-        sealed,
-        options.idempotency ?? null,
-      ),
-    );
+    return this.#write(caller, this.steps.createProject(caller, workspaceId, body), options);
   }
 
   async getProject(caller: Caller, id: string, options: { deleted?: boolean } = {}): Promise<Project> {
@@ -186,21 +138,11 @@ export class WorkspacesService {
     body: Unchecked,
     options: ChangeOptions = {},
   ): Promise<Project> {
-    checkWrites(caller);
-    const patch = validate(schemas.projectPatchSchema, body);
-    checkProjectBounds(patch, this.#limits);
-    checkGitFields(patch);
-    const sealed = this.#sealedConfig(checkId('project', id), normalised(patch));
-    return maskedProject(
-      await this.port.updateProject(ownerOf(caller), checkId('project', id), sealed, options.ifVersion),
-    );
+    return this.#write(caller, this.steps.updateProject(caller, id, body, options.ifVersion));
   }
 
   async deleteProject(caller: Caller, id: string, options: ChangeOptions = {}): Promise<Project> {
-    checkWrites(caller);
-    return maskedProject(
-      await this.port.deleteProject(ownerOf(caller), checkId('project', id), options.ifVersion),
-    );
+    return this.#write(caller, this.steps.deleteProject(caller, id, options.ifVersion));
   }
 
   async restoreProject(
@@ -209,20 +151,11 @@ export class WorkspacesService {
     body: Unchecked = {},
     options: ChangeOptions = {},
   ): Promise<Project> {
-    checkWrites(caller);
-    return maskedProject(
-      await this.port.restoreProject(
-        ownerOf(caller),
-        checkId('project', id),
-        this.#newName(body),
-        options.ifVersion,
-      ),
-    );
+    return this.#write(caller, this.steps.restoreProject(caller, id, body, options.ifVersion));
   }
 
   async purgeProject(caller: Caller, id: string, options: ChangeOptions = {}): Promise<void> {
-    checkWrites(caller);
-    await this.port.purgeProject(ownerOf(caller), checkId('project', id), options.ifVersion);
+    return this.#write(caller, this.steps.purgeProject(caller, id, options.ifVersion));
   }
 
   /** The config with its plain secrets, for programs that embed Stoa. No route answers it. */
@@ -240,18 +173,7 @@ export class WorkspacesService {
     body: Unchecked = {},
     options: CreateOptions = {},
   ): Promise<WorkSession> {
-    checkWrites(caller);
-    const input = validate(schemas.newSessionSchema, body);
-    checkSessionBounds(input, this.#limits);
-    checkOwnName(caller, input.agent_id);
-    const agent = input.agent_id === undefined ? (caller.agentId ?? caller.agent) : input.agent_id;
-    return this.port.createSession(
-      ownerOf(caller),
-      checkId('project', projectId),
-      newId('session'),
-      { ...input, agent_id: agent },
-      options.idempotency ?? null,
-    );
+    return this.#write(caller, this.steps.createSession(caller, projectId, body), options);
   }
 
   getSession(caller: Caller, id: string): Promise<WorkSession> {
@@ -277,16 +199,11 @@ export class WorkspacesService {
     body: Unchecked,
     options: ChangeOptions = {},
   ): Promise<WorkSession> {
-    checkWrites(caller);
-    const patch = validate(schemas.sessionPatchSchema, body);
-    checkSessionBounds(patch, this.#limits);
-    checkOwnName(caller, patch.agent_id);
-    return this.port.updateSession(ownerOf(caller), checkId('session', id), patch, options.ifVersion);
+    return this.#write(caller, this.steps.updateSession(caller, id, body, options.ifVersion));
   }
 
   async deleteSession(caller: Caller, id: string, options: ChangeOptions = {}): Promise<void> {
-    checkWrites(caller);
-    await this.port.deleteSession(ownerOf(caller), checkId('session', id), options.ifVersion);
+    return this.#write(caller, this.steps.deleteSession(caller, id, options.ifVersion));
   }
 
   // Tasks
@@ -297,16 +214,7 @@ export class WorkspacesService {
     body: Unchecked,
     options: CreateOptions = {},
   ): Promise<Task> {
-    checkWrites(caller);
-    const input = validate(schemas.newTaskSchema, body);
-    checkTaskBounds(input, this.#limits);
-    return this.port.createTask(
-      ownerOf(caller),
-      checkId('session', sessionId),
-      newId('task'),
-      input,
-      options.idempotency ?? null,
-    );
+    return this.#write(caller, this.steps.createTask(caller, sessionId, body), options);
   }
 
   getTask(caller: Caller, id: string): Promise<Task> {
@@ -331,15 +239,11 @@ export class WorkspacesService {
   }
 
   async updateTask(caller: Caller, id: string, body: Unchecked, options: ChangeOptions = {}): Promise<Task> {
-    checkWrites(caller);
-    const patch = validate(schemas.taskPatchSchema, body);
-    checkTaskBounds(patch, this.#limits);
-    return this.port.updateTask(ownerOf(caller), checkId('task', id), patch, options.ifVersion);
+    return this.#write(caller, this.steps.updateTask(caller, id, body, options.ifVersion));
   }
 
   async deleteTask(caller: Caller, id: string, options: ChangeOptions = {}): Promise<void> {
-    checkWrites(caller);
-    await this.port.deleteTask(ownerOf(caller), checkId('task', id), options.ifVersion);
+    return this.#write(caller, this.steps.deleteTask(caller, id, options.ifVersion));
   }
 
   /** Gives the first ready task to the caller alone, with a lease. Null when there is none within `wait` seconds. */
@@ -349,58 +253,31 @@ export class WorkspacesService {
     body: Unchecked = {},
     signal?: AbortSignal,
   ): Promise<Claim | null> {
-    checkWrites(caller);
-    const request = validate(schemas.claimRequestSchema, body);
-    checkClaimBounds(request, this.#limits);
+    const { step, waitMs } = this.steps.claimTask(caller, projectId, body);
     if (signal?.aborted === true) return null;
-    return this.port.claimTask(ownerOf(caller), checkId('project', projectId), {
-      holder: holderOf(caller, request.agent_id),
-      leaseSeconds: request.lease_seconds ?? this.#limits.taskLeaseSeconds,
-      waitMs: Math.min(request.wait ?? 0, this.#limits.claimWaitSecondsMax) * 1_000,
-      signal,
-    });
+    const wait = { waiters: this.port.waiters, projectId: checkId('project', projectId), waitMs, signal };
+    return claimOrWait(wait, () => this.#write(caller, step));
   }
 
-  async heartbeatTask(
-    caller: Caller,
-    id: string,
-    body: Unchecked,
-  ): Promise<{ lease: ClaimLease & { holder: string } }> {
-    checkWrites(caller);
-    const { fence } = validate(schemas.heartbeatRequestSchema, body);
-    const lease = await this.port.heartbeatTask(
-      ownerOf(caller),
-      checkId('task', id),
-      fence,
-      reporterOf(caller),
-    );
-    return { lease: { ...claimLease(lease), holder: lease.holder ?? '' } };
+  async heartbeatTask(caller: Caller, id: string, body: Unchecked): Promise<Heartbeat> {
+    return this.#write(caller, this.steps.heartbeatTask(caller, id, body));
   }
 
   async completeTask(caller: Caller, id: string, body: Unchecked): Promise<Task> {
-    checkWrites(caller);
-    const input = validate(schemas.completeRequestSchema, body);
-    checkResultBounds(input, this.#limits);
-    return this.port.completeTask(ownerOf(caller), checkId('task', id), input, reporterOf(caller));
+    return this.#write(caller, this.steps.completeTask(caller, id, body));
   }
 
   async failTask(caller: Caller, id: string, body: Unchecked): Promise<Task> {
-    checkWrites(caller);
-    const input = validate(schemas.failRequestSchema, body);
-    checkResultBounds(input, this.#limits);
-    return this.port.failTask(ownerOf(caller), checkId('task', id), input, reporterOf(caller));
+    return this.#write(caller, this.steps.failTask(caller, id, body));
   }
 
   async cancelTask(caller: Caller, id: string, body: Unchecked = {}): Promise<Task> {
-    checkWrites(caller);
-    const { reason } = validate(schemas.cancelRequestSchema, body);
-    checkCharacters('reason', reason, this.#limits.taskErrorCharactersMax);
-    return this.port.cancelTask(ownerOf(caller), checkId('task', id), reason);
+    return this.#write(caller, this.steps.cancelTask(caller, id, body));
   }
 
   /** Sends waiting claims away with nothing: the server is about to stop. */
   stopWaiting(): void {
-    this.port.stopWaiting();
+    this.port.waiters.close();
   }
 
   /** Sends waiting claims away and finishes the step of bulk work that runs. */
@@ -408,26 +285,8 @@ export class WorkspacesService {
     return this.port.close();
   }
 
-  #sealed<Input extends { claude_key?: string | null | undefined }>(id: string, input: Input): Input {
-    if (input.claude_key === secretMask)
-      throw new StoaError('invalid_request', 'claude_key: this is the mask, not a key.', {
-        details: { field: 'claude_key' },
-      });
-    return typeof input.claude_key === 'string'
-      ? { ...input, claude_key: this.#sealer.seal(input.claude_key, id) }
-      : input;
-  }
-
-  #sealedConfig<Input extends { config?: JsonObject | undefined }>(id: string, input: Input): Input {
-    if (input.config === undefined) return input;
-    checkConfig(input.config);
-    return { ...input, config: sealConfig(input.config, id, this.#sealer) };
-  }
-
-  #newName(body: Unchecked): string | undefined {
-    const input = normalised(validate(schemas.restoreSchema, body));
-    checkCharacters('name', input.name, this.#limits.workspaceNameCharactersMax);
-    return input.name;
+  #write<Result>(caller: Caller, step: Step<Result>, { idempotency }: CreateOptions = {}): Promise<Result> {
+    return writeOne(this.#writer, { caller, idempotency }, step);
   }
 
   /** A page of a list; its cursor works for the same list with the same filters only. */
@@ -452,50 +311,6 @@ export class WorkspacesService {
     });
     return { items: found, next_cursor: next === null ? null : encodeCursor(tag, Buffer.from(next, 'utf8')) };
   }
-}
-
-function ownerOf(caller: Caller): Owner {
-  return caller.everyUser ? null : caller.user;
-}
-
-function checkWrites(caller: Caller): void {
-  if (!caller.scopes.write)
-    throw new StoaError('forbidden', 'These credentials can only read.', {
-      fix: 'Use a token with the write scope.',
-    });
-}
-
-/** Who claims. */
-function holderOf(caller: Caller, named: string | undefined): string {
-  checkOwnName(caller, named);
-  return named ?? caller.agentId ?? caller.agent ?? caller.user;
-}
-
-/** A signed agent claims tasks and has sessions in no other agent's name; nobody's it may say. */
-function checkOwnName({ kind, agentId, agent }: Caller, named: string | null | undefined): void {
-  if (kind !== 'agent' || named === undefined || named === null || named === agentId || named === agent)
-    return;
-  throw new StoaError('forbidden', 'A signed agent goes by its own name.', {
-    fix: 'Leave agent_id away.',
-    details: { field: 'agent_id' },
-  });
-}
-
-/** Fencing numbers are small and no secret: a signed agent reports on what it holds itself. */
-function reporterOf({ kind, agentId, agent }: Caller): Reporter {
-  return kind === 'agent' ? [agentId, agent] : null;
-}
-
-function normalised<Input extends { name?: string | undefined }>(input: Input): Input {
-  return input.name === undefined ? input : { ...input, name: input.name.normalize('NFC') };
-}
-
-function masked(workspace: Workspace): Workspace {
-  return workspace.claude_key === null ? workspace : { ...workspace, claude_key: secretMask };
-}
-
-function maskedProject(project: Project): Project {
-  return { ...withoutGitPasswords(project), config: maskConfig(project.config) };
 }
 
 function mapItems<T>(listed: Listed<T>, map: (item: T) => T): Listed<T> {

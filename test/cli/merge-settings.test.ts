@@ -1,40 +1,29 @@
 /** One entry into files of other programs, whatever people have written into them. */
+import { parse } from 'jsonc-parser';
 import { describe, expect, it } from 'vitest';
 import { mergeJson, mergeToml } from '../../src/cli/merge-settings.js';
 
 const entry = { command: 'node', args: ['main.js', 'mcp'] };
 const toml = (text: string) => mergeToml(text, 'mcp_servers', 'stoa', entry, 'config.toml');
+const read = (text: string): unknown => parse(text, [], { allowTrailingComma: true });
 const merge = (text: string) => mergeJson(text, 'servers', 'stoa', entry, 'mcp.json');
 
 describe('a JSON file', () => {
   it.each([
-    [
-      'nothing',
-      '',
-      '{\n  "servers": {\n    "stoa": {\n      "command": "node",\n      "args": [\n        "main.js",\n        "mcp"\n      ]\n    }\n  }\n}\n',
-    ],
-    [
-      'an empty object',
-      '{}',
-      '{\n  "servers": {\n    "stoa": {\n      "command": "node",\n      "args": [\n        "main.js",\n        "mcp"\n      ]\n    }\n  }\n}',
-    ],
+    ['nothing', '', []],
+    ['an empty object', '{}', []],
     [
       'comments, commas after the last member, tabs and numbers that no program can hold',
       '{\n\t// mine\n\t"big": 12345678901234567890, "small": 1.0,\n\t/* servers: */ "servers": {\n\t\t"other": { "command": "x" }, // keep\n\t},\n}\n',
-      '{\n\t// mine\n\t"big": 12345678901234567890, "small": 1.0,\n\t/* servers: */ "servers": {\n\t\t"other": { "command": "x" },\n\t\t"stoa": {\n\t\t\t"command": "node",\n\t\t\t"args": [\n\t\t\t\t"main.js",\n\t\t\t\t"mcp"\n\t\t\t]\n\t\t}, // keep\n\t},\n}\n',
+      ['// mine', '"big": 12345678901234567890, "small": 1.0,', '/* servers: */', '// keep'],
     ],
-    [
-      'only a comment inside',
-      '{\n  "servers": { /* none yet */ }\n}\n',
-      '{\n  "servers": {\n    /* none yet */\n    "stoa": {\n      "command": "node",\n      "args": [\n        "main.js",\n        "mcp"\n      ]\n    }\n  }\n}\n',
-    ],
-    [
-      'all on one line',
-      '{"servers":{"a":{}},"z":[1,{"servers":"no"}]}',
-      '{"servers":{"a":{},\n    "stoa": {\n      "command": "node",\n      "args": [\n        "main.js",\n        "mcp"\n      ]\n    }\n  },"z":[1,{"servers":"no"}]}',
-    ],
-  ])('with %s keeps every other character', (_what, before, after) => {
-    expect(merge(before)).toBe(after);
+    ['only a comment inside', '{\n  "servers": { /* none yet */ }\n}\n', ['/* none yet */']],
+    ['all on one line', '{"servers":{"a":{}},"z":[1,{"servers":"no"}]}', []],
+  ])('with %s keeps everything else', (_what, before, kept) => {
+    const after = merge(before);
+    const old = (before === '' ? {} : read(before)) as { servers?: object };
+    expect(read(after)).toEqual({ ...old, servers: { ...old.servers, stoa: entry } });
+    for (const part of kept) expect(after).toContain(part);
     // A second time there is nothing left to do.
     expect(merge(after)).toBe(after);
   });
@@ -43,9 +32,8 @@ describe('a JSON file', () => {
     const before =
       '{ "a": "} // \\" {", /* } */ "servers": {"stoa": {"command": "old" /* ours */}, "b": {}} }';
     const after = merge(before);
-    expect(after.startsWith('{ "a": "} // \\" {", /* } */ "servers": {"stoa": {\n')).toBe(true);
-    expect(after.endsWith(', "b": {}} }')).toBe(true);
-    expect(JSON.parse(after.replace('/* } */', ''))).toEqual({
+    expect(after).toContain('/* } */');
+    expect(read(after)).toEqual({
       a: '} // " {',
       servers: { stoa: entry, b: {} },
     });

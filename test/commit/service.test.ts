@@ -40,7 +40,7 @@ describe('a commit', () => {
         { version: 1 },
         { value: 2 },
         { value: 3, version: 2 },
-        { value: ['started'] },
+        { version: 1, sizeBytes: 11 },
         { status: 'running', version: 2 },
       ],
     });

@@ -4,13 +4,14 @@ import type { Socket } from 'node:net';
 import { afterAll, afterEach, beforeAll, describe, expect, test, vi } from 'vitest';
 import { type CouchDataStore, openCouchDataStore } from '../../src/backends/couchdb/datastore.js';
 import { dataStoreConformance } from '../../src/datastore/conformance/index.js';
-import { DataService } from '../../src/datastore/service.js';
+import type { DataService } from '../../src/datastore/service.js';
 import { operatorCaller } from '../../src/core/caller.js';
 import { limitsWith } from '../../src/limits.js';
 import { Running, credentials } from '../server/running.js';
 import { FaultyProxy } from '../servers/faulty-proxy.js';
 import { type Gate, startGate } from '../servers/gate.js';
 import { sharedServer } from '../servers/shared.js';
+import { dataOver } from './data-over.js';
 
 let proxy: FaultyProxy;
 let gate: Gate;
@@ -64,7 +65,7 @@ describe('the data store on CouchDB (emulator unless COUCHDB_URL is set)', () =>
 });
 
 async function open(name: string): Promise<DataService> {
-  return new DataService({
+  return dataOver({
     port: await openCouchDataStore(urlOf(name), { limits, nowMs: Date.now }),
     limits,
   });
@@ -250,7 +251,7 @@ test('a namespace that the collation of CouchDB takes for another is listed all 
 
 test('a list of namespaces asks no more for many documents than for few', async () => {
   const small = limitsWith({ ...limits, pageItemsMax: 5, clearStepMax: 5 });
-  const data = new DataService({
+  const data = dataOver({
     port: await openCouchDataStore(urlOf('listing'), { limits: small, nowMs: Date.now }),
     limits: small,
   });
@@ -290,7 +291,7 @@ function putForeign(key: string, fields: Record<string, unknown>): Promise<unkno
 
 test('a namespace counts documents of other programs, and none that has expired', async () => {
   let nowMs = Date.parse('2026-03-01T00:00:00Z');
-  const data = new DataService({
+  const data = dataOver({
     port: await openCouchDataStore(urlOf('counting'), { limits, nowMs: () => nowMs }),
     limits,
     nowMs: () => nowMs,
@@ -377,7 +378,7 @@ test('documents of another program are taken up a few at a time, however many th
 
 test('a server that takes requests and never answers is waited for once, not at every attempt', async () => {
   const short = limitsWith({ backendRequestSecondsMax: 0.3, backendAttemptsMax: 8 });
-  const data = new DataService({
+  const data = dataOver({
     port: await openCouchDataStore(urlOf('hanging'), { limits: short, nowMs: Date.now }),
     limits: short,
   });
@@ -454,7 +455,7 @@ test('a caller who hangs up ends a clear after the step under way, and a list af
 
 test('a close ends the requests that are under way, however long they might take', async () => {
   const patient = limitsWith({ backendRequestSecondsMax: 3_600 });
-  const data = new DataService({
+  const data = dataOver({
     port: await openCouchDataStore(urlOf('closing'), { limits: patient, nowMs: Date.now }),
     limits: patient,
   });
@@ -474,7 +475,7 @@ test('a close ends the requests that are under way, however long they might take
 test('a close does not wait again and again for a server that never answers', async () => {
   const short = limitsWith({ backendRequestSecondsMax: 0.3 });
   const failed: unknown[] = [];
-  const data = new DataService({
+  const data = dataOver({
     port: await openCouchDataStore(urlOf('closing'), { limits: short, nowMs: Date.now }),
     limits: short,
     onError: (error) => failed.push(error),

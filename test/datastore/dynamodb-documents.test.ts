@@ -2,11 +2,12 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { type DynamodbDataStore, openDynamodbDataStore } from '../../src/backends/dynamodb/datastore.js';
 import { documentId } from '../../src/datastore/document-id.js';
-import { DataService } from '../../src/datastore/service.js';
+import type { DataService } from '../../src/datastore/service.js';
 import { operatorCaller } from '../../src/core/caller.js';
 import { type Limits, limitsWith } from '../../src/limits.js';
 import { sharedServer } from '../servers/shared.js';
 import { dynamodb, getNative, putNative } from './dynamodb-table.js';
+import { dataOver } from './data-over.js';
 
 const table = `documents_${process.pid}`;
 const caller = operatorCaller('user_123', 'agent');
@@ -18,7 +19,7 @@ async function open(overrides: Partial<Limits> = {}): Promise<DataService> {
   const limits = limitsWith(overrides);
   const port = await openDynamodbDataStore(new URL(dynamodb(endpoint, table)), { limits, nowMs: Date.now });
   opened.push(port);
-  return new DataService({ port, limits });
+  return dataOver({ port, limits });
 }
 
 beforeAll(async () => {
@@ -298,11 +299,13 @@ describe('documents in DynamoDB (emulator)', () => {
     await data.set(operatorCaller('a:b'), 'c', 'k', 'theirs');
     const [record] = (await data.listDocuments(operatorCaller('a:b'), 'c')).items;
     if (record === undefined) throw new Error('There is no document.');
-    await expect(data.port.restore([{ ...record, userId: 'a', namespace: 'b:c' }])).rejects.toMatchObject({
+    await expect(
+      data.transfer.write(operatorCaller(), [{ ...record, userId: 'a', namespace: 'b:c' }]),
+    ).rejects.toMatchObject({
       code: 'id_collision',
     });
     await expect(
-      data.port.restore([
+      data.transfer.write(operatorCaller(), [
         { ...record, userId: 'p:q', namespace: 'r' },
         { ...record, userId: 'p', namespace: 'q:r' },
       ]),

@@ -2,13 +2,14 @@
 import { afterAll, afterEach, beforeAll, expect, test, vi } from 'vitest';
 import { type DynamodbDataStore, openDynamodbDataStore } from '../../src/backends/dynamodb/datastore.js';
 import { documentId } from '../../src/datastore/document-id.js';
-import { DataService } from '../../src/datastore/service.js';
+import type { DataService } from '../../src/datastore/service.js';
 import { operatorCaller } from '../../src/core/caller.js';
 import { type Limits, limitsWith } from '../../src/limits.js';
 import { start as startDynamodb } from '../servers/dynamodb.js';
 import { type Answer, FaultyProxy } from '../servers/faulty-proxy.js';
 import { noteServer, sharedServer } from '../servers/shared.js';
 import { dynamodb } from './dynamodb-table.js';
+import { dataOver } from './data-over.js';
 
 let proxy: FaultyProxy;
 const opened: DynamodbDataStore[] = [];
@@ -25,11 +26,15 @@ afterAll(async () => {
   await proxy.stop();
 });
 
-async function open(overrides: Partial<Limits> = {}, name = table): Promise<DataService> {
+async function open(
+  overrides: Partial<Limits> = {},
+  name = table,
+  onError?: (error: unknown) => void,
+): Promise<DataService> {
   const limits = limitsWith({ backendDelayMsMax: 20, ...overrides });
   const port = await openDynamodbDataStore(new URL(dynamodb(proxy.url, name)), { limits, nowMs: Date.now });
   opened.push(port);
-  return new DataService({ port, limits });
+  return dataOver({ port, limits, ...(onError && { onError }) });
 }
 
 function refusal(type: string, message = 'by the test'): Answer {
@@ -134,7 +139,7 @@ test('what a batch leaves unprocessed is asked for again (emulator)', async () =
   expect(leftOver).toBe(4);
   leftOver = 0;
   const { documents } = await data.port.exportPage(null, 100);
-  await data.port.restore(documents);
+  await data.transfer.write(operatorCaller(), documents);
   expect(leftOver).toBe(4);
   leftOver = -1_000;
   await expect(
@@ -174,12 +179,11 @@ test('a write whose answer was lost happens once, also when others have written 
 
 test('reads are counted once, also when only some of them could be written (emulator)', async () => {
   const errors: unknown[] = [];
-  const first = await open({ backendAttemptsMax: 2, backendInFlightMax: 2 });
-  const data = new DataService({
-    port: first.port,
-    limits: first.limits,
-    onError: (error) => errors.push(error),
-  });
+  const data = await open(
+    { backendAttemptsMax: 2, backendInFlightMax: 2 },
+    table,
+    (error) => void errors.push(error),
+  );
   const keys = Array.from({ length: 8 }, (_, index) => `k${index}`);
   await data.setMany(caller, 'partly', Object.fromEntries(keys.map((key) => [key, 1])));
   await data.getMany(caller, 'partly', keys);
@@ -192,7 +196,7 @@ test('reads are counted once, also when only some of them could be written (emul
   expect(errors).toMatchObject([{ code: 'backend_unavailable' }]);
   proxy.intercept = () => undefined;
   await data.tracker.flush();
-  const counts = (await first.port.getMany({ user: 'user-1', namespace: 'partly' }, keys)).map(
+  const counts = (await data.port.getMany({ user: 'user-1', namespace: 'partly' }, keys)).map(
     (record) => record?.accessCount,
   );
   expect(counts).toEqual(keys.map(() => 1));
@@ -242,7 +246,7 @@ test('two processes that start at once on an empty server make one table and wai
   );
   try {
     await Promise.all(
-      stores.map((port, index) => new DataService({ port, limits }).set(caller, 'n', `k${index}`, index)),
+      stores.map((port, index) => dataOver({ port, limits }).set(caller, 'n', `k${index}`, index)),
     );
     const [first] = stores;
     expect(

@@ -4,7 +4,9 @@ import { join } from 'node:path';
 import { afterAll, describe, expect, test } from 'vitest';
 import { dataFamilies, EmbeddedDataStore } from '../../src/backends/embedded/datastore.js';
 import { dataStoreConformance } from '../../src/datastore/conformance/index.js';
+import type { Documents } from '../../src/datastore/port.js';
 import { DataService } from '../../src/datastore/service.js';
+import { DirectoryWriter } from '../../src/homes/directory/writer.js';
 import { operatorCaller } from '../../src/core/caller.js';
 import type { EngineName } from '../../src/kernel/engine.js';
 import { type Kernel, openKernel } from '../../src/kernel/kernel.js';
@@ -41,19 +43,22 @@ describe.each([
   ['rocksdb', 1],
   ['memory', 3],
 ] as const)('the data store on %s with %i shard(s)', (engine, shards) => {
-  let shared: Promise<EmbeddedDataStore> | undefined;
+  let shared: Promise<Documents> | undefined;
   dataStoreConformance(test, {
     // One process owns a directory, so that a second service stands on the same store.
-    open: ({ nowMs }) =>
-      (shared ??= open(engine, { shards, clock: nowMs }).then((kernel) => new EmbeddedDataStore({ kernel }))),
+    open: ({ nowMs }) => (shared ??= open(engine, { shards, clock: nowMs }).then(documentsIn)),
   });
 });
 
 const caller = operatorCaller('user', 'agent');
 
+function documentsIn(kernel: Kernel): Documents {
+  return { port: new EmbeddedDataStore({ kernel }), writer: new DirectoryWriter(kernel) };
+}
+
 async function service(kernel: Kernel): Promise<DataService> {
   return new DataService({
-    port: new EmbeddedDataStore({ kernel }),
+    ...documentsIn(kernel),
     limits: kernel.limits,
     nowMs: () => kernel.nowMs(),
   });
@@ -149,7 +154,7 @@ test('a document read right after a commit shows each read once, also those that
     families: Object.values(dataFamilies),
     limits: limitsWith(),
   });
-  const data = new DataService({ port: new EmbeddedDataStore({ kernel }), limits: limitsWith() });
+  const data = new DataService({ ...documentsIn(kernel), limits: limitsWith() });
   const reader = operatorCaller('u', 'reader');
   await data.set(reader, 'n', 'k', 1);
   for (let reads = 0; reads < 50; reads += 1) {

@@ -5,7 +5,7 @@ import { toName } from '../../src/backends/firestore/documents.js';
 import { FirestoreDataStore, openFirestoreDataStore } from '../../src/backends/firestore/datastore.js';
 import { documentId } from '../../src/datastore/document-id.js';
 import { collectionName } from '../../src/datastore/model.js';
-import { DataService } from '../../src/datastore/service.js';
+import type { DataService } from '../../src/datastore/service.js';
 import type { StoaError } from '../../src/errors.js';
 import { operatorCaller } from '../../src/core/caller.js';
 import { limitsWith } from '../../src/limits.js';
@@ -14,24 +14,24 @@ import { type FirestoreServer, start } from '../servers/firestore.js';
 import { noteServer } from '../servers/shared.js';
 import { startSilentServer } from '../servers/silent.js';
 import { FaultyFirestore } from './faulty-firestore.js';
+import { dataOver } from './data-over.js';
 
 const caller = operatorCaller('user_123', 'agent');
 const limits = limitsWith({ backendDelayMsMax: 20 });
 let server: FirestoreServer;
 let faulty: FaultyFirestore;
+let store: FirestoreDataStore;
 let data: DataService;
 
 beforeAll(async () => {
   server = await start();
   await noteServer(server.describe);
   faulty = new FaultyFirestore(server.firestore);
-  data = new DataService({
-    port: new FirestoreDataStore(
-      { firestore: faulty.client(), values: FieldValue, collection: collectionName },
-      { limits, nowMs: Date.now },
-    ),
-    limits,
-  });
+  store = new FirestoreDataStore(
+    { firestore: faulty.client(), values: FieldValue, collection: collectionName },
+    { limits, nowMs: Date.now },
+  );
+  data = dataOver({ port: store, limits });
 });
 afterAll(async () => {
   await data.close();
@@ -278,7 +278,7 @@ describe('what goes wrong on the way to Firestore (emulator)', () => {
     process.env['FIRESTORE_EMULATOR_HOST'] = silent.address;
     try {
       const patient = limitsWith({ backendRequestSecondsMax: 3_600 });
-      const hanging = new DataService({
+      const hanging = dataOver({
         port: await openFirestoreDataStore(new URL('firestore://nowhere'), {
           limits: patient,
           nowMs: Date.now,
@@ -324,9 +324,10 @@ describe('what goes wrong on the way to Firestore (emulator)', () => {
       for (let round = 0; round < 3; round += 1)
         await data.increment(operatorCaller('user_123', 'other'), 'overtaken', 'count', 10);
     };
-    expect(
-      await new DataService({ port: data.port, limits: data.limits }).increment(caller, 'overtaken', 'count'),
-    ).toMatchObject({ value: 2, version: 2 });
+    expect(await dataOver({ port: store, limits }).increment(caller, 'overtaken', 'count')).toMatchObject({
+      value: 2,
+      version: 2,
+    });
     expect(await data.getEntry(caller, 'overtaken', 'count')).toMatchObject({ value: 32, version: 5 });
   });
 });

@@ -429,3 +429,40 @@ test('a document that is kept in memory is read as the last write left it, and n
   await call('DELETE', path);
   expect((await call('GET', path)).status).toBe(404);
 });
+
+const key = (name: string) => ({ 'idempotency-key': `retried-${name}` });
+
+test('a write of one document that is sent again with its Idempotency-Key gets the first answer', async () => {
+  const path = '/v1/data/retried/doc';
+  const put = () => call('PUT', path, { value: [] }, key('put'));
+  const [created, again] = [await put(), await put()];
+  expect(created.status).toBe(201);
+  expect([again.status, again.body]).toEqual([201, created.body]);
+  const append = (headers: Record<string, string> = {}) =>
+    call('PATCH', path, { append: ['x'] }, { ...key('append'), ...headers });
+  expect((await append()).body).toMatchObject({ version: 2, value: ['x'] });
+  expect((await append()).body).toMatchObject({ version: 2, value: ['x'] });
+  expect((await append({ 'if-match': '"2"' })).status).toBe(422);
+  expect((await append({ 'content-type': 'application/merge-patch+json' })).status).toBe(422);
+  const remove = () => call('DELETE', path, undefined, key('delete'));
+  expect([(await remove()).status, (await remove()).status]).toEqual([204, 204]);
+  expect((await call('DELETE', path)).status).toBe(404);
+});
+
+test('the OpenAPI document says which routes of the data store take an Idempotency-Key', async () => {
+  const { body } = await call('GET', '/openapi.json');
+  const paths = body['paths'] as Record<string, Record<string, { parameters?: { name: string }[] }>>;
+  const taking = Object.entries(paths)
+    .filter(([path]) => path.startsWith('/v1/data'))
+    .flatMap(([path, methods]) =>
+      Object.entries(methods)
+        .filter(([, { parameters = [] }]) => parameters.some(({ name }) => name === 'Idempotency-Key'))
+        .map(([method]) => `${method} ${path}`),
+    );
+  expect(taking.toSorted()).toEqual([
+    'delete /v1/data/{namespace}/{key}',
+    'patch /v1/data/{namespace}/{key}',
+    'post /v1/data/{namespace}',
+    'put /v1/data/{namespace}/{key}',
+  ]);
+});

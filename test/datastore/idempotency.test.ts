@@ -1,43 +1,177 @@
-import { afterAll, beforeAll, expect, test } from 'vitest';
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
+import { MemoryDataStore } from '../../src/backends/memory/datastore.js';
 import { operatorCaller } from '../../src/core/caller.js';
+import type { BatchResult, WriteBatch } from '../../src/datastore/port.js';
+import type { Scope } from '../../src/datastore/model.js';
+import { DataService } from '../../src/datastore/service.js';
+import { storeDocuments } from '../../src/datastore/store-documents.js';
+import { StoaError } from '../../src/errors.js';
+import { DirectoryStoreNotes } from '../../src/homes/directory/store-notes.js';
 import { type Stoa, openStoa } from '../../src/index.js';
+import { type Limits, limitsWith } from '../../src/limits.js';
 import { sharedPostgres } from '../servers/shared.js';
 
-let stoa: Stoa;
-const ada = operatorCaller('ada');
-
-beforeAll(async () => {
-  const { url } = await sharedPostgres();
-  stoa = await openStoa({ data: 'unused', engine: 'memory', datastore: url });
-});
-
-afterAll(() => stoa.close());
+const ada = operatorCaller('ada', 'writer');
 
 const keyed = (key: string, fingerprint = 'same') => ({ scope: 'ada', key, fingerprint, seconds: 60 });
 
-test('a repeated batch on a database server is answered again, not done again', async () => {
-  const first = await stoa.data.batch(ada, 'once', { set: { a: 1 } }, keyed('k1'));
-  const again = await stoa.data.batch(ada, 'once', { set: { a: 1 } }, keyed('k1'));
-  expect(again).toEqual(first);
-  expect((await stoa.data.getEntry(ada, 'once', 'a'))?.version).toBe(1);
-  await expect(stoa.data.batch(ada, 'once', { set: { a: 2 } }, keyed('k1', 'other'))).rejects.toMatchObject({
-    code: 'idempotency_mismatch',
+const places: Readonly<Record<string, () => Promise<string>>> = {
+  'the directory': async () => 'embedded',
+  PostgreSQL: async () => (await sharedPostgres()).url,
+  'a store beside the directory': async () => 'memory://',
+};
+
+describe.each(Object.entries(places))('in %s', (name, placeOf) => {
+  let stoa: Stoa;
+  const user = operatorCaller(`user-${process.pid}-${name}`, 'writer');
+
+  const open = async (limits: Partial<Limits> = {}): Promise<Stoa> =>
+    openStoa({ data: 'unused', engine: 'memory', datastore: await placeOf(), limits });
+
+  beforeAll(async () => {
+    stoa = await open();
+  });
+  afterAll(() => stoa.close());
+
+  test('a repeated batch gets the first answer with what it read, and is not done again', async () => {
+    const request = { set: { a: 1 }, delete: ['gone'], get: ['a', 'missing'] };
+    const first = await stoa.data.batch(user, 'once', request, keyed(`${name} k1`));
+    expect(first).toEqual({ set: { a: { version: 1 } }, values: { a: 1 }, deleted: 0 });
+    await stoa.data.set(user, 'once', 'a', 'later');
+    expect(await stoa.data.batch(user, 'once', request, keyed(`${name} k1`))).toEqual(first);
+    expect((await stoa.data.getEntry(user, 'once', 'a'))?.version).toBe(2);
+    await expect(
+      stoa.data.batch(user, 'once', { set: { a: 2 } }, keyed(`${name} k1`, 'other')),
+    ).rejects.toMatchObject({ code: 'idempotency_mismatch' });
+  });
+
+  test('ten requests at once under one key get one answer', async () => {
+    const idempotency = keyed(`${name} k2`);
+    const answers = await Promise.all(
+      Array.from({ length: 10 }, () => stoa.data.increment(user, 'once', 'count', 1, { idempotency })),
+    );
+    for (const answer of answers) expect(answer).toEqual(answers[0]);
+    expect(answers[0]).toMatchObject({ value: 1, version: 1 });
+    expect(await stoa.data.get(user, 'once', 'count')).toBe(1);
+  });
+
+  test('a refused write leaves nothing, and its key free', async () => {
+    const idempotency = keyed(`${name} k3`);
+    await expect(stoa.data.set(user, 'once', 'c', 1, { ifVersion: 7, idempotency })).rejects.toMatchObject({
+      code: 'version_conflict',
+    });
+    expect(await stoa.data.get(user, 'once', 'c')).toBeUndefined();
+    expect(await stoa.data.set(user, 'once', 'c', 1, { idempotency })).toMatchObject({ version: 1 });
+  });
+
+  test('a repeated deletion answers that there was a document, and the next one keeps its reads', async () => {
+    const idempotency = keyed(`${name} k4`);
+    await stoa.data.set(user, 'once', 'd', 1);
+    expect(await stoa.data.delete(user, 'once', 'd', { idempotency })).toBe(true);
+    await stoa.data.set(user, 'once', 'd', 2);
+    await stoa.data.get(user, 'once', 'd');
+    expect(await stoa.data.delete(user, 'once', 'd', { idempotency })).toBe(true);
+    expect((await stoa.data.getEntry(user, 'once', 'd'))?.accessCount).toBe(1);
   });
 });
 
-test('of many at once under one key exactly one is done', async () => {
-  const outcomes = await Promise.allSettled(
-    Array.from({ length: 10 }, () => stoa.data.batch(ada, 'once', { set: { b: 1 } }, keyed('k2'))),
-  );
-  expect(outcomes.filter(({ status }) => status === 'fulfilled').length).toBeGreaterThan(0);
-  expect((await stoa.data.getEntry(ada, 'once', 'b'))?.version).toBe(1);
+describe.each(['the directory', 'PostgreSQL'])('what is kept in %s', (name) => {
+  const open = async (limits: Partial<Limits>): Promise<Stoa> =>
+    openStoa({ data: 'unused', engine: 'memory', datastore: await places[name]?.(), limits });
+  const user = operatorCaller(`kept-${process.pid}-${name}`);
+
+  test('an answer over the limit refuses the request before anything is written', async () => {
+    const stoa = await open({ idempotencyAnswerBytesMax: 2_000 });
+    await stoa.data.set(user, 'n', 'list', ['x'.repeat(3_000)]);
+    await expect(
+      stoa.data.append(user, 'n', 'list', [1], { idempotency: keyed(`${name} large`) }),
+    ).rejects.toMatchObject({ code: 'too_large', details: { idempotencyAnswerBytesMax: 2_000 } });
+    expect((await stoa.data.getEntry(user, 'n', 'list'))?.version).toBe(1);
+    await stoa.close();
+  });
+
+  test("answers count against their user's bytes, for the answer and for later documents", async () => {
+    const stoa = await open({ dataBytesPerUserMax: 10_000 });
+    const owner = operatorCaller(`${user.user}-quota`);
+    await stoa.data.set(owner, 'n', 'list', 'x'.repeat(4_000));
+    const read = { set: { small: 1 }, get: ['list'] };
+    await stoa.data.batch(owner, 'n', read, keyed(`${name} one`));
+    expect((await stoa.data.port.usage(owner.user)).sizeBytes).toBeGreaterThan(8_000);
+    await expect(stoa.data.batch(owner, 'n', read, keyed(`${name} two`))).rejects.toMatchObject({
+      code: 'quota_exceeded',
+    });
+    expect((await stoa.data.getEntry(owner, 'n', 'small'))?.version).toBe(1);
+    await expect(stoa.data.set(owner, 'n', 'more', 'x'.repeat(2_000))).rejects.toMatchObject({
+      code: 'quota_exceeded',
+    });
+    await stoa.close();
+  });
 });
 
-test('a refused batch leaves its key free', async () => {
-  await expect(stoa.data.batch(ada, 'once', { set: { '': 1 } }, keyed('k3'))).rejects.toMatchObject({
-    code: 'invalid_request',
+describe('in a store beside the directory', () => {
+  /** It stops answering after it has written. */
+  class Failing extends MemoryDataStore {
+    fails = false;
+
+    override async write(scope: Scope, batch: WriteBatch): Promise<BatchResult> {
+      const result = await super.write(scope, batch);
+      if (this.fails) throw new StoaError('backend_unavailable', 'The answer was lost.');
+      return result;
+    }
+  }
+
+  test('a request whose outcome is not known is refused when it comes again, also after a restart', async () => {
+    const data = await mkdtemp(join(tmpdir(), 'stoa-unknown-'));
+    const options = { data, engine: 'lmdb' as const };
+    const store = new Failing({ limits: limitsWith() });
+    const serviceIn = ({ kernel, limits }: Stoa): DataService =>
+      new DataService({ ...storeDocuments(store, limits, new DirectoryStoreNotes(kernel)), limits });
+    const first = await openStoa(options);
+    store.fails = true;
+    const idempotency = keyed('unknown');
+    await expect(serviceIn(first).increment(ada, 'n', 'count', 1, { idempotency })).rejects.toMatchObject({
+      code: 'backend_unavailable',
+    });
+    store.fails = false;
+    await first.close();
+    const second = await openStoa(options);
+    await expect(serviceIn(second).increment(ada, 'n', 'count', 1, { idempotency })).rejects.toMatchObject({
+      code: 'idempotency_unrepeatable',
+      message: expect.stringContaining('not known') as string,
+    });
+    expect(await serviceIn(second).get(ada, 'n', 'count')).toBe(1);
+    await second.close();
+    await rm(data, { recursive: true });
   });
-  expect(await stoa.data.batch(ada, 'once', { set: { c: 1 } }, keyed('k3'))).toMatchObject({
-    set: { c: { version: 1 } },
+
+  test('a large answer is kept as a fact, because the write cannot be taken back', async () => {
+    const stoa = await openStoa({
+      data: 'unused',
+      engine: 'memory',
+      datastore: 'memory://',
+      limits: { idempotencyAnswerBytesMax: 500 },
+    });
+    const idempotency = keyed('large');
+    const append = () => stoa.data.append(ada, 'n', 'list', ['x'.repeat(600)], { idempotency });
+    expect(await append()).toMatchObject({ version: 1 });
+    await expect(append()).rejects.toMatchObject({ code: 'idempotency_unrepeatable' });
+    expect((await stoa.data.getEntry(ada, 'n', 'list'))?.version).toBe(1);
+    await stoa.close();
   });
+});
+
+test('what follows a write happens once it stands, and not after a refusal', async () => {
+  const stoa = await openStoa({ data: 'unused', engine: 'memory' });
+  const forget = vi.spyOn(stoa.data.tracker, 'forget');
+  await stoa.data.set(ada, 'n', 'a', 1);
+  await expect(stoa.data.delete(ada, 'n', 'a', { ifVersion: 9 })).rejects.toMatchObject({
+    code: 'version_conflict',
+  });
+  expect(forget).not.toHaveBeenCalled();
+  await stoa.data.delete(ada, 'n', 'a');
+  expect(forget).toHaveBeenCalledOnce();
+  await stoa.close();
 });

@@ -4,7 +4,6 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { openDynamodbDataStore } from '../../src/backends/dynamodb/datastore.js';
-import { DataService } from '../../src/datastore/service.js';
 import { operatorCaller } from '../../src/core/caller.js';
 import { type Stoa, openStoa } from '../../src/index.js';
 import { limitsWith } from '../../src/limits.js';
@@ -13,6 +12,7 @@ import { useProgram } from '../cli/program.js';
 import { Running } from '../server/running.js';
 import { sharedPostgres, sharedServer } from '../servers/shared.js';
 import { dynamodb } from './dynamodb-table.js';
+import { dataOver } from './data-over.js';
 
 const program = useProgram();
 const ada = operatorCaller('ada');
@@ -165,7 +165,7 @@ test('documents of several shards come in together or not at all', async () => {
 test("an id that is another owner's keeps the lines before it out (emulator)", async () => {
   const options = { limits: limitsWith({ importStepRecordsMax: 1 }), nowMs: Date.now };
   const { url } = await sharedServer('dynamodb');
-  const data = new DataService({
+  const data = dataOver({
     ...options,
     port: await openDynamodbDataStore(new URL(dynamodb(url, `import_${process.pid}`)), options),
   });

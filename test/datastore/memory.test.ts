@@ -1,8 +1,8 @@
 import { afterEach, describe, expect, test, vi } from 'vitest';
 import { MemoryDataStore } from '../../src/backends/memory/datastore.js';
 import { dataStoreConformance } from '../../src/datastore/conformance/index.js';
-import { DataService } from '../../src/datastore/service.js';
 import { limitsWith } from '../../src/limits.js';
+import { dataOver } from './data-over.js';
 
 describe('the data store in memory', () => {
   let shared: MemoryDataStore | undefined;
@@ -21,7 +21,7 @@ test('a sweep that hangs is not joined by others, and is waited for at the end',
   const ends: ((swept: number) => void)[] = [];
   const sweepExpired = vi.fn(() => new Promise<number>((resolve) => ends.push(resolve)));
   const closed = vi.spyOn(port, 'close');
-  const data = new DataService({ port: Object.assign(port, { sweepExpired }), limits });
+  const data = dataOver({ port: Object.assign(port, { sweepExpired }), limits });
   data.start();
   await vi.advanceTimersByTimeAsync(600_000);
   expect(sweepExpired).toHaveBeenCalledTimes(1);

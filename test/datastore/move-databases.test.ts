@@ -8,13 +8,14 @@ import { documentId } from '../../src/datastore/document-id.js';
 import { collectionName } from '../../src/datastore/model.js';
 import { capacityOf } from '../../src/backends/open-datastore.js';
 import { moveDocuments, surveyDocuments } from '../../src/datastore/move.js';
-import { DataService } from '../../src/datastore/service.js';
 import { operatorCaller } from '../../src/core/caller.js';
 import { limitsWith } from '../../src/limits.js';
 import { start as startFirestore } from '../servers/firestore.js';
 import { noteServer, sharedServer } from '../servers/shared.js';
 import { dynamodb, putNative } from './dynamodb-table.js';
 import { FaultyFirestore } from './faulty-firestore.js';
+import { storeDocuments } from '../../src/datastore/store-documents.js';
+import { dataOver } from './data-over.js';
 
 test('a dry run names the documents that the target cannot hold, and the move and an import refuse the same ones (emulator)', async () => {
   const options = { limits: limitsWith(), nowMs: Date.now };
@@ -24,7 +25,7 @@ test('a dry run names the documents that the target cannot hold, and the move an
     await openDynamodbDataStore(new URL(dynamodb(url, `small_${process.pid}`)), options),
   ];
   try {
-    const source = new DataService({ port: from, limits: options.limits });
+    const source = dataOver({ port: from, limits: options.limits });
     await source.setMany(operatorCaller('u'), 'n', { large: 'x'.repeat(500_000), small: 1 });
     const refused = [
       { id: documentId('u', 'n', 'large'), reason: expect.stringContaining('dynamodb') as string },
@@ -32,12 +33,18 @@ test('a dry run names the documents that the target cannot hold, and the move an
     expect(
       await surveyDocuments({ from, limits: options.limits }, await capacityOf(dynamodb(url, 'unmade'))),
     ).toEqual({ documents: 2, oversized: [], refused });
-    expect(await moveDocuments({ from, to, limits: options.limits })).toMatchObject({
+    expect(
+      await moveDocuments({
+        from,
+        to: storeDocuments(to, options.limits),
+        limits: options.limits,
+      }),
+    ).toMatchObject({
       copied: 1,
       verified: false,
       refused: [{ id: refused[0]?.id }],
     });
-    const target = new DataService({ port: to, limits: options.limits });
+    const target = dataOver({ port: to, limits: options.limits });
     const documents = [
       {
         userId: 'u',
@@ -77,7 +84,7 @@ test('documents of ours and of other programs move from DynamoDB to Firestore an
     options,
   );
   try {
-    const data = new DataService({ port: source, limits: options.limits });
+    const data = dataOver({ port: source, limits: options.limits });
     for (const user of ['u1', 'team/a', '__x']) {
       const caller = operatorCaller(user, 'agent');
       await data.setMany(caller, 'n', { a: [[1], { z: 1, a: 2 }], 'slash/key': null, '😀': 'x', k: 1e300 });
@@ -98,7 +105,11 @@ test('documents of ours and of other programs move from DynamoDB to Firestore an
       [source, between],
       [between, target],
     ] as const) {
-      const result = await moveDocuments({ from, to, limits: options.limits });
+      const result = await moveDocuments({
+        from,
+        to: storeDocuments(to, options.limits),
+        limits: options.limits,
+      });
       expect(result).toMatchObject({ documents: 16, copied: 16, refused: [], different: [], verified: true });
     }
     const [there] = await target.getMany({ user: 'u1', namespace: 'stock' }, ['k']);

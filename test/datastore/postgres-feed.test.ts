@@ -14,13 +14,13 @@ import {
 } from '../../src/datastore/changes.js';
 import { dataStoreConformance } from '../../src/datastore/conformance/index.js';
 import type { OutboxChanges, OutboxGate } from '../../src/datastore/port.js';
-import { DataService } from '../../src/datastore/service.js';
 import { operatorCaller } from '../../src/core/caller.js';
 import { type Stoa, openStoa } from '../../src/index.js';
 import { limitsWith } from '../../src/limits.js';
 import { type RunningServer, useProgram } from '../cli/program.js';
 import { Running } from '../server/running.js';
 import { sharedPostgres } from '../servers/shared.js';
+import { dataOver } from './data-over.js';
 
 const program = useProgram();
 const ada = operatorCaller('ada', 'writer');
@@ -59,7 +59,10 @@ class MemoryGate implements OutboxGate {
 
 describe('the data store in PostgreSQL with an outbox', () => {
   dataStoreConformance(test, {
-    open: async (options) => openPostgresDataStore(new URL(url), { ...options, gate: new MemoryGate() }),
+    open: async (options) => {
+      const port = await openPostgresDataStore(new URL(url), { ...options, gate: new MemoryGate() });
+      return { port, writer: port.writer };
+    },
   });
 });
 
@@ -145,7 +148,7 @@ test('a write stands while the feed cannot be told, and is told when it can, in 
     gate,
     onError: (error: unknown) => void faults.push(error),
   };
-  const data = new DataService({
+  const data = dataOver({
     port: await openPostgresDataStore(datastore, options),
     limits: options.limits,
   });
@@ -176,7 +179,7 @@ test('users whose writes share a statement are told of apart, and a feed that re
     onError: (error: unknown) => void faults.push(error),
   };
   const port = await openPostgresDataStore(datastore, options);
-  const data = new DataService({ port, limits: options.limits });
+  const data = dataOver({ port, limits: options.limits });
   await Promise.all([data.set(ada, 'n', 'k', 1), data.set(operatorCaller('bob'), 'n', 'k', 1)]);
   expect(await sql`SELECT * FROM feed_shared.agent_data_store_outbox`).toHaveLength(1);
   await port.settleFeed();

@@ -5,11 +5,12 @@ import { dataMigrations } from '../../src/backends/postgres/datastore-sql.js';
 import { migrate } from '../../src/backends/postgres/migrate.js';
 import { openPostgresDataStore } from '../../src/backends/postgres/datastore.js';
 import { dataStoreConformance } from '../../src/datastore/conformance/index.js';
-import { DataService } from '../../src/datastore/service.js';
+import type { DataService } from '../../src/datastore/service.js';
 import { operatorCaller } from '../../src/core/caller.js';
 import { type Limits, limitsWith } from '../../src/limits.js';
 import { type Gate, startGate } from '../servers/gate.js';
 import { sharedPostgres } from '../servers/shared.js';
+import { dataOver } from './data-over.js';
 
 let gate: Gate;
 let sql: postgres.Sql;
@@ -28,7 +29,10 @@ afterAll(async () => {
 
 describe('the data store in PostgreSQL', () => {
   dataStoreConformance(test, {
-    open: (options) => openPostgresDataStore(new URL(gate.url), options),
+    open: async (options) => {
+      const port = await openPostgresDataStore(new URL(gate.url), options);
+      return { port, writer: port.writer };
+    },
     putForeign: async ({ _id, userId, namespace, key, value, createdAt, updatedAt }) => {
       await sql.unsafe(
         `INSERT INTO agent_data_store (_id, "userId", namespace, key, value, "createdAt", "updatedAt") VALUES ($1, $2, $3, $4, $5::text::json, ($6 || 'Z')::timestamptz, ($7 || 'Z')::timestamptz)`,
@@ -51,7 +55,7 @@ const caller = operatorCaller('user', 'agent');
 
 async function open(limits: Partial<Limits> = {}): Promise<DataService> {
   const options = { limits: limitsWith(limits), nowMs: Date.now };
-  const service = new DataService({
+  const service = dataOver({
     ...options,
     port: await openPostgresDataStore(new URL(gate.url), options),
   });
@@ -91,7 +95,7 @@ test('a schema of its own is chosen in the URL', async () => {
     limits: limitsWith(),
     nowMs: Date.now,
   });
-  const data = new DataService({ port, limits: limitsWith() });
+  const data = dataOver({ port, limits: limitsWith() });
   await data.set(caller, 'n', 'k', 1);
   expect(await sql`SELECT key FROM own.agent_data_store`).toHaveLength(1);
   await data.close();
@@ -165,7 +169,7 @@ test('what is kept about namespaces is exact while many write, delete and list, 
 test('documents that have expired and are not swept yet count nowhere', async () => {
   let nowMs = Date.now();
   const options = { limits: limitsWith(), nowMs: () => nowMs };
-  const data = new DataService({ ...options, port: await openPostgresDataStore(new URL(gate.url), options) });
+  const data = dataOver({ ...options, port: await openPostgresDataStore(new URL(gate.url), options) });
   services.push(data);
   const user = operatorCaller('expiring');
   await data.set(user, 'gone', 'k', 1, { ttl: 60 });
@@ -186,7 +190,7 @@ test('a table from before the counts were kept is counted once, at the first sta
     `INSERT INTO agent_data_store (_id, "userId", namespace, key, value) SELECT 'u:n:' || i, 'u', 'n' || i % 2, i::text, '"x"' FROM generate_series(1, 5) i`,
   );
   await old.end();
-  const data = new DataService({
+  const data = dataOver({
     port: await openPostgresDataStore(new URL(`${gate.url}?schema=before_counts`), {
       limits: limitsWith(),
       nowMs: Date.now,
@@ -206,7 +210,7 @@ test('a database that falls silent is a clear error in time for every verb, and 
     limits: limitsWith({ statementSecondsMax: 0.4, backendRequestSecondsMax: 0.4 }),
     nowMs: Date.now,
   };
-  const data = new DataService({
+  const data = dataOver({
     ...options,
     port: await openPostgresDataStore(new URL(quiet.url), options),
     onError: () => undefined,

@@ -5,10 +5,11 @@ import { MemoryDataStore } from '../../src/backends/memory/datastore.js';
 import { openPostgresDataStore } from '../../src/backends/postgres/datastore.js';
 import type { AccessRead, BatchResult, ClearStep, WriteBatch } from '../../src/datastore/port.js';
 import type { Scope } from '../../src/datastore/model.js';
-import { DataService } from '../../src/datastore/service.js';
+import type { DataService } from '../../src/datastore/service.js';
 import { operatorCaller } from '../../src/core/caller.js';
 import { type Limits, limitsWith } from '../../src/limits.js';
 import { sharedPostgres } from '../servers/shared.js';
+import { dataOver } from './data-over.js';
 
 const reader = operatorCaller('ada', 'reader');
 const keysOf = (count: number): string[] =>
@@ -50,7 +51,7 @@ function open(limits: Partial<Limits> = {}): { port: Moody; data: DataService; f
   return {
     port,
     faults,
-    data: new DataService({
+    data: dataOver({
       port,
       ...options,
       onError: (error) => void faults.push((error as Error).message),
@@ -209,7 +210,7 @@ test.each(['answers', 'changes'] as const)(
     const proxy = await losingCommits((await sharedPostgres()).url);
     const options = { limits: limitsWith(), nowMs: Date.now };
     const port = await openPostgresDataStore(new URL(proxy.url), options);
-    const data = new DataService({ port, ...options, onError: () => undefined });
+    const data = dataOver({ port, ...options, onError: () => undefined });
     const namespace = `lost ${what} ${process.pid}`;
     await data.set(reader, namespace, 'k', 1);
     for (let round = 1; round <= 3; round += 1) {

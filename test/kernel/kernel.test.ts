@@ -199,7 +199,7 @@ describe('the store of a user', () => {
     const key = Buffer.alloc(32, 1);
     const many = await open('', { engine: 'memory', shards: 4 });
     expect(many.locate('agent_1')).toBeUndefined();
-    await many.enter('agent_1', key);
+    await many.root.transact((tx) => many.enterIn(tx, 'agent_1', key));
     expect(many.locate('agent_1')).toBe(many.storeOf(key));
     await many.close();
     const one = await open('', { engine: 'memory' });

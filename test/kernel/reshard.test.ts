@@ -30,7 +30,7 @@ const open = (name: string, shards?: number) =>
 async function fill(kernel: Kernel): Promise<void> {
   for (const user of users) {
     const owner = userKey(user);
-    await kernel.enter(`id of ${user}`, owner);
+    await kernel.root.transact((tx) => kernel.enterIn(tx, `id of ${user}`, owner));
     await kernel.storeOf(owner).transact((tx) => {
       for (let index = 0; index < 20; index += 1)
         tx.put('test/owned', Buffer.concat([owner, Buffer.from([index])]), Buffer.from(`id of ${user}`));
@@ -59,6 +59,7 @@ const run = (from: string, to: string, shards: number) =>
     to: join(directory, to),
     shards,
     families,
+    limits: limitsWith(),
     placements,
     directoryOf: (family, { value }) => (family === 'test/owned' ? [value.toString()] : []),
   });

@@ -63,6 +63,12 @@ function putBoth(key: string, value = 'x'): Promise<string> {
   });
 }
 
+function refuse(): Promise<never> {
+  return kernel.transactBoth(own(), () => {
+    throw new StoaError('conflict', 'Refused.');
+  });
+}
+
 async function rowsLeft(): Promise<number> {
   await kernel.betweenPairs(async () => undefined);
   const rows = kernel.stores.flatMap((store) => [
@@ -73,6 +79,14 @@ async function rowsLeft(): Promise<number> {
 }
 
 describe('a write over two shards', () => {
+  it('that is refused leaves both shards free for the next, while writes before it are on their way', async () => {
+    const before = putBoth('before');
+    const outcomes = await Promise.allSettled([before, refuse(), refuse(), putBoth('after', 'kept')]);
+    expect(
+      outcomes.map((outcome) => (outcome.status === 'fulfilled' ? outcome.value : outcome.reason.code)),
+    ).toEqual(['x', 'conflict', 'conflict', 'kept']);
+  });
+
   it('is in both, announced as one commit, and leaves no intent behind', async () => {
     expect(await putBoth('a', 'first')).toBe('first');
     expect([valueIn(own(), 'a'), valueIn(kernel.root, 'a')]).toEqual(['first', 'first']);

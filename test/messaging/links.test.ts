@@ -1,4 +1,4 @@
-import { randomUUID } from 'node:crypto';
+import { randomBytes, randomUUID } from 'node:crypto';
 import { once } from 'node:events';
 import { createConnection } from 'node:net';
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
@@ -101,6 +101,33 @@ describe('a link', () => {
     expect(
       (await link(ann.id, { agent_id: trap, consent: ann.consent(trap) }, bearer(stranger))).status,
     ).toBe(409);
+  });
+
+  it('is refused where the key that agreed to it is replaced while it is made', async () => {
+    const [ann, agent_id] = [await desk.agent('Ann'), await newRecord()];
+    const linking = desk.stoa.links.link({ ...ada, kind: 'user' }, ann.id, {
+      agent_id,
+      write: true,
+      namespaces: null,
+      consent: ann.consent(agent_id),
+    });
+    const rotated = desk.stoa.messaging.port.rotateKey({
+      id: ann.id,
+      oldPublicKey: ann.publicKey,
+      newPublicKey: randomBytes(32).toString('base64'),
+      proof: {
+        scheme: 'aicq',
+        publicKey: ann.publicKey,
+        signature: '',
+        nonce: '',
+        timestampMs: 0,
+        request: { base64: '' },
+      },
+    });
+    await expect(linking).rejects.toMatchObject({ code: 'forbidden' });
+    expect(await rotated).toBe('rotated');
+    expect(await desk.stoa.messaging.identities.linkOf(ann.id)).toBeNull();
+    expect(await desk.stoa.registry.linkedAgent(ann.id)).toBeNull();
   });
 
   it('names only namespaces that could be, and not without end', async () => {

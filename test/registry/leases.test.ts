@@ -78,12 +78,12 @@ describe.each([
     for (const seconds of [0, 59, 1, 29, 1, 5]) {
       await opened.pass(seconds);
       const agent = await registry.getAgent(alice, agent_id);
-      expect(JSON.parse(registry.agentText(alice, agent_id).json)).toEqual(agent);
+      expect(JSON.parse((await registry.agentText(alice, agent_id)).json)).toEqual(agent);
       seen.push(agent.presence);
     }
     expect(seen).toEqual(['live', 'live', 'lapsed', 'lapsed', 'lost', 'lost']);
     await registry.updateAgent(alice, agent_id, { labels: { team: 'b' } });
-    expect(JSON.parse(registry.agentText(alice, agent_id).json)).toEqual(
+    expect(JSON.parse((await registry.agentText(alice, agent_id)).json)).toEqual(
       await registry.getAgent(alice, agent_id),
     );
   });

@@ -6,6 +6,7 @@ import { embeddedFamilies } from '../../src/backends/embedded/families.js';
 import { EmbeddedRegistry } from '../../src/backends/embedded/registry.js';
 import type { Caller } from '../../src/core/caller.js';
 import { fullScopes, operatorCaller } from '../../src/core/caller.js';
+import { DirectoryWriter } from '../../src/homes/directory/writer.js';
 import type { EngineName } from '../../src/kernel/engine.js';
 import { type Kernel, openKernel } from '../../src/kernel/kernel.js';
 import type { Change } from '../../src/core/change.js';
@@ -18,6 +19,7 @@ export const startMs = 1_768_473_000_000;
 export interface TestRegistry {
   kernel: Kernel;
   port: EmbeddedRegistry;
+  writer: DirectoryWriter;
   registry: RegistryService;
   clock: { nowMs: number };
   limits: Limits;
@@ -58,7 +60,8 @@ export async function openRegistry({
       },
     });
     const port = new EmbeddedRegistry(kernel);
-    return { kernel, port, registry: new RegistryService({ port, limits }) };
+    const writer = new DirectoryWriter(kernel);
+    return { kernel, port, writer, registry: new RegistryService({ writer, port, limits }) };
   };
   const opened: TestRegistry = {
     ...(await open()),

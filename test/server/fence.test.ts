@@ -106,8 +106,8 @@ test('a commit that checks a lease fails from the moment the lease is over', asy
 function loseLeasesAfterAdmission(): void {
   const { registry } = running.stoa;
   const check = registry.checkFence.bind(registry);
-  vi.spyOn(registry, 'checkFence').mockImplementation((caller) => {
-    check(caller);
+  vi.spyOn(registry, 'checkFence').mockImplementation(async (caller) => {
+    await check(caller);
     nowMs += 91_000;
   });
 }
@@ -259,8 +259,7 @@ describe('in PostgreSQL', () => {
     expect(calls).toEqual(
       expect.arrayContaining([
         'data postgres write false',
-        'data postgres modify false',
-        'workspaces postgres createWorkspace false',
+        'workspaces postgres write false',
         'data postgres write true',
       ]),
     );

@@ -5,6 +5,7 @@ import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { embeddedChecks } from '../../src/backends/embedded/doctor.js';
 import { operatorCaller } from '../../src/core/caller.js';
+import { userKey } from '../../src/identity/user-key.js';
 import { type Stoa, openStoa } from '../../src/index.js';
 import type { Limits } from '../../src/limits.js';
 import { examineAll } from '../../src/kernel/doctor.js';
@@ -221,6 +222,21 @@ describe('conflicts', () => {
     ]);
     expect(report.conflicts.every(({ line }) => line > 1)).toBe(true);
     expect(comparable(await linesOf(target))).toEqual(comparable(before));
+  });
+
+  it('are ids of another user too, also in another shard, which stays the owner', async () => {
+    const shardsTarget = await open('ids-of-others', { engine: 'memory', shards: 4 });
+    const { kernel, registry } = shardsTarget;
+    const [agent] = (await source.registry.listAgents(ada)).items;
+    const home = kernel.storeOf(userKey('ada'));
+    const other = ['bob', 'cleo', 'dan', 'eve', 'fay'].find((name) => kernel.storeOf(userKey(name)) !== home);
+    const agentId = agent?.agent_id ?? '';
+    await registry.putAgent(operatorCaller(other), { agent_id: agentId, name: 'theirs' });
+    const { conflicts } = await run(shardsTarget, plain, { dryRun: true });
+    expect(conflicts.map(({ kind, type }) => `${type} ${kind}`)).toContain('registry.agent name_taken');
+    await run(shardsTarget, plain, { onConflict: 'skip' });
+    expect((await registry.getAgent(operatorCaller(), agentId)).name).toBe('theirs');
+    await expectHealthy(shardsTarget);
   });
 
   it('stop an import before it wrote anything, unless told otherwise', async () => {

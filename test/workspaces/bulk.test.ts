@@ -9,6 +9,7 @@ import {
   openEmbeddedWorkspaces,
   workspacesFamilies,
 } from '../../src/backends/embedded/workspaces.js';
+import { DirectoryWriter } from '../../src/homes/directory/writer.js';
 import { examine } from '../../src/kernel/doctor.js';
 import type { EngineName } from '../../src/kernel/engine.js';
 import { type Kernel, openKernel } from '../../src/kernel/kernel.js';
@@ -44,7 +45,12 @@ async function during<T>(engine: EngineName, body: (opened: Opened) => Promise<T
   const secrets = await openSecrets({ dataDir });
   const port = await openEmbeddedWorkspaces(kernel, { sealer: secrets.sealer });
   secrets.addHolder({ name: 'workspaces', reseal: (onProgress) => port.reseal(onProgress) });
-  const service = new WorkspacesService({ port, limits, sealer: secrets.sealer });
+  const service = new WorkspacesService({
+    writer: new DirectoryWriter(kernel),
+    port,
+    limits,
+    sealer: secrets.sealer,
+  });
   try {
     return await body({ kernel, port, service, secrets });
   } finally {

@@ -1,6 +1,7 @@
 /** What happens to secrets on every backend: sealed where they are stored, masked where they are answered. */
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { WorkspacesService } from '../../src/workspaces/service.js';
+import { writeOne } from '../../src/core/write.js';
 import { newId } from '../../src/workspaces/ids.js';
 import { type Bench, type OpenBench, userCaller } from './fixture.js';
 
@@ -168,12 +169,14 @@ export function describeSecrets(backend: string, open: OpenBench): void {
       const workspace = await service.createWorkspace(ada, { name: 'stored before' });
       const url = 'https://ada:hunter6@example.org/x.git';
       const id = newId('project');
-      await bench.port.createProject(
-        'ada',
-        workspace.id,
-        id,
-        { name: 'old', git_url: url, git_info: { remote_url: url, remotes: [url], is_clean: true } },
-        null,
+      await writeOne(
+        bench.writer,
+        { caller: ada },
+        bench.port.createProject('ada', workspace.id, id, {
+          name: 'old',
+          git_url: url,
+          git_info: { remote_url: url, remotes: [url], is_clean: true },
+        }),
       );
       const answers = [
         await service.getProject(ada, id),
@@ -189,12 +192,13 @@ export function describeSecrets(backend: string, open: OpenBench): void {
           git_info: { remote_url: mask, remotes: [mask], is_clean: true },
         });
       const unlike = newId('project');
-      await bench.port.createProject(
-        'ada',
-        workspace.id,
-        unlike,
-        { name: 'no address', git_url: `git clone ${url}` },
-        null,
+      await writeOne(
+        bench.writer,
+        { caller: ada },
+        bench.port.createProject('ada', workspace.id, unlike, {
+          name: 'no address',
+          git_url: `git clone ${url}`,
+        }),
       );
       const shown = await service.getProject(ada, unlike);
       expect(shown.git_url).toBe(mask);

@@ -3,6 +3,7 @@ import { describeHolders } from './conformance-holders.js';
 import { describeSecrets } from './conformance-secrets.js';
 import { describeSessions } from './conformance-sessions.js';
 import { describeTasks } from './conformance-tasks.js';
+import { describeWrites } from './conformance-writes.js';
 import { type OpenBench, openEmbedded } from './fixture.js';
 
 const backends: Record<string, OpenBench> = {
@@ -17,4 +18,5 @@ for (const [name, open] of Object.entries(backends)) {
   describeSessions(name, open);
   describeTasks(name, open);
   describeSecrets(name, open);
+  describeWrites(name, open);
 }

@@ -7,7 +7,10 @@ import {
   openEmbeddedWorkspaces,
   workspacesFamilies,
 } from '../../src/backends/embedded/workspaces.js';
+import { dataFamilies } from '../../src/backends/embedded/datastore-rows.js';
 import { type Caller, operatorCaller } from '../../src/core/caller.js';
+import type { Writer } from '../../src/core/write.js';
+import { DirectoryWriter } from '../../src/homes/directory/writer.js';
 import type { EngineName } from '../../src/kernel/engine.js';
 import { type Kernel, openKernel } from '../../src/kernel/kernel.js';
 import { type Limits, limitsWith } from '../../src/limits.js';
@@ -27,6 +30,7 @@ export interface ChangeSeen {
 export interface Bench {
   service: WorkspacesService;
   port: WorkspacesPort;
+  writer: Writer;
   sealer: Sealer;
   rekey(onProgress?: () => void): Promise<RekeyReport>;
   /** Moves the clock. */
@@ -59,7 +63,8 @@ export async function openEmbedded(
     dataDir,
     engine,
     shards,
-    families: workspacesFamilies,
+    // Answers that are kept count in the user's bytes, which the data store keeps.
+    families: [...workspacesFamilies, ...Object.values(dataFamilies)],
     limits: allLimits,
     clock,
     sweepIntervalMs: 3_600_000,
@@ -67,12 +72,14 @@ export async function openEmbedded(
   const secrets = await openSecrets({ dataDir });
   const { sealer } = secrets;
   const port = await openEmbeddedWorkspaces(kernel, { sealer });
+  const writer = new DirectoryWriter(kernel);
   secrets.addHolder({ name: 'workspaces', reseal: (onProgress) => port.reseal(onProgress) });
   return {
     kernel,
     port,
+    writer,
     sealer,
-    service: new WorkspacesService({ port, limits: allLimits, sealer }),
+    service: new WorkspacesService({ writer, port, limits: allLimits, sealer }),
     rekey: (onProgress) => secrets.rekey(onProgress),
     pass: (seconds) => {
       offsetMs += seconds * 1_000;

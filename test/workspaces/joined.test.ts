@@ -1,5 +1,6 @@
 /** Workspaces together with the other domains: one commit, lost agents, users that come to be. */
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { kernelFamilies } from '../../src/kernel/families.js';
 import { type Stoa, openStoa, operatorCaller } from '../../src/index.js';
 import { sharedPostgres } from '../servers/shared.js';
 import { type Place, makePlace } from './fixture.js';
@@ -104,6 +105,37 @@ describe('workspaces joined with the other domains', () => {
     await stoa.workspaces.createWorkspace(operatorCaller('newcomer'), { name: 'first' });
     expect(await stoa.registry.getUser(operatorCaller(), 'newcomer')).toMatchObject({ user: 'newcomer' });
   });
+});
+
+it('over several shards a task that a commit makes is found by its id alone, and one that is refused leaves no id', async () => {
+  const stoa = await openStoa({ data: 'unused', engine: 'memory', shards: 3 });
+  try {
+    for (const user of ['ada', 'bob', 'eve', 'joe']) {
+      const caller = operatorCaller(user);
+      const { sessionId } = await makePlace(stoa.workspaces, caller);
+      const create = { op: 'task.create' as const, session_id: sessionId, command: user };
+      const made = await stoa.commit.commit(caller, {
+        operations: [create, { op: 'data.set', key: 'made', value: true }],
+      });
+      const [task] = (made as { results: { id: string }[] }).results;
+      expect(await stoa.workspaces.getTask(operatorCaller(), task!.id)).toMatchObject({ command: user });
+      const ids = (): number => [...stoa.kernel.root.range(kernelFamilies.directory, {})].length;
+      const before = ids();
+      const refused = {
+        op: 'session.update' as const,
+        session_id: sessionId,
+        status: 'active' as const,
+        if_version: 99,
+      };
+      expect(await stoa.commit.commit(caller, { operations: [create, refused] })).toMatchObject({
+        ok: false,
+        failed: { operation: 1, code: 'version_conflict' },
+      });
+      expect(ids()).toBe(before);
+    }
+  } finally {
+    await stoa.close();
+  }
 });
 
 describe.each(['embedded', 'PostgreSQL'])('agents that are lost, with workspaces kept %s', (backend) => {

@@ -10,6 +10,7 @@ import {
 } from '../../src/backends/embedded/workspaces.js';
 import { buckets } from '../../src/backends/embedded/workspaces-keys.js';
 import { type Migration, workspaceMigrations } from '../../src/backends/embedded/workspaces-migrations.js';
+import { DirectoryWriter } from '../../src/homes/directory/writer.js';
 import { type Kernel, openKernel } from '../../src/kernel/kernel.js';
 import { limitsWith } from '../../src/limits.js';
 import { type Secrets, openSecrets } from '../../src/secrets/secrets.js';
@@ -34,7 +35,7 @@ async function open(migrations?: readonly Migration[]): Promise<WorkspacesServic
     sealer: secrets.sealer,
     ...(migrations && { migrations }),
   });
-  return new WorkspacesService({ port, limits, sealer: secrets.sealer });
+  return new WorkspacesService({ writer: new DirectoryWriter(kernel), port, limits, sealer: secrets.sealer });
 }
 
 async function close(service: WorkspacesService): Promise<void> {

@@ -14,15 +14,15 @@ export interface PostgresBench extends Bench {
 }
 
 const tables = [
-  'workspaces',
-  'projects',
-  'sessions',
-  'tasks',
-  'task_dependencies',
-  'leases',
-  'bulk_work',
-  'outbox',
-  'idempotency',
+  'workspaces.workspaces',
+  'workspaces.projects',
+  'workspaces.sessions',
+  'workspaces.tasks',
+  'workspaces.task_dependencies',
+  'workspaces.leases',
+  'workspaces.bulk_work',
+  'workspaces.outbox',
+  'kept_answers',
 ];
 
 export async function openPostgresBench(
@@ -41,6 +41,7 @@ export async function openPostgresBench(
     sealer,
     clock: () => Date.now() + offsetMs,
     sweepIntervalMs: 3_600_000,
+    checkFence: () => undefined,
     ...(migrations && { migrations }),
     announce: async (announced) => {
       changes.push(...announced.map(({ kind, id, user, facts = {} }) => ({ kind, id, user, facts })));
@@ -51,8 +52,9 @@ export async function openPostgresBench(
   return {
     url,
     port,
+    writer: port.writer,
     sealer,
-    service: new WorkspacesService({ port, limits: allLimits, sealer }),
+    service: new WorkspacesService({ writer: port.writer, port, limits: allLimits, sealer }),
     rekey: (onProgress) => secrets.rekey(onProgress),
     pass: (seconds) => {
       offsetMs += seconds * 1_000;
@@ -65,7 +67,7 @@ export async function openPostgresBench(
     dump: async () => {
       const rows = await Promise.all(
         tables.map((table) =>
-          query<{ row: string }>(sql, `SELECT row_to_json(t)::text AS row FROM workspaces.${table} t`),
+          query<{ row: string }>(sql, `SELECT row_to_json(t)::text AS row FROM ${table} t`),
         ),
       );
       return rows

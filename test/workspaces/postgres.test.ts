@@ -8,6 +8,7 @@ import { describeHolders } from './conformance-holders.js';
 import { describeSecrets } from './conformance-secrets.js';
 import { describeSessions } from './conformance-sessions.js';
 import { describeTasks } from './conformance-tasks.js';
+import { describeWrites } from './conformance-writes.js';
 import { makePlace, makeTasks, userCaller } from './fixture.js';
 import { type PostgresBench, openPostgresBench } from './postgres-fixture.js';
 
@@ -15,6 +16,7 @@ describeHolders('PostgreSQL', openPostgresBench);
 describeSessions('PostgreSQL', openPostgresBench);
 describeTasks('PostgreSQL', openPostgresBench);
 describeSecrets('PostgreSQL', openPostgresBench);
+describeWrites('PostgreSQL', openPostgresBench);
 
 describe('workspaces of several servers on one PostgreSQL', () => {
   let benches: PostgresBench[];
@@ -230,7 +232,7 @@ it('answers to repeats that are over go in small steps', async () => {
   const bench = await openPostgresBench({ sweepStepMax: 3 });
   const sql = await openPostgres(bench.url, { connectionsMax: 1 });
   try {
-    await refuseLargeStatements(sql, 'workspaces.idempotency', 3);
+    await refuseLargeStatements(sql, 'kept_answers', 3);
     const ada = userCaller('ada');
     for (let index = 0; index < 10; index += 1)
       await bench.service.createWorkspace(
@@ -238,14 +240,10 @@ it('answers to repeats that are over go in small steps', async () => {
         { name: `w${index}` },
         { idempotency: { scope: 'ada', key: String(index), fingerprint: 'f', seconds: 60 } },
       );
-    expect(await query(sql, 'SELECT count(*)::int AS kept FROM workspaces.idempotency')).toEqual([
-      { kept: 10 },
-    ]);
+    expect(await query(sql, 'SELECT count(*)::int AS kept FROM kept_answers')).toEqual([{ kept: 10 }]);
     bench.pass(25 * 3_600);
     await bench.sweep();
-    expect(await query(sql, 'SELECT count(*)::int AS kept FROM workspaces.idempotency')).toEqual([
-      { kept: 0 },
-    ]);
+    expect(await query(sql, 'SELECT count(*)::int AS kept FROM kept_answers')).toEqual([{ kept: 0 }]);
   } finally {
     await sql.end();
     await bench.close();

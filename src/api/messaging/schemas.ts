@@ -187,7 +187,7 @@ export const roomSchemas = {
       limit: 'At most 100.',
       room: 'Only this room.',
       after: paging.after,
-      cursor: 'The next_cursor of an answer that was cut off.',
+      cursor: 'The next_cursor of the page before.',
     }),
     answers: {
       200: z
@@ -199,10 +199,7 @@ export const roomSchemas = {
             .literal(true)
             .optional()
             .meta({ description: 'The search stopped at its bound; older messages may match too.' }),
-          next_cursor: z
-            .string()
-            .optional()
-            .meta({ description: 'Where a search that was cut off goes on.' }),
+          next_cursor: z.string().optional().meta({ description: 'There is more: pass it as cursor.' }),
         })
         .meta({ id: 'SearchResults' }),
     },
@@ -223,7 +220,7 @@ export const roomSchemas = {
               agent_id: z.string(),
               agent_name: z.string(),
               body: z.string(),
-              timestamp: z.string(),
+              timestamp: z.int().meta({ description: 'Unix milliseconds.' }),
             }),
           ),
         })

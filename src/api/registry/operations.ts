@@ -146,6 +146,6 @@ export const links = {
     method: 'DELETE',
     path: '/v1/identities/{identity}/link',
     summary: 'Take the link away again',
-    principals: bearers,
+    ofItself: true,
   },
 } as const satisfies OperationTable;

@@ -130,5 +130,9 @@ export const linkSchemas = {
       .meta({ id: 'LinkIdentity' }),
     answers: { 200: linkSchema },
   },
-  delete: { params: identityParams, answers: { 204: null } },
+  delete: {
+    description: 'The user, or the identity itself: it may always leave.',
+    params: identityParams,
+    answers: { 204: null },
+  },
 } satisfies SchemasOf<typeof links>;

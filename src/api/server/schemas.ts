@@ -16,7 +16,9 @@ const statusSchema = z
     shards: count,
     sync_writes: z.boolean().describe('False: acknowledged writes may be lost with the machine'),
     uptime_seconds: z.number(),
-    writes: z.enum(['ok', 'stopped']),
+    writes: z
+      .enum(['ok', 'disk_full', 'stopped'])
+      .describe('disk_full ends by itself when there is room again, stopped with a restart'),
     position: z.string().describe('The newest position of the change feed'),
     feed_bytes: count,
     expiry_backlog_ms: z.number(),

@@ -20,7 +20,7 @@ import {
   type BatchResult,
   type ClearStep,
   type DataCapabilities,
-  type DataStorePort,
+  type DocumentStore,
   type DocumentWrite,
   type ExportPage,
   type KeyRange,
@@ -72,7 +72,7 @@ export async function openCouchDataStore(url: URL, options: CouchOptions): Promi
   return store;
 }
 
-export class CouchDataStore implements DataStorePort {
+export class CouchDataStore implements DocumentStore {
   readonly capabilities: DataCapabilities = {
     backend: 'couchdb',
     atomicBatches: false,

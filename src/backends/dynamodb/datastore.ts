@@ -18,7 +18,7 @@ import type {
   BatchResult,
   ClearStep,
   DataCapabilities,
-  DataStorePort,
+  DocumentStore,
   DocumentDelete,
   DocumentWrite,
   ExportPage,
@@ -95,7 +95,7 @@ export async function openDynamodbDataStore(url: URL, options: DynamodbOptions):
   }
 }
 
-export class DynamodbDataStore implements DataStorePort {
+export class DynamodbDataStore implements DocumentStore {
   readonly capabilities: DataCapabilities = {
     backend: 'dynamodb',
     atomicBatches: false,

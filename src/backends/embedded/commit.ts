@@ -1,26 +1,25 @@
 /** Commits on the kernel: the operations' transactions joined into one. */
-import { claimFailure, versionFailure } from '../../commit/checks.js';
 import { CheckFailed, type CommitPort, OperationFailed } from '../../commit/port.js';
 import { ModifiedBytes } from '../../commit/modified-bytes.js';
 import { type CommitServices, runOperation } from '../../commit/operations.js';
 import type { Check, Operation } from '../../commit/schemas.js';
+import { versionFailure } from '../../core/version-failure.js';
 import { StoaError } from '../../errors.js';
 import type { Caller } from '../../core/caller.js';
+import type { Step } from '../../core/write.js';
+import { directorySteps } from '../../homes/directory/step.js';
 import { userKey } from '../../identity/user-key.js';
 import { type Joint, type JointCheck, OperationRefused } from '../../kernel/joint.js';
 import { type Idempotency } from '../../core/idempotency.js';
 import { answeredBefore, keepAnswer, once } from '../../kernel/once.js';
-import { extendedByOutages } from '../../kernel/outages.js';
 import type { Transaction } from '../../kernel/transaction.js';
-import { parseAgentId } from '../../registry/ids.js';
-import { type LeaseTimes, leaseTimesOf, settled } from '../../registry/lease.js';
-import type { Task } from '../../workspaces/model.js';
-import type { LeaseEnd } from '../../workspaces/tasks.js';
+import { type LeaseTimes, leaseTimesOf } from '../../registry/lease.js';
+import type { RegistryService } from '../../registry/service.js';
+import type { RegistrySteps } from '../../registry/steps.js';
+import { ownerOf } from '../../workspaces/authorise.js';
 import { dataFamilies, documentKey, isLiveRow, versionOfRow } from './datastore-rows.js';
 import { checkCallerFence } from './fence.js';
-import { findAgent } from './registry-rows.js';
-import { readHeld } from './workspaces-task-rows.js';
-import { findTask } from './workspaces-tree.js';
+import { requireClaim, requireTaskVersion } from './workspaces-checks.js';
 
 /** A repeat under the same key: what was answered the first time. */
 class AnsweredBefore extends Error {
@@ -30,12 +29,15 @@ class AnsweredBefore extends Error {
   }
 }
 
+/** The directory always has the registry. */
+type DirectoryServices = CommitServices & { registry: RegistryService };
+
 export class EmbeddedCommit implements CommitPort {
   readonly #joint: Joint;
-  readonly #services: CommitServices;
+  readonly #services: DirectoryServices;
 
   /** `services` are built over `joint.kernel`. */
-  constructor(joint: Joint, services: CommitServices) {
+  constructor(joint: Joint, services: DirectoryServices) {
     this.#joint = joint;
     this.#services = services;
   }
@@ -58,17 +60,25 @@ export class EmbeddedCommit implements CommitPort {
         const meanwhile = madeBefore(tx, idempotency);
         if (meanwhile !== undefined) throw new AnsweredBefore(meanwhile);
         checkCallerFence(base, store, tx, caller);
-        checkAll(tx, caller, checks, leaseTimesOf(kernel.limits, kernel.outages));
+        this.#checkAll(tx, caller, checks, leaseTimesOf(kernel.limits, kernel.outages));
       };
       // Each step is of the operation at its place.
+      // A writer hands on a list, with the one result of the operation in it.
       const results = await this.#joint.commit(steps, check, (index, result) =>
-        modified.add(operations[index] as Operation, result),
+        modified.add(operations[index] as Operation, Array.isArray(result) ? result[0] : result),
       );
       if (idempotency !== null) await own.transact((tx) => keepAnswer(tx, idempotency, results));
       return results;
     } catch (error) {
       if (error instanceof AnsweredBefore) return error.results;
       throw error instanceof OperationRefused ? new OperationFailed(error.index, error.reason) : error;
+    }
+  }
+
+  #checkAll(tx: Transaction, caller: Caller, checks: readonly Check[], times: LeaseTimes): void {
+    for (const [index, check] of checks.entries()) {
+      const failure = failureOf(tx, caller, check, times, this.#services.registry.steps);
+      if (failure !== undefined) throw new CheckFailed(index, failure);
     }
   }
 }
@@ -85,14 +95,13 @@ function madeBefore(tx: Transaction, idempotency: Idempotency | null): unknown[]
   return isFirst ? undefined : answers;
 }
 
-function checkAll(tx: Transaction, caller: Caller, checks: readonly Check[], times: LeaseTimes): void {
-  for (const [index, check] of checks.entries()) {
-    const failure = failureOf(tx, caller, check, times);
-    if (failure !== undefined) throw new CheckFailed(index, failure);
-  }
-}
-
-function failureOf(tx: Transaction, caller: Caller, check: Check, times: LeaseTimes): StoaError | undefined {
+function failureOf(
+  tx: Transaction,
+  caller: Caller,
+  check: Check,
+  times: LeaseTimes,
+  registry: RegistrySteps,
+): StoaError | undefined {
   switch (check.check) {
     case 'data': {
       const row = tx.get(
@@ -104,47 +113,28 @@ function failureOf(tx: Transaction, caller: Caller, check: Check, times: LeaseTi
         ? undefined
         : versionFailure(`The document "${check.key}" in "${check.namespace}"`, current, check.version ?? 0);
     }
-    case 'agent': {
-      const current = agentOf(tx, caller, check.agent_id)?.meta.version ?? 0;
-      return current === check.version
-        ? undefined
-        : versionFailure(`The agent ${check.agent_id}`, current, check.version);
-    }
-    case 'task': {
-      const current = taskOf(tx, caller, check.task_id)?.version ?? 0;
-      return current === check.version
-        ? undefined
-        : versionFailure(`The task ${check.task_id}`, current, check.version);
-    }
-    case 'claim': {
-      const task = taskOf(tx, caller, check.task_id);
-      const endOf: LeaseEnd = ({ renewedAtMs, expiresAtMs }) =>
-        extendedByOutages(renewedAtMs, expiresAtMs, times.outages);
-      return claimFailure(check.task_id, task && readHeld(tx, task), check.fence, tx.nowMs, endOf);
-    }
-    case 'lease': {
-      const lease = agentOf(tx, caller, check.agent_id)?.lease ?? null;
-      // As it is by now: the sweeper may be on its way to a lease that is over.
-      const current = lease === null ? 0 : settled(lease, times, tx.nowMs).fence;
-      if (current === check.fence) return undefined;
-      return new StoaError(
-        'fenced',
-        `The lease of the agent ${check.agent_id} has the number ${current}, not ${check.fence}.`,
-      );
-    }
+    case 'agent':
+      return failureIn(() => run(registry.requireAgentVersion(caller, check.agent_id, check.version), tx));
+    case 'task':
+      return failureIn(() => requireTaskVersion(tx, ownerOf(caller), check.task_id, check.version));
+    case 'claim':
+      return failureIn(() => requireClaim(tx, ownerOf(caller), check.task_id, check.fence, times.outages));
+    case 'lease':
+      return failureIn(() => run(registry.requireLease(caller, check.agent_id, check.fence), tx));
   }
 }
 
-function agentOf(tx: Transaction, caller: Caller, agentId: string): ReturnType<typeof findAgent> {
-  return findAgent(tx, caller.everyUser ? null : userKey(caller.user), parseAgentId(agentId));
+function run(check: Step<void>, tx: Transaction): void {
+  for (const step of directorySteps([check])) step.run(tx, tx);
 }
 
-/** Undefined for a task that is not there, or not the caller's. */
-function taskOf(tx: Transaction, caller: Caller, id: string): Task | undefined {
+function failureIn(check: () => void): StoaError | undefined {
   try {
-    return findTask(tx, caller.everyUser ? null : caller.user, id).task;
+    check();
+    return undefined;
   } catch (error) {
-    if (error instanceof StoaError && error.code === 'not_found') return undefined;
+    if (error instanceof StoaError && (error.code === 'version_conflict' || error.code === 'fenced'))
+      return error;
     throw error;
   }
 }

@@ -1,18 +1,18 @@
 /** The verbs of the data store inside one transaction, so that a commit can join them with other domains'. */
 import { documentDeleted, documentImported, documentSet, namespaceCleared } from '../../datastore/changes.js';
-import { checkVersion, mergeDocument } from '../../datastore/merge-document.js';
+import { checkVersion, mergeDocument, requireVersion } from '../../datastore/merge-document.js';
 import type { DocumentRecord, Scope } from '../../datastore/model.js';
 import type {
   AccessRead,
-  BatchResult,
   ClearStep,
+  DataBatch,
+  DataBatchResult,
   Decide,
   DocumentDelete,
   DocumentWrite,
-  WriteBatch,
   WriteResult,
 } from '../../datastore/port.js';
-import { checkQuota } from '../../datastore/quota.js';
+import { checkQuota, hasQuota } from '../../datastore/quota.js';
 import { keptBytes } from '../../homes/directory/kept-answers.js';
 import { laterTime } from '../../datastore/times.js';
 import { prefixRange } from '../../kernel/engine.js';
@@ -57,10 +57,12 @@ interface Difference {
 
 export class DataVerbs {
   readonly #limits: Limits;
+  readonly #hasQuota: boolean;
   readonly #ensureUser: DataVerbsOptions['ensureUser'];
 
   constructor(options: DataVerbsOptions) {
     this.#limits = options.limits;
+    this.#hasQuota = hasQuota(options.limits);
     this.#ensureUser = options.ensureUser;
   }
 
@@ -104,11 +106,18 @@ export class DataVerbs {
     return true;
   }
 
-  write(tx: Transaction, scope: Scope, batch: WriteBatch): BatchResult {
+  write(tx: Transaction, scope: Scope, batch: DataBatch): DataBatchResult {
     return {
       sets: batch.sets.map((write) => this.set(tx, scope, write)),
       deletes: batch.deletes.map((removal) => this.delete(tx, scope, removal)),
+      read: batch.gets.flatMap((key) => this.get(tx, scope, key) ?? []),
     };
+  }
+
+  requireVersion(tx: Transaction, scope: Scope, key: string, version: number): void {
+    const row = tx.get(families.documents, documentKey(scope, key));
+    const current = row === undefined || !isLiveRow(row, tx.nowMs) ? 0 : versionOfRow(row);
+    requireVersion(scope, key, current, version);
   }
 
   /** The document with all its counted reads, also the ones of writes that wait for the disk. */
@@ -266,7 +275,7 @@ export class DataVerbs {
       sizeBytes: before.sizeBytes + difference.sizeBytes,
       namespaces: before.namespaces + (count > 0 ? 1 : 0) - (namespace.count > 0 ? 1 : 0),
     };
-    if (!isCounted) {
+    if (!isCounted && this.#hasQuota) {
       const kept = keptBytes(tx, userRowKey);
       checkQuota(
         { ...before, sizeBytes: before.sizeBytes + kept },

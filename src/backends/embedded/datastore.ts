@@ -2,24 +2,24 @@
 import type { DocumentRecord, KeySummary, NamespaceSummary, Scope } from '../../datastore/model.js';
 import type {
   AccessRead,
-  BatchResult,
   ClearStep,
+  DataBatch,
+  DataBatchResult,
   DataCapabilities,
-  DataStorePort,
+  DataPort,
   Decide,
   ExportPage,
   KeyRange,
   StoredValue,
-  WriteBatch,
   WriteResult,
 } from '../../datastore/port.js';
 import type { Usage } from '../../datastore/quota.js';
 import { timeOfMs } from '../../datastore/times.js';
 import type { Entry, RangeOptions, WriteOperation } from '../../kernel/engine.js';
 import { keyAfterPrefix, keyBytesMax, prefixRange } from '../../kernel/engine.js';
+import { keptBytes } from '../../homes/directory/kept-answers.js';
+import { type DirectoryStep, step } from '../../homes/directory/step.js';
 import type { Kernel } from '../../kernel/kernel.js';
-import { type Idempotency } from '../../core/idempotency.js';
-import { once } from '../../kernel/once.js';
 import { RowCache } from '../../kernel/row-cache.js';
 import type { Store } from '../../kernel/store.js';
 import { invalidCursor } from '../../paging.js';
@@ -28,14 +28,13 @@ import {
   checkKeyLimits,
   dataFamilies as families,
   decodeNamespace,
-  decodeUsage,
   documentKey,
   expiryTimer,
   isApart,
   isLiveRow,
   namesOf,
   namespaceKey,
-  noUsage,
+  readUsage,
   summaryOf,
   valueJsonOf,
 } from './datastore-rows.js';
@@ -49,7 +48,7 @@ export interface EmbeddedDataStoreOptions extends Partial<Pick<DataVerbsOptions,
   checkUser?: (user: string) => void;
 }
 
-export class EmbeddedDataStore implements DataStorePort {
+export class EmbeddedDataStore implements DataPort {
   readonly capabilities: DataCapabilities = {
     backend: 'embedded',
     atomicBatches: true,
@@ -97,7 +96,7 @@ export class EmbeddedDataStore implements DataStorePort {
     const row = store.get(families.documents, rowKey);
     if (row === undefined || !isLiveRow(row, store.nowMs())) return undefined;
     const record = readDocument(store, rowKey, row, { namespace: scope.namespace, key });
-    // What is large or ends by itself is read anew each time.
+    // What is large or expires is read again each time.
     if (record.expiresAt === null && !isApart(row)) this.#recent.set(name, record);
     return record;
   }
@@ -115,14 +114,16 @@ export class EmbeddedDataStore implements DataStorePort {
     return keys.map((key) => this.get(scope, key));
   }
 
-  write(scope: Scope, batch: WriteBatch, idempotency: Idempotency | null): Promise<BatchResult> {
-    return this.#storeOf(scope).transact((tx) =>
-      once(tx, idempotency, () => this.verbs.write(tx, scope, batch)),
-    );
+  write(scope: Scope, batch: DataBatch): DirectoryStep<DataBatchResult> {
+    return step(this.#storeOf(scope), (tx) => this.verbs.write(tx, scope, batch));
   }
 
-  modify(scope: Scope, key: string, decide: Decide): Promise<WriteResult> {
-    return this.#storeOf(scope).transact((tx) => this.verbs.modify(tx, scope, key, decide));
+  modify(scope: Scope, key: string, decide: Decide): DirectoryStep<WriteResult> {
+    return step(this.#storeOf(scope), (tx) => this.verbs.modify(tx, scope, key, decide));
+  }
+
+  requireVersion(scope: Scope, key: string, version: number): DirectoryStep<void> {
+    return step(this.#storeOf(scope), (tx) => this.verbs.requireVersion(tx, scope, key, version));
   }
 
   listKeys(scope: Scope, range: KeyRange): KeySummary[] {
@@ -152,8 +153,8 @@ export class EmbeddedDataStore implements DataStorePort {
     });
   }
 
-  clearStep(scope: Scope, after: string | null, limit: number): Promise<ClearStep> {
-    return this.#storeOf(scope).transact((tx) => this.verbs.clearStep(tx, scope, after, limit));
+  clear(scope: Scope, after: string | null, limit: number): DirectoryStep<ClearStep> {
+    return step(this.#storeOf(scope), (tx) => this.verbs.clearStep(tx, scope, after, limit));
   }
 
   async recordAccess(
@@ -192,20 +193,32 @@ export class EmbeddedDataStore implements DataStorePort {
   }
 
   usage(user: string): Usage {
-    const row = this.#storeOf({ user }).get(families.usage, cachedUserKey(user));
-    return row === undefined ? noUsage : decodeUsage(row);
+    const [store, key] = [this.#storeOf({ user }), cachedUserKey(user)];
+    const documents = readUsage(store, key);
+    return { ...documents, sizeBytes: documents.sizeBytes + keptBytes(store, key) };
   }
 
-  async restore(documents: readonly DocumentRecord[], { isCounted = false } = {}): Promise<void> {
-    for (const store of this.#kernel.stores) {
+  /** One step a shard. */
+  restore(documents: readonly DocumentRecord[], { isCounted = false } = {}): DirectoryStep<void>[] {
+    return this.#kernel.stores.flatMap((store) => {
       const ofStore = documents.filter(({ userId }) => this.#storeOf({ user: userId }) === store);
-      await store.transact((tx) => {
+      if (ofStore.length === 0) return [];
+      const restored = step(store, (tx) => {
         for (const record of ofStore) this.verbs.restore(tx, record, isCounted);
       });
-    }
+      return [restored];
+    });
   }
 
-  /** The kernel belongs to whoever opened it. */
+  /** The row of a document is keyed by its owner. */
+  async heldByOthers(): Promise<DocumentRecord[]> {
+    return [];
+  }
+
+  /** A change and its announcement are one commit. */
+  async settleFeed(): Promise<void> {}
+
+  /** The kernel belongs to the caller that opened it. */
   async close(): Promise<void> {
     for (const store of this.#kernel.stores) await store.flush();
   }

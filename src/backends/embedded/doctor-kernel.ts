@@ -1,10 +1,10 @@
 /** What `stoa doctor` checks of the kernel's own families: timers that can ring, answers that are forgotten in time. */
 import { messageOf } from '../../errors.js';
-import { type Check, type Damage, surplusRow } from '../../kernel/doctor.js';
+import { type Check, type Damage, surplusRow, wrongRow } from '../../kernel/doctor.js';
 import type { Entry } from '../../kernel/engine.js';
 import { kernelFamilies as families } from '../../kernel/families.js';
 import { idempotencyTimer } from '../../kernel/once.js';
-import { keptAnswerTimer } from '../../homes/directory/kept-answers.js';
+import { keptAnswerTimer, putKeptBytes } from '../../homes/directory/kept-answers.js';
 import { timerOf } from '../../kernel/timers.js';
 import type { Reader } from '../../kernel/transaction.js';
 import { expiryTimer as dataTimer } from './datastore-rows.js';
@@ -30,14 +30,16 @@ const kinds: ReadonlySet<string> = new Set([
 
 export const kernelChecks: readonly Check[] = [
   { family: families.idempotency, inspect: inspectAnswer },
+  { family: families.idempotencyBytes, inspect: () => [], conclude: inspectKeptBytes },
   { family: families.timers, inspect: inspectTimerRow },
 ];
 
 /** An answer that cannot be read would refuse its key for ever, to a caller who may repeat the request. */
 function* inspectAnswer(reader: Reader, { key, value }: Entry): Generator<Damage> {
   let expiresAtMs: unknown;
+  let user: unknown;
   try {
-    ({ expiresAtMs } = JSON.parse(value.toString()) as { expiresAtMs?: unknown });
+    ({ expiresAtMs, user } = JSON.parse(value.toString()) as { expiresAtMs?: unknown; user?: unknown });
   } catch (error) {
     yield {
       ...surplusRow(families.idempotency, key, 'wrong', `A kept answer is not JSON: ${messageOf(error)}.`),
@@ -50,9 +52,41 @@ function* inspectAnswer(reader: Reader, { key, value }: Entry): Generator<Damage
   else
     yield* inspectTimer(
       reader,
-      { atMs: expiresAtMs, kind: idempotencyTimer, reference: key },
+      { atMs: expiresAtMs, kind: user === undefined ? idempotencyTimer : keptAnswerTimer, reference: key },
       'A kept answer would not be forgotten when its time is over.',
     );
+}
+
+/** A user's number is the sum of its answers. A missing number does no harm: it counts as 0, and never falls below. */
+function* inspectKeptBytes(reader: Reader): Generator<Damage> {
+  const sums = new Map<string, number>();
+  for (const { value } of reader.range(families.idempotency, {})) {
+    const user = ownerOfAnswer(value);
+    if (user !== undefined) sums.set(user, (sums.get(user) ?? 0) + value.length);
+  }
+  for (const { key, value } of reader.range(families.idempotencyBytes, {})) {
+    const sum = sums.get(key.toString('hex')) ?? 0;
+    const said = value.length === 8 ? Number(value.readBigUInt64BE()) : undefined;
+    if (sum === 0)
+      yield surplusRow(families.idempotencyBytes, key, 'dangling', 'No answer is kept for this user.');
+    else if (said !== sum)
+      yield wrongRow(
+        families.idempotencyBytes,
+        key,
+        `The row says ${said ?? 'no number of'} bytes; the kept answers of the user have ${sum}.`,
+        (tx) => putKeptBytes(tx, key, sum),
+      );
+  }
+}
+
+/** Undefined for an answer that counts for nobody, or that cannot be read, which its own check reports. */
+function ownerOfAnswer(value: Buffer): string | undefined {
+  try {
+    const { user } = JSON.parse(value.toString()) as { user?: unknown };
+    return typeof user === 'string' ? user : undefined;
+  } catch {
+    return undefined;
+  }
 }
 
 /** A timer of something that is gone does nothing when it rings; that is how most of them end. */

@@ -33,6 +33,9 @@ export const unexaminedFamilies: Readonly<Record<string, string>> = {
     'A log: its records are the only account of what happened, and each is checked when it is read.',
   [dataFamilies.carried]:
     'Marks of what came from the outbox of a database; only that database can tell whether they are right, and each start compares them.',
+  [kernelFamilies.intents]:
+    'What a write over two shards still has to do; every start carries it out and takes the row away.',
+  [kernelFamilies.finishedIntents]: 'Marks of intents that were carried out, which every start takes away.',
   [kernelFamilies.redo]:
     'A log: its records are the only account of what happened, and each is checked when it is read.',
 };

@@ -1,15 +1,10 @@
 /** Every family of the embedded backend: what a data directory is opened with. */
 import { kernelFamilies } from '../../kernel/families.js';
-import type { Migration } from '../../kernel/migrations.js';
 import { dataFamilies } from './datastore-rows.js';
 import { identityFamilies } from './identity.js';
-import { toFormat2 } from './format-2.js';
 import { families as messaging, messagingFamilies } from './messaging-rows.js';
 import { registryFamilies } from './registry-families.js';
 import { buckets, workspacesFamilies } from './workspaces-keys.js';
-
-/** From every older format to today's, in order. */
-export const embeddedMigrations: readonly Migration[] = [toFormat2];
 
 /** Read at random, an agent at a time: its ids are hashes. */
 export const embeddedScatteredFamilies: readonly string[] = [

@@ -28,16 +28,23 @@ export function checkFenceFromOutside(kernel: Kernel, { user, agentId, fence }: 
 
 /** The kernel for the writes of one caller: each of its transactions looks at the lease first. */
 export function fencedKernel(kernel: Kernel, caller: FencedCaller): Kernel {
-  return kernelOver(kernel, (store) =>
-    faceOf(store, {
-      transact: (body: (tx: Transaction) => unknown) => {
-        const fenced = (tx: Transaction): unknown => {
-          checkCallerFence(kernel, store, tx, caller);
-          return body(tx);
-        };
-        return store.transact(fenced);
-      },
-    }),
+  return kernelOver(
+    kernel,
+    (store) =>
+      faceOf(store, {
+        transact: (body: (tx: Transaction) => unknown) => {
+          const fenced = (tx: Transaction): unknown => {
+            checkCallerFence(kernel, store, tx, caller);
+            return body(tx);
+          };
+          return store.transact(fenced);
+        },
+      }),
+    (own, body) =>
+      kernel.transactBoth(own, (tx, root) => {
+        checkCallerFence(kernel, own, tx, caller);
+        return body(tx, root);
+      }),
   );
 }
 

@@ -1,12 +1,12 @@
 /** Tokens in the kernel's first shard: by id, and by user for lists. */
+import type { Step } from '../../core/write.js';
 import { StoaError } from '../../errors.js';
+import { step } from '../../homes/directory/step.js';
 import type { IdentityPort, TokenWithUse } from '../../identity/port.js';
 import { type TokenRecord, isExpired } from '../../identity/tokens.js';
 import { userKey } from '../../identity/user-key.js';
 import { prefixRange } from '../../kernel/engine.js';
 import type { Kernel } from '../../kernel/kernel.js';
-import { type Idempotency } from '../../core/idempotency.js';
-import { once } from '../../kernel/once.js';
 import type { Reader, Transaction } from '../../kernel/transaction.js';
 import { isKnownUser } from './registry-users.js';
 
@@ -29,38 +29,35 @@ export function tokenOfUserKey(user: string, id: Buffer): Buffer {
 
 export class EmbeddedIdentity implements IdentityPort {
   readonly #kernel: Kernel;
-  readonly #onExpired: (id: string) => void;
+  readonly #onRemoved: (id: string) => void;
+  /** Users that were found under this very spelling: it never changes again. */
+  readonly #knownUsers = new Set<string>();
 
-  constructor(kernel: Kernel, onExpired: (id: string) => void = () => undefined) {
+  /** `onRemoved` is called with each token that was revoked or has expired, once that is durable. */
+  constructor(kernel: Kernel, onRemoved: (id: string) => void = () => undefined) {
     this.#kernel = kernel;
-    this.#onExpired = onExpired;
+    this.#onRemoved = onRemoved;
     kernel.handleTimer(expiryTimer, (tx, reference) => {
       const record = readToken(tx, reference);
-      if (record === undefined || !isExpired(record, tx.nowMs)) return;
-      removeToken(tx, record, 'token.expired');
-      this.#onExpired(record.id);
+      if (record !== undefined && isExpired(record, tx.nowMs)) this.#remove(tx, record, 'token.expired');
     });
   }
 
-  isKnownUser(user: string): boolean {
-    return isKnownUser(this.#kernel.storeOf(userKey(user)), user);
+  checkUser(user: string): void {
+    if (this.#knownUsers.has(user) || !isKnownUser(this.#kernel.storeOf(userKey(user)), user)) return;
+    if (this.#knownUsers.size >= this.#kernel.limits.tokensCachedMax) this.#knownUsers.clear();
+    this.#knownUsers.add(user);
   }
 
-  createToken(
-    record: TokenRecord,
-    perUserMax: number,
-    idempotency: Idempotency | null,
-  ): Promise<TokenRecord> {
-    return this.#kernel.root.transact((tx) =>
-      once(tx, idempotency, () => createToken(tx, record, perUserMax), { keep: false }),
-    );
+  createToken(record: TokenRecord, perUserMax: number): Step<TokenRecord> {
+    return step(this.#kernel.root, (tx) => createToken(tx, record, perUserMax));
   }
 
-  findToken(id: string): TokenRecord | undefined {
+  async findToken(id: string): Promise<TokenRecord | undefined> {
     return readToken(this.#kernel.root, Buffer.from(id, 'hex'));
   }
 
-  listTokens(user: string, limit: number, afterId: string | undefined): TokenWithUse[] {
+  async listTokens(user: string, limit: number, afterId: string | undefined): Promise<TokenWithUse[]> {
     const { root } = this.#kernel;
     return tokenIds(root, user, limit, afterId).flatMap((id) => {
       const record = readToken(root, id);
@@ -71,20 +68,20 @@ export class EmbeddedIdentity implements IdentityPort {
     });
   }
 
-  revokeTokens(user: string, id: string | undefined): Promise<string[]> {
-    return this.#kernel.root.transact((tx) => {
+  revokeTokens(user: string, id: string | undefined): Step<string[]> {
+    return step(this.#kernel.root, (tx) => {
       const ids = id === undefined ? tokenIds(tx, user, Infinity, undefined) : [Buffer.from(id, 'hex')];
       return ids.flatMap((tokenId) => {
         const record = readToken(tx, tokenId);
         if (record === undefined || record.user !== user) return [];
-        removeToken(tx, record, 'token.revoked');
+        this.#remove(tx, record, 'token.revoked');
         return [record.id];
       });
     });
   }
 
-  recordUses(uses: ReadonlyMap<string, number>): Promise<void> {
-    return this.#kernel.root.transact((tx) => {
+  recordUses(uses: ReadonlyMap<string, number>): Step<void> {
+    return step(this.#kernel.root, (tx) => {
       for (const [id, atMs] of uses) {
         const key = Buffer.from(id, 'hex');
         // A token that was revoked meanwhile leaves nothing behind.
@@ -92,6 +89,11 @@ export class EmbeddedIdentity implements IdentityPort {
           tx.put(tokenFamilies.tokenUses, key, Buffer.from(String(atMs)));
       }
     });
+  }
+
+  #remove(tx: Transaction, record: TokenRecord, kind: string): void {
+    removeToken(tx, record, kind);
+    tx.onDurable(() => this.#onRemoved(record.id));
   }
 }
 

@@ -1,5 +1,7 @@
 /** Identities in the embedded store: registered once a key, renamed, rotated, linked. */
 import { randomUUID } from 'node:crypto';
+import { isDeepStrictEqual } from 'node:util';
+import { Outdated } from '../../core/write.js';
 import type { Reader, Transaction } from '../../kernel/transaction.js';
 import type { Identity, IdentityKey, IdentityLink } from '../../messaging/model.js';
 import type { KeptIdentity, KeyRotation, NewIdentity, ProfileUpdate } from '../../messaging/port.js';
@@ -25,7 +27,12 @@ export function readIdentity(reader: Reader, id: Buffer): Identity | undefined {
 export function register(tx: Transaction, input: NewIdentity): { identity: Identity; created: boolean } {
   const known = tx.get(families.agentsByKey, keyBytes(input.publicKey));
   const existing = known === undefined ? undefined : readIdentity(tx, known);
-  if (existing !== undefined) return { identity: existing, created: false };
+  if (existing !== undefined) {
+    // The signature proves what was only claimed before.
+    const proven =
+      input.proven && !existing.proven ? updateProfile(tx, existing.id, { proven: true }) : undefined;
+    return { identity: proven ?? existing, created: false };
+  }
   return { identity: insert(tx, input, false), created: true };
 }
 
@@ -49,6 +56,11 @@ export function keep(
     encode({ id: identity.id, sealedSeed: made.sealedSeed } satisfies KeptRow),
   );
   return { identity, sealedSeed: made.sealedSeed };
+}
+
+export function keptBy(reader: Reader, owner: string): string | undefined {
+  const value = reader.get(families.keptAgents, Buffer.from(owner, 'hex'));
+  return value === undefined ? undefined : decode<KeptRow>(value).id;
 }
 
 /** One step of re-keying: so many rows after `after`; answers where to go on, or null at the end. */
@@ -118,6 +130,14 @@ export function link(tx: Transaction, id: string, given: IdentityLink | null): I
     ...current,
     link: given,
   }));
+}
+
+/** Links an identity whose key and link are still what the link was checked against. */
+export function relink(tx: Transaction, before: Identity, given: IdentityLink | null): Identity {
+  const current = readIdentity(tx, uuidBytes(before.id));
+  if (current?.publicKey !== before.publicKey || !isDeepStrictEqual(current.link, before.link))
+    throw new Outdated(`The identity ${before.id}`);
+  return link(tx, before.id, given) ?? current;
 }
 
 function update(

@@ -1,5 +1,4 @@
 /** The totals of `/stats`, changed in the commit of what they count. */
-import type { Entry } from '../../kernel/engine.js';
 import type { Reader, Transaction } from '../../kernel/transaction.js';
 import type { Room, Totals } from '../../messaging/model.js';
 import { byRank, topRoomsMax } from '../../messaging/totals.js';
@@ -101,20 +100,4 @@ function readTop(reader: Reader): TopRow {
 function topRooms(reader: Reader, ids: readonly string[]): Room[] {
   const rows = reader.getMany(families.rooms, ids.map(uuidBytes));
   return rows.flatMap((value) => (value === undefined ? [] : [decode<RoomRow>(value)])).toSorted(byRank);
-}
-
-/** Format 1 kept the busiest rooms in the row of counts. */
-type CountsWithTop = CountsRow & { top: readonly { id: string }[] };
-
-export function isOldTotals({ key, value }: Entry): boolean {
-  return key.equals(countsKey) && 'top' in decode<CountsRow>(value);
-}
-
-/** Rooms that were ranked since are among the others: whoever is in neither list has fewer messages than five who are. */
-export function migrateTotals(tx: Transaction, entries: readonly Entry[]): void {
-  for (const { value } of entries) {
-    const { top, ...counts } = decode<CountsWithTop>(value);
-    tx.put(families.totals, countsKey, hotCounts.encode(counts));
-    putTop(tx, [...new Set([...top.map(({ id }) => id), ...readTop(tx).ids])]);
-  }
 }

@@ -1,5 +1,6 @@
 /** Messaging in the embedded store: everything in shard 00, each verb one transaction. */
 import { messageOf } from '../../errors.js';
+import { type DirectoryStep, step } from '../../homes/directory/step.js';
 import { faceOf } from '../../kernel/joint.js';
 import type { Kernel } from '../../kernel/kernel.js';
 import type { Commit } from '../../kernel/log.js';
@@ -154,15 +155,19 @@ export class EmbeddedMessaging implements MessagingPort {
     return this.#kernel.root.transact((tx) => identities.keep(tx, owner, make));
   }
 
+  async keptBy(owner: string): Promise<string | undefined> {
+    return identities.keptBy(this.#kernel.root, owner);
+  }
+
   async resealKept(reseal: (sealedSeed: string, owner: string) => string): Promise<number> {
     let changed = 0;
     let after: Buffer | null = null;
     do {
-      const step: { changed: number; next: Buffer | null } = await this.#kernel.root.transact((tx) =>
+      const resealed: { changed: number; next: Buffer | null } = await this.#kernel.root.transact((tx) =>
         identities.resealStep(tx, after, this.#kernel.limits.workspaceStepRowsMax, reseal),
       );
-      changed += step.changed;
-      after = step.next;
+      changed += resealed.changed;
+      after = resealed.next;
     } while (after !== null);
     return changed;
   }
@@ -193,6 +198,10 @@ export class EmbeddedMessaging implements MessagingPort {
 
   link(id: string, link: IdentityLink | null): Promise<Identity | undefined> {
     return this.#kernel.root.transact((tx) => identities.link(tx, id, link));
+  }
+
+  linkStep(before: Identity, link: IdentityLink | null): DirectoryStep<Identity> {
+    return step(this.#kernel.root, (tx) => identities.relink(tx, before, link));
   }
 
   // Rooms
@@ -339,7 +348,7 @@ export class EmbeddedMessaging implements MessagingPort {
   // Guards
 
   async nonceUsed(agentId: string, nonce: string): Promise<boolean> {
-    return this.#nonces.isUsed(agentId, nonce, this.nowMs());
+    return this.#nonces.isUsed(agentId, nonce);
   }
 
   /**

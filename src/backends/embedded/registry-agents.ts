@@ -1,8 +1,6 @@
 /** Agents in the embedded store: made, changed, moved through their table, deleted. */
 import { StoaError } from '../../errors.js';
 import type { Outage } from '../../kernel/outages.js';
-import { type Idempotency } from '../../core/idempotency.js';
-import { once } from '../../kernel/once.js';
 import { prefixRange } from '../../kernel/engine.js';
 import type { Reader, Transaction } from '../../kernel/transaction.js';
 import type { Limits } from '../../limits.js';
@@ -66,8 +64,8 @@ export class AgentVerbs {
     return agent;
   }
 
-  create(tx: Transaction, agentId: string, input: CreateAgent, idempotency: Idempotency | null): StoredAgent {
-    return once(tx, idempotency, () => this.#add(tx, { ...input, agentId }));
+  create(tx: Transaction, agentId: string, input: CreateAgent): StoredAgent {
+    return this.#add(tx, { ...input, agentId });
   }
 
   /** Makes the agent or brings it to what is given; the table, the quota and the version hold for it as for any other way. */
@@ -146,8 +144,13 @@ export class AgentVerbs {
     return agent;
   }
 
-  /** Removes the agent, its sessions, its lease, its links and every index entry, in one batch. Answers the ids of the sessions. */
-  delete(tx: Transaction, user: Buffer | null, agentId: string, guard: WriteGuard): string[] {
+  /** Removes the agent, its sessions, its lease, its links and every index entry, in one batch. Answers the ids of the sessions and of the identities that spoke for it. */
+  delete(
+    tx: Transaction,
+    user: Buffer | null,
+    agentId: string,
+    guard: WriteGuard,
+  ): { sessions: string[]; identities: string[] } {
     const agent = this.#guarded(tx, user, agentId, guard);
     checkDeletable(stateOf(agent.record));
     const id = idBytes(agentId);
@@ -161,7 +164,7 @@ export class AgentVerbs {
       if (session === undefined) tx.delete(families.sessionsByAgent, sessionByAgentKey(id, key));
       else removeSession(tx, session);
     }
-    removeLinks(tx, id);
+    const identities = removeLinks(tx, id);
     removeAgent(tx, agent);
     tx.change({
       domain: 'registry',
@@ -170,7 +173,7 @@ export class AgentVerbs {
       user: agent.meta.user,
       version: agent.meta.version,
     });
-    return sessions.map(sessionIdOf);
+    return { sessions: sessions.map(sessionIdOf), identities };
   }
 
   /**

@@ -5,15 +5,7 @@ import type { Transaction } from '../../kernel/transaction.js';
 import type { Limits } from '../../limits.js';
 import { encodeAgent } from '../../registry/codec.js';
 import { idBytes } from '../../registry/ids.js';
-import {
-  type LeaseTimes,
-  beat,
-  checkFence,
-  leaseTimesOf,
-  lostAtMs,
-  presenceOf,
-  vacated,
-} from '../../registry/lease.js';
+import { type LeaseTimes, beat, checkFence, leaseTimesOf, lostAtMs, vacated } from '../../registry/lease.js';
 import type { Lease, StoredAgent } from '../../registry/model.js';
 import type { WriteGuard } from '../../registry/port.js';
 import { registryFamilies as families } from './registry-families.js';
@@ -95,8 +87,7 @@ export class LeaseVerbs {
   /** Ends the presence of a holder that has been silent for too long; answers the lease as it is then. */
   #loseIfDue(tx: Transaction, agent: StoredAgent): Lease | null {
     const { lease } = agent;
-    if (lease === null || lease.holder === null || presenceOf(lease, this.times(), tx.nowMs) !== 'lost')
-      return lease;
+    if (lease === null || lease.holder === null || tx.nowMs < lostAtMs(lease, this.times())) return lease;
     this.#announce(tx, agent, 'agent.lost', { holder: lease.holder, fence: lease.fence });
     this.#runHooks(tx, agent);
     return vacated(lease, true);

@@ -31,19 +31,15 @@ export function linkIdentity(tx: Transaction, { record, meta }: StoredAgent, ide
   });
 }
 
-export function unlinkIdentity(tx: Transaction, identity: string): void {
-  const agent = tx.get(families.identityLinks, linkByIdentityKey(identity));
-  if (agent === undefined) return;
-  tx.delete(families.identityLinks, linkByAgentKey(agent, identity));
+export function unlinkIdentity(tx: Transaction, { record, meta }: StoredAgent, identity: string): void {
+  tx.delete(families.identityLinks, linkByAgentKey(idBytes(record.agent_id), identity));
   tx.delete(families.identityLinks, linkByIdentityKey(identity));
-  const linked = findAgent(tx, null, agent.toString('hex'));
-  if (linked === undefined) return;
   tx.change({
     domain: 'registry',
     kind: 'agent.unlinked',
-    id: linked.record.agent_id,
-    user: linked.meta.user,
-    version: linked.meta.version,
+    id: record.agent_id,
+    user: meta.user,
+    version: meta.version,
     facts: { identity },
   });
 }
@@ -65,12 +61,18 @@ export function* linkedIdentities(
   for (const { key } of reader.range(families.identityLinks, bounds)) yield key.subarray(prefix.length);
 }
 
-/** Every link of an agent that goes. */
-export function removeLinks(tx: Transaction, agent: Buffer): void {
-  for (const identity of Array.from(linkedIdentities(tx, agent, null), String)) {
+/** Removes every link of an agent that is deleted; answers the identities. */
+export function removeLinks(tx: Transaction, agent: Buffer): string[] {
+  const identities = Array.from(linkedIdentities(tx, agent, null), String);
+  for (const identity of identities) {
     tx.delete(families.identityLinks, linkByAgentKey(agent, identity));
     tx.delete(families.identityLinks, linkByIdentityKey(identity));
   }
+  return identities;
+}
+
+export function linkNotFound(identity: string): StoaError {
+  return new StoaError('not_found', `There is no link of ${identity}.`);
 }
 
 export function identityTaken(identity: string): StoaError {

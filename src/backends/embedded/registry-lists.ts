@@ -57,15 +57,24 @@ export function* matches(keys: Iterable<Buffer>): Generator<ListKey> {
   for (const key of keys) yield { key, isMatch: true };
 }
 
+/** How a key of a list is written as text. */
+type KeyText = 'hex' | 'utf8';
+
+/** The key that a page begins after. */
+export function keyOf(after: string | null, keyText: KeyText): Buffer | null {
+  return after === null ? null : Buffer.from(after, keyText);
+}
+
 /** One page over all stores: their ordered keys merged, so that the cursor means the same in each. */
 export function mergedPage<T>(
   stores: readonly Store[],
   keysOf: (store: Store) => Iterable<ListKey>,
   read: ReadMany<T>,
   page: KeyedPageRequest,
+  keyText: KeyText,
 ): KeyedPage<T> {
   const items: T[] = [];
-  let lastKey: Buffer | null = null;
+  let lastKey: string | null = null;
   // Keys whose rows are read together once they would fill the page.
   let waiting: FoundKey[] = [];
   const readWaiting = (): void => {
@@ -73,7 +82,7 @@ export function mergedPage<T>(
       // A row of an index that leads nowhere.
       if (item === undefined) continue;
       items.push(item);
-      lastKey = key;
+      lastKey = key.toString(keyText);
     }
     waiting = [];
   };
@@ -82,7 +91,7 @@ export function mergedPage<T>(
     if (items.length === page.limit) return { items, nextKey: lastKey };
     if (!found.isMatch) {
       readWaiting();
-      return { items, nextKey: found.key };
+      return { items, nextKey: found.key.toString(keyText) };
     }
     waiting.push(found);
   }

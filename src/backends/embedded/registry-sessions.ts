@@ -1,7 +1,5 @@
 /** Sessions in the embedded store, and what opening and closing them does to their agent. */
 import { StoaError } from '../../errors.js';
-import { type Idempotency } from '../../core/idempotency.js';
-import { once } from '../../kernel/once.js';
 import type { Reader, Transaction } from '../../kernel/transaction.js';
 import type { Limits } from '../../limits.js';
 import { sessionBytes } from '../../registry/ids.js';
@@ -37,40 +35,6 @@ export class SessionVerbs {
     agentId: string,
     sessionId: string,
     guard: WriteGuard,
-    idempotency: Idempotency | null,
-  ): SessionRecord {
-    return once(tx, idempotency, () => this.#open(tx, user, agentId, sessionId, guard));
-  }
-
-  close(
-    tx: Transaction,
-    user: Buffer | null,
-    agentId: string | null,
-    sessionId: string,
-    guard: WriteGuard,
-  ): SessionRecord {
-    const session = this.find(tx, user, sessionId);
-    if (session === undefined || (agentId !== null && session.agent_id !== agentId))
-      throw sessionNotFound(sessionId);
-    const agent = this.#agents.require(tx, user, session.agent_id);
-    this.#leases.checkFence(tx, agent, guard.fence);
-    if (session.status === sessionStatusBytes.closed) return session;
-    const closed: SessionRecord = { ...session, status: sessionStatusBytes.closed, closed_at: tx.nowMs };
-    writeSession(tx, session, closed);
-    this.#announce(tx, agent, 'session.closed', sessionId);
-    const left = { ...agent, activeSessions: agent.activeSessions - 1 };
-    if (left.activeSessions === 0 && stateOf(agent.record) === 'running')
-      this.#agents.apply(tx, left, { status: 'idle' }, { session: sessionId });
-    else this.#agents.noteActivity(tx, left);
-    return closed;
-  }
-
-  #open(
-    tx: Transaction,
-    user: Buffer | null,
-    agentId: string,
-    sessionId: string,
-    guard: WriteGuard,
   ): SessionRecord {
     const agent = this.#agents.require(tx, user, agentId);
     this.#leases.checkFence(tx, agent, guard.fence);
@@ -96,6 +60,29 @@ export class SessionVerbs {
     // Whoever runs agents listens for this one.
     if (status === 'provisioning') this.#announce(tx, woken, 'agent.wake_requested', sessionId);
     return session;
+  }
+
+  close(
+    tx: Transaction,
+    user: Buffer | null,
+    agentId: string | null,
+    sessionId: string,
+    guard: WriteGuard,
+  ): SessionRecord {
+    const session = this.find(tx, user, sessionId);
+    if (session === undefined || (agentId !== null && session.agent_id !== agentId))
+      throw sessionNotFound(sessionId);
+    const agent = this.#agents.require(tx, user, session.agent_id);
+    this.#leases.checkFence(tx, agent, guard.fence);
+    if (session.status === sessionStatusBytes.closed) return session;
+    const closed: SessionRecord = { ...session, status: sessionStatusBytes.closed, closed_at: tx.nowMs };
+    writeSession(tx, session, closed);
+    this.#announce(tx, agent, 'session.closed', sessionId);
+    const left = { ...agent, activeSessions: agent.activeSessions - 1 };
+    if (left.activeSessions === 0 && stateOf(agent.record) === 'running')
+      this.#agents.apply(tx, left, { status: 'idle' }, { session: sessionId });
+    else this.#agents.noteActivity(tx, left);
+    return closed;
   }
 
   #checkRoom(agent: StoredAgent): void {

@@ -1,19 +1,22 @@
-/** The registry on the embedded kernel: each operation one transaction in the shard of its user. */
+/** The registry in the directory: reads of the user's shard, and steps there, with shard 00 where an id is entered. */
+import { LRUCache } from 'lru-cache';
+import { versionFailure } from '../../core/version-failure.js';
+import { StoaError } from '../../errors.js';
+import { type DirectoryStep, type Now, step, stepWithRoot } from '../../homes/directory/step.js';
 import { userKey } from '../../identity/user-key.js';
 import { prefixRange } from '../../kernel/engine.js';
 import type { Kernel } from '../../kernel/kernel.js';
-import type { Idempotency } from '../../core/idempotency.js';
 import { RowCache } from '../../kernel/row-cache.js';
 import type { Store } from '../../kernel/store.js';
-import { KeyQueue } from '../../key-queue.js';
-import type { Transaction } from '../../kernel/transaction.js';
+import type { Reader, Transaction } from '../../kernel/transaction.js';
 import type { AgentChange } from '../../registry/changes.js';
-import { NanosecondClock, idBytes, makeAgentId, makeSessionId } from '../../registry/ids.js';
-import { agentCountKey, linkByIdentityKey, sessionStatusPrefix } from '../../registry/keys.js';
-import type { LeaseTimes } from '../../registry/lease.js';
-import type { Lease, SessionRecord, SessionStatus, StoredAgent, StoredUser } from '../../registry/model.js';
+import { NanosecondClock, idBytes, isAgentId, makeAgentId, makeSessionId } from '../../registry/ids.js';
+import { agentCountKey, linkByIdentityKey, nameKey, sessionStatusPrefix } from '../../registry/keys.js';
+import { type CountedLease, checkFence, counted, settled } from '../../registry/lease.js';
+import type { SessionRecord, SessionStatus, StoredAgent, StoredUser } from '../../registry/model.js';
 import type {
   AgentFilter,
+  AgentView,
   CreateAgent,
   KeyedPage,
   KeyedPageRequest,
@@ -26,19 +29,23 @@ import type {
 import type { AgentVerb } from '../../registry/transitions.js';
 import { AgentVerbs, activityTimer, agentNotFound } from './registry-agents.js';
 import { registryFamilies as families } from './registry-families.js';
-import { LeaseVerbs, type PresenceLostHook, leaseTimer } from './registry-leases.js';
+import { LeaseVerbs, leaseTimer } from './registry-leases.js';
 import {
   identityTaken,
   linkDirectoryId,
   linkIdentity,
+  linkNotFound,
   linkedAgent,
   linkedIdentities,
   unlinkIdentity,
 } from './registry-links.js';
-import { each, matches, matchingAgents, mergedPage } from './registry-lists.js';
+import { each, keyOf, matches, matchingAgents, mergedPage } from './registry-lists.js';
 import { agentIdOfRow, findAgent, readAgents, readCount, readSession } from './registry-rows.js';
-import { SessionVerbs, sessionExists, sessionNotFound } from './registry-sessions.js';
+import { SessionVerbs, sessionExists } from './registry-sessions.js';
 import { UserVerbs, keyOfUser } from './registry-users.js';
+
+const noBytes = Buffer.alloc(0);
+const agentIdBytes = 32;
 
 export { registryFamilies } from './registry-families.js';
 export { decodeRegistryEntry } from './registry-inspect.js';
@@ -63,11 +70,6 @@ export class RegistryVerbs {
   }
 }
 
-export interface EmbeddedRegistryOptions {
-  /** Run in the transaction in which an agent's presence ends. */
-  onPresenceLost?: readonly PresenceLostHook[];
-}
-
 /** A scope's store and key: where to look, and whose things count. */
 interface Place {
   store: Store;
@@ -79,72 +81,76 @@ export class EmbeddedRegistry implements RegistryPort {
   readonly #kernel: Kernel;
   readonly #clock = new NanosecondClock();
   /** By id. An agent is three rows, and most agents are asked for far more often than they change. */
-  readonly #agents: RowCache<StoredAgent>;
-  readonly #ids = new KeyQueue();
+  readonly #agents: RowCache<AgentView>;
+  /** By user and agent name: asked with each request that names an agent, and nearly always none. */
+  readonly #identityNames: LRUCache<string, readonly string[]>;
 
-  constructor(kernel: Kernel, options: EmbeddedRegistryOptions = {}) {
+  constructor(kernel: Kernel) {
     this.#kernel = kernel;
     this.#agents = new RowCache(kernel.stores, kernel.limits.agentsCachedMax, agentIdOfRow);
+    this.#identityNames = new LRUCache({ max: kernel.limits.agentsCachedMax });
+    for (const store of kernel.stores)
+      store.onWritten((operations) => {
+        if (
+          operations.some(
+            ({ family }) => family === families.identityLinks || family === families.agentsByName,
+          )
+        )
+          this.#identityNames.clear();
+      });
     this.verbs = new RegistryVerbs(kernel);
-    this.verbs.leases.onPresenceLost.push(...(options.onPresenceLost ?? []));
-  }
-
-  leaseTimes(): LeaseTimes {
-    return this.verbs.leases.times();
   }
 
   nowMs(): number {
     return this.#kernel.nowMs();
   }
 
-  async createAgent(input: CreateAgent, idempotency: Idempotency | null): Promise<StoredAgent> {
+  createAgent(input: CreateAgent): DirectoryStep<AgentView> {
     const user = userKey(input.user);
     const agentId = makeAgentId(user, input.name, this.#clock.next(this.nowMs()));
-    return this.#madeUnder(
-      agentId,
-      user,
-      (tx) => this.verbs.agents.create(tx, agentId, input, idempotency),
-      (agent) => agent.record.agent_id,
-    );
+    return stepWithRoot(this.#kernel.storeOf(user), (tx, root) => {
+      this.#kernel.enterIn(root, agentId, user);
+      return this.#view(this.verbs.agents.create(tx, agentId, input));
+    });
   }
 
-  putAgent(input: PutAgent, guard: WriteGuard): Promise<StoredAgent> {
-    return this.#inTurn(input.agentId, () => this.#putAgent(input, guard));
-  }
-
-  async #putAgent(input: PutAgent, guard: WriteGuard): Promise<StoredAgent> {
+  putAgent(input: PutAgent, guard: WriteGuard): DirectoryStep<AgentView> {
     const user = userKey(input.user);
-    const store = this.#kernel.storeOf(user);
-    const owner = this.#kernel.locate(input.agentId)?.get(families.agentsById, idBytes(input.agentId));
-    // Another's entry in the directory stays as it is.
-    if (owner !== undefined && !owner.equals(user)) throw agentNotFound(input.agentId);
-    await this.#kernel.enter(input.agentId, user);
-    return store.transact((tx) => this.verbs.agents.put(tx, input, guard));
+    return stepWithRoot(this.#kernel.storeOf(user), (tx, root) => {
+      if (this.#isOfAnother(root, input.agentId, user)) throw agentNotFound(input.agentId);
+      this.#kernel.enterIn(root, input.agentId, user);
+      return this.#view(this.verbs.agents.put(tx, input, guard));
+    });
   }
 
-  getAgent(scope: UserScope, agentId: string): StoredAgent | undefined {
+  async getAgent(scope: UserScope, agentId: string): Promise<AgentView | undefined> {
     const known = this.#agents.get(agentId);
     // Of another user, or of this one under another spelling: the rows decide.
     if (known !== undefined && (scope === null || scope === known.meta.user)) return known;
-    const place = this.#place(scope, agentId);
-    const found = place === undefined ? undefined : findAgent(place.store, place.user, agentId);
-    if (found !== undefined) this.#agents.set(agentId, found);
-    return found;
+    const { store, user } = this.#place(scope, agentId);
+    const found = findAgent(store, user, agentId);
+    if (found === undefined) return undefined;
+    const view = this.#view(found);
+    this.#agents.set(agentId, view);
+    return view;
   }
 
   async listAgents(
     scope: UserScope,
     filter: AgentFilter,
     page: KeyedPageRequest,
-  ): Promise<KeyedPage<StoredAgent>> {
+  ): Promise<KeyedPage<AgentView>> {
     const user = scope === null ? null : this.#userOf(scope);
     const stores = user === null ? this.#kernel.stores : [this.#kernel.storeOf(user)];
-    return mergedPage(
+    const after = keyOf(page.after, 'hex');
+    const { items, nextKey } = mergedPage(
       stores,
-      (store) => matchingAgents(store, filter, user, page.after, this.#kernel.limits.listSeeksMax),
+      (store) => matchingAgents(store, filter, user, after, this.#kernel.limits.listSeeksMax),
       readAgents,
       page,
+      'hex',
     );
+    return { items: items.map((agent) => this.#view(agent)), nextKey };
   }
 
   async countAgents(user: string): Promise<number> {
@@ -157,76 +163,104 @@ export class EmbeddedRegistry implements RegistryPort {
     agentId: string,
     change: AgentChange,
     guard: WriteGuard,
-  ): Promise<StoredAgent> {
-    return this.#transact(scope, agentId, (tx, user) =>
-      this.verbs.agents.update(tx, user, agentId, change, guard),
+  ): DirectoryStep<AgentView> {
+    return this.#step(scope, agentId, (tx, user) =>
+      this.#view(this.verbs.agents.update(tx, user, agentId, change, guard)),
     );
   }
 
-  moveAgent(scope: UserScope, agentId: string, verb: AgentVerb, guard: WriteGuard): Promise<StoredAgent> {
-    return this.#transact(scope, agentId, (tx, user) =>
-      this.verbs.agents.move(tx, user, agentId, verb, guard),
+  moveAgent(scope: UserScope, agentId: string, verb: AgentVerb, guard: WriteGuard): DirectoryStep<AgentView> {
+    return this.#step(scope, agentId, (tx, user) =>
+      this.#view(this.verbs.agents.move(tx, user, agentId, verb, guard)),
     );
   }
 
-  async deleteAgent(scope: UserScope, agentId: string, guard: WriteGuard): Promise<void> {
-    for (;;) {
-      const thinned = await this.#transact(scope, agentId, (tx, user) =>
-        this.verbs.agents.thinSessions(tx, user, agentId, guard),
-      );
-      if (thinned.length === 0) break;
-      await this.#kernel.leave(thinned);
-    }
-    await this.#inTurn(agentId, async () => {
-      const sessions = await this.#transact(scope, agentId, (tx, user) =>
-        this.verbs.agents.delete(tx, user, agentId, guard),
-      );
-      await this.#kernel.leave([agentId, ...sessions]);
+  thinSessions(scope: UserScope, agentId: string, guard: WriteGuard): DirectoryStep<boolean> {
+    const { store, user } = this.#place(scope, agentId);
+    return stepWithRoot(store, (tx, root) => {
+      const thinned = this.verbs.agents.thinSessions(tx, user, agentId, guard);
+      for (const id of thinned) this.#kernel.leaveIn(root, id);
+      return thinned.length > 0;
     });
   }
 
-  heartbeat(scope: UserScope, agentId: string, holder: string, guard: WriteGuard): Promise<Lease> {
-    return this.#transact(scope, agentId, (tx, user) =>
-      this.verbs.leases.heartbeat(tx, this.verbs.agents.require(tx, user, agentId), holder, guard),
+  deleteAgent(scope: UserScope, agentId: string, guard: WriteGuard): DirectoryStep<void> {
+    const { store, user } = this.#place(scope, agentId);
+    return stepWithRoot(store, (tx, root) => {
+      const { sessions, identities } = this.verbs.agents.delete(tx, user, agentId, guard);
+      for (const id of [agentId, ...sessions, ...identities.map(linkDirectoryId)])
+        this.#kernel.leaveIn(root, id);
+    });
+  }
+
+  requireAgentVersion(scope: UserScope, agentId: string, version: number): DirectoryStep<void> {
+    return this.#step(scope, agentId, (tx, user) => {
+      const current = findAgent(tx, user, agentId)?.meta.version ?? 0;
+      if (current !== version) throw versionFailure(`The agent ${agentId}`, current, version);
+    });
+  }
+
+  heartbeat(
+    scope: UserScope,
+    agentId: string,
+    holder: string,
+    guard: WriteGuard,
+  ): DirectoryStep<CountedLease> {
+    const { agents, leases } = this.verbs;
+    return this.#step(scope, agentId, (tx, user) =>
+      counted(leases.heartbeat(tx, agents.require(tx, user, agentId), holder, guard), leases.times()),
     );
   }
 
-  releaseLease(scope: UserScope, agentId: string, holder: string | null, guard: WriteGuard): Promise<void> {
-    return this.#transact(scope, agentId, (tx, user) =>
+  releaseLease(
+    scope: UserScope,
+    agentId: string,
+    holder: string | null,
+    guard: WriteGuard,
+  ): DirectoryStep<void> {
+    return this.#step(scope, agentId, (tx, user) =>
       this.verbs.leases.release(tx, this.verbs.agents.require(tx, user, agentId), holder, guard),
     );
   }
 
-  async openSession(
+  requireLease(scope: UserScope, agentId: string, fence: number): DirectoryStep<void> {
+    return this.#step(scope, agentId, (tx, user) => {
+      const lease = findAgent(tx, user, agentId)?.lease ?? null;
+      // As it is by now: the sweeper may not have reached a lease that is over.
+      const current = lease === null ? 0 : settled(lease, this.verbs.leases.times(), tx.nowMs).fence;
+      if (current !== fence)
+        throw new StoaError(
+          'fenced',
+          `The lease of the agent ${agentId} has the number ${current}, not ${fence}.`,
+        );
+    });
+  }
+
+  async checkFence(user: string, agentId: string, fence: number | null): Promise<void> {
+    const agent = await this.getAgent(user, agentId);
+    checkFence(agent?.lease ?? null, fence, this.verbs.leases.times(), this.nowMs());
+  }
+
+  openSession(
     scope: UserScope,
     agentId: string,
     sessionId: string | null,
     guard: WriteGuard,
-    idempotency: Idempotency | null,
-  ): Promise<SessionRecord> {
-    const place = this.#place(scope, agentId);
-    const owner = place?.store.get(families.agentsById, idBytes(agentId));
-    if (place === undefined || owner === undefined || place.user?.equals(owner) === false)
-      throw agentNotFound(agentId);
-    const open = (id: string) => (tx: Transaction) =>
-      this.verbs.sessions.open(tx, place.user, agentId, id, guard, idempotency);
-    if (sessionId === null) {
-      const id = makeSessionId(this.nowMs());
-      return this.#madeUnder(id, owner, open(id), (session) => session.session_id);
-    }
-    return this.#inTurn(sessionId, async () => {
-      const known = this.#kernel.locate(sessionId);
-      const isTaken = known !== undefined && this.verbs.sessions.find(known, null, sessionId) !== undefined;
-      if (isTaken && known !== place.store) throw sessionExists(sessionId);
-      // An id of the caller's own stays in the directory whatever happens: another attempt may be under way with it.
-      if (!isTaken) await this.#kernel.enter(sessionId, owner);
-      return place.store.transact(open(sessionId));
+  ): DirectoryStep<SessionRecord> {
+    const { store, user } = this.#place(scope, agentId);
+    const id = sessionId ?? makeSessionId(this.nowMs());
+    return stepWithRoot(store, (tx, root) => {
+      const session = this.verbs.sessions.open(tx, user, agentId, id, guard);
+      const owner = idBytes(session.user_id);
+      if (this.#isOfAnother(root, id, owner)) throw sessionExists(id);
+      this.#kernel.enterIn(root, id, owner);
+      return session;
     });
   }
 
   async getSession(scope: UserScope, sessionId: string): Promise<SessionRecord | undefined> {
-    const place = this.#place(scope, sessionId);
-    return place === undefined ? undefined : this.verbs.sessions.find(place.store, place.user, sessionId);
+    const { store, user } = this.#place(scope, sessionId);
+    return this.verbs.sessions.find(store, user, sessionId);
   }
 
   async listSessions(
@@ -235,34 +269,32 @@ export class EmbeddedRegistry implements RegistryPort {
     status: SessionStatus | undefined,
     page: KeyedPageRequest,
   ): Promise<KeyedPage<SessionRecord>> {
-    const place = this.#place(scope, agentId);
-    if (place === undefined || findAgent(place.store, place.user, agentId) === undefined)
-      throw agentNotFound(agentId);
+    const store = this.#storeOfAgent(scope, agentId);
     const agent = idBytes(agentId);
     const family = status === undefined ? families.sessionsByAgent : families.sessionsByStatus;
     const prefix = status === undefined ? agent : sessionStatusPrefix(status, agent);
     const bounds = prefixRange(prefix);
-    if (page.after !== null)
-      Object.assign(bounds, { gte: undefined, gt: Buffer.concat([prefix, page.after]) });
-    const keys = function* (store: Store) {
-      for (const { key } of store.range(family, bounds)) yield key.subarray(prefix.length);
+    const after = keyOf(page.after, 'hex');
+    if (after !== null) Object.assign(bounds, { gte: undefined, gt: Buffer.concat([prefix, after]) });
+    const keys = function* (reader: Reader) {
+      for (const { key } of reader.range(family, bounds)) yield key.subarray(prefix.length);
     };
-    return mergedPage([place.store], (store) => matches(keys(store)), each(readSession), page);
+    return mergedPage([store], (reader) => matches(keys(reader)), each(readSession), page, 'hex');
   }
 
-  async closeSession(
+  closeSession(
     scope: UserScope,
     agentId: string | null,
     sessionId: string,
     guard: WriteGuard,
-  ): Promise<SessionRecord> {
-    const place = this.#place(scope, sessionId);
-    if (place === undefined) throw sessionNotFound(sessionId);
-    return place.store.transact((tx) => this.verbs.sessions.close(tx, place.user, agentId, sessionId, guard));
+  ): DirectoryStep<SessionRecord> {
+    return this.#step(scope, sessionId, (tx, user) =>
+      this.verbs.sessions.close(tx, user, agentId, sessionId, guard),
+    );
   }
 
-  putUser(user: string, change: UserChange): Promise<StoredUser> {
-    return this.#kernel.storeOf(userKey(user)).transact((tx) => this.verbs.users.put(tx, user, change));
+  putUser(user: string, change: UserChange): DirectoryStep<StoredUser> {
+    return step(this.#kernel.storeOf(userKey(user)), (tx) => this.verbs.users.put(tx, user, change));
   }
 
   async getUser(user: string): Promise<StoredUser | undefined> {
@@ -271,39 +303,48 @@ export class EmbeddedRegistry implements RegistryPort {
   }
 
   async listUsers(page: KeyedPageRequest): Promise<KeyedPage<StoredUser>> {
-    const keys = function* (store: Store) {
-      for (const { key } of store.range(families.users, page.after === null ? {} : { gt: page.after }))
-        yield key;
+    const after = keyOf(page.after, 'hex');
+    const keys = function* (reader: Reader) {
+      for (const { key } of reader.range(families.users, after === null ? {} : { gt: after })) yield key;
     };
     return mergedPage(
       this.#kernel.stores,
       (store) => matches(keys(store)),
       each((store, key) => this.verbs.users.read(store, key)),
       page,
+      'hex',
     );
   }
 
-  async sawUser(user: string): Promise<void> {
-    const key = this.#userOf(user);
-    const store = this.#kernel.storeOf(key);
-    const known = this.verbs.users.read(store, key);
-    if (known === undefined || this.verbs.users.isSeenLately(known.record, this.nowMs())) return;
-    await store.transact((tx) => this.verbs.users.saw(tx, user));
+  sawUser(user: string): DirectoryStep<void> {
+    return step(this.#kernel.storeOf(userKey(user)), (tx) => this.verbs.users.saw(tx, user));
   }
 
-  linkIdentity(scope: UserScope, agentId: string, identity: string): Promise<void> {
-    return this.#inTurn(linkDirectoryId(identity), () => this.#linkIdentity(scope, agentId, identity));
+  linkIdentity(scope: UserScope, agentId: string, identity: string): DirectoryStep<void> {
+    const { store, user } = this.#place(scope, agentId);
+    return stepWithRoot(store, (tx, root) => {
+      const agent = this.verbs.agents.require(tx, user, agentId);
+      const owner = idBytes(agent.record.user_id);
+      if (this.#isOfAnother(root, linkDirectoryId(identity), owner)) throw identityTaken(identity);
+      linkIdentity(tx, agent, identity);
+      this.#kernel.enterIn(root, linkDirectoryId(identity), owner);
+    });
   }
 
-  async #linkIdentity(scope: UserScope, agentId: string, identity: string): Promise<void> {
-    const agent = this.getAgent(scope, agentId);
-    if (agent === undefined) throw agentNotFound(agentId);
-    const linked = await this.linkedAgent(identity);
-    if (linked !== undefined && linked.record.agent_id !== agentId) throw identityTaken(identity);
-    await this.#kernel.enter(linkDirectoryId(identity), idBytes(agent.record.user_id));
-    await this.#transact(scope, agentId, (tx, user) =>
-      linkIdentity(tx, this.verbs.agents.require(tx, user, agentId), identity),
-    );
+  unlinkIdentity(scope: UserScope, identity: string): DirectoryStep<void> {
+    const id = linkDirectoryId(identity);
+    const { store, user } = this.#place(scope, id);
+    return stepWithRoot(store, (tx, root) => {
+      const linked = linkedAgent(tx, identity);
+      const isOfAnother =
+        user !== null &&
+        (this.#isOfAnother(root, id, user) ||
+          (linked !== undefined && !idBytes(linked.record.user_id).equals(user)));
+      if (isOfAnother) throw linkNotFound(identity);
+      if (linked === undefined) return;
+      unlinkIdentity(tx, linked, identity);
+      this.#kernel.leaveIn(root, id);
+    });
   }
 
   async listIdentities(
@@ -311,83 +352,77 @@ export class EmbeddedRegistry implements RegistryPort {
     agentId: string,
     page: KeyedPageRequest,
   ): Promise<KeyedPage<string>> {
-    const place = this.#place(scope, agentId);
-    if (place === undefined || findAgent(place.store, place.user, agentId) === undefined)
-      throw agentNotFound(agentId);
+    const after = keyOf(page.after, 'utf8');
     return mergedPage(
-      [place.store],
-      (store) => matches(linkedIdentities(store, idBytes(agentId), page.after)),
+      [this.#storeOfAgent(scope, agentId)],
+      (store) => matches(linkedIdentities(store, idBytes(agentId), after)),
       each((_store, key) => key.toString()),
       page,
+      'utf8',
     );
   }
 
-  async unlinkIdentity(identity: string): Promise<void> {
-    await this.#kernel.locate(linkDirectoryId(identity))?.transact((tx) => unlinkIdentity(tx, identity));
+  async linkedAgent(identity: string): Promise<AgentView | undefined> {
+    const { store } = this.#place(null, linkDirectoryId(identity));
+    const agent = linkedAgent(store, identity);
+    return agent === undefined ? undefined : this.#view(agent);
   }
 
-  async linkedAgent(identity: string): Promise<StoredAgent | undefined> {
-    const store = this.#kernel.locate(linkDirectoryId(identity));
-    return store === undefined ? undefined : linkedAgent(store, identity);
+  async isLinked(user: string, agentId: string, identity: string): Promise<boolean> {
+    const linked = this.#kernel
+      .storeOf(userKey(user))
+      .get(families.identityLinks, linkByIdentityKey(identity));
+    return linked?.equals(idBytes(agentId)) === true && (await this.getAgent(user, agentId)) !== undefined;
   }
 
-  isLinked(user: string, agentId: string, identity: string): boolean {
-    return (
-      this.#kernel
-        .storeOf(userKey(user))
-        .get(families.identityLinks, linkByIdentityKey(identity))
-        ?.equals(idBytes(agentId)) ?? false
+  /** Where a thing of this scope lies. What the directory of ids does not know is looked for in shard 00, and is not there. */
+  #place(scope: UserScope, id: string): Place {
+    if (scope === null) return { store: this.#kernel.locate(id) ?? this.#kernel.root, user: null };
+    const user = this.#userOf(scope);
+    return { store: this.#kernel.storeOf(user), user };
+  }
+
+  identitiesOf(user: string, agent: string): readonly string[] {
+    const name = `${user}\0${agent}`;
+    const known = this.#identityNames.get(name);
+    if (known !== undefined) return known;
+    const key = userKey(user);
+    const store = this.#kernel.storeOf(key);
+    const named = Array.from(
+      store.range(families.agentsByName, prefixRange(nameKey(agent, key, noBytes))),
+      (row) => row.key.subarray(-agentIdBytes),
     );
+    const byId = isAgentId(agent) && findAgent(store, key, agent) !== undefined ? [idBytes(agent)] : [];
+    const found = [...named, ...byId].flatMap((id) => Array.from(linkedIdentities(store, id, null), String));
+    this.#identityNames.set(name, found);
+    return found;
   }
 
-  /** Where a thing of this scope lies: in the user's shard, or where the directory has it. */
-  #place(scope: UserScope, id: string): Place | undefined {
-    if (scope !== null) {
-      const user = this.#userOf(scope);
-      return { store: this.#kernel.storeOf(user), user };
-    }
-    const store = this.#kernel.locate(id);
-    return store === undefined ? undefined : { store, user: null };
+  #storeOfAgent(scope: UserScope, agentId: string): Store {
+    const { store, user } = this.#place(scope, agentId);
+    if (findAgent(store, user, agentId) === undefined) throw agentNotFound(agentId);
+    return store;
   }
 
-  /**
-   * For ids that callers choose themselves. With several shards the directory alone knows whose one is, in a transaction of
-   * its own: two who want the same would both be let in.
-   */
-  #inTurn<T>(id: string, work: () => Promise<T>): Promise<T> {
-    return this.#kernel.stores.length === 1 ? work() : this.#ids.run(id, work);
-  }
-
-  /** Makes a thing under a new id that is in the directory before it; a refusal, or an earlier answer, takes the id out again. */
-  async #madeUnder<T>(
-    id: string,
-    user: Buffer,
-    make: (tx: Transaction) => T,
-    idOf: (made: T) => string,
-  ): Promise<T> {
-    await this.#kernel.enter(id, user);
-    let made: T;
-    try {
-      made = await this.#kernel.storeOf(user).transact(make);
-    } catch (error) {
-      await this.#kernel.leave([id]);
-      throw error;
-    }
-    if (idOf(made) !== id) await this.#kernel.leave([id]);
-    return made;
+  /** Whether shard 00 knows the id as another user's. */
+  #isOfAnother(root: Transaction, id: string, user: Buffer): boolean {
+    return this.#kernel.ownerIn(root, id)?.equals(user) === false;
   }
 
   #userOf(user: string): Buffer {
     return keyOfUser(this.#kernel.storeOf(userKey(user)), user);
   }
 
-  async #transact<T>(
+  #view(agent: StoredAgent): AgentView {
+    return { ...agent, lease: agent.lease && counted(agent.lease, this.verbs.leases.times()) };
+  }
+
+  #step<Result>(
     scope: UserScope,
-    agentId: string,
-    body: (tx: Transaction, user: Buffer | null) => T,
-  ): Promise<T> {
-    const place = this.#place(scope, agentId);
-    if (place === undefined) throw agentNotFound(agentId);
-    return place.store.transact((tx) => body(tx, place.user));
+    id: string,
+    run: (tx: Transaction, user: Buffer | null) => Result & Now<Result>,
+  ): DirectoryStep<Result> {
+    const { store, user } = this.#place(scope, id);
+    return step<Result>(store, (tx) => run(tx, user));
   }
 }

@@ -10,7 +10,7 @@ const files = [operatorTokenFile, keyFileName];
 
 /** The directory must be closed; the new one is verified before it gets its name. */
 export function reshardDirectory(
-  options: Pick<ReshardOptions, 'from' | 'to' | 'shards' | 'engine' | 'onProgress'>,
+  options: Pick<ReshardOptions, 'from' | 'to' | 'shards' | 'engine' | 'limits' | 'onProgress'>,
 ): Promise<ReshardReport> {
   return reshard({
     ...options,

@@ -67,7 +67,7 @@ export class FamilyRecords<Kind extends TransferRecord> implements RecordStore<K
   }
 
   async judge(record: Kind, coming: Coming): Promise<Verdict> {
-    return this.#judge(this.#storeOf(record), record, coming);
+    return this.#judge(this.#storeOf(record), this.#kernel.root, record, coming);
   }
 
   async write(records: readonly Kind[], onConflict: OnConflict): Promise<Outcome[]> {
@@ -76,32 +76,41 @@ export class FamilyRecords<Kind extends TransferRecord> implements RecordStore<K
     for (const [index, record] of records.entries()) {
       const store = this.#storeOf(record);
       byStore.set(store, [...(byStore.get(store) ?? []), { record, index }]);
-      await this.#enter(record);
     }
     for (const [store, group] of byStore) {
-      await store.transact((tx) => {
-        for (const { record, index } of group) outcomes[index] = this.#put(tx, record, onConflict);
+      await this.#kernel.transactBoth(store, (tx, root) => {
+        for (const { record, index } of group) outcomes[index] = this.#put(tx, root, record, onConflict);
       });
     }
     return outcomes;
   }
 
-  #put(tx: Transaction, record: Kind, onConflict: OnConflict): Outcome {
-    const outcome = outcomeOf(this.#judge(tx, record, undefined), onConflict);
-    if (outcome === 'written' || outcome === 'replaced') this.#kind.put(tx, record);
+  #put(tx: Transaction, root: Transaction, record: Kind, onConflict: OnConflict): Outcome {
+    const outcome = outcomeOf(this.#judge(tx, root, record, undefined), onConflict);
+    if (outcome !== 'written' && outcome !== 'replaced') return outcome;
+    this.#kind.put(tx, record);
+    const user = this.#kind.userOf(record);
+    if (user !== null)
+      for (const id of this.#kind.directoryIds?.(record) ?? []) this.#kernel.enterIn(root, id, userKey(user));
     return outcome;
   }
 
-  #judge(reader: Reader, record: Kind, coming: Coming | undefined): Verdict {
+  #judge(reader: Reader, root: Reader, record: Kind, coming: Coming | undefined): Verdict {
+    const taken = this.#idOfAnother(root, record);
+    if (taken !== undefined)
+      return { kind: 'name_taken', detail: `The id ${taken} belongs to something of another user.` };
     const stored = this.#kind.stored(reader, record);
     if (stored !== undefined && isSame(stored, record, this.#kind.essence)) return 'same';
     return this.#kind.obstacle?.(reader, record, coming) ?? verdictOf(record, stored);
   }
 
-  async #enter(record: Kind): Promise<void> {
+  /** An id of the record that shard 00 knows as another user's. */
+  #idOfAnother(root: Reader, record: Kind): string | undefined {
     const user = this.#kind.userOf(record);
-    if (user === null || this.#kernel.stores.length === 1) return;
-    for (const id of this.#kind.directoryIds?.(record) ?? []) await this.#kernel.enter(id, userKey(user));
+    if (user === null) return undefined;
+    const owner = userKey(user);
+    const ids = this.#kind.directoryIds?.(record) ?? [];
+    return ids.find((id) => this.#kernel.ownerIn(root, id)?.equals(owner) === false);
   }
 
   #storeOf(record: Kind): Store {

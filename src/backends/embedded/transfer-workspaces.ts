@@ -177,7 +177,7 @@ function putTask(
   const pathNow = isOpen(task.status) ? sessionPath(tx, task.session_id) : undefined;
   if (pathNow !== undefined) countOpenTasks(tx, { ...pathNow, sessionId: task.session_id }, 1);
   announce(tx, 'task', task, user, { project: home.projectId, session: task.session_id });
-  if (isReady) waiters.wake(home.projectId);
+  if (isReady) tx.onDurable(() => waiters.wake(home.projectId));
 }
 
 /** With the same facts as other changes of the thing: readers of a project find it by them. */

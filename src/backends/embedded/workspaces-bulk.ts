@@ -39,7 +39,12 @@ export class BulkWork {
     this.#options = options;
   }
 
-  /** Looks for marks soon. Cheap, and allowed inside a transaction. */
+  /** Looks for marks once the transaction that left them is on disk. */
+  kickAfter(tx: Transaction): void {
+    tx.onDurable(() => this.kick());
+  }
+
+  /** Looks for marks soon. */
   kick(): void {
     if (this.#kicked || this.#closing) return;
     this.#kicked = true;

@@ -59,7 +59,18 @@ function continueLater(
 ): void {
   if (dependants(tx, taskId, 1).length === 0) return;
   markBulk(tx, 'dependants', taskId, `${outcome} ${taskId}`);
-  context.bulk.kick();
+  context.bulk.kickAfter(tx);
+}
+
+/** Later transactions see the task at once; those who wait are woken when it is on disk. */
+export function becameReady(
+  tx: Transaction,
+  { lines, waiters }: Pick<DependantsContext, 'lines' | 'waiters'>,
+  task: Task,
+  projectId: string,
+): void {
+  lines.added(projectId, readyEntry(task, projectId));
+  tx.onDurable(() => waiters.wake(projectId));
 }
 
 /** True when the dependant was cancelled. */
@@ -94,8 +105,7 @@ function settleOne(
       version: task.version,
       facts: { project: path.project.id },
     });
-    context.lines.added(path.project.id, readyEntry(task, path.project.id));
-    context.waiters.wake(path.project.id);
+    becameReady(tx, context, task, path.project.id);
   }
   return false;
 }

@@ -5,15 +5,13 @@ import { type Outage, extendedByOutages } from '../../kernel/outages.js';
 import type { Transaction } from '../../kernel/transaction.js';
 import type { Limits } from '../../limits.js';
 import { type Claim, type Task, type TaskLease, type WorkSession, isOpen } from '../../workspaces/model.js';
-import type { Owner, Reporter } from '../../workspaces/port.js';
-import type { ReadyWaiters } from '../../workspaces/ready-waiters.js';
+import type { ClaimOutcome, Owner, Reporter } from '../../workspaces/port.js';
 import type { CompleteRequest, FailRequest, NewTask, TaskPatch } from '../../workspaces/schemas.js';
 import { activeNow, afterTask, checkTakesTasks } from '../../workspaces/sessions.js';
 import * as rules from '../../workspaces/tasks.js';
 import { checkVersion, notFound } from '../../workspaces/workspaces.js';
 import { rememberingAbove } from './workspaces-above.js';
-import type { BulkWork } from './workspaces-bulk.js';
-import { settleDependants } from './workspaces-dependants.js';
+import { type DependantsContext, becameReady, settleDependants } from './workspaces-dependants.js';
 import { buckets, indexPrefix, indexedText, readyEntry, readyKey } from './workspaces-keys.js';
 import { type ReadyEntry, type ReadyLines, frontEntriesMax } from './workspaces-ready-line.js';
 import { dropIndex, readLease, readRecord, rewriteSession, writeLease } from './workspaces-rows.js';
@@ -38,30 +36,23 @@ import {
   sessionPath,
 } from './workspaces-tree.js';
 
-/** `again`: nothing was given yet, but there may be more behind what was cleared away. */
-export type ClaimOutcome = Claim | 'none' | 'again';
-
 export interface TaskVerbsOptions {
   limits: Limits;
-  waiters: ReadyWaiters;
-  lines: ReadyLines;
-  bulk: BulkWork;
+  context: DependantsContext;
   outages: () => readonly Outage[];
 }
 
 export class TaskVerbs {
   readonly #limits: Limits;
-  readonly #waiters: ReadyWaiters;
+  readonly #context: DependantsContext;
   readonly #lines: ReadyLines;
   readonly #above = rememberingAbove();
-  readonly #bulk: BulkWork;
   readonly #outages: () => readonly Outage[];
 
   constructor(options: TaskVerbsOptions) {
     this.#limits = options.limits;
-    this.#waiters = options.waiters;
-    this.#lines = options.lines;
-    this.#bulk = options.bulk;
+    this.#context = options.context;
+    this.#lines = options.context.lines;
     this.#outages = options.outages;
   }
 
@@ -74,7 +65,7 @@ export class TaskVerbs {
     countOpenTasks(tx, { ...path, sessionId }, 1);
     this.#showActivity(tx, path.session);
     announce(tx, 'created', task, path);
-    if (ready) this.#becameReady(task, path.project.id);
+    if (ready) becameReady(tx, this.#context, task, path.project.id);
     return task;
   }
 
@@ -94,7 +85,7 @@ export class TaskVerbs {
     checkVersion(path.task, ifVersion);
     removeTask(tx, path.task, homeOf(path));
     if (isOpen(path.task.status)) countOpenTasks(tx, { ...path, sessionId: path.session.id }, -1);
-    if (path.task.status !== 'completed') this.#settle(tx, id, 'never');
+    if (path.task.status !== 'completed') settleDependants(tx, this.#context, id, 'never');
     announce(tx, 'deleted', path.task, path);
   }
 
@@ -107,6 +98,8 @@ export class TaskVerbs {
     leaseSeconds: number,
   ): ClaimOutcome {
     const path = findProject(tx, owner, projectId, false, this.#above);
+    // What is taken out of the line below is back when nothing of this is kept.
+    tx.onUndone(() => this.#lines.forget(projectId));
     for (let cleared = 0; cleared < this.#limits.workspaceStepRowsMax; cleared += 1) {
       const entry = this.#lines.take(projectId, tx.nowMs) ?? this.#lookForMore(tx, projectId);
       if (entry === undefined) return 'none';
@@ -236,29 +229,10 @@ export class TaskVerbs {
     const facts: Record<string, string> = { from: before.task.status };
     if (before.task.claimed_by !== null) facts.holder = before.task.claimed_by;
     announce(tx, task.status === 'pending' ? 'returned' : task.status, task, path, facts);
-    if (task.status === 'pending') this.#becameReady(task, path.project.id);
-    if (task.status === 'completed') this.#settle(tx, task.id, 'completed');
-    if (rules.endsWithoutResult(task)) this.#settle(tx, task.id, 'never');
+    if (task.status === 'pending') becameReady(tx, this.#context, task, path.project.id);
+    if (task.status === 'completed') settleDependants(tx, this.#context, task.id, 'completed');
+    if (rules.endsWithoutResult(task)) settleDependants(tx, this.#context, task.id, 'never');
     return task;
-  }
-
-  #becameReady(task: Task, projectId: string): void {
-    this.#lines.added(projectId, readyEntry(task, projectId));
-    this.#waiters.wake(projectId);
-  }
-
-  #settle(tx: Transaction, taskId: string, outcome: 'completed' | 'never'): void {
-    settleDependants(
-      tx,
-      {
-        waiters: this.#waiters,
-        lines: this.#lines,
-        bulk: this.#bulk,
-        rowsMax: this.#limits.workspaceStepRowsMax,
-      },
-      taskId,
-      outcome,
-    );
   }
 
   #checkDependency(tx: Transaction, path: SessionPath, id: string): void {

@@ -1,14 +1,12 @@
-/** Workspaces on the embedded store: each verb of the port is one transaction of the owner's shard. */
-import { StoaError, messageOf } from '../../errors.js';
+/** Workspaces in the data directory: each write verb of the port is a step in the owner's shard. */
+import { messageOf } from '../../errors.js';
+import { type DirectoryStep, step, stepWithRoot } from '../../homes/directory/step.js';
 import { userKey } from '../../identity/user-key.js';
 import type { Kernel } from '../../kernel/kernel.js';
-import { type Idempotency } from '../../core/idempotency.js';
-import { once } from '../../kernel/once.js';
 import type { Store } from '../../kernel/store.js';
 import type { Transaction } from '../../kernel/transaction.js';
 import type { Sealer } from '../../secrets/sealer.js';
 import type {
-  Claim,
   Project,
   SessionStatus,
   Task,
@@ -18,7 +16,7 @@ import type {
   Workspace,
 } from '../../workspaces/model.js';
 import type {
-  ClaimOptions,
+  ClaimOutcome,
   ListRequest,
   Listed,
   NamedListRequest,
@@ -26,7 +24,7 @@ import type {
   Reporter,
   WorkspacesPort,
 } from '../../workspaces/port.js';
-import { ReadyWaiters, type Ticket } from '../../workspaces/ready-waiters.js';
+import { ReadyWaiters } from '../../workspaces/ready-waiters.js';
 import type {
   CompleteRequest,
   FailRequest,
@@ -50,6 +48,7 @@ import { ReadyLines } from './workspaces-ready-line.js';
 import { resealStep, startReseal } from './workspaces-reseal.js';
 import * as sessions from './workspaces-sessions.js';
 import { leaseTimer } from './workspaces-task-rows.js';
+import { requireClaim, requireTaskVersion } from './workspaces-checks.js';
 import { TaskVerbs } from './workspaces-tasks.js';
 import { findProject, findSession, findTask, findWorkspace } from './workspaces-tree.js';
 
@@ -78,7 +77,6 @@ export class EmbeddedWorkspaces implements WorkspacesPort {
   readonly waiters: ReadyWaiters;
   /** Purges, long lines of dependants and re-keyings. */
   readonly bulk: BulkWork;
-  readonly #lines: ReadyLines;
   readonly #context: DependantsContext;
   readonly #kernel: Kernel;
   readonly #options: EmbeddedWorkspacesOptions;
@@ -94,11 +92,9 @@ export class EmbeddedWorkspaces implements WorkspacesPort {
       this.waiters = joins.waiters;
       this.bulk = joins.bulk;
       this.tasks = joins.tasks;
-      this.#lines = joins.#lines;
       this.#context = joins.#context;
       return;
     }
-    this.#lines = new ReadyLines();
     this.waiters = new ReadyWaiters(limits.claimsWaitingMax);
     this.bulk = new BulkWork({
       stores: kernel.stores,
@@ -111,15 +107,13 @@ export class EmbeddedWorkspaces implements WorkspacesPort {
     });
     this.#context = {
       waiters: this.waiters,
-      lines: this.#lines,
+      lines: new ReadyLines(),
       bulk: this.bulk,
       rowsMax: limits.workspaceStepRowsMax,
     };
     this.tasks = new TaskVerbs({
       limits,
-      waiters: this.waiters,
-      lines: this.#lines,
-      bulk: this.bulk,
+      context: this.#context,
       outages: () => kernel.outages,
     });
     kernel.handleTimer(leaseTimer, (tx, reference) => this.tasks.leaseTimerRang(tx, reference));
@@ -135,13 +129,10 @@ export class EmbeddedWorkspaces implements WorkspacesPort {
     return new EmbeddedWorkspaces(kernel, this.#options, this);
   }
 
-  async createWorkspace(
-    owner: string,
-    id: string,
-    input: NewWorkspace,
-    idempotency: Idempotency | null,
-  ): Promise<Workspace> {
-    return this.#create(owner, id, idempotency, (tx) => {
+  createWorkspace(owner: string, id: string, input: NewWorkspace): DirectoryStep<Workspace> {
+    const key = userKey(owner);
+    return stepWithRoot(this.#kernel.storeOf(key), (tx, root) => {
+      this.#kernel.enterIn(root, id, key);
       this.#onOwner(tx, owner);
       return holders.createWorkspace(tx, owner, id, input);
     });
@@ -156,56 +147,46 @@ export class EmbeddedWorkspaces implements WorkspacesPort {
     return lists.listWorkspacesOf(this.#kernel.storeOf(userKey(owner)), owner, request);
   }
 
-  async updateWorkspace(
+  updateWorkspace(
     owner: Owner,
     id: string,
     patch: WorkspacePatch,
     ifVersion: number | undefined,
-  ): Promise<Workspace> {
-    return this.#store(owner, 'workspace', id).transact((tx) =>
+  ): DirectoryStep<Workspace> {
+    return step(this.#store(owner, 'workspace', id), (tx) =>
       holders.updateWorkspace(tx, owner, id, patch, ifVersion),
     );
   }
 
-  async deleteWorkspace(owner: Owner, id: string, ifVersion: number | undefined): Promise<Workspace> {
-    return this.#store(owner, 'workspace', id).transact((tx) =>
+  deleteWorkspace(owner: Owner, id: string, ifVersion: number | undefined): DirectoryStep<Workspace> {
+    return step(this.#store(owner, 'workspace', id), (tx) =>
       holders.deleteWorkspace(tx, owner, id, ifVersion),
     );
   }
 
-  async restoreWorkspace(
+  restoreWorkspace(
     owner: Owner,
     id: string,
     name: string | undefined,
     ifVersion: number | undefined,
-  ): Promise<Workspace> {
-    return this.#store(owner, 'workspace', id).transact((tx) =>
+  ): DirectoryStep<Workspace> {
+    return step(this.#store(owner, 'workspace', id), (tx) =>
       holders.restoreWorkspace(tx, owner, id, name, ifVersion),
     );
   }
 
-  async purgeWorkspace(owner: Owner, id: string, ifVersion: number | undefined): Promise<void> {
-    await this.#store(owner, 'workspace', id).transact((tx) =>
-      holders.purgeWorkspace(tx, owner, id, ifVersion),
-    );
-    this.bulk.kick();
+  purgeWorkspace(owner: Owner, id: string, ifVersion: number | undefined): DirectoryStep<void> {
+    return step(this.#store(owner, 'workspace', id), (tx) => {
+      holders.purgeWorkspace(tx, owner, id, ifVersion);
+      this.bulk.kickAfter(tx);
+    });
   }
 
-  async createProject(
-    owner: Owner,
-    workspaceId: string,
-    id: string,
-    input: NewProject,
-    idempotency: Idempotency | null,
-  ): Promise<Project> {
-    const { owner_id: ownerId } = findWorkspace(
-      this.#store(owner, 'workspace', workspaceId),
-      owner,
-      workspaceId,
-    );
-    return this.#create(ownerId, id, idempotency, (tx) =>
-      holders.createProject(tx, owner, workspaceId, id, input),
-    );
+  createProject(owner: Owner, workspaceId: string, id: string, input: NewProject): DirectoryStep<Project> {
+    return stepWithRoot(this.#store(owner, 'workspace', workspaceId), (tx, root) => {
+      this.#enter(root, id, () => owner ?? findWorkspace(tx, owner, workspaceId).owner_id);
+      return holders.createProject(tx, owner, workspaceId, id, input);
+    });
   }
 
   async getProject(owner: Owner, id: string, deleted: boolean): Promise<Project> {
@@ -218,52 +199,46 @@ export class EmbeddedWorkspaces implements WorkspacesPort {
     return lists.listProjectsOf(store, workspaceId, request);
   }
 
-  async updateProject(
+  updateProject(
     owner: Owner,
     id: string,
     patch: ProjectPatch,
     ifVersion: number | undefined,
-  ): Promise<Project> {
-    return this.#store(owner, 'project', id).transact((tx) =>
+  ): DirectoryStep<Project> {
+    return step(this.#store(owner, 'project', id), (tx) =>
       holders.updateProject(tx, owner, id, patch, ifVersion),
     );
   }
 
-  async deleteProject(owner: Owner, id: string, ifVersion: number | undefined): Promise<Project> {
-    return this.#store(owner, 'project', id).transact((tx) =>
-      holders.deleteProject(tx, owner, id, ifVersion),
-    );
+  deleteProject(owner: Owner, id: string, ifVersion: number | undefined): DirectoryStep<Project> {
+    return step(this.#store(owner, 'project', id), (tx) => holders.deleteProject(tx, owner, id, ifVersion));
   }
 
-  async restoreProject(
+  restoreProject(
     owner: Owner,
     id: string,
     name: string | undefined,
     ifVersion: number | undefined,
-  ): Promise<Project> {
-    const store = this.#store(owner, 'project', id);
-    const project = await store.transact((tx) => holders.restoreProject(tx, owner, id, name, ifVersion));
-    // Claims that waited before it was deleted may find something now.
-    this.waiters.wake(id, Infinity);
-    return project;
+  ): DirectoryStep<Project> {
+    return step(this.#store(owner, 'project', id), (tx) => {
+      // Claims that waited before it was deleted may find something now.
+      tx.onDurable(() => this.waiters.wake(id, Infinity));
+      return holders.restoreProject(tx, owner, id, name, ifVersion);
+    });
   }
 
-  async purgeProject(owner: Owner, id: string, ifVersion: number | undefined): Promise<void> {
-    await this.#store(owner, 'project', id).transact((tx) => holders.purgeProject(tx, owner, id, ifVersion));
-    this.bulk.kick();
+  purgeProject(owner: Owner, id: string, ifVersion: number | undefined): DirectoryStep<void> {
+    return step(this.#store(owner, 'project', id), (tx) => {
+      holders.purgeProject(tx, owner, id, ifVersion);
+      this.bulk.kickAfter(tx);
+    });
   }
 
-  async createSession(
-    owner: Owner,
-    projectId: string,
-    id: string,
-    input: NewSession,
-    idempotency: Idempotency | null,
-  ): Promise<WorkSession> {
-    const { workspace } = findProject(this.#store(owner, 'project', projectId), owner, projectId);
-    return this.#create(workspace.owner_id, id, idempotency, (tx) =>
-      sessions.createSession(tx, owner, projectId, id, input, this.#kernel.limits),
-    );
+  createSession(owner: Owner, projectId: string, id: string, input: NewSession): DirectoryStep<WorkSession> {
+    return stepWithRoot(this.#store(owner, 'project', projectId), (tx, root) => {
+      this.#enter(root, id, () => owner ?? findProject(tx, owner, projectId).workspace.owner_id);
+      return sessions.createSession(tx, owner, projectId, id, input, this.#kernel.limits);
+    });
   }
 
   async getSession(owner: Owner, id: string): Promise<WorkSession> {
@@ -286,37 +261,29 @@ export class EmbeddedWorkspaces implements WorkspacesPort {
     return sessions.activeSession(store, projectId) ?? null;
   }
 
-  async updateSession(
+  updateSession(
     owner: Owner,
     id: string,
     patch: SessionPatch,
     ifVersion: number | undefined,
-  ): Promise<WorkSession> {
-    return this.#store(owner, 'session', id).transact((tx) =>
+  ): DirectoryStep<WorkSession> {
+    return step(this.#store(owner, 'session', id), (tx) =>
       sessions.updateSession(tx, owner, id, patch, ifVersion),
     );
   }
 
-  async deleteSession(owner: Owner, id: string, ifVersion: number | undefined): Promise<void> {
-    await this.#store(owner, 'session', id).transact((tx) =>
-      sessions.deleteSession(tx, owner, id, ifVersion),
-    );
-    this.bulk.kick();
+  deleteSession(owner: Owner, id: string, ifVersion: number | undefined): DirectoryStep<void> {
+    return step(this.#store(owner, 'session', id), (tx) => {
+      sessions.deleteSession(tx, owner, id, ifVersion);
+      this.bulk.kickAfter(tx);
+    });
   }
 
-  async createTask(
-    owner: Owner,
-    sessionId: string,
-    id: string,
-    input: NewTask,
-    idempotency: Idempotency | null,
-  ): Promise<Task> {
-    const store = this.#store(owner, 'session', sessionId);
-    if (this.#kernel.stores.length > 1)
-      await this.#kernel.enter(id, userKey(findSession(store, owner, sessionId).workspace.owner_id));
-    return store.transact((tx) =>
-      once(tx, idempotency, () => this.tasks.create(tx, owner, sessionId, id, input)),
-    );
+  createTask(owner: Owner, sessionId: string, id: string, input: NewTask): DirectoryStep<Task> {
+    return stepWithRoot(this.#store(owner, 'session', sessionId), (tx, root) => {
+      this.#enter(root, id, () => owner ?? findSession(tx, owner, sessionId).workspace.owner_id);
+      return this.tasks.create(tx, owner, sessionId, id, input);
+    });
   }
 
   async getTask(owner: Owner, id: string): Promise<Task> {
@@ -340,54 +307,49 @@ export class EmbeddedWorkspaces implements WorkspacesPort {
     return lists.listReadyOf(store, projectId, after, limit);
   }
 
-  async updateTask(owner: Owner, id: string, patch: TaskPatch, ifVersion: number | undefined): Promise<Task> {
-    return this.#store(owner, 'task', id).transact((tx) =>
-      this.tasks.update(tx, owner, id, patch, ifVersion),
+  updateTask(owner: Owner, id: string, patch: TaskPatch, ifVersion: number | undefined): DirectoryStep<Task> {
+    return step(this.#store(owner, 'task', id), (tx) => this.tasks.update(tx, owner, id, patch, ifVersion));
+  }
+
+  deleteTask(owner: Owner, id: string, ifVersion: number | undefined): DirectoryStep<void> {
+    return step(this.#store(owner, 'task', id), (tx) => this.tasks.delete(tx, owner, id, ifVersion));
+  }
+
+  claimTask(
+    owner: Owner,
+    projectId: string,
+    holder: string,
+    leaseSeconds: number,
+  ): DirectoryStep<ClaimOutcome> {
+    return step(this.#store(owner, 'project', projectId), (tx) =>
+      this.tasks.claim(tx, owner, projectId, holder, leaseSeconds),
     );
   }
 
-  async deleteTask(owner: Owner, id: string, ifVersion: number | undefined): Promise<void> {
-    await this.#store(owner, 'task', id).transact((tx) => this.tasks.delete(tx, owner, id, ifVersion));
+  heartbeatTask(owner: Owner, id: string, fence: number, by: Reporter): DirectoryStep<TaskLease> {
+    return step(this.#store(owner, 'task', id), (tx) => this.tasks.heartbeat(tx, owner, id, fence, by));
   }
 
-  async claimTask(owner: Owner, projectId: string, options: ClaimOptions): Promise<Claim | null> {
-    const store = this.#store(owner, 'project', projectId);
-    const untilMs = performance.now() + options.waitMs;
-    for (;;) {
-      const leftMs = untilMs - performance.now();
-      const outcome = await this.#claimOrQueue(
-        store,
-        owner,
-        projectId,
-        options,
-        options.waitMs > 0 && leftMs > 0,
-      );
-      if (outcome === 'again') continue;
-      if (outcome === 'none') return null;
-      if (!('wait' in outcome)) return outcome;
-      if (!(await outcome.wait(leftMs, options.signal))) return null;
-      if (options.signal?.aborted === true) {
-        // Woken, but gone: the task is for the next in the line.
-        this.waiters.wake(projectId);
-        return null;
-      }
-    }
+  completeTask(owner: Owner, id: string, input: CompleteRequest, by: Reporter): DirectoryStep<Task> {
+    return step(this.#store(owner, 'task', id), (tx) => this.tasks.complete(tx, owner, id, input, by));
   }
 
-  async heartbeatTask(owner: Owner, id: string, fence: number, by: Reporter = null): Promise<TaskLease> {
-    return this.#store(owner, 'task', id).transact((tx) => this.tasks.heartbeat(tx, owner, id, fence, by));
+  failTask(owner: Owner, id: string, input: FailRequest, by: Reporter): DirectoryStep<Task> {
+    return step(this.#store(owner, 'task', id), (tx) => this.tasks.fail(tx, owner, id, input, by));
   }
 
-  async completeTask(owner: Owner, id: string, input: CompleteRequest, by: Reporter = null): Promise<Task> {
-    return this.#store(owner, 'task', id).transact((tx) => this.tasks.complete(tx, owner, id, input, by));
+  cancelTask(owner: Owner, id: string, reason: string | undefined): DirectoryStep<Task> {
+    return step(this.#store(owner, 'task', id), (tx) => this.tasks.cancel(tx, owner, id, reason));
   }
 
-  async failTask(owner: Owner, id: string, input: FailRequest, by: Reporter = null): Promise<Task> {
-    return this.#store(owner, 'task', id).transact((tx) => this.tasks.fail(tx, owner, id, input, by));
+  requireTaskVersion(owner: Owner, id: string, version: number): DirectoryStep<void> {
+    return step(this.#checkedStore(owner, id), (tx) => requireTaskVersion(tx, owner, id, version));
   }
 
-  async cancelTask(owner: Owner, id: string, reason: string | undefined): Promise<Task> {
-    return this.#store(owner, 'task', id).transact((tx) => this.tasks.cancel(tx, owner, id, reason));
+  requireClaim(owner: Owner, id: string, fence: number): DirectoryStep<void> {
+    return step(this.#checkedStore(owner, id), (tx) =>
+      requireClaim(tx, owner, id, fence, this.#kernel.outages),
+    );
   }
 
   async beginReseal(): Promise<void> {
@@ -411,10 +373,6 @@ export class EmbeddedWorkspaces implements WorkspacesPort {
     return resealed;
   }
 
-  stopWaiting(): void {
-    this.waiters.close();
-  }
-
   async close(): Promise<void> {
     this.waiters.close();
     await this.bulk.close();
@@ -426,42 +384,9 @@ export class EmbeddedWorkspaces implements WorkspacesPort {
     return next;
   }
 
-  /** A claim, or a place in the line taken in the same transaction that found nothing. */
-  async #claimOrQueue(
-    store: Store,
-    owner: Owner,
-    projectId: string,
-    options: ClaimOptions,
-    mayWait: boolean,
-  ): Promise<Claim | 'none' | 'again' | Ticket> {
-    let ticket: Ticket | undefined;
-    const claim = (tx: Transaction): Claim | 'none' | 'again' | Ticket => {
-      tx.onUndone(() => this.#lines.forget(projectId));
-      const outcome = this.tasks.claim(tx, owner, projectId, options.holder, options.leaseSeconds);
-      if (outcome !== 'none' || !mayWait) return outcome;
-      ticket = this.waiters.enter(projectId);
-      return ticket;
-    };
-    try {
-      return await store.transact(claim);
-    } catch (error) {
-      ticket?.leave();
-      // The task that it was woken for is for the next in the line.
-      if (error instanceof StoaError && error.code === 'fenced') this.waiters.wake(projectId);
-      throw error;
-    }
-  }
-
-  /** An id is findable before its record is there. */
-  async #create<T>(
-    ownerId: string,
-    id: string,
-    idempotency: Idempotency | null,
-    body: (tx: Transaction) => T,
-  ): Promise<T> {
-    const key = userKey(ownerId);
-    await this.#kernel.enter(id, key);
-    return this.#kernel.storeOf(key).transact((tx) => once(tx, idempotency, () => body(tx)));
+  /** Makes an id findable in the write that makes its record. The owner is looked up only where there are several shards. */
+  #enter(root: Transaction, id: string, ownerOf: () => string): void {
+    if (this.#kernel.stores.length > 1) this.#kernel.enterIn(root, id, userKey(ownerOf()));
   }
 
   /** The shard of the owner; for the operator, who names none, the directory knows it. */
@@ -469,5 +394,12 @@ export class EmbeddedWorkspaces implements WorkspacesPort {
     const store = owner === null ? this.#kernel.locate(id) : this.#kernel.storeOf(userKey(owner));
     if (store === undefined) throw notFound(entity, id);
     return store;
+  }
+
+  /** A check of a task that does not exist fails in its turn, in any shard. */
+  #checkedStore(owner: Owner, id: string): Store {
+    return owner === null
+      ? (this.#kernel.locate(id) ?? this.#kernel.root)
+      : this.#kernel.storeOf(userKey(owner));
   }
 }

@@ -21,7 +21,7 @@ import type {
   BatchResult,
   ClearStep,
   DataCapabilities,
-  DataStorePort,
+  DocumentStore,
   ExportPage,
   KeyRange,
   WriteBatch,
@@ -106,7 +106,7 @@ export async function openFirestoreDataStore(
   return store;
 }
 
-export class FirestoreDataStore implements DataStorePort {
+export class FirestoreDataStore implements DocumentStore {
   readonly capabilities: DataCapabilities = {
     backend: 'firestore',
     atomicBatches: true,

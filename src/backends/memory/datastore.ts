@@ -7,12 +7,10 @@ import type {
   BatchResult,
   ClearStep,
   DataCapabilities,
-  DataStorePort,
-  Decide,
+  DocumentStore,
   ExportPage,
   KeyRange,
   WriteBatch,
-  WriteResult,
 } from '../../datastore/port.js';
 import { laterTime } from '../../datastore/times.js';
 import type { Limits } from '../../limits.js';
@@ -28,7 +26,7 @@ export interface MemoryDataStoreOptions {
   nowMs?: () => number;
 }
 
-export class MemoryDataStore implements DataStorePort {
+export class MemoryDataStore implements DocumentStore {
   readonly capabilities: DataCapabilities = {
     backend: 'memory',
     atomicBatches: true,
@@ -70,14 +68,6 @@ export class MemoryDataStore implements DataStorePort {
       sets: merged.map(({ record }) => resultOf(record)),
       deletes: batch.deletes.map(({ key }) => this.#delete(scope, key)),
     };
-  }
-
-  async modify(scope: Scope, key: string, decide: Decide): Promise<WriteResult> {
-    const current = this.get(scope, key);
-    const write = decide(current);
-    const record = mergeDocument(scope, current, write, this.#nowMs(), this.#limits);
-    this.#put(record, write.agent);
-    return resultOf(record);
   }
 
   listKeys(scope: Scope, range: KeyRange): KeySummary[] {

@@ -1,18 +1,18 @@
 /** What a commit in PostgreSQL holds still while it runs, and whether its checks hold. */
 import { createHash } from 'node:crypto';
-import type { TransactionSql } from 'postgres';
-import { claimFailure, versionFailure } from '../../commit/checks.js';
 import { CheckFailed } from '../../commit/port.js';
 import type { Check, Operation } from '../../commit/schemas.js';
 import { compareCodePoints } from '../../datastore/code-point-order.js';
 import { isLive } from '../../datastore/merge-document.js';
 import { hasQuota } from '../../datastore/quota.js';
+import { versionFailure } from '../../core/version-failure.js';
 import { StoaError } from '../../errors.js';
 import type { Caller } from '../../core/caller.js';
-import type { Limits } from '../../limits.js';
-import { query } from './connection.js';
+import type { PostgresStep } from '../../homes/postgres/step.js';
+import type { Work } from '../../homes/postgres/work.js';
+import { ownerOf } from '../../workspaces/authorise.js';
 import { type DocumentRow, columnsRead, recordOf } from './datastore-sql.js';
-import { type TaskPath, endOf, findTask } from './workspaces-tasks.js';
+import type { PostgresWorkspaces } from './workspaces.js';
 
 /** A document that a commit looks at or writes. */
 interface Name {
@@ -21,12 +21,12 @@ interface Name {
 }
 
 export interface CheckContext {
-  tx: TransactionSql;
+  work: Work;
   caller: Caller;
-  limits: Limits;
-  /** The clock of documents, and that of leases. */
+  /** The clock of documents. */
   nowMs: number;
-  leaseNowMs: number;
+  /** Null where workspaces are not in this database. */
+  workspaces: PostgresWorkspaces | null;
 }
 
 /**
@@ -55,7 +55,7 @@ const lockBuckets = 256;
 
 /** A document that is not there has no row to lock, so commits lock names, there or not. */
 async function lockNames(
-  { tx, caller, limits }: CheckContext,
+  { work, caller }: CheckContext,
   names: readonly Name[],
   tasks: readonly string[],
 ): Promise<void> {
@@ -65,14 +65,13 @@ async function lockNames(
   ];
   const buckets = [...new Set(texts.map(bucketOf))].toSorted((a, b) => a - b);
   if (buckets.length > 0)
-    await query(
-      tx,
+    await work.rows(
       "SELECT pg_advisory_xact_lock(hashtext('stoa_commit'), bucket) FROM unnest($1::int[]) AS bucket",
       [buckets.map(String)],
     );
   // Writes alone take the user's lock before their rows, so it comes before rows here too.
-  if (names.length > 0 && hasQuota(limits))
-    await query(tx, 'SELECT pg_advisory_xact_lock(hashtextextended($1, 0))', [caller.user]);
+  if (names.length > 0 && hasQuota(work.limits))
+    await work.rows('SELECT pg_advisory_xact_lock(hashtextextended($1, 0))', [caller.user]);
 }
 
 function bucketOf(text: string): number {
@@ -81,15 +80,14 @@ function bucketOf(text: string): number {
 
 /** The current version of each document under lock; those that are missing or expired have none. */
 async function lockDocuments(
-  { tx, caller, nowMs }: CheckContext,
+  { work, caller, nowMs }: CheckContext,
   names: readonly Name[],
 ): Promise<Map<string, number>> {
   if (names.length === 0) return new Map();
   const ordered = names.toSorted(
     (a, b) => compareCodePoints(a.namespace, b.namespace) || compareCodePoints(a.key, b.key),
   );
-  const rows = await query<DocumentRow>(
-    tx,
+  const rows = await work.rows<DocumentRow>(
     `SELECT ${columnsRead} FROM unnest($2::text[], $3::text[]) AS v (n, k) CROSS JOIN LATERAL (
         SELECT * FROM agent_data_store WHERE "userId" = $1 AND namespace = v.n AND key = v.k LIMIT 1 FOR UPDATE) d`,
     [caller.user, ordered.map(({ namespace }) => namespace), ordered.map(({ key }) => key)],
@@ -102,9 +100,9 @@ async function lockDocuments(
   );
 }
 
-async function lockTasks({ tx }: CheckContext, ids: readonly string[]): Promise<void> {
+async function lockTasks({ work }: CheckContext, ids: readonly string[]): Promise<void> {
   if (ids.length > 0)
-    await query(tx, 'SELECT id FROM workspaces.tasks WHERE id = ANY($1::text[]) ORDER BY id FOR UPDATE', [
+    await work.rows('SELECT id FROM workspaces.tasks WHERE id = ANY($1::text[]) ORDER BY id FOR UPDATE', [
       ids,
     ]);
 }
@@ -121,19 +119,13 @@ async function failureOf(
         ? undefined
         : versionFailure(`The document "${check.key}" in "${check.namespace}"`, current, check.version ?? 0);
     }
-    case 'task': {
-      const current = (await taskOf(context, check.task_id))?.held.task.version ?? 0;
-      return current === check.version
-        ? undefined
-        : versionFailure(`The task ${check.task_id}`, current, check.version);
-    }
+    case 'task':
+      return failureIn(context, (port) =>
+        port.requireTaskVersion(ownerOf(context.caller), check.task_id, check.version),
+      );
     case 'claim':
-      return claimFailure(
-        check.task_id,
-        (await taskOf(context, check.task_id))?.held,
-        check.fence,
-        context.leaseNowMs,
-        endOf,
+      return failureIn(context, (port) =>
+        port.requireClaim(ownerOf(context.caller), check.task_id, check.fence),
       );
     case 'agent':
     case 'lease':
@@ -141,12 +133,18 @@ async function failureOf(
   }
 }
 
-/** Undefined for a task that is not there, or not the caller's. */
-async function taskOf({ tx, caller }: CheckContext, id: string): Promise<TaskPath | undefined> {
+async function failureIn(
+  { work, workspaces }: CheckContext,
+  check: (port: PostgresWorkspaces) => PostgresStep<void>,
+): Promise<StoaError | undefined> {
+  if (workspaces === null)
+    throw new StoaError('internal', 'A commit checks a task where workspaces are not kept.');
   try {
-    return await findTask(tx, caller.everyUser ? null : caller.user, id);
+    await check(workspaces).run(work);
+    return undefined;
   } catch (error) {
-    if (error instanceof StoaError && error.code === 'not_found') return undefined;
+    if (error instanceof StoaError && (error.code === 'version_conflict' || error.code === 'fenced'))
+      return error;
     throw error;
   }
 }

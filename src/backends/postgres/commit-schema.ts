@@ -1,5 +1,5 @@
 /** The tables of commits in PostgreSQL: messages on their way out, and answers for repeats. */
-import { type PostgresSql, query, transaction } from './connection.js';
+import type { PostgresSql } from './connection.js';
 import { migrate } from './migrate.js';
 
 /** A row is written with the commit that it belongs to; `waiting` ends as `delivered` or `undeliverable`. */
@@ -34,22 +34,6 @@ const outboxTables = `
   );
   CREATE INDEX commit_answers_expiry ON commit_answers (expires_at)`;
 
-const steps = [
-  { up: outboxTables, down: 'DROP TABLE IF EXISTS commit_answers; DROP TABLE IF EXISTS commit_outbox' },
-];
-
 export function migrateCommitsUp(sql: PostgresSql): Promise<void> {
-  return migrate(
-    sql,
-    'commits',
-    steps.map(({ up }) => up),
-  );
-}
-
-/** Takes the tables away again, with every message that still waits in them. */
-export async function migrateCommitsDown(sql: PostgresSql): Promise<void> {
-  await transaction(sql, async (tx) => {
-    for (const { down } of steps.toReversed()) await tx.unsafe(down);
-    await query(tx, 'DELETE FROM stoa_migrations WHERE domain = $1', ['commits']);
-  });
+  return migrate(sql, 'commits', [outboxTables]);
 }

@@ -5,20 +5,21 @@ import { type CommitServices, runOperation } from '../../commit/operations.js';
 import { isMessage } from '../../commit/messages.js';
 import { type CommitPort, OperationFailed, type OutboxFacts } from '../../commit/port.js';
 import type { Check, Operation } from '../../commit/schemas.js';
-import { DataService } from '../../datastore/service.js';
+import type { DataService } from '../../datastore/service.js';
 import { StoaError } from '../../errors.js';
 import type { Caller } from '../../core/caller.js';
-import { faceOf } from '../../kernel/joint.js';
 import type { Idempotency } from '../../core/idempotency.js';
 import type { Limits } from '../../limits.js';
 import type { MessagingService } from '../../messaging/service.js';
 import type { Sealer } from '../../secrets/sealer.js';
+import { Work } from '../../homes/postgres/work.js';
 import { WorkspacesService } from '../../workspaces/service.js';
 import { answeredBefore, keepAnswer, lockAnswer } from './commit-answers.js';
 import { lockAndCheck } from './commit-checks.js';
 import { type PromisedOperation, messageResult, promiseMessages } from './commit-messages.js';
 import { CommitOutbox, type DeliveryState } from './commit-outbox.js';
 import { migrateCommitsUp } from './commit-schema.js';
+import { OpenTransactionWriter } from './commit-writer.js';
 import {
   type PostgresSql,
   TryAgain,
@@ -28,7 +29,6 @@ import {
   openPostgres,
   transaction,
 } from './connection.js';
-import type { PostgresDataStore } from './datastore.js';
 import type { PostgresWorkspaces } from './workspaces.js';
 
 export interface PostgresCommitOptions {
@@ -36,7 +36,7 @@ export interface PostgresCommitOptions {
   nowMs: () => number;
   sealer: Sealer;
   /** Null where the data store is not in this database. */
-  data: { service: DataService; port: PostgresDataStore } | null;
+  data: DataService | null;
   /** Null where workspaces are not in this database. */
   workspaces: PostgresWorkspaces | null;
   messaging: MessagingService;
@@ -127,12 +127,11 @@ export class PostgresCommit implements CommitPort {
     idempotency: Idempotency | null,
   ): Promise<Done> {
     const { limits, nowMs, workspaces } = this.#options;
-    await lockAndCheck(
-      { tx, caller, limits, nowMs: nowMs(), leaseNowMs: workspaces?.nowMs() ?? 0 },
-      checks,
-      operations,
-    );
-    const { services, settle } = this.#joined(tx);
+    const work = new Work(tx, workspaces?.nowMs() ?? 0, limits);
+    // Documents go by the server's clock, leases by the database's.
+    const documents = new Work(tx, nowMs(), limits);
+    await lockAndCheck({ work, caller, nowMs: nowMs(), workspaces }, checks, operations);
+    const { services, settle } = this.#joined(work, documents);
     const modified = new ModifiedBytes(limits);
     const results: unknown[] = [];
     const messages = new Map(promised.map((one) => [one.index, one]));
@@ -145,6 +144,8 @@ export class PostgresCommit implements CommitPort {
       };
       results.push(message === undefined ? await asOperation(index, run) : messageResult(message, undefined));
     }
+    await work.finish();
+    await documents.finish();
     await this.#outbox.add(tx, caller.user, promised);
     await keepAnswer(tx, idempotency, results);
     this.#options.checkFence(caller);
@@ -152,29 +153,19 @@ export class PostgresCommit implements CommitPort {
   }
 
   /** The services once more, over this transaction. What they would do after a write of their own waits for the commit. */
-  #joined(tx: TransactionSql): { services: CommitServices; settle: () => Promise<void> } {
-    const { data, limits, nowMs, sealer, workspaces } = this.#options;
-    const later: (() => void)[] = [];
-    const tracked = data?.service.tracker;
-    const tracker =
-      tracked &&
-      faceOf(tracked, {
-        written: (...given: Parameters<typeof tracked.written>) =>
-          later.push(() => tracked.written(...given)),
-        forget: (...given: Parameters<typeof tracked.forget>) => later.push(() => tracked.forget(...given)),
-      });
-    const joined = workspaces?.within(tx);
+  #joined(work: Work, documents: Work): { services: CommitServices; settle: () => Promise<void> } {
+    const { data, limits, sealer, workspaces } = this.#options;
     const services: CommitServices = {
-      data:
-        data && new DataService({ port: data.port.within(tx), limits, nowMs, ...(tracker && { tracker }) }),
+      data: data && data.over({ port: data.port, writer: new OpenTransactionWriter(documents) }),
       registry: null,
-      workspaces: joined === undefined ? null : new WorkspacesService({ port: joined.port, limits, sealer }),
+      workspaces:
+        workspaces &&
+        new WorkspacesService({ writer: new OpenTransactionWriter(work), port: workspaces, limits, sealer }),
       messaging: null,
     };
     const settle = async (): Promise<void> => {
-      for (const work of later) work();
       // The commit stands, whatever becomes of the news about it.
-      await Promise.all([data?.port.announce(), joined?.settle()]).catch(this.#options.onError);
+      await Promise.all([work.committed(), documents.committed()]).catch(this.#options.onError);
     };
     return { services, settle };
   }

@@ -1,12 +1,21 @@
 /** Writes of the data store that need a look at what is there: versions, metadata, quotas, changes. */
 import type { TransactionSql } from 'postgres';
 import { compareCodePoints } from '../../datastore/code-point-order.js';
-import { checkVersion, isLive, mergeDocument, resultOf, sizeOf } from '../../datastore/merge-document.js';
+import {
+  checkVersion,
+  isLive,
+  mergeDocument,
+  requireVersion,
+  resultOf,
+  sizeOf,
+} from '../../datastore/merge-document.js';
 import type { DocumentRecord, Scope } from '../../datastore/model.js';
 import type { BatchResult, Decide, WriteBatch } from '../../datastore/port.js';
 import { checkQuota, hasQuota, type Usage } from '../../datastore/quota.js';
+import { keptBytes } from '../../homes/postgres/kept-answers.js';
+import type { Work } from '../../homes/postgres/work.js';
 import type { Limits } from '../../limits.js';
-import { type PostgresSql, TryAgain, query, transaction } from './connection.js';
+import { TryAgain, query } from './connection.js';
 import { noteAgents } from './datastore-agents.js';
 import { usageByNamespace } from './datastore-counts.js';
 import { type Kind, tellDeleted, telling } from './datastore-outbox.js';
@@ -23,53 +32,30 @@ import {
 /** A batch, or one document and what to make of it. */
 export type TransactionWork = WriteBatch | { key: string; decide: Decide };
 
-export interface TransactionRules {
-  nowMs: () => number;
-  limits: Limits;
-  /** The feed that is told of it, through the outbox; null where none is. */
-  feed: string | null;
-}
-
-/** `check` may refuse all of it just before the commit. */
-export function writeInTransaction(
-  sql: PostgresSql,
-  scope: Scope,
-  work: TransactionWork,
-  rules: TransactionRules,
-  check?: () => void,
-): Promise<BatchResult> {
-  return transaction(sql, async (tx) => {
-    const result = await writeDocuments(tx, scope, work, rules);
-    check?.();
-    return result;
-  });
-}
-
 /**
  * Locks the rows that exist, merges with the domain's own rules, and writes. A row that did not
  * exist cannot be locked: when somebody else made it meanwhile, the transaction begins again.
  */
 export async function writeDocuments(
-  tx: TransactionSql,
+  { sql: tx, nowMs: at, limits }: Work,
   scope: Scope,
-  work: TransactionWork,
-  { nowMs, limits, feed }: TransactionRules,
+  asked: TransactionWork,
+  feed: string | null,
 ): Promise<BatchResult> {
-  const at = nowMs();
-  const isBatch = 'sets' in work;
-  const keys = isBatch ? [...work.sets, ...work.deletes].map(({ key }) => key) : [work.key];
+  const isBatch = 'sets' in asked;
+  const keys = isBatch ? [...asked.sets, ...asked.deletes].map(({ key }) => key) : [asked.key];
   if (hasQuota(limits)) await lockUser(tx, scope.user);
   const locked = await lockedDocuments(tx, scope, keys);
   const current = (key: string): DocumentRecord | undefined => {
     const record = locked.get(key)?.record;
     return record !== undefined && isLive(record, at) ? record : undefined;
   };
-  const writes = isBatch ? work.sets : [work.decide(current(work.key))];
+  const writes = isBatch ? asked.sets : [asked.decide(current(asked.key))];
   const merged = writes.map((write) => ({
     write,
     record: mergeDocument(scope, current(write.key), write, at, limits),
   }));
-  const removals = isBatch ? work.deletes : [];
+  const removals = isBatch ? asked.deletes : [];
   for (const { key, ifVersion } of removals) checkVersion(key, current(key)?.version ?? 0, ifVersion);
   if (hasQuota(limits))
     await checkUserQuota(
@@ -167,33 +153,60 @@ function insertRecords(
 const restoreRowsMax = 500;
 
 /** Writes documents exactly as they are, over what is there: all of them or, where a quota is in the way, none. */
-export function restoreDocuments(
-  sql: PostgresSql,
+export async function restoreDocuments(
+  { sql: tx, limits }: Work,
   documents: readonly DocumentRecord[],
-  { limits, feed, isCounted }: TransactionRules & { isCounted: boolean },
+  { feed, isCounted }: { feed: string | null; isCounted: boolean },
 ): Promise<void> {
   // In one order, so that two of them do not wait for each other.
   const ordered = documents.toSorted((a, b) => compareCodePoints(nameOf(a), nameOf(b)));
   const users = [...new Set(ordered.map(({ userId }) => userId))];
-  return transaction(sql, async (tx) => {
-    const before = new Map<string, Usage>();
-    for (const user of hasQuota(limits) && !isCounted ? users : []) {
-      await lockUser(tx, user);
-      before.set(user, usageOf(await usageByNamespace(tx, user)));
-    }
-    for (let start = 0; start < ordered.length; start += restoreRowsMax) {
-      await insertRecords(tx, ordered.slice(start, start + restoreRowsMax), feed, 'imported', '');
-    }
-    for (const [user, usage] of before) checkQuota(usage, usageOf(await usageByNamespace(tx, user)), limits);
-    await noteAgents(
-      tx,
-      ordered.flatMap(({ userId: user, namespace, createdByAgent, lastAccessedByAgent }) =>
-        [createdByAgent, lastAccessedByAgent].flatMap((agent) =>
-          agent === null ? [] : [{ scope: { user, namespace }, agent }],
-        ),
+  const before = new Map<string, Usage>();
+  for (const user of hasQuota(limits) && !isCounted ? users : []) {
+    await lockUser(tx, user);
+    before.set(user, await wholeUsage(tx, user));
+  }
+  for (let start = 0; start < ordered.length; start += restoreRowsMax) {
+    await insertRecords(tx, ordered.slice(start, start + restoreRowsMax), feed, 'imported', '');
+  }
+  for (const [user, usage] of before) checkQuota(usage, await wholeUsage(tx, user), limits);
+  await noteAgents(
+    tx,
+    ordered.flatMap(({ userId: user, namespace, createdByAgent, lastAccessedByAgent }) =>
+      [createdByAgent, lastAccessedByAgent].flatMap((agent) =>
+        agent === null ? [] : [{ scope: { user, namespace }, agent }],
       ),
-    );
-  });
+    ),
+  );
+}
+
+/** Locks the document, so that the version holds until the commit; a missing one is locked by its name. */
+export async function requireDocumentVersion(
+  { sql: tx, nowMs }: Work,
+  scope: Scope,
+  key: string,
+  version: number,
+): Promise<void> {
+  const record = (await lockedDocuments(tx, scope, [key])).get(key)?.record;
+  const current = record !== undefined && isLive(record, nowMs) ? record.version : 0;
+  requireVersion(scope, key, current, version);
+}
+
+/** Refuses to keep an answer that would take its user over the quota of bytes. */
+export async function checkAnswerQuota(
+  { sql: tx, limits }: Work,
+  user: string,
+  difference: number,
+): Promise<void> {
+  await lockUser(tx, user);
+  const before = await wholeUsage(tx, user);
+  checkQuota(before, { ...before, sizeBytes: before.sizeBytes + difference }, limits);
+}
+
+/** Documents and kept answers of a user. */
+async function wholeUsage(tx: TransactionSql, user: string): Promise<Usage> {
+  const documents = usageOf(await usageByNamespace(tx, user));
+  return { ...documents, sizeBytes: documents.sizeBytes + (await keptBytes(tx, user)) };
 }
 
 /** Names have no control characters, so a line break cannot stand inside one. */
@@ -224,7 +237,11 @@ async function checkUserQuota(
   limits: Limits,
 ): Promise<void> {
   const kept = await usageByNamespace(tx, scope.user);
-  const before = usageOf(kept);
+  const documentsBefore = usageOf(kept);
+  const before = {
+    ...documentsBefore,
+    sizeBytes: documentsBefore.sizeBytes + (await keptBytes(tx, scope.user)),
+  };
   const storedBytes = (key: string): number => sizeOf(locked.get(key)?.record ?? { valueJson: '' });
   const gone = removed.filter((key) => locked.has(key));
   const documents = records.filter(({ key }) => !locked.has(key)).length - gone.length;

@@ -1,34 +1,41 @@
 /** The data store in PostgreSQL. Calls that come together share statements. */
-import type { TransactionSql } from 'postgres';
 import { compareCodePoints, afterPrefix } from '../../datastore/code-point-order.js';
 import { documentId } from '../../datastore/document-id.js';
 import { KeyQueue } from '../../key-queue.js';
 import { sizeOf } from '../../datastore/merge-document.js';
 import type { DocumentRecord, KeySummary, NamespaceSummary, Scope } from '../../datastore/model.js';
-import type {
-  AccessRead,
-  BatchResult,
-  ClearStep,
-  DataCapabilities,
-  DataStorePort,
-  Decide,
-  DocumentWrite,
-  ExportPage,
-  KeyRange,
-  OutboxGate,
-  WriteBatch,
-  WriteResult,
+import {
+  type AccessRead,
+  type BatchResult,
+  type ClearStep,
+  type DataBatch,
+  type DataBatchResult,
+  type DataCapabilities,
+  type DataPort,
+  type Decide,
+  type DocumentWrite,
+  type ExportPage,
+  type KeyRange,
+  type OutboxGate,
+  type StoredValue,
+  type WriteResult,
+  succeeded,
 } from '../../datastore/port.js';
 import { type Usage, hasQuota } from '../../datastore/quota.js';
 import { normaliseTime, timeOfMs } from '../../datastore/times.js';
+import type { Caller } from '../../core/caller.js';
 import { StoaError, messageOf } from '../../errors.js';
-import { faceOf } from '../../kernel/joint.js';
+import { forgetAnswers, keptBytes, migrateAnswers } from '../../homes/postgres/kept-answers.js';
+import { PostgresStep, type RowName } from '../../homes/postgres/step.js';
+import type { Work } from '../../homes/postgres/work.js';
+import { PostgresWriter } from '../../homes/postgres/writer.js';
 import type { Limits } from '../../limits.js';
 import { invalidCursor } from '../../paging.js';
 import { Grouping } from '../grouping.js';
 import {
   type Parameter,
   type PostgresSql,
+  type Queryable,
   boundStatements,
   closePostgres,
   isConcurrency,
@@ -41,12 +48,12 @@ import { countedNamespaces, foldCounts, usageByNamespace } from './datastore-cou
 import { type DocumentRow, columnsRead, dataMigrations, recordOf, valuesList } from './datastore-sql.js';
 import { DataOutbox, telling, tellingCleared } from './datastore-outbox.js';
 import {
-  type TransactionRules,
   type TransactionWork,
+  checkAnswerQuota,
+  requireDocumentVersion,
   restoreDocuments,
   usageOf,
   writeDocuments,
-  writeInTransaction,
 } from './datastore-transaction.js';
 import { migrate } from './migrate.js';
 
@@ -54,8 +61,10 @@ export interface PostgresDataStoreOptions {
   limits: Limits;
   nowMs: () => number;
   prepare?: boolean;
-  /** The feed that is told of every change; without it nobody is. */
+  /** The feed in which every change is announced; without it nothing is. */
   gate?: OutboxGate;
+  /** Refuses a caller whose lease has passed on. */
+  checkFence?: (caller: Caller) => void;
   /** Faults that no caller waits for. */
   onError?: (error: unknown) => void;
 }
@@ -83,7 +92,10 @@ export async function openPostgresDataStore(
 ): Promise<PostgresDataStore> {
   const sql = await openPostgres(url, { limits: options.limits });
   try {
-    if (options.prepare !== false) await migrate(sql, 'datastore', dataMigrations);
+    if (options.prepare !== false) {
+      await migrate(sql, 'datastore', dataMigrations);
+      await migrateAnswers(sql);
+    }
     boundStatements(sql, options.limits);
   } catch (error) {
     await closePostgres(sql, 1);
@@ -99,11 +111,21 @@ export async function openPostgresDataStore(
   return store;
 }
 
-export class PostgresDataStore implements DataStorePort {
-  readonly capabilities: DataCapabilities;
+export class PostgresDataStore implements DataPort {
+  readonly capabilities: DataCapabilities = {
+    backend: 'postgres',
+    atomicBatches: true,
+    changes: 'outbox',
+    quotas: true,
+    valueBytesMax: null,
+    accessFlushMs: 1_000,
+    tellsAccessVisible: false,
+    sharedIds: false,
+  };
+  /** Runs the steps of this port. */
+  readonly writer: PostgresWriter;
   readonly #sql: PostgresSql;
   readonly #access: AccessWrites;
-  readonly #limits: Limits;
   readonly #nowMs: () => number;
   readonly #hasQuota: boolean;
   readonly #onError: (error: unknown) => void;
@@ -125,7 +147,6 @@ export class PostgresDataStore implements DataStorePort {
   constructor(sql: PostgresSql, options: PostgresDataStoreOptions) {
     this.#sql = sql;
     this.#access = new AccessWrites(sql);
-    this.#limits = options.limits;
     this.#nowMs = options.nowMs;
     this.#hasQuota = hasQuota(options.limits);
     const { gate } = options;
@@ -133,16 +154,13 @@ export class PostgresDataStore implements DataStorePort {
       options.onError ??
       ((error) => process.emitWarning(`telling of changes in PostgreSQL: ${messageOf(error)}`));
     this.#outbox = gate === undefined ? null : new DataOutbox({ sql, gate, onError: this.#onError });
-    this.capabilities = {
-      backend: 'postgres',
-      atomicBatches: true,
-      changes: gate === undefined ? 'after-write' : 'outbox',
-      quotas: true,
-      valueBytesMax: null,
-      accessFlushMs: 1_000,
-      tellsAccessVisible: false,
-      sharedIds: false,
-    };
+    this.writer = new PostgresWriter({
+      sql,
+      limits: options.limits,
+      nowMs: options.nowMs,
+      checkFence: options.checkFence ?? (() => undefined),
+      ...(this.#hasQuota && { checkAnswer: checkAnswerQuota }),
+    });
   }
 
   /** Carries to the feed what an earlier run could not. */
@@ -162,47 +180,48 @@ export class PostgresDataStore implements DataStorePort {
     return this.#readGroup(keys.map((key) => ({ scope, key })));
   }
 
-  async write(scope: Scope, batch: WriteBatch): Promise<BatchResult> {
-    const result = await this.#write(scope, batch);
-    await this.announce();
-    return result;
+  getValue(scope: Scope, key: string): Promise<StoredValue | undefined> {
+    return this.get(scope, key);
   }
 
-  /** Writers of this process line up, so that they do not hold every connection waiting for one row. */
-  async modify(scope: Scope, key: string, decide: Decide): Promise<WriteResult> {
-    const result = await this.#queue.run(nameOf(scope, key), () =>
-      writeInTransaction(this.#sql, scope, { key, decide }, this.#rules()),
+  write(scope: Scope, batch: DataBatch): PostgresStep<DataBatchResult> {
+    const locks = [...batch.sets, ...batch.deletes].map(({ key }) => lockOf(scope, key));
+    const isPlain =
+      batch.deletes.length + batch.gets.length === 0 && batch.sets.every((write) => this.#isPlain(write));
+    return new PostgresStep(
+      locks,
+      async (work) => ({
+        ...(await this.#writeIn(work, scope, batch)),
+        read: await this.#readFrom(work, scope, batch.gets),
+      }),
+      isPlain ? () => this.#writePlain(scope, batch.sets) : undefined,
     );
-    await this.announce();
-    return modified(result);
   }
 
-  /** The same documents, written inside a transaction that is open already; after its commit, `announce` is due. */
-  within(tx: TransactionSql): DataStorePort {
-    const write = (scope: Scope, work: TransactionWork): Promise<BatchResult> =>
-      writeDocuments(tx, scope, work, this.#rules());
-    return faceOf<DataStorePort>(this, {
-      write,
-      modify: async (scope: Scope, key: string, decide: Decide) =>
-        modified(await write(scope, { key, decide })),
-    });
-  }
-
-  guarded(check: () => void): DataStorePort {
-    const write = async (scope: Scope, work: TransactionWork): Promise<BatchResult> => {
-      const result = await writeInTransaction(this.#sql, scope, work, this.#rules(), check);
-      await this.announce();
-      return result;
+  modify(scope: Scope, key: string, decide: Decide): PostgresStep<WriteResult> {
+    const run = async (work: Work): Promise<WriteResult> => {
+      const { sets } = await this.#writeIn(work, scope, { key, decide });
+      return succeeded(sets[0]);
     };
-    const modify = async (scope: Scope, key: string, decide: Decide): Promise<WriteResult> =>
-      modified(await this.#queue.run(nameOf(scope, key), () => write(scope, { key, decide })));
-    return faceOf<DataStorePort>(this, { write, modify });
+    // Writers of this process line up, so that they do not hold every connection waiting for one row.
+    return new PostgresStep([lockOf(scope, key)], run, () =>
+      this.#queue.run(nameOf(scope, key), () => this.writer.transact(run)),
+    );
   }
 
-  /** Brings what has been committed to the feed. The write stands, whatever becomes of the news: a sweep brings it later. */
-  async announce(): Promise<void> {
+  requireVersion(scope: Scope, key: string, version: number): PostgresStep<void> {
+    return new PostgresStep([lockOf(scope, key)], (work) =>
+      requireDocumentVersion(work, scope, key, version),
+    );
+  }
+
+  /** Brings what has been committed to the feed. The write stands whether this succeeds or not: a sweep brings it later. */
+  async #announce(): Promise<void> {
     await this.#outbox?.empty().catch(this.#onError);
   }
+
+  /** Once a transaction, however many of its steps change documents. */
+  readonly #announceAfter = (work: Work): void => work.afterCommit(() => this.#announce());
 
   async listKeys(scope: Scope, range: KeyRange): Promise<KeySummary[]> {
     const { where, parameters } = this.#range(scope, range);
@@ -248,39 +267,51 @@ export class PostgresDataStore implements DataStorePort {
     }));
   }
 
-  async clearStep(scope: Scope, after: string | null, limit: number): Promise<ClearStep> {
+  clear(scope: Scope, after: string | null, limit: number): PostgresStep<ClearStep> {
+    return new PostgresStep(
+      [],
+      async (work) => {
+        const step = await this.#clear(work.sql, scope, after, limit);
+        if (step.deleted > 0) work.part(this.#announceAfter);
+        return step;
+      },
+      async () => {
+        const step = await this.#withoutDeadlock(() => this.#clear(this.#sql, scope, after, limit));
+        if (step.deleted > 0) await this.#announce();
+        return step;
+      },
+    );
+  }
+
+  async #clear(sql: Queryable, scope: Scope, after: string | null, limit: number): Promise<ClearStep> {
     const keys = await query<{ key: string }>(
-      this.#sql,
+      sql,
       'SELECT key FROM agent_data_store WHERE "userId" = $1 AND namespace = $2 AND key > $3 ORDER BY key LIMIT $4',
       [scope.user, scope.namespace, after ?? '', limit],
     );
     const through = keys.length === limit ? (keys.at(-1)?.key ?? null) : null;
-    const [gone] = await this.#withoutDeadlock(() =>
-      query<{ deleted: string }>(
-        this.#sql,
-        `WITH gone AS (DELETE FROM agent_data_store WHERE "userId" = $1 AND namespace = $2 AND key > $3 AND key <= $4 AND key = ANY($5::text[])
-            RETURNING "expiresAt" IS NULL OR "expiresAt" > $6 AS live),
-          counted AS (SELECT count(*) FILTER (WHERE live) AS deleted FROM gone)
-          ${this.#outbox === null ? '' : tellingCleared({ feed: 7, after: 8, through: 9 })} SELECT deleted FROM counted`,
-        [
-          scope.user,
-          scope.namespace,
-          after ?? '',
-          keys.at(-1)?.key ?? '',
-          keys.map(({ key }) => key),
-          this.#now(),
-          ...(this.#outbox === null ? [] : [this.#outbox.feed, after, through]),
-        ],
-      ),
+    const [gone] = await query<{ deleted: string }>(
+      sql,
+      `WITH gone AS (DELETE FROM agent_data_store WHERE "userId" = $1 AND namespace = $2 AND key > $3 AND key <= $4 AND key = ANY($5::text[])
+          RETURNING "expiresAt" IS NULL OR "expiresAt" > $6 AS live),
+        counted AS (SELECT count(*) FILTER (WHERE live) AS deleted FROM gone)
+        ${this.#outbox === null ? '' : tellingCleared({ feed: 7, after: 8, through: 9 })} SELECT deleted FROM counted`,
+      [
+        scope.user,
+        scope.namespace,
+        after ?? '',
+        keys.at(-1)?.key ?? '',
+        keys.map(({ key }) => key),
+        this.#now(),
+        ...(this.#outbox === null ? [] : [this.#outbox.feed, after, through]),
+      ],
     );
-    const deleted = Number(gone?.deleted ?? 0);
-    if (deleted > 0) await this.announce();
-    if (through !== null) return { deleted, after: through };
-    await query(this.#sql, 'DELETE FROM agent_data_store_agents WHERE "userId" = $1 AND namespace = $2', [
-      scope.user,
-      scope.namespace,
-    ]);
-    return { deleted, after: null };
+    if (through === null)
+      await query(sql, 'DELETE FROM agent_data_store_agents WHERE "userId" = $1 AND namespace = $2', [
+        scope.user,
+        scope.namespace,
+      ]);
+    return { deleted: Number(gone?.deleted ?? 0), after: through };
   }
 
   recordAccess(reads: readonly AccessRead[]): Promise<void> {
@@ -303,20 +334,31 @@ export class PostgresDataStore implements DataStorePort {
   }
 
   async usage(user: string): Promise<Usage> {
-    return usageOf(await usageByNamespace(this.#sql, user));
+    const documents = usageOf(await usageByNamespace(this.#sql, user));
+    return { ...documents, sizeBytes: documents.sizeBytes + (await keptBytes(this.#sql, user)) };
   }
 
-  async restore(documents: readonly DocumentRecord[], { isCounted = false } = {}): Promise<void> {
-    await restoreDocuments(this.#sql, documents, { ...this.#rules(), isCounted });
-    await this.announce();
+  restore(documents: readonly DocumentRecord[], { isCounted = false } = {}): PostgresStep<void>[] {
+    const locks = documents.map(({ userId: user, namespace, key }) => lockOf({ user, namespace }, key));
+    const step = new PostgresStep(locks, async (work) => {
+      work.part(this.#announceAfter);
+      await restoreDocuments(work, documents, { feed: this.#feed, isCounted });
+    });
+    return [step];
+  }
+
+  /** The primary key begins with the owner. */
+  async heldByOthers(): Promise<DocumentRecord[]> {
+    return [];
   }
 
   async sweepExpired(limit: number): Promise<number> {
     const statement = `DELETE FROM agent_data_store WHERE ctid IN (SELECT ctid FROM agent_data_store WHERE "expiresAt" <= $1 LIMIT $2 FOR UPDATE SKIP LOCKED)
       RETURNING "userId", namespace, key, version`;
     const rows = await query(this.#sql, ...this.#telling(statement, 'expired', [this.#now(), limit]));
-    if (rows.length > 0) await this.announce();
+    if (rows.length > 0) await this.#announce();
     await foldCounts(this.#sql, null);
+    await forgetAnswers(this.#sql, limit);
     return rows.length;
   }
 
@@ -329,26 +371,32 @@ export class PostgresDataStore implements DataStorePort {
     }
   }
 
-  #rules(): TransactionRules {
-    return { nowMs: this.#nowMs, limits: this.#limits, feed: this.#outbox?.feed ?? null };
+  get #feed(): string | null {
+    return this.#outbox?.feed ?? null;
   }
 
-  async #write(scope: Scope, batch: WriteBatch): Promise<BatchResult> {
-    const [only] = batch.sets;
-    if (only !== undefined && batch.sets.length === 1 && batch.deletes.length === 0 && this.#isPlain(only)) {
-      return { sets: [await this.#writes.add({ scope, key: only.key, write: only })], deletes: [] };
-    }
-    if (
-      batch.deletes.length === 0 &&
-      batch.sets.length > 0 &&
-      batch.sets.every((write) => this.#isPlain(write))
-    ) {
-      return {
-        sets: await this.#upsert(batch.sets.map((write) => ({ scope, key: write.key, write }))),
-        deletes: [],
-      };
-    }
-    return writeInTransaction(this.#sql, scope, batch, this.#rules());
+  #writeIn(work: Work, scope: Scope, documents: TransactionWork): Promise<BatchResult> {
+    work.part(this.#announceAfter);
+    return writeDocuments(work, scope, documents, this.#feed);
+  }
+
+  async #readFrom(work: Work, scope: Scope, keys: readonly string[]): Promise<DocumentRecord[]> {
+    const found = await this.#readGroup(
+      keys.map((key) => ({ scope, key })),
+      work.sql,
+    );
+    return found.filter((record) => record !== undefined);
+  }
+
+  /** In one statement, which one set shares with others of the same moment. */
+  async #writePlain(scope: Scope, writes: readonly DocumentWrite[]): Promise<DataBatchResult> {
+    const [only] = writes;
+    const sets =
+      only !== undefined && writes.length === 1
+        ? [await this.#writes.add({ scope, key: only.key, write: only })]
+        : await this.#upsert(writes.map((write) => ({ scope, key: write.key, write })));
+    await this.#announce();
+    return { sets, deletes: [], read: [] };
   }
 
   /** The statement with what makes it tell the feed, where there is one. */
@@ -373,10 +421,13 @@ export class PostgresDataStore implements DataStorePort {
     );
   }
 
-  async #readGroup(reads: readonly PendingRead[]): Promise<(DocumentRecord | undefined)[]> {
+  async #readGroup(
+    reads: readonly PendingRead[],
+    sql: Queryable = this.#sql,
+  ): Promise<(DocumentRecord | undefined)[]> {
     if (reads.length === 0) return [];
     const rows = await query<DocumentRow & { at: number }>(
-      this.#sql,
+      sql,
       `SELECT v.at, ${columnsRead} FROM (VALUES ${valuesList(reads.length, ['text', 'text', 'text', 'integer'])}) AS v (u, n, k, at)
         CROSS JOIN LATERAL (SELECT * FROM agent_data_store WHERE "userId" = v.u AND namespace = v.n AND key = v.k LIMIT 1) d
         WHERE d."expiresAt" IS NULL OR d."expiresAt" > $${reads.length * 4 + 1}`,
@@ -501,10 +552,8 @@ const onConflict = `ON CONFLICT ("userId", namespace, key) DO UPDATE SET
   version = CASE WHEN ${expired} THEN 1 ELSE d.version + 1 END,
   "expiresAt" = excluded."expiresAt"`;
 
-function modified({ sets: [result] }: BatchResult): WriteResult {
-  if (result === undefined || result instanceof Error)
-    throw result ?? new StoaError('internal', 'A change of a document had no result.');
-  return result;
+function lockOf({ user, namespace }: Scope, key: string): RowName {
+  return { table: 'documents', key: JSON.stringify([user, namespace, key]) };
 }
 
 /** Names have no control characters, so a line break cannot stand inside one. */

@@ -59,15 +59,20 @@ export class PostgresIdentities {
   }
 
   async register(input: NewIdentity): Promise<{ identity: Identity; created: boolean }> {
-    const registered = await transaction(this.#sql, async (tx) => {
+    const { event, ...registered } = await transaction(this.#sql, async (tx) => {
       const known = await this.#byKey(tx, input.publicKey);
-      if (known !== undefined) return { identity: known, created: false };
+      if (known !== undefined) {
+        // The signature proves what was only claimed before.
+        const isProven = input.proven && !known.proven;
+        const identity = isProven ? await this.#update(tx, known.id, { proven: true }) : known;
+        return { identity: identity ?? known, created: false, event: isProven ? 'updated' : null } as const;
+      }
       const created = await this.#insert(tx, input);
       const identity = await this.#byKey(tx, input.publicKey);
       if (identity === undefined) throw new StoaError('internal', 'A registered key leads to no agent.');
-      return { identity, created };
+      return { identity, created, event: created ? 'registered' : null } as const;
     });
-    if (registered.created) await this.#teller.identity(registered.identity.id, 'registered');
+    if (event !== null) await this.#teller.identity(registered.identity.id, event);
     return registered;
   }
 
@@ -96,6 +101,15 @@ export class PostgresIdentities {
     });
     if (created) await this.#teller.identity(kept.identity.id, 'registered');
     return kept;
+  }
+
+  async keptBy(owner: string): Promise<string | undefined> {
+    const [row] = await query<{ agent_id: string }>(
+      this.#sql,
+      'SELECT agent_id FROM kept_agents WHERE owner = $1',
+      [owner],
+    );
+    return row?.agent_id;
   }
 
   async resealKept(reseal: (sealedSeed: string, owner: string) => string): Promise<number> {
@@ -160,30 +174,32 @@ export class PostgresIdentities {
   }
 
   async updateProfile(id: string, profile: ProfileUpdate): Promise<Identity | undefined> {
-    const updated = await transaction(this.#sql, async (tx) => {
-      await query(
-        tx,
-        `UPDATE agents SET name = CASE WHEN $2 THEN $3 ELSE name END, email = CASE WHEN $4 THEN $5 ELSE email END, updated_at = to_timestamp($6::double precision / 1000) WHERE id = $1`,
-        [
-          id,
-          profile.name !== undefined,
-          profile.name ?? null,
-          profile.email !== undefined,
-          profile.email ?? null,
-          String(this.#nowMs()),
-        ],
-      );
-      if (profile.proven === true) {
-        await query(
-          tx,
-          'INSERT INTO agent_facts (agent_id, proven) VALUES ($1, TRUE) ON CONFLICT (agent_id) DO UPDATE SET proven = TRUE',
-          [id],
-        );
-      }
-      return this.get(id, tx);
-    });
+    const updated = await transaction(this.#sql, (tx) => this.#update(tx, id, profile));
     if (updated !== undefined) await this.#teller.identity(id, 'updated');
     return updated;
+  }
+
+  async #update(tx: Queryable, id: string, profile: ProfileUpdate): Promise<Identity | undefined> {
+    await query(
+      tx,
+      `UPDATE agents SET name = CASE WHEN $2 THEN $3 ELSE name END, email = CASE WHEN $4 THEN $5 ELSE email END, updated_at = to_timestamp($6::double precision / 1000) WHERE id = $1`,
+      [
+        id,
+        profile.name !== undefined,
+        profile.name ?? null,
+        profile.email !== undefined,
+        profile.email ?? null,
+        String(this.#nowMs()),
+      ],
+    );
+    if (profile.proven === true) {
+      await query(
+        tx,
+        'INSERT INTO agent_facts (agent_id, proven) VALUES ($1, TRUE) ON CONFLICT (agent_id) DO UPDATE SET proven = TRUE',
+        [id],
+      );
+    }
+    return this.get(id, tx);
   }
 
   async rotateKey(rotation: KeyRotation): Promise<'rotated' | 'taken' | 'stale'> {

@@ -2,7 +2,7 @@
 import { StoaError } from '../../errors.js';
 import { globalRoomAlias, globalRoomId } from '../../messaging/uuid.js';
 import { type PostgresSql, query, transaction } from './connection.js';
-import { dropTotalsTables, totalsTables } from './messaging-totals.js';
+import { totalsTables } from './messaging-totals.js';
 import { migrate } from './migrate.js';
 
 export const messagingSchema = 'messaging';
@@ -34,8 +34,6 @@ const seedTables = `
   CREATE INDEX idx_rooms_is_private ON rooms (is_private) WHERE is_private = FALSE;
   INSERT INTO rooms (id, name, is_private) VALUES ('${globalRoomId}', '${globalRoomAlias}', FALSE)`;
 
-const dropSeedTables = 'DROP TABLE IF EXISTS rooms; DROP TABLE IF EXISTS agents';
-
 /** Key history, links and server-kept keys live in tables of their own, so that the seed's stay the seed's. */
 const identityTables = `
   CREATE TABLE agent_keys (
@@ -56,9 +54,6 @@ const identityTables = `
     sealed_seed TEXT NOT NULL
   )`;
 
-const dropIdentityTables =
-  'DROP TABLE IF EXISTS kept_agents; DROP TABLE IF EXISTS agent_facts; DROP TABLE IF EXISTS agent_keys';
-
 /** What an export knows and the seed's tables do not: an identity whose key another server keeps, and how far a room's time had come. */
 const importedTables = `
   ALTER TABLE agent_facts ADD COLUMN server_kept BOOLEAN NOT NULL DEFAULT FALSE;
@@ -67,15 +62,7 @@ const importedTables = `
     last_ts_ms BIGINT NOT NULL
   )`;
 
-const dropImportedTables =
-  'DROP TABLE IF EXISTS room_facts; ALTER TABLE IF EXISTS agent_facts DROP COLUMN IF EXISTS server_kept';
-
-const steps = [
-  { up: seedTables, down: dropSeedTables },
-  { up: identityTables, down: dropIdentityTables },
-  { up: importedTables, down: dropImportedTables },
-  { up: totalsTables, down: dropTotalsTables },
-];
+const steps = [seedTables, identityTables, importedTables, totalsTables];
 
 /** Makes the schema and brings its tables to the newest step. */
 export async function migrateMessagingUp(sql: PostgresSql): Promise<void> {
@@ -88,19 +75,7 @@ export async function migrateMessagingUp(sql: PostgresSql): Promise<void> {
     await query(tx, "SELECT pg_advisory_xact_lock(hashtext('stoa_messaging_schema'))");
     await tx.unsafe(`CREATE SCHEMA IF NOT EXISTS ${quoted(schema)}`);
   });
-  await migrate(
-    sql,
-    'messaging',
-    steps.map(({ up }) => up),
-  );
-}
-
-/** Takes the tables away again, in the order of their foreign keys. Everything in them is gone. */
-export async function migrateMessagingDown(sql: PostgresSql): Promise<void> {
-  await transaction(sql, async (tx) => {
-    for (const { down } of steps.toReversed()) await tx.unsafe(down);
-    await query(tx, 'DELETE FROM stoa_migrations WHERE domain = $1', ['messaging']);
-  });
+  await migrate(sql, 'messaging', steps);
 }
 
 function quoted(name: string): string {

@@ -70,13 +70,6 @@ export const totalsTables = `
   CREATE TRIGGER count_rooms_delete AFTER DELETE ON rooms REFERENCING OLD TABLE AS removed FOR EACH STATEMENT EXECUTE FUNCTION count_rooms();
   CREATE TRIGGER count_rooms_truncate AFTER TRUNCATE ON rooms FOR EACH STATEMENT EXECUTE FUNCTION count_rooms()`;
 
-/** The triggers go with their functions. */
-export const dropTotalsTables = `
-  DROP FUNCTION IF EXISTS count_rooms() CASCADE;
-  DROP FUNCTION IF EXISTS count_agents() CASCADE;
-  DROP TABLE IF EXISTS room_ranks;
-  DROP TABLE IF EXISTS totals`;
-
 export const totalsStatement = `SELECT sum(agents) AS agents, sum(public_rooms) AS rooms, sum(messages) AS messages,
   (SELECT (extract(epoch FROM max(last_active_at)) * 1000)::bigint FROM rooms) AS active_ms FROM totals`;
 

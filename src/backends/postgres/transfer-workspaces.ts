@@ -35,7 +35,7 @@ import {
   workspaceTable,
 } from './workspaces-rows.js';
 import { activeSession } from './workspaces-sessions.js';
-import type { Work } from './workspaces-work.js';
+import type { WorkspacesWork } from './workspaces-work.js';
 
 /** What looks run on: the pool, or a transaction of workspaces. */
 interface Reads {
@@ -49,7 +49,7 @@ interface Reads {
 export interface WorkspacesRecordsOptions {
   sql: PostgresSql;
   sealer: Sealer;
-  transact: <T>(body: (work: Work) => Promise<T>) => Promise<T>;
+  transact: <T>(body: (work: WorkspacesWork) => Promise<T>) => Promise<T>;
 }
 
 /** What is on its way out is not there. */
@@ -67,7 +67,7 @@ export function workspacesRecords({
   transact,
 }: WorkspacesRecordsOptions): [type: string, store: RecordStore][] {
   const reader: Reads = { sql, rows: (text, parameters) => query(sql, text, parameters) };
-  const access: TableAccess<Reads, Work> = { reader, transact };
+  const access: TableAccess<Reads, WorkspacesWork> = { reader, transact };
 
   async function page<Line>(
     alias: keyof typeof tables,
@@ -90,7 +90,7 @@ export function workspacesRecords({
     [
       'workspaces.workspace',
       erased(
-        new TableRecords<WorkspaceLine, Reads, Work>(access, {
+        new TableRecords<WorkspaceLine, Reads, WorkspacesWork>(access, {
           page: (scope, after, limit) =>
             page('w', selected('w', workspaceTable), scope, after, limit, (row) =>
               workspaceLine(recordOf('w', workspaceTable, row), scope.withSecrets ? sealer : null),
@@ -124,7 +124,7 @@ export function workspacesRecords({
     [
       'workspaces.project',
       erased(
-        new TableRecords<ProjectLine, Reads, Work>(access, {
+        new TableRecords<ProjectLine, Reads, WorkspacesWork>(access, {
           page: (scope, after, limit) =>
             page('p', selected('p', projectTable), scope, after, limit, (row) =>
               projectLine(recordOf('p', projectTable, row), ownerIn(row), scope.withSecrets ? sealer : null),
@@ -150,7 +150,7 @@ export function workspacesRecords({
     [
       'workspaces.session',
       erased(
-        new TableRecords<WorkSessionLine, Reads, Work>(access, {
+        new TableRecords<WorkSessionLine, Reads, WorkspacesWork>(access, {
           page: (scope, after, limit) =>
             page('s', selected('s', sessionTable), scope, after, limit, (row) =>
               sessionLine(recordOf('s', sessionTable, row), ownerIn(row)),
@@ -182,7 +182,7 @@ export function workspacesRecords({
     [
       'workspaces.task',
       erased(
-        new TableRecords<TaskLine, Reads, Work>(access, {
+        new TableRecords<TaskLine, Reads, WorkspacesWork>(access, {
           page: (scope, after, limit) =>
             page('t', `${selected('t', taskTable)}, ${leaseColumns}`, scope, after, limit, (row) =>
               taskLine(recordOf('t', taskTable, row), ownerIn(row), leaseOf(row)),
@@ -254,7 +254,7 @@ async function nameObstacle(
     : { kind: 'name_taken', detail: `The ${entity} ${holder.id} has the name "${name}".` };
 }
 
-async function putProject(work: Work, line: ProjectLine, sealer: Sealer): Promise<void> {
+async function putProject(work: WorkspacesWork, line: ProjectLine, sealer: Sealer): Promise<void> {
   const before = await find(work, 'p', projectTable, line.id, ', p.open_tasks');
   const after = projectOf(line, before?.record, sealer);
   await (before === undefined
@@ -268,7 +268,7 @@ async function putProject(work: Work, line: ProjectLine, sealer: Sealer): Promis
   announce(work, 'project', line, { workspace: line.workspace_id });
 }
 
-async function putTask(work: Work, line: TaskLine): Promise<void> {
+async function putTask(work: WorkspacesWork, line: TaskLine): Promise<void> {
   const { type: _type, user: _user, lease, ...task } = line;
   const session = await find(work, 's', sessionTable, task.session_id);
   if (session === undefined) return;
@@ -300,7 +300,7 @@ async function putTask(work: Work, line: TaskLine): Promise<void> {
   if (task.status === 'pending' && waitsFor.length === 0) work.becameReady(session.record.project_id);
 }
 
-async function unfinishedOf(work: Work, task: Pick<Task, 'depends_on'>): Promise<string[]> {
+async function unfinishedOf(work: WorkspacesWork, task: Pick<Task, 'depends_on'>): Promise<string[]> {
   const rows = await work.rows(
     `SELECT ${selected('t', taskTable)} FROM workspaces.tasks t WHERE t.id IN (SELECT json_array_elements_text($1::json)) FOR SHARE`,
     [JSON.stringify(task.depends_on)],
@@ -313,7 +313,7 @@ async function unfinishedOf(work: Work, task: Pick<Task, 'depends_on'>): Promise
 
 /** With the same facts as other changes of the thing: readers of a project find it by them. */
 function announce(
-  work: Work,
+  work: WorkspacesWork,
   noun: string,
   { id, version, user }: { id: string; version: number; user: string },
   facts: Record<string, string> = {},

@@ -1,10 +1,10 @@
 /** Work too large for one transaction in PostgreSQL: purges and long lines of dependants. */
 import { resealKind } from './workspaces-reseal.js';
 import { settleDependants } from './workspaces-dependants.js';
-import type { Work } from './workspaces-work.js';
+import type { WorkspacesWork } from './workspaces-work.js';
 
 /** One step of whatever is marked and no other server is at; false when there is nothing. */
-export async function bulkStep(work: Work): Promise<boolean> {
+export async function bulkStep(work: WorkspacesWork): Promise<boolean> {
   const [mark] = await work.rows<{ kind: string; name: string; value: string }>(
     'SELECT kind, name, value FROM workspaces.bulk_work WHERE kind <> $1 ORDER BY kind, name LIMIT 1 FOR UPDATE SKIP LOCKED',
     [resealKind],
@@ -19,7 +19,7 @@ export async function bulkStep(work: Work): Promise<boolean> {
   return true;
 }
 
-async function dependantsStep(work: Work, taskId: string, outcome: string): Promise<boolean> {
+async function dependantsStep(work: WorkspacesWork, taskId: string, outcome: string): Promise<boolean> {
   await settleDependants(
     work,
     taskId,
@@ -33,7 +33,7 @@ async function dependantsStep(work: Work, taskId: string, outcome: string): Prom
 }
 
 /** Tasks first, then what held them: foreign keys allow no other order. */
-async function purgeStep(work: Work, entity: string, id: string): Promise<boolean> {
+async function purgeStep(work: WorkspacesWork, entity: string, id: string): Promise<boolean> {
   const limit = work.limits.workspaceStepRowsMax;
   const column = entity === 'session' ? 'session_id' : 'project_id';
   const parents =

@@ -1,6 +1,6 @@
 /** The counters that tasks move in their session, project and workspace. */
 import type { Task } from '../../workspaces/model.js';
-import type { Work } from './workspaces-work.js';
+import type { WorkspacesWork } from './workspaces-work.js';
 
 interface Count {
   open: number;
@@ -14,7 +14,7 @@ interface Count {
  * Who deleted the session meanwhile has taken all its open tasks off already.
  */
 export async function count(
-  work: Work,
+  work: WorkspacesWork,
   sessionId: string,
   { open, finished, isActivity }: Count,
 ): Promise<void> {

@@ -2,14 +2,14 @@
 import { blockedForever, cancelTask } from '../../workspaces/tasks.js';
 import { count } from './workspaces-counters.js';
 import { recordOf, selected, taskTable, updateRecord } from './workspaces-rows.js';
-import type { Work } from './workspaces-work.js';
+import type { WorkspacesWork } from './workspaces-work.js';
 
 /** `completed` lets dependants go on; `never` ends them. */
 export type DependencyOutcome = 'completed' | 'never';
 
 /** Settles at most `rowsMax` dependants, and theirs in turn where they are cancelled; a mark is left for the rest. */
 export async function settleDependants(
-  work: Work,
+  work: WorkspacesWork,
   taskId: string,
   outcome: DependencyOutcome,
   rowsMax: number,
@@ -32,7 +32,7 @@ export async function settleDependants(
   }
 }
 
-async function markRest(work: Work, taskId: string, outcome: DependencyOutcome): Promise<void> {
+async function markRest(work: WorkspacesWork, taskId: string, outcome: DependencyOutcome): Promise<void> {
   const rest = await work.rows('SELECT 1 FROM workspaces.task_dependencies WHERE depends_on = $1 LIMIT 1', [
     taskId,
   ]);
@@ -40,7 +40,7 @@ async function markRest(work: Work, taskId: string, outcome: DependencyOutcome):
 }
 
 /** One thing less to wait for. Never cancels. */
-async function unblock(work: Work, id: string): Promise<boolean> {
+async function unblock(work: WorkspacesWork, id: string): Promise<boolean> {
   const [row] = await work.rows<{ blockers: number; project_id: string; version: number; owner_id: string }>(
     `UPDATE workspaces.tasks t SET blockers = t.blockers - 1 FROM workspaces.projects p, workspaces.workspaces w
       WHERE t.id = $1 AND t.status = 'pending' AND t.blockers > 0 AND p.id = t.project_id AND w.id = p.workspace_id RETURNING t.blockers, t.project_id, t.version, w.owner_id`,
@@ -59,7 +59,7 @@ async function unblock(work: Work, id: string): Promise<boolean> {
   return false;
 }
 
-async function cancelBlocked(work: Work, id: string, dependency: string): Promise<boolean> {
+async function cancelBlocked(work: WorkspacesWork, id: string, dependency: string): Promise<boolean> {
   const [row] = await work.rows(
     `SELECT ${selected('t', taskTable)}, t.project_id, w.owner_id FROM workspaces.tasks t JOIN workspaces.sessions s ON s.id = t.session_id
       JOIN workspaces.projects p ON p.id = t.project_id JOIN workspaces.workspaces w ON w.id = p.workspace_id

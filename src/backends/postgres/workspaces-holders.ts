@@ -25,7 +25,7 @@ import {
   updateRecord,
   workspaceTable,
 } from './workspaces-rows.js';
-import type { Work } from './workspaces-work.js';
+import type { WorkspacesWork } from './workspaces-work.js';
 
 export interface FindOptions {
   /** A deleted one is found too. */
@@ -82,7 +82,7 @@ export async function findProject(
 }
 
 export async function createWorkspace(
-  work: Work,
+  work: WorkspacesWork,
   owner: string,
   id: string,
   input: NewWorkspace,
@@ -95,7 +95,7 @@ export async function createWorkspace(
 }
 
 export async function updateWorkspace(
-  work: Work,
+  work: WorkspacesWork,
   owner: Owner,
   id: string,
   patch: WorkspacePatch,
@@ -111,7 +111,7 @@ export async function updateWorkspace(
 }
 
 export async function deleteWorkspace(
-  work: Work,
+  work: WorkspacesWork,
   owner: Owner,
   id: string,
   ifVersion: number | undefined,
@@ -125,7 +125,7 @@ export async function deleteWorkspace(
 }
 
 export async function restoreWorkspace(
-  work: Work,
+  work: WorkspacesWork,
   owner: Owner,
   id: string,
   name: string | undefined,
@@ -143,7 +143,7 @@ export async function restoreWorkspace(
 
 /** The row is hidden at once and goes last: what hangs below it is removed in steps before. */
 export async function purgeWorkspace(
-  work: Work,
+  work: WorkspacesWork,
   owner: Owner,
   id: string,
   ifVersion: number | undefined,
@@ -157,7 +157,7 @@ export async function purgeWorkspace(
 }
 
 export async function createProject(
-  work: Work,
+  work: WorkspacesWork,
   owner: Owner,
   workspaceId: string,
   id: string,
@@ -172,7 +172,7 @@ export async function createProject(
 }
 
 export async function updateProject(
-  work: Work,
+  work: WorkspacesWork,
   owner: Owner,
   id: string,
   patch: ProjectPatch,
@@ -200,7 +200,7 @@ export async function updateProject(
 }
 
 export async function deleteProject(
-  work: Work,
+  work: WorkspacesWork,
   owner: Owner,
   id: string,
   ifVersion: number | undefined,
@@ -215,7 +215,7 @@ export async function deleteProject(
 }
 
 export async function restoreProject(
-  work: Work,
+  work: WorkspacesWork,
   owner: Owner,
   id: string,
   name: string | undefined,
@@ -238,7 +238,7 @@ export async function restoreProject(
 }
 
 export async function purgeProject(
-  work: Work,
+  work: WorkspacesWork,
   owner: Owner,
   id: string,
   ifVersion: number | undefined,
@@ -251,7 +251,11 @@ export async function purgeProject(
   announceProject(work, 'purged', project, workspace);
 }
 
-export async function countActiveTasks(work: Work, workspaceId: string, difference: number): Promise<void> {
+export async function countActiveTasks(
+  work: WorkspacesWork,
+  workspaceId: string,
+  difference: number,
+): Promise<void> {
   if (difference !== 0)
     await work.rows('UPDATE workspaces.workspaces SET active_tasks = active_tasks + $2 WHERE id = $1', [
       workspaceId,
@@ -261,7 +265,7 @@ export async function countActiveTasks(work: Work, workspaceId: string, differen
 
 /** The lock makes the look and the write one step among all who use the name; the unique index stands behind it. */
 async function checkNameFree(
-  work: Work,
+  work: WorkspacesWork,
   entity: 'workspace' | 'project',
   parent: string,
   name: string,
@@ -282,7 +286,7 @@ export function isOwner(owner: Owner, workspace: Workspace): boolean {
 
 type Event = 'created' | 'updated' | 'deleted' | 'restored' | 'purged';
 
-function announceWorkspace(work: Work, event: Event, workspace: Workspace): void {
+function announceWorkspace(work: WorkspacesWork, event: Event, workspace: Workspace): void {
   work.change({
     kind: `workspace.${event}`,
     id: workspace.id,
@@ -291,7 +295,7 @@ function announceWorkspace(work: Work, event: Event, workspace: Workspace): void
   });
 }
 
-function announceProject(work: Work, event: Event, project: Project, workspace: Workspace): void {
+function announceProject(work: WorkspacesWork, event: Event, project: Project, workspace: Workspace): void {
   work.change({
     kind: `project.${event}`,
     id: project.id,

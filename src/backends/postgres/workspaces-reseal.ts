@@ -2,7 +2,7 @@
 import type { Sealer } from '../../secrets/sealer.js';
 import { resealConfig } from '../../workspaces/config-secrets.js';
 import type { JsonObject } from '../../workspaces/model.js';
-import type { Work } from './workspaces-work.js';
+import type { WorkspacesWork } from './workspaces-work.js';
 
 export const resealKind = 'reseal';
 const tables = ['workspaces', 'projects'] as const;
@@ -11,7 +11,7 @@ const tables = ['workspaces', 'projects'] as const;
  * Marks the start, or lets a run for the same key that was cut off go on. The mark has the name of the
  * key: a server with another current key must not take part, it would undo what is done.
  */
-export async function startReseal(work: Work, sealer: Sealer): Promise<void> {
+export async function startReseal(work: WorkspacesWork, sealer: Sealer): Promise<void> {
   const { currentId } = sealer.ring;
   await work.rows('DELETE FROM workspaces.bulk_work WHERE kind = $1 AND name <> $2', [resealKind, currentId]);
   await work.rows(
@@ -21,7 +21,7 @@ export async function startReseal(work: Work, sealer: Sealer): Promise<void> {
 }
 
 /** One step of a run that is marked. Answers how many records changed, or null where none is left to do. */
-export async function resealStep(work: Work, sealer: Sealer): Promise<number | null> {
+export async function resealStep(work: WorkspacesWork, sealer: Sealer): Promise<number | null> {
   const { currentId } = sealer.ring;
   const [mark] = await work.rows<{ value: string }>(
     'SELECT value FROM workspaces.bulk_work WHERE kind = $1 AND name = $2 FOR UPDATE',
@@ -47,7 +47,7 @@ export async function resealStep(work: Work, sealer: Sealer): Promise<number | n
 
 /** A page of one table after `after`. Answers where it ended, or null at the end. Neither version nor updated_at move. */
 async function resealPage(
-  work: Work,
+  work: WorkspacesWork,
   sealer: Sealer,
   table: (typeof tables)[number],
   after: string,

@@ -144,14 +144,6 @@ const initialTables = `
     change json NOT NULL
   );
 
-  CREATE TABLE workspaces.idempotency (
-    key text PRIMARY KEY,
-    fingerprint text NOT NULL,
-    result json NOT NULL,
-    expires_at timestamptz NOT NULL
-  );
-  CREATE INDEX idempotency_expiry ON workspaces.idempotency (expires_at);
-
   CREATE TABLE workspaces.metadata (key text PRIMARY KEY, value text NOT NULL)`;
 
 export const workspacesMigrations: readonly TableMigration[] = [{ name: '001_initial', up: initialTables }];

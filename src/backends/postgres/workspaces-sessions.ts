@@ -14,7 +14,7 @@ import { checkVersion, notFound } from '../../workspaces/workspaces.js';
 import { type Queryable, query } from './connection.js';
 import { findProject } from './workspaces-holders.js';
 import { type Row, insertRecord, recordOf, selected, sessionTable, updateRecord } from './workspaces-rows.js';
-import type { Work } from './workspaces-work.js';
+import type { WorkspacesWork } from './workspaces-work.js';
 
 /** A session, and what stands above it. */
 export interface SessionPath {
@@ -56,7 +56,7 @@ export async function activeSession(
 }
 
 export async function createSession(
-  work: Work,
+  work: WorkspacesWork,
   owner: Owner,
   projectId: string,
   id: string,
@@ -73,7 +73,7 @@ export async function createSession(
 }
 
 export async function updateSession(
-  work: Work,
+  work: WorkspacesWork,
   owner: Owner,
   id: string,
   patch: SessionPatch,
@@ -91,7 +91,7 @@ export async function updateSession(
 }
 
 export async function deleteSession(
-  work: Work,
+  work: WorkspacesWork,
   owner: Owner,
   id: string,
   ifVersion: number | undefined,
@@ -109,7 +109,7 @@ export async function deleteSession(
 }
 
 /** A sign of life of an idle session makes it active again. */
-export async function wakeSession(work: Work, path: SessionPath): Promise<void> {
+export async function wakeSession(work: WorkspacesWork, path: SessionPath): Promise<void> {
   if (path.session.status !== 'idle') return;
   // Only now is it locked: the look before may be old.
   const fresh = await findSession(work.sql, null, path.session.id, true);
@@ -117,7 +117,7 @@ export async function wakeSession(work: Work, path: SessionPath): Promise<void> 
 }
 
 /** Ends the sessions whose time is over; answers how many. */
-export async function endDueSessions(work: Work, limit: number): Promise<number> {
+export async function endDueSessions(work: WorkspacesWork, limit: number): Promise<number> {
   const rows = await work.rows(
     `SELECT ${selected('s', sessionTable)}, w.owner_id FROM ${joined}
       WHERE s.status IN ('active', 'idle') AND NOT s.removed AND (
@@ -134,14 +134,14 @@ export async function endDueSessions(work: Work, limit: number): Promise<number>
   return rows.length;
 }
 
-async function endSession(work: Work, path: SessionPath, reason: string): Promise<void> {
+async function endSession(work: WorkspacesWork, path: SessionPath, reason: string): Promise<void> {
   let { session } = path;
   for (const to of stepsToEnd(session.status))
     session = await moveTo(work, { ...path, session }, to, { reason });
 }
 
 async function moveTo(
-  work: Work,
+  work: WorkspacesWork,
   path: SessionPath,
   to: SessionStatus,
   options: { takeover?: boolean; reason?: string },
@@ -178,7 +178,7 @@ function pathOf(row: Row): SessionPath {
 }
 
 function announce(
-  work: Work,
+  work: WorkspacesWork,
   event: 'created' | 'updated' | 'deleted',
   { session, ownerId }: SessionPath,
 ): void {

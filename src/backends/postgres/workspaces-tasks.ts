@@ -1,7 +1,9 @@
 /** Tasks in PostgreSQL: claimed with SKIP LOCKED, so that claimers never wait for each other. */
+import { claimFailure } from '../../commit/checks.js';
+import { versionFailure } from '../../core/version-failure.js';
 import { StoaError } from '../../errors.js';
-import { type Claim, type Task, type TaskLease, isOpen } from '../../workspaces/model.js';
-import type { Owner, Reporter } from '../../workspaces/port.js';
+import { type Task, type TaskLease, isOpen } from '../../workspaces/model.js';
+import type { ClaimOutcome, Owner, Reporter } from '../../workspaces/port.js';
 import type { CompleteRequest, FailRequest, NewTask, TaskPatch } from '../../workspaces/schemas.js';
 import { checkTakesTasks } from '../../workspaces/sessions.js';
 import * as rules from '../../workspaces/tasks.js';
@@ -24,7 +26,7 @@ import {
   updateRecord,
 } from './workspaces-rows.js';
 import { type SessionPath, findSession, visible, wakeSession } from './workspaces-sessions.js';
-import type { Work } from './workspaces-work.js';
+import type { WorkspacesWork } from './workspaces-work.js';
 
 export interface TaskPath extends SessionPath {
   held: rules.HeldTask;
@@ -48,7 +50,7 @@ export async function findTask(sql: Queryable, owner: Owner, id: string, lock = 
 }
 
 export async function createTask(
-  work: Work,
+  work: WorkspacesWork,
   owner: Owner,
   sessionId: string,
   id: string,
@@ -71,7 +73,7 @@ export async function createTask(
 }
 
 export async function updateTask(
-  work: Work,
+  work: WorkspacesWork,
   owner: Owner,
   id: string,
   patch: TaskPatch,
@@ -86,7 +88,7 @@ export async function updateTask(
 }
 
 export async function deleteTask(
-  work: Work,
+  work: WorkspacesWork,
   owner: Owner,
   id: string,
   ifVersion: number | undefined,
@@ -103,12 +105,12 @@ export async function deleteTask(
 
 /** The first ready task that nobody else is claiming at this moment. */
 export async function claimTask(
-  work: Work,
+  work: WorkspacesWork,
   owner: Owner,
   projectId: string,
   holder: string,
   leaseSeconds: number,
-): Promise<Claim | null> {
+): Promise<ClaimOutcome> {
   await findProject(work.sql, owner, projectId);
   const [row] = await work.rows(
     `SELECT ${columns} FROM (
@@ -118,7 +120,7 @@ export async function claimTask(
       ) first JOIN ${joined.replace('workspaces.tasks t', 'workspaces.tasks t ON t.id = first.id')}`,
     [projectId],
   );
-  if (row === undefined) return null;
+  if (row === undefined) return 'none';
   const path = pathOf(row);
   const after = rules.claimTask(path.held, holder, leaseSeconds, work.nowMs);
   await updateRecord(work.sql, taskTable, after.task);
@@ -130,7 +132,7 @@ export async function claimTask(
 }
 
 export async function heartbeatTask(
-  work: Work,
+  work: WorkspacesWork,
   owner: Owner,
   id: string,
   fence: number,
@@ -144,7 +146,7 @@ export async function heartbeatTask(
 }
 
 export async function completeTask(
-  work: Work,
+  work: WorkspacesWork,
   owner: Owner,
   id: string,
   input: CompleteRequest,
@@ -155,7 +157,7 @@ export async function completeTask(
 }
 
 export async function failTask(
-  work: Work,
+  work: WorkspacesWork,
   owner: Owner,
   id: string,
   input: FailRequest,
@@ -166,7 +168,7 @@ export async function failTask(
 }
 
 export async function cancelTask(
-  work: Work,
+  work: WorkspacesWork,
   owner: Owner,
   id: string,
   reason: string | undefined,
@@ -175,8 +177,30 @@ export async function cancelTask(
   return endTask(work, path, rules.cancelTask(path.held, reason, work.nowMs));
 }
 
+/** A check of a commit. Zero is the version of a task that does not exist. */
+export async function requireTaskVersion(
+  work: WorkspacesWork,
+  owner: Owner,
+  id: string,
+  version: number,
+): Promise<void> {
+  const current = (await lockedTask(work, owner, id))?.task.version ?? 0;
+  if (current !== version) throw versionFailure(`The task ${id}`, current, version);
+}
+
+/** A check of a commit: the fencing number holds the task. */
+export async function requireClaim(
+  work: WorkspacesWork,
+  owner: Owner,
+  id: string,
+  fence: number,
+): Promise<void> {
+  const failure = claimFailure(id, await lockedTask(work, owner, id), fence, work.nowMs, endOf);
+  if (failure !== undefined) throw failure;
+}
+
 /** Returns the tasks whose leases have lapsed; answers how many. */
-export async function returnLapsed(work: Work, limit: number): Promise<number> {
+export async function returnLapsed(work: WorkspacesWork, limit: number): Promise<number> {
   const rows = await work.rows(
     `SELECT ${columns} FROM ${joined} WHERE l.holder IS NOT NULL AND l.expires_at <= $1 AND t.status = 'running' ORDER BY l.expires_at LIMIT ${limit} FOR UPDATE OF t SKIP LOCKED`,
     [work.now],
@@ -191,7 +215,11 @@ export async function returnLapsed(work: Work, limit: number): Promise<number> {
 }
 
 /** Takes back what an agent had claimed, under its id or its name. */
-export async function releaseClaims(work: Work, ownerId: string, holders: readonly string[]): Promise<void> {
+export async function releaseClaims(
+  work: WorkspacesWork,
+  ownerId: string,
+  holders: readonly string[],
+): Promise<void> {
   for (const holder of holders) {
     const rows = await work.rows(
       `SELECT ${columns} FROM ${joined} WHERE t.status = 'running' AND t.claimed_by = $1 AND w.owner_id = $2 LIMIT ${work.limits.workspaceStepRowsMax} FOR UPDATE OF t`,
@@ -204,8 +232,26 @@ export async function releaseClaims(work: Work, ownerId: string, holders: readon
   }
 }
 
+/** Undefined for a task that does not exist, or is not the owner's. */
+async function lockedTask(
+  work: WorkspacesWork,
+  owner: Owner,
+  id: string,
+): Promise<rules.HeldTask | undefined> {
+  try {
+    return (await findTask(work.sql, owner, id, true)).held;
+  } catch (error) {
+    if (error instanceof StoaError && error.code === 'not_found') return undefined;
+    throw error;
+  }
+}
+
 /** Writes an end or a return with all that follows. Without `after` it was done before. */
-async function endTask(work: Work, path: TaskPath, after: rules.HeldTask | undefined): Promise<Task> {
+async function endTask(
+  work: WorkspacesWork,
+  path: TaskPath,
+  after: rules.HeldTask | undefined,
+): Promise<Task> {
   const before = path.held.task;
   if (after === undefined) return before;
   const { task, lease } = after;
@@ -226,7 +272,7 @@ async function endTask(work: Work, path: TaskPath, after: rules.HeldTask | undef
   return task;
 }
 
-async function showActivity(work: Work, { session }: SessionPath): Promise<void> {
+async function showActivity(work: WorkspacesWork, { session }: SessionPath): Promise<void> {
   const quietMs = work.nowMs - Date.parse(session.last_active);
   if (quietMs < work.limits.workSessionActivitySeconds * 1_000) return;
   await work.rows('UPDATE workspaces.sessions SET last_active = GREATEST(last_active, $2) WHERE id = $1', [
@@ -236,7 +282,11 @@ async function showActivity(work: Work, { session }: SessionPath): Promise<void>
 }
 
 /** Which of the dependencies are unfinished. They stay as they are until this transaction ends. */
-async function unfinishedOf(work: Work, path: SessionPath, ids: readonly string[]): Promise<string[]> {
+async function unfinishedOf(
+  work: WorkspacesWork,
+  path: SessionPath,
+  ids: readonly string[],
+): Promise<string[]> {
   const unfinished: string[] = [];
   for (const id of ids.toSorted()) {
     const [row] = await work.rows<{ status: Task['status']; project_id: string }>(
@@ -264,7 +314,7 @@ function pathOf(row: Row): TaskPath {
 }
 
 function announce(
-  work: Work,
+  work: WorkspacesWork,
   event: string,
   task: Task,
   path: SessionPath,

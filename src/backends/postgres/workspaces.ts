@@ -1,13 +1,16 @@
-/** Workspaces in PostgreSQL: each verb of the port is one transaction; any number of servers share the tables. */
-import type { TransactionSql } from 'postgres';
-import { StoaError, messageOf } from '../../errors.js';
-import type { Idempotency } from '../../core/idempotency.js';
+/** Workspaces in PostgreSQL: each write verb of the port is a step; any number of servers share the tables. */
+import { type Caller, operatorCaller } from '../../core/caller.js';
 import type { Change } from '../../core/change.js';
+import { writeOne } from '../../core/write.js';
+import { type StoaError, messageOf } from '../../errors.js';
+import { migrateAnswers } from '../../homes/postgres/kept-answers.js';
+import { PostgresStep } from '../../homes/postgres/step.js';
+import type { Work } from '../../homes/postgres/work.js';
+import { PostgresWriter } from '../../homes/postgres/writer.js';
 import type { Limits } from '../../limits.js';
 import type { Sealer } from '../../secrets/sealer.js';
 import type { RecordStore } from '../../transfer/port.js';
 import type {
-  Claim,
   Project,
   SessionStatus,
   Task,
@@ -17,7 +20,7 @@ import type {
   Workspace,
 } from '../../workspaces/model.js';
 import type {
-  ClaimOptions,
+  ClaimOutcome,
   ListRequest,
   Listed,
   NamedListRequest,
@@ -38,14 +41,7 @@ import type {
   TaskPatch,
   WorkspacePatch,
 } from '../../workspaces/schemas.js';
-import {
-  type PostgresSql,
-  boundStatements,
-  closePostgres,
-  listen,
-  openPostgres,
-  transaction,
-} from './connection.js';
+import { type PostgresSql, boundStatements, closePostgres, listen, openPostgres } from './connection.js';
 import { DatabaseClock } from './database-clock.js';
 import { inSteps } from './in-steps.js';
 import { newerTables } from './migrate.js';
@@ -58,13 +54,15 @@ import { resealStep, startReseal } from './workspaces-reseal.js';
 import { type TableMigration, migrateWorkspacesUp, workspacesMigrations } from './workspaces-schema.js';
 import * as sessions from './workspaces-sessions.js';
 import * as tasks from './workspaces-tasks.js';
-import { Work, readyChannel } from './workspaces-work.js';
+import { type Left, WorkspacesWork, readyChannel } from './workspaces-work.js';
 
 export interface PostgresWorkspacesOptions {
   limits: Limits;
   sealer: Sealer;
   /** Puts changes into the feed, right after the commit that they tell of. */
   announce: (changes: readonly Change[]) => Promise<void>;
+  /** Refuses a caller whose lease has passed on. */
+  checkFence: (caller: Caller) => void;
   /** Faults that no caller waits for. */
   onError?: (error: unknown) => void;
   /** Milliseconds since 1970, instead of the database's clock; for tests. */
@@ -75,15 +73,8 @@ export interface PostgresWorkspacesOptions {
   migrations?: readonly TableMigration[];
 }
 
-/** How the verbs come to a transaction. */
-type Transact = <T>(body: (work: Work) => Promise<T>) => Promise<T>;
-
-/** The verbs inside somebody else's transaction, and what is to be done when it has been committed. */
-export interface JoinedWorkspaces {
-  port: WorkspacesPort;
-  settle(): Promise<void>;
-}
-
+/** Who writes what no caller asked for: lapsed leases, bulk work, imports. */
+const background = operatorCaller();
 const defaultSweepMs = 1_000;
 
 /** Opens the database, makes the tables where they are missing, and listens for ready tasks. */
@@ -96,6 +87,7 @@ export async function openPostgresWorkspaces(
     ...(options.connectionsMax !== undefined && { connectionsMax: options.connectionsMax }),
   });
   try {
+    await migrateAnswers(sql);
     await migrateWorkspacesUp(sql, options.limits, options.migrations);
     boundStatements(sql, options.limits);
     const port = new PostgresWorkspaces(sql, options);
@@ -108,9 +100,11 @@ export async function openPostgresWorkspaces(
 }
 
 export class PostgresWorkspaces implements WorkspacesPort {
+  readonly waiters: ReadyWaiters;
+  /** Runs the steps of this port. */
+  readonly writer: PostgresWriter;
   readonly #sql: PostgresSql;
   readonly #options: PostgresWorkspacesOptions;
-  readonly #waiters: ReadyWaiters;
   readonly #onError: (error: unknown) => void;
   readonly #clock: DatabaseClock;
   #sweeping: NodeJS.Timeout | undefined;
@@ -120,20 +114,15 @@ export class PostgresWorkspaces implements WorkspacesPort {
   #closing = false;
   /** Why nothing is written any more. */
   #newer: StoaError | undefined;
-  readonly #transact: Transact;
   readonly #outbox: WorkspacesOutbox;
 
-  constructor(
-    sql: PostgresSql,
-    options: PostgresWorkspacesOptions,
-    transact?: Transact,
-    waiters?: ReadyWaiters,
-  ) {
-    this.#transact = transact ?? ((body) => this.#transactAlone(body));
+  constructor(sql: PostgresSql, options: PostgresWorkspacesOptions) {
+    const { limits, checkFence } = options;
+    this.writer = new PostgresWriter({ sql, limits, checkFence, nowMs: () => this.nowMs() });
     this.#sql = sql;
     this.#clock = new DatabaseClock(sql);
     this.#options = options;
-    this.#waiters = waiters ?? new ReadyWaiters(options.limits.claimsWaitingMax);
+    this.waiters = new ReadyWaiters(limits.claimsWaitingMax);
     this.#onError = options.onError ?? ((error) => process.emitWarning(`workspaces: ${messageOf(error)}`));
     this.#outbox = new WorkspacesOutbox({ sql, announce: options.announce, onError: this.#onError });
   }
@@ -145,7 +134,7 @@ export class PostgresWorkspaces implements WorkspacesPort {
       this.#sql,
       readyChannel,
       (payload) => this.#heard(payload),
-      () => this.#waiters.wakeAll(),
+      () => this.waiters.wakeAll(),
     );
     const intervalMs = this.#options.sweepIntervalMs ?? defaultSweepMs;
     this.#sweeping = setInterval(() => this.#inBackground(() => this.sweep()), intervalMs);
@@ -153,15 +142,8 @@ export class PostgresWorkspaces implements WorkspacesPort {
     this.#inBackground(() => this.#settle());
   }
 
-  createWorkspace(
-    owner: string,
-    id: string,
-    input: NewWorkspace,
-    idempotency: Idempotency | null,
-  ): Promise<Workspace> {
-    return this.#transact((work) =>
-      work.once(idempotency, () => holders.createWorkspace(work, owner, id, input)),
-    );
+  createWorkspace(owner: string, id: string, input: NewWorkspace): PostgresStep<Workspace> {
+    return this.#step((work) => holders.createWorkspace(work, owner, id, input));
   }
 
   getWorkspace(owner: Owner, id: string, deleted: boolean): Promise<Workspace> {
@@ -177,12 +159,12 @@ export class PostgresWorkspaces implements WorkspacesPort {
     id: string,
     patch: WorkspacePatch,
     ifVersion: number | undefined,
-  ): Promise<Workspace> {
-    return this.#transact((work) => holders.updateWorkspace(work, owner, id, patch, ifVersion));
+  ): PostgresStep<Workspace> {
+    return this.#step((work) => holders.updateWorkspace(work, owner, id, patch, ifVersion));
   }
 
-  deleteWorkspace(owner: Owner, id: string, ifVersion: number | undefined): Promise<Workspace> {
-    return this.#transact((work) => holders.deleteWorkspace(work, owner, id, ifVersion));
+  deleteWorkspace(owner: Owner, id: string, ifVersion: number | undefined): PostgresStep<Workspace> {
+    return this.#step((work) => holders.deleteWorkspace(work, owner, id, ifVersion));
   }
 
   restoreWorkspace(
@@ -190,24 +172,16 @@ export class PostgresWorkspaces implements WorkspacesPort {
     id: string,
     name: string | undefined,
     ifVersion: number | undefined,
-  ): Promise<Workspace> {
-    return this.#transact((work) => holders.restoreWorkspace(work, owner, id, name, ifVersion));
+  ): PostgresStep<Workspace> {
+    return this.#step((work) => holders.restoreWorkspace(work, owner, id, name, ifVersion));
   }
 
-  purgeWorkspace(owner: Owner, id: string, ifVersion: number | undefined): Promise<void> {
-    return this.#transact((work) => holders.purgeWorkspace(work, owner, id, ifVersion));
+  purgeWorkspace(owner: Owner, id: string, ifVersion: number | undefined): PostgresStep<void> {
+    return this.#step((work) => holders.purgeWorkspace(work, owner, id, ifVersion));
   }
 
-  createProject(
-    owner: Owner,
-    workspaceId: string,
-    id: string,
-    input: NewProject,
-    idempotency: Idempotency | null,
-  ): Promise<Project> {
-    return this.#transact((work) =>
-      work.once(idempotency, () => holders.createProject(work, owner, workspaceId, id, input)),
-    );
+  createProject(owner: Owner, workspaceId: string, id: string, input: NewProject): PostgresStep<Project> {
+    return this.#step((work) => holders.createProject(work, owner, workspaceId, id, input));
   }
 
   async getProject(owner: Owner, id: string, deleted: boolean): Promise<Project> {
@@ -224,12 +198,12 @@ export class PostgresWorkspaces implements WorkspacesPort {
     id: string,
     patch: ProjectPatch,
     ifVersion: number | undefined,
-  ): Promise<Project> {
-    return this.#transact((work) => holders.updateProject(work, owner, id, patch, ifVersion));
+  ): PostgresStep<Project> {
+    return this.#step((work) => holders.updateProject(work, owner, id, patch, ifVersion));
   }
 
-  deleteProject(owner: Owner, id: string, ifVersion: number | undefined): Promise<Project> {
-    return this.#transact((work) => holders.deleteProject(work, owner, id, ifVersion));
+  deleteProject(owner: Owner, id: string, ifVersion: number | undefined): PostgresStep<Project> {
+    return this.#step((work) => holders.deleteProject(work, owner, id, ifVersion));
   }
 
   restoreProject(
@@ -237,24 +211,16 @@ export class PostgresWorkspaces implements WorkspacesPort {
     id: string,
     name: string | undefined,
     ifVersion: number | undefined,
-  ): Promise<Project> {
-    return this.#transact((work) => holders.restoreProject(work, owner, id, name, ifVersion));
+  ): PostgresStep<Project> {
+    return this.#step((work) => holders.restoreProject(work, owner, id, name, ifVersion));
   }
 
-  purgeProject(owner: Owner, id: string, ifVersion: number | undefined): Promise<void> {
-    return this.#transact((work) => holders.purgeProject(work, owner, id, ifVersion));
+  purgeProject(owner: Owner, id: string, ifVersion: number | undefined): PostgresStep<void> {
+    return this.#step((work) => holders.purgeProject(work, owner, id, ifVersion));
   }
 
-  createSession(
-    owner: Owner,
-    projectId: string,
-    id: string,
-    input: NewSession,
-    idempotency: Idempotency | null,
-  ): Promise<WorkSession> {
-    return this.#transact((work) =>
-      work.once(idempotency, () => sessions.createSession(work, owner, projectId, id, input)),
-    );
+  createSession(owner: Owner, projectId: string, id: string, input: NewSession): PostgresStep<WorkSession> {
+    return this.#step((work) => sessions.createSession(work, owner, projectId, id, input));
   }
 
   async getSession(owner: Owner, id: string): Promise<WorkSession> {
@@ -280,24 +246,16 @@ export class PostgresWorkspaces implements WorkspacesPort {
     id: string,
     patch: SessionPatch,
     ifVersion: number | undefined,
-  ): Promise<WorkSession> {
-    return this.#transact((work) => sessions.updateSession(work, owner, id, patch, ifVersion));
+  ): PostgresStep<WorkSession> {
+    return this.#step((work) => sessions.updateSession(work, owner, id, patch, ifVersion));
   }
 
-  deleteSession(owner: Owner, id: string, ifVersion: number | undefined): Promise<void> {
-    return this.#transact((work) => sessions.deleteSession(work, owner, id, ifVersion));
+  deleteSession(owner: Owner, id: string, ifVersion: number | undefined): PostgresStep<void> {
+    return this.#step((work) => sessions.deleteSession(work, owner, id, ifVersion));
   }
 
-  createTask(
-    owner: Owner,
-    sessionId: string,
-    id: string,
-    input: NewTask,
-    idempotency: Idempotency | null,
-  ): Promise<Task> {
-    return this.#transact((work) =>
-      work.once(idempotency, () => tasks.createTask(work, owner, sessionId, id, input)),
-    );
+  createTask(owner: Owner, sessionId: string, id: string, input: NewTask): PostgresStep<Task> {
+    return this.#step((work) => tasks.createTask(work, owner, sessionId, id, input));
   }
 
   async getTask(owner: Owner, id: string): Promise<Task> {
@@ -319,56 +277,45 @@ export class PostgresWorkspaces implements WorkspacesPort {
     return lists.listReady(this.#sql, projectId, after, limit);
   }
 
-  updateTask(owner: Owner, id: string, patch: TaskPatch, ifVersion: number | undefined): Promise<Task> {
-    return this.#transact((work) => tasks.updateTask(work, owner, id, patch, ifVersion));
+  updateTask(owner: Owner, id: string, patch: TaskPatch, ifVersion: number | undefined): PostgresStep<Task> {
+    return this.#taskStep(id, (work) => tasks.updateTask(work, owner, id, patch, ifVersion));
   }
 
-  deleteTask(owner: Owner, id: string, ifVersion: number | undefined): Promise<void> {
-    return this.#transact((work) => tasks.deleteTask(work, owner, id, ifVersion));
+  deleteTask(owner: Owner, id: string, ifVersion: number | undefined): PostgresStep<void> {
+    return this.#taskStep(id, (work) => tasks.deleteTask(work, owner, id, ifVersion));
   }
 
-  async claimTask(owner: Owner, projectId: string, options: ClaimOptions): Promise<Claim | null> {
-    const untilMs = performance.now() + options.waitMs;
-    const claim = (): Promise<Claim | null> =>
-      this.#transact((work) => tasks.claimTask(work, owner, projectId, options.holder, options.leaseSeconds));
-    for (;;) {
-      const leftMs = untilMs - performance.now();
-      if (options.waitMs === 0 || leftMs <= 0) return claim();
-      // The place in the line is taken before looking, so that no call is missed in between.
-      const ticket = this.#waiters.enter(projectId);
-      const claimed = await claim().catch((error: unknown) => {
-        ticket.leave();
-        // The task that it was woken for is for the next in the line.
-        if (error instanceof StoaError && error.code === 'fenced') this.#waiters.wake(projectId);
-        throw error;
-      });
-      if (claimed !== null) {
-        // A call that came meanwhile is for the next in the line.
-        if (!ticket.leave()) this.#waiters.wake(projectId);
-        return claimed;
-      }
-      if (!(await ticket.wait(leftMs, options.signal))) return null;
-      if (options.signal?.aborted === true) {
-        this.#waiters.wake(projectId);
-        return null;
-      }
-    }
+  claimTask(
+    owner: Owner,
+    projectId: string,
+    holder: string,
+    leaseSeconds: number,
+  ): PostgresStep<ClaimOutcome> {
+    return this.#step((work) => tasks.claimTask(work, owner, projectId, holder, leaseSeconds));
   }
 
-  heartbeatTask(owner: Owner, id: string, fence: number, by: Reporter = null): Promise<TaskLease> {
-    return this.#transact((work) => tasks.heartbeatTask(work, owner, id, fence, by));
+  heartbeatTask(owner: Owner, id: string, fence: number, by: Reporter): PostgresStep<TaskLease> {
+    return this.#taskStep(id, (work) => tasks.heartbeatTask(work, owner, id, fence, by));
   }
 
-  completeTask(owner: Owner, id: string, input: CompleteRequest, by: Reporter = null): Promise<Task> {
-    return this.#transact((work) => tasks.completeTask(work, owner, id, input, by));
+  completeTask(owner: Owner, id: string, input: CompleteRequest, by: Reporter): PostgresStep<Task> {
+    return this.#taskStep(id, (work) => tasks.completeTask(work, owner, id, input, by));
   }
 
-  failTask(owner: Owner, id: string, input: FailRequest, by: Reporter = null): Promise<Task> {
-    return this.#transact((work) => tasks.failTask(work, owner, id, input, by));
+  failTask(owner: Owner, id: string, input: FailRequest, by: Reporter): PostgresStep<Task> {
+    return this.#taskStep(id, (work) => tasks.failTask(work, owner, id, input, by));
   }
 
-  cancelTask(owner: Owner, id: string, reason: string | undefined): Promise<Task> {
-    return this.#transact((work) => tasks.cancelTask(work, owner, id, reason));
+  cancelTask(owner: Owner, id: string, reason: string | undefined): PostgresStep<Task> {
+    return this.#taskStep(id, (work) => tasks.cancelTask(work, owner, id, reason));
+  }
+
+  requireTaskVersion(owner: Owner, id: string, version: number): PostgresStep<void> {
+    return this.#taskStep(id, (work) => tasks.requireTaskVersion(work, owner, id, version));
+  }
+
+  requireClaim(owner: Owner, id: string, fence: number): PostgresStep<void> {
+    return this.#taskStep(id, (work) => tasks.requireClaim(work, owner, id, fence));
   }
 
   /** Takes back what an agent had claimed, under its id or its name: its presence is lost. */
@@ -416,8 +363,8 @@ export class PostgresWorkspaces implements WorkspacesPort {
       !this.#closing &&
       (await this.#transact((work) => sessions.endDueSessions(work, stepMax))) === stepMax
     );
-    await inSteps(this.#sql, 'DELETE FROM workspaces.idempotency', {
-      table: 'workspaces.idempotency',
+    await inSteps(this.#sql, 'DELETE FROM kept_answers', {
+      table: 'kept_answers',
       where: 'expires_at <= $1',
       parameters: [new Date(this.nowMs()).toISOString()],
       rowsMax: stepMax,
@@ -431,14 +378,10 @@ export class PostgresWorkspaces implements WorkspacesPort {
     return this.#background;
   }
 
-  stopWaiting(): void {
-    this.#waiters.close();
-  }
-
   async close(): Promise<void> {
     this.#closing = true;
     clearInterval(this.#sweeping);
-    this.#waiters.close();
+    this.waiters.close();
     await this.#background;
     await this.#outbox.settled();
     await closePostgres(this.#sql, 5);
@@ -453,44 +396,27 @@ export class PostgresWorkspaces implements WorkspacesPort {
     });
   }
 
-  /** The same verbs inside a transaction that is open already. */
-  within(tx: TransactionSql): JoinedWorkspaces {
-    const left = { announces: false, work: false };
-    const port = new PostgresWorkspaces(this.#sql, this.#options, async (body) => {
-      if (this.#newer !== undefined) throw this.#newer;
-      const work = new Work(tx, this.nowMs(), this.#options.limits);
-      const result = await body(work);
-      left.announces = (await work.finish()) || left.announces;
-      left.work ||= work.leftWork;
-      return result;
-    });
-    return { port, settle: () => this.#afterCommit(left.announces, left.work) };
+  #step<T>(run: (work: WorkspacesWork) => Promise<T>): PostgresStep<T> {
+    return new PostgresStep([], (work) => run(work.part(this.#part)));
   }
 
-  guarded(check: () => void): WorkspacesPort {
-    const transact: Transact = (body) =>
-      this.#transactAlone(async (work) => {
-        const result = await body(work);
-        check();
-        return result;
-      });
-    return new PostgresWorkspaces(this.#sql, this.#options, transact, this.#waiters);
+  #taskStep<T>(id: string, run: (work: WorkspacesWork) => Promise<T>): PostgresStep<T> {
+    return new PostgresStep([{ table: 'tasks', key: id }], (work) => run(work.part(this.#part)));
   }
 
-  async #transactAlone<T>(body: (work: Work) => Promise<T>): Promise<T> {
+  readonly #part = (work: Work): WorkspacesWork => {
     if (this.#newer !== undefined) throw this.#newer;
-    const { result, announces, leftWork } = await transaction(this.#sql, async (tx) => {
-      const work = new Work(tx, this.nowMs(), this.#options.limits);
-      const answer = await body(work);
-      return { result: answer, announces: await work.finish(), leftWork: work.leftWork };
-    });
-    await this.#afterCommit(announces, leftWork);
-    return result;
+    return new WorkspacesWork(work, (left) => this.#afterCommit(left));
+  };
+
+  /** A write that no caller asked for. */
+  #transact<T>(run: (work: WorkspacesWork) => Promise<T>): Promise<T> {
+    return writeOne(this.writer, { caller: background }, this.#step(run));
   }
 
-  async #afterCommit(announces: boolean, leftWork: boolean): Promise<void> {
-    if (announces) await this.#outbox.announce();
-    if (leftWork) this.#inBackground(() => this.#settle());
+  async #afterCommit(left: Left): Promise<void> {
+    if (left.changes) await this.#outbox.announce();
+    if (left.work) this.#inBackground(() => this.#settle());
   }
 
   /** Marked work until none is left, and whatever another server could not announce any more. */
@@ -502,7 +428,7 @@ export class PostgresWorkspaces implements WorkspacesPort {
 
   #heard(payload: string): void {
     const [projectId = '', count = '1'] = payload.split(' ');
-    this.#waiters.wake(projectId, Number(count));
+    this.waiters.wake(projectId, Number(count));
   }
 
   /** The time by which leases end. */

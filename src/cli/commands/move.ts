@@ -41,7 +41,7 @@ export const move: Action = async ({ output, globals }, _args, options) => {
     try {
       return await moveDocuments({
         from: from.port,
-        to: to.port,
+        to,
         limits,
         after: state?.after ?? null,
         onStep: async ({ phase, done, total, after }) => {

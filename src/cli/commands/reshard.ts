@@ -26,6 +26,7 @@ export const reshard: Action = async ({ output, globals }, _args, options) => {
       from,
       to: resolve(to),
       shards,
+      limits: config.limits,
       onProgress: (step) => progress.update(step),
     });
     progress.end();

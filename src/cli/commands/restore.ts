@@ -14,12 +14,11 @@ export const restore: Action = async ({ output, globals }, [directory = ''], opt
   });
   const to = pointOf(options);
   const withKey = options['withKey'] === true;
-  const [{ restore: restoreBackup }, { embeddedFamilies, embeddedMigrations }, { writeDurably }] =
-    await Promise.all([
-      import('../../kernel/restore.js'),
-      import('../../backends/embedded/families.js'),
-      import('../../kernel/files.js'),
-    ]);
+  const [{ restore: restoreBackup }, { embeddedFamilies }, { writeDurably }] = await Promise.all([
+    import('../../kernel/restore.js'),
+    import('../../backends/embedded/families.js'),
+    import('../../kernel/files.js'),
+  ]);
   const data = resolve(config.data);
   const progress = output.progress('Restoring');
   try {
@@ -27,13 +26,10 @@ export const restore: Action = async ({ output, globals }, [directory = ''], opt
       directory: resolve(directory),
       target: data,
       families: embeddedFamilies,
-      retiredFamilies: embeddedMigrations.flatMap(({ retiredFamilies }) => retiredFamilies),
       name: textOption(options, 'name'),
       engine: config.engine ?? undefined,
       to,
-      writeKey: withKey
-        ? (content, target) => writeDurably(join(target, keyFileName), content, 0o600)
-        : undefined,
+      writeKey: withKey ? (content, target) => writeDurably(join(target, keyFileName), content) : undefined,
       onProgress: (step) => progress.update(step),
     });
     progress.end();

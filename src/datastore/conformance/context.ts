@@ -3,10 +3,10 @@ import assert from 'node:assert/strict';
 import { randomBytes } from 'node:crypto';
 import { type ErrorCode, StoaError } from '../../errors.js';
 import { type Caller, operatorCaller } from '../../core/caller.js';
-import type { Change } from '../../core/change.js';
 import { type Limits, limitsWith } from '../../limits.js';
-import type { DataStorePort } from '../port.js';
+import type { Documents, DocumentStore } from '../port.js';
 import { DataService } from '../service.js';
+import { storeDocuments } from '../store-documents.js';
 
 /** Registers one test, as vitest's `test` and node:test's `test` do. */
 export type RegisterTest = (name: string, body: () => Promise<void>) => unknown;
@@ -19,7 +19,7 @@ export interface OpenOptions {
 /** The backend under test. */
 export interface ConformanceTarget {
   /** Opens the backend; a second one on the same storage stands for another process. */
-  open(options: OpenOptions): Promise<DataStorePort>;
+  open(options: OpenOptions): Promise<DocumentStore | Documents>;
   /** Writes a document in the seed's shape the way another program would; left away where no other program can. */
   putForeign?: (document: Readonly<Record<string, unknown>>) => Promise<void>;
   /** Takes the database away and brings it back. */
@@ -34,8 +34,6 @@ export class ConformanceContext {
   #first: Promise<DataService> | undefined;
   /** Added to the clock that the backend and the service see. */
   skewMs = 0;
-  /** What the service announced, where it does so for the backend. */
-  readonly announced: Change[] = [];
 
   constructor(target: ConformanceTarget) {
     this.#target = target;
@@ -54,12 +52,9 @@ export class ConformanceContext {
   async another(overrides: Partial<Limits> = {}): Promise<DataService> {
     const limits = limitsWith(overrides);
     const nowMs = () => Date.now() + this.skewMs;
-    const port = await this.#target.open({ limits, nowMs });
-    const announce =
-      port.capabilities.changes !== 'after-write'
-        ? null
-        : async (changes: readonly Change[]) => void this.announced.push(...changes);
-    const service = new DataService({ port, limits, nowMs, announce, onError: () => undefined });
+    const opened = await this.#target.open({ limits, nowMs });
+    const documents = 'writer' in opened ? opened : storeDocuments(opened, limits);
+    const service = new DataService({ ...documents, limits, nowMs, onError: () => undefined });
     this.#opened.push(service);
     return service;
   }

@@ -1,5 +1,6 @@
 /** Conformance: documents that another program wrote, whole stores, and a database that goes away. */
 import assert from 'node:assert/strict';
+import { operatorCaller } from '../../core/caller.js';
 import { documentId } from '../document-id.js';
 import type { DocumentRecord } from '../model.js';
 import { fromSeedFields } from '../seed-document.js';
@@ -18,7 +19,7 @@ export function foreignTests(test: RegisterTest, context: ConformanceContext): v
       updatedAt: '2026-02-05T12:00:00.123456',
     };
     await (context.target.putForeign?.({ _id: documentId(user, 'cache:github', 'repos'), ...fields }) ??
-      data.port.restore([fromSeedFields(fields)]));
+      data.transfer.write(operatorCaller(), [fromSeedFields(fields)]));
     const entry = await data.getEntry(context.caller(user), 'cache:github', 'repos');
     assert.ok(entry !== undefined);
     assert.deepEqual(entry.value, [{ stars: 100 }]);
@@ -71,8 +72,8 @@ export function foreignTests(test: RegisterTest, context: ConformanceContext): v
       version: index + 1,
       expiresAt: index % 5 === 0 ? '2999-01-01T00:00:00.000Z' : null,
     }));
-    await data.port.restore(documents);
-    await data.port.restore(documents.slice(0, 5));
+    await data.transfer.write(operatorCaller(), documents);
+    await data.transfer.write(operatorCaller(), documents.slice(0, 5));
     const exported = new Map<string, DocumentRecord>();
     let after: string | null = null;
     do {

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { StoaError } from '../../errors.js';
 import { compareCodePoints } from '../code-point-order.js';
 import type { DataService } from '../service.js';
-import type { Caller } from '../../core/caller.js';
+import { type Caller, operatorCaller } from '../../core/caller.js';
 import { type ConformanceContext, type RegisterTest, inParallel, refusedWith } from './context.js';
 
 /** The order that JavaScript, ICU and many databases get wrong. */
@@ -163,7 +163,10 @@ export function listTests(test: RegisterTest, context: ConformanceContext): void
     assert.ok(example !== undefined);
     const starts = Array.from({ length: 19 }, (_, index) => 550 + index * 500);
     await inParallel(starts, 4, (start) =>
-      data.port.restore(keys.slice(start, start + 500).map((key) => ({ ...example, key }))),
+      data.transfer.write(
+        operatorCaller(),
+        keys.slice(start, start + 500).map((key) => ({ ...example, key })),
+      ),
     );
     await data.set(caller, 'neighbour', 'k', 1);
     assert.deepEqual(await everyKey(data, caller, 'large', '', 1_000), keys);

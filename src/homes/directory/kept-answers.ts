@@ -1,6 +1,6 @@
 /** Answers under an Idempotency-Key: written by the transaction that they answer, counted in their user's bytes. */
 import type { Idempotency } from '../../core/idempotency.js';
-import { checkQuota } from '../../datastore/quota.js';
+import { checkQuota, hasQuota } from '../../datastore/quota.js';
 import { StoaError } from '../../errors.js';
 import { blake3 } from '../../kernel/blake3.js';
 import { kernelFamilies as families } from '../../kernel/families.js';
@@ -14,9 +14,32 @@ export interface KeptAnswer {
   expiresAtMs: number;
   /** Whose bytes it counts as, in hex. */
   user: string;
-  /** Missing where the answer holds a secret: only the fact is kept. */
+  /** Missing where only the fact is kept. */
   results?: unknown[];
+  /** Why only the fact is kept. */
+  withheld?: Withheld;
 }
+
+/** It holds a secret, it is too large, or nobody knows whether a store beside the home did what was asked. */
+type Withheld = 'secret' | 'size' | 'unknown';
+
+const refusals: Readonly<Record<Withheld, { message: string; fix: string }>> = {
+  secret: {
+    message:
+      'The request with this Idempotency-Key was carried out before. Its answer held a secret and was not kept.',
+    fix: 'List what exists. If the secret is lost, create it again with a new key.',
+  },
+  size: {
+    message:
+      'The request with this Idempotency-Key was carried out before. Its answer was too large to be kept.',
+    fix: 'Read what it wrote.',
+  },
+  unknown: {
+    message:
+      'The request with this Idempotency-Key was started before and did not end: the server stopped or the database failed. Whether it was carried out is not known.',
+    fix: 'Read what is there, and send what is missing with a new key.',
+  },
+};
 
 export const keptAnswerTimer = 'kept-answer';
 
@@ -37,13 +60,9 @@ export function findAnswer(
       'The Idempotency-Key was used before with a different request.',
       { fix: 'Use a new key for a new request.' },
     );
-  if (kept.results === undefined)
-    throw new StoaError(
-      'idempotency_unrepeatable',
-      'The request with this Idempotency-Key was carried out before. Its answer held a secret and was not kept.',
-      { fix: 'List what exists. If the secret is lost, create it again with a new key.' },
-    );
-  return kept.results;
+  if (kept.results !== undefined) return kept.results;
+  const { message, fix } = refusals[kept.withheld ?? 'secret'];
+  throw new StoaError('idempotency_unrepeatable', message, { fix });
 }
 
 /** Keeps the answer. Throws, and so takes the whole write back, where the answer is too large or over the quota. */
@@ -54,28 +73,87 @@ export function keepAnswer(
   results: readonly unknown[],
   limits: Limits,
 ): void {
-  const expiresAtMs = tx.nowMs + idempotency.seconds * 1_000;
-  const kept: KeptAnswer = {
-    fingerprint: idempotency.fingerprint,
-    expiresAtMs,
-    user: user.toString('hex'),
-    ...(idempotency.holdsSecret !== true && { results: [...results] }),
-  };
-  const value = Buffer.from(JSON.stringify(kept));
+  put(
+    tx,
+    user,
+    idempotency,
+    idempotency.holdsSecret === true ? { withheld: 'secret' } : { results: [...results] },
+    limits,
+  );
+}
+
+/** Notes that a request begins whose effects are in a store beside the home. */
+export function keepStart(tx: Transaction, user: Buffer, idempotency: Idempotency, limits: Limits): void {
+  put(tx, user, idempotency, { withheld: 'unknown' }, limits);
+}
+
+/** Keeps the answer to a request that a store has carried out: a large one only as a fact, because nothing can be taken back. */
+export function keepEnd(
+  tx: Transaction,
+  user: Buffer,
+  idempotency: Idempotency,
+  results: readonly unknown[],
+  limits: Limits,
+): void {
+  const whole = { results: [...results] };
+  const isLarge = encoded(tx, user, idempotency, whole).length > limits.idempotencyAnswerBytesMax;
+  put(tx, user, idempotency, isLarge ? { withheld: 'size' } : whole, limits);
+}
+
+/** Takes the answer away: the key is free again. */
+export function dropAnswer(tx: Transaction, user: Buffer, idempotency: Idempotency): void {
+  const key = rowKey(idempotency);
+  const stored = tx.get(families.idempotency, key);
+  if (stored === undefined) return;
+  const { expiresAtMs } = JSON.parse(stored.toString()) as KeptAnswer;
+  tx.delete(families.idempotency, key);
+  tx.unschedule({ atMs: expiresAtMs, kind: keptAnswerTimer, reference: key });
+  putKeptBytes(tx, user, Math.max(0, keptBytes(tx, user) - stored.length));
+}
+
+function put(
+  tx: Transaction,
+  user: Buffer,
+  idempotency: Idempotency,
+  answer: Pick<KeptAnswer, 'results' | 'withheld'>,
+  limits: Limits,
+): void {
+  const value = encoded(tx, user, idempotency, answer);
   checkAnswerBytes(value.length, limits);
   const key = rowKey(idempotency);
   const bytesBefore = keptBytes(tx, user);
   const replaced = tx.get(families.idempotency, key)?.length ?? 0;
   const bytes = bytesBefore - replaced + value.length;
-  const usage = readUsage(tx, user);
-  checkQuota(
-    { ...usage, sizeBytes: usage.sizeBytes + bytesBefore },
-    { ...usage, sizeBytes: usage.sizeBytes + bytes },
-    limits,
-  );
+  if (hasQuota(limits)) {
+    const usage = readUsage(tx, user);
+    checkQuota(
+      { ...usage, sizeBytes: usage.sizeBytes + bytesBefore },
+      { ...usage, sizeBytes: usage.sizeBytes + bytes },
+      limits,
+    );
+  }
   putKeptBytes(tx, user, bytes);
   tx.put(families.idempotency, key, value);
-  tx.schedule({ atMs: expiresAtMs, kind: keptAnswerTimer, reference: key });
+  tx.schedule({ atMs: expiryOf(tx, idempotency), kind: keptAnswerTimer, reference: key });
+}
+
+function encoded(
+  tx: Transaction,
+  user: Buffer,
+  idempotency: Idempotency,
+  answer: Pick<KeptAnswer, 'results' | 'withheld'>,
+): Buffer {
+  const kept: KeptAnswer = {
+    fingerprint: idempotency.fingerprint,
+    expiresAtMs: expiryOf(tx, idempotency),
+    user: user.toString('hex'),
+    ...answer,
+  };
+  return Buffer.from(JSON.stringify(kept));
+}
+
+function expiryOf({ nowMs }: Transaction, { seconds }: Idempotency): number {
+  return nowMs + seconds * 1_000;
 }
 
 function checkAnswerBytes(bytes: number, { idempotencyAnswerBytesMax }: Limits): void {
@@ -107,7 +185,7 @@ export function keptBytes(reader: Reader, user: Buffer): number {
   return stored === undefined ? 0 : Number(stored.readBigUInt64BE());
 }
 
-function putKeptBytes(tx: Transaction, user: Buffer, bytes: number): void {
+export function putKeptBytes(tx: Transaction, user: Buffer, bytes: number): void {
   if (bytes === 0) {
     tx.delete(families.idempotencyBytes, user);
     return;

@@ -22,6 +22,14 @@ export class DirectoryStep<Result> implements Step<Result> {
   map<Shown>(show: (result: Result) => Shown): DirectoryStep<Shown> {
     return new DirectoryStep(this.store, this.needsRoot, (tx, root) => show(this.run(tx, root)));
   }
+
+  after(act: (result: Result) => void): DirectoryStep<Result> {
+    return new DirectoryStep(this.store, this.needsRoot, (tx, root) => {
+      const result = this.run(tx, root);
+      tx.onDurable(() => act(result));
+      return result;
+    });
+  }
 }
 
 /** A step in one shard. */

@@ -60,8 +60,8 @@ export class DirectoryWriter implements Writer {
         { fix: 'Write them one after the other, or keep the data in one shard.' },
       );
     const needsRoot = stores.has(root) || all.some((one) => one.needsRoot);
-    if (needsRoot) return this.#kernel.transactBoth(own, (tx, rootTx) => body(own, tx, rootTx));
-    return own.transact((tx) => body(own, tx, tx));
+    if (own === root || !needsRoot) return own.transact((tx) => body(own, tx, tx));
+    return this.#kernel.transactBoth(own, (tx, rootTx) => body(own, tx, rootTx));
   }
 
   #runAll(

@@ -58,12 +58,16 @@ export async function findAnswer(
   return JSON.parse(kept.results) as unknown[];
 }
 
-/** Keeps the answer. Throws, and so takes the whole write back, where the answer is too large. */
+/** Refuses to keep an answer of so many more bytes for a user. */
+export type CheckAnswer = (work: Work, user: string, difference: number) => Promise<void>;
+
+/** Keeps the answer. Throws, and so takes the whole write back, where the answer is too large or over the quota. */
 export async function keepAnswer(
   work: Work,
   caller: Caller,
   idempotency: Idempotency | null | undefined,
   results: readonly unknown[],
+  check?: CheckAnswer,
 ): Promise<void> {
   if (idempotency === null || idempotency === undefined) return;
   const text = idempotency.holdsSecret === true ? null : JSON.stringify(results);
@@ -78,12 +82,32 @@ export async function keepAnswer(
         details: { idempotencyAnswerBytesMax },
       },
     );
+  await check?.(work, caller.user, sizeBytes);
   await work.rows(
     `INSERT INTO kept_answers (key, user_id, fingerprint, results, size_bytes, expires_at)
       VALUES ($1, $2, $3, $4, $5, clock_timestamp() + $6 * interval '1 second')
       ON CONFLICT (key) DO UPDATE SET user_id = excluded.user_id, fingerprint = excluded.fingerprint,
         results = excluded.results, size_bytes = excluded.size_bytes, expires_at = excluded.expires_at`,
     [keyOf(idempotency), caller.user, idempotency.fingerprint, text, sizeBytes, idempotency.seconds],
+  );
+}
+
+/** Bytes of all answers that are kept for a user. */
+export async function keptBytes(sql: Queryable, user: string): Promise<number> {
+  const [kept] = await query<{ bytes: string }>(
+    sql,
+    'SELECT coalesce(sum(size_bytes), 0) AS bytes FROM kept_answers WHERE user_id = $1 AND expires_at > clock_timestamp()',
+    [user],
+  );
+  return Number(kept?.bytes ?? 0);
+}
+
+/** Removes answers whose time is over, so many at a time. */
+export async function forgetAnswers(sql: Queryable, limit: number): Promise<void> {
+  await query(
+    sql,
+    'DELETE FROM kept_answers WHERE key IN (SELECT key FROM kept_answers WHERE expires_at <= clock_timestamp() LIMIT $1 FOR UPDATE SKIP LOCKED)',
+    [limit],
   );
 }
 

@@ -27,6 +27,23 @@ export class PostgresStep<Result> implements Step<Result> {
       alone && (async () => show(await alone())),
     );
   }
+
+  after(act: (result: Result) => void): PostgresStep<Result> {
+    const { alone } = this;
+    const acted = (result: Result): Result => {
+      act(result);
+      return result;
+    };
+    return new PostgresStep(
+      this.locks,
+      async (work) => {
+        const result = await this.run(work);
+        work.afterCommit(() => act(result));
+        return result;
+      },
+      alone && (async () => acted(await alone())),
+    );
+  }
 }
 
 /** The steps of a write as this home makes them. A step of another home is a fault of the composition. */

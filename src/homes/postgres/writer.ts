@@ -10,7 +10,7 @@ import {
 } from '../../backends/postgres/connection.js';
 import { StoaError } from '../../errors.js';
 import type { Limits } from '../../limits.js';
-import { findAnswer, keepAnswer, lockAnswer } from './kept-answers.js';
+import { type CheckAnswer, findAnswer, keepAnswer, lockAnswer } from './kept-answers.js';
 import { lockRows } from './locks.js';
 import { type PostgresStep, postgresSteps } from './step.js';
 import { Work } from './work.js';
@@ -22,6 +22,8 @@ export interface PostgresWriterOptions {
   readonly nowMs: () => number;
   /** Refuses a caller whose lease has passed on. Called last, right before the commit. */
   readonly checkFence: (caller: Caller) => void;
+  /** Counts kept answers against what their user may have; missing where there is no quota. */
+  readonly checkAnswer?: CheckAnswer;
 }
 
 /** Faults of the database belong to no step: they are tried again, or end the request. */
@@ -48,18 +50,32 @@ export class PostgresWriter implements Writer {
     const run = postgresSteps(steps);
     const alone = aloneOf(request, checks, run);
     if (alone !== undefined) return [await alone()] as unknown as Results<Steps>;
-    const { sql, limits, nowMs, checkFence } = this.#options;
-    const { results, work } = await transaction(sql, async (tx) => {
-      const opened = new Work(tx, nowMs(), limits);
-      return { results: await this.#runAll(opened, request, checks, run, checkFence), work: opened };
-    });
-    await work.committed();
+    const results = await this.#transact((work) => this.#runAll(work, request, checks, run));
     // Each result stands at the place of its step.
     return results as Results<Steps>;
   }
 
+  /** A transaction of its own for a step that runs alone. */
+  transact<Result>(body: (work: Work) => Promise<Result>): Promise<Result> {
+    return this.#transact(async (work) => {
+      const result = await body(work);
+      await work.finish();
+      return result;
+    });
+  }
+
   answered(_caller: Caller, idempotency: Idempotency | null): Promise<unknown[] | undefined> {
     return findAnswer(this.#options.sql, idempotency);
+  }
+
+  async #transact<Result>(body: (work: Work) => Promise<Result>): Promise<Result> {
+    const { sql, limits, nowMs } = this.#options;
+    const { result, work } = await transaction(sql, async (tx) => {
+      const opened = new Work(tx, nowMs(), limits);
+      return { result: await body(opened), work: opened };
+    });
+    await work.committed();
+    return result;
   }
 
   async #runAll(
@@ -67,7 +83,6 @@ export class PostgresWriter implements Writer {
     { caller, idempotency, onRefused }: WriteRequest,
     checks: readonly PostgresStep<unknown>[],
     steps: readonly PostgresStep<unknown>[],
-    checkFence: (caller: Caller) => void,
   ): Promise<unknown[]> {
     await lockAnswer(work, idempotency);
     const before = await findAnswer(work.sql, idempotency);
@@ -87,9 +102,9 @@ export class PostgresWriter implements Writer {
     };
     await runPart('check', checks);
     const results = await runPart('step', steps);
-    await keepAnswer(work, caller, idempotency, results);
+    await keepAnswer(work, caller, idempotency, results, this.#options.checkAnswer);
     await work.finish();
-    checkFence(caller);
+    this.#options.checkFence(caller);
     return results;
   }
 }

@@ -37,17 +37,27 @@ const valueRoutes = routesOf('data', data, dataSchemas, {
       ? found.then((record) => documentAnswer(params, record))
       : documentAnswer(params, found);
   },
-  set: async ({ stoa, caller, params, body, ifVersion, ifExists }) => {
+  set: async ({ stoa, caller, params, body, ifVersion, ifExists, idempotency }) => {
     const { value, ...options } = body;
     return written(
       await stoa.data.set(caller, params.namespace, params.key, value, {
         ...options,
         ifVersion: expected(ifVersion, ifExists),
+        idempotency,
       }),
     );
   },
-  change: async ({ stoa, caller, params: { namespace, key }, body, ifVersion, ifExists, request }) => {
-    const options = { ifVersion: expected(ifVersion, ifExists) };
+  change: async ({
+    stoa,
+    caller,
+    params: { namespace, key },
+    body,
+    ifVersion,
+    ifExists,
+    idempotency,
+    request,
+  }) => {
+    const options = { ifVersion: expected(ifVersion, ifExists), idempotency };
     if (request.headers['content-type']?.toLowerCase().startsWith(mergePatchType) === true)
       return written(await stoa.data.mergePatch(caller, namespace, key, body, options));
     const { increment, append = [] } = validate(changeDocumentSchema, body);
@@ -55,8 +65,8 @@ const valueRoutes = routesOf('data', data, dataSchemas, {
       return written(await stoa.data.increment(caller, namespace, key, increment, options));
     return written(await stoa.data.append(caller, namespace, key, append, options));
   },
-  delete: async ({ stoa, caller, params, ifVersion, ifExists }) => {
-    const options = { ifVersion: expected(ifVersion, ifExists) };
+  delete: async ({ stoa, caller, params, ifVersion, ifExists, idempotency }) => {
+    const options = { ifVersion: expected(ifVersion, ifExists), idempotency };
     if (!(await stoa.data.delete(caller, params.namespace, params.key, options))) throw missing(params);
     return answer(204);
   },

@@ -1,9 +1,10 @@
 /** Direct messages: what their operations do. */
 import { direct } from '../../api/messaging/operations.js';
 import { directSchemas } from '../../api/messaging/schemas.js';
+import { addressOf } from '../caller-address.js';
 import { goneSignal } from '../gone.js';
 import { routesOf } from '../route.js';
-import { addressOf, limited, signatureOf } from './messaging-gate.js';
+import { limited, signatureOf } from './messaging-gate.js';
 import { newestFirst, nextCursorOf, spanOf, waitMsOf } from './messaging-rooms.js';
 import { streamInbox } from './messaging-streams.js';
 import { isSet, readFields, shownDirect } from './messaging-wire.js';

@@ -3,7 +3,6 @@ import { isUtf8 } from 'node:buffer';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { z } from 'zod';
 import { StoaError } from '../../errors.js';
-import { callerAddress } from '../../messaging/addresses.js';
 import type { Signer, SignedRequest } from '../../messaging/authentication.js';
 import type { RoomAccess } from '../../messaging/rooms.js';
 import type { Identity } from '../../messaging/model.js';
@@ -12,6 +11,7 @@ import { type MessagingService, principalOf } from '../../messaging/service.js';
 import type { RateDecision } from '../../messaging/sliding-windows.js';
 import { SharedHeaders, securityHeaders } from '../answer-writer.js';
 import type { Authenticator } from '../authentication.js';
+import { addressOf } from '../caller-address.js';
 import type { ErrorWriter } from '../group.js';
 import type { RouteContext } from '../route.js';
 import type { Caller } from '../../core/caller.js';
@@ -57,16 +57,6 @@ export async function beforeMessaging(request: FastifyRequest, reply: FastifyRep
   if (decision?.allowed === false) throw tooMany(reply, decision);
 }
 
-/** Forwarding headers count only from configured proxies. */
-export function addressOf(request: FastifyRequest): string {
-  const header = request.headers['x-forwarded-for'];
-  return callerAddress(
-    request.socket.remoteAddress ?? '',
-    Array.isArray(header) ? header.join(',') : header,
-    messagingOf(request).proxies,
-  );
-}
-
 /** Signatures: both schemes here, RFC 9421 alone on /v1 and /mcp. */
 export const signatureAuthenticator: Authenticator = {
   name: 'signature',
@@ -80,7 +70,7 @@ export const signatureAuthenticator: Authenticator = {
     request.signer = signer;
     if (isMessaging) return principalOf(signer.identity);
     await signer.durable;
-    requireLink(request, signer.identity);
+    await requireLink(request, signer.identity);
     return principalOf(signer.identity);
   },
 };
@@ -99,15 +89,15 @@ function hasLargeBody({ headers, server }: FastifyRequest): boolean {
 }
 
 async function screened(request: FastifyRequest): Promise<void> {
-  requireLink(request, await messagingOf(request).signatures.screen(signedRequestOf(request)));
+  await requireLink(request, await messagingOf(request).signatures.screen(signedRequestOf(request)));
 }
 
-function requireLink(request: FastifyRequest, { id, link }: Identity): void {
+async function requireLink(request: FastifyRequest, { id, link }: Identity): Promise<void> {
   if (link === null)
     throw new StoaError('forbidden', 'This identity is not linked to a user.', {
       fix: 'The user links it with PUT /v1/identities/{identity}/link.',
     });
-  if (!request.server.stoaServer.stoa.registry.speaksFor(id, link.user, link.agentId)) {
+  if (!(await request.server.stoaServer.stoa.registry.speaksFor(id, link.user, link.agentId))) {
     throw new StoaError('forbidden', 'The agent that this identity is linked to is gone.', {
       fix: 'The user links it to another with PUT /v1/identities/{identity}/link.',
     });

@@ -5,26 +5,29 @@ import { type pageSchema, roomSchemas } from '../../api/messaging/schemas.js';
 import type { Message, Room } from '../../messaging/model.js';
 import type { Page, Span } from '../../messaging/port.js';
 import type { MessagingService } from '../../messaging/service.js';
+import { addressOf } from '../caller-address.js';
 import { goneSignal } from '../gone.js';
 import { JsonText, answer, routesOf } from '../route.js';
-import { accessOf, addressOf, limited, signatureOf } from './messaging-gate.js';
+import { accessOf, limited, signatureOf } from './messaging-gate.js';
 import { RoomPages } from './messaging-room-pages.js';
 import { streamRoom, streamRooms } from './messaging-streams.js';
 import {
   type Query,
   decodeCursor,
+  decodeSearchCursor,
   encodeCursor,
+  encodeSearchCursor,
   isSet,
   limitOf,
   numberOf,
   readFields,
-  secondsIso,
   shownChannel,
   shownMessage,
   textOf,
+  timeOf,
 } from './messaging-wire.js';
 
-/** A cursor wins over `after`, `after` over `before`; 0 or a bad value means absent. */
+/** A cursor wins over `after`, `after` over `before`; a bad value means absent, and so does 0 of `before`. */
 export function spanOf(query: Query, fallback: number, max: number): Span {
   const limit = limitOf(query, fallback, max);
   const cursor = textOf(query, 'cursor');
@@ -32,7 +35,7 @@ export function spanOf(query: Query, fallback: number, max: number): Span {
     const { direction, tsMs } = decodeCursor(cursor);
     return direction === 'after' ? { afterMs: tsMs, limit } : { beforeMs: tsMs, limit };
   }
-  const afterMs = numberOf(query, 'after');
+  const afterMs = timeOf(query, 'after');
   return afterMs === undefined ? { beforeMs: numberOf(query, 'before') ?? null, limit } : { afterMs, limit };
 }
 
@@ -139,13 +142,12 @@ export const roomRoutes = routesOf('rooms', rooms, roomSchemas, {
     const text = textOf(query, 'q') ?? '';
     const limit = limitOf(query, searchResultsDefault, searchResultsMax);
     const cursor = textOf(query, 'cursor');
-    const beforeMs = cursor === undefined ? null : decodeCursor(cursor).tsMs;
-    const { results, restBeforeMs } = await messaging.rooms.search({
+    const { results, next, truncated } = await messaging.rooms.search({
       query: text,
       limit,
       room: textOf(query, 'room'),
       afterMs: numberOf(query, 'after') ?? 0,
-      beforeMs,
+      from: cursor === undefined ? null : decodeSearchCursor(cursor),
     });
     const shown = results.map(({ message, room }) => ({
       id: message.id,
@@ -159,10 +161,8 @@ export const roomRoutes = routesOf('rooms', rooms, roomSchemas, {
       query: text,
       results: shown,
       total: shown.length,
-      ...(restBeforeMs !== null && {
-        truncated: true as const,
-        next_cursor: encodeCursor({ direction: 'before', tsMs: restBeforeMs }),
-      }),
+      ...(truncated && { truncated: true as const }),
+      ...(next !== null && { next_cursor: encodeSearchCursor(next) }),
     };
   }),
   stats: limited(async (_context, messaging) => {
@@ -182,7 +182,7 @@ export const roomRoutes = routesOf('rooms', rooms, roomSchemas, {
         agent_id: message.from,
         agent_name: authorName,
         body: [...message.body].slice(0, shownCharacters).join(''),
-        timestamp: secondsIso(message.tsMs),
+        timestamp: message.tsMs,
       })),
     };
   }),

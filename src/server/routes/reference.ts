@@ -1,11 +1,11 @@
 /** The server about itself: OpenAPI, a page to read it on, and numbers for Prometheus. */
 import { readFile } from 'node:fs/promises';
 import { z } from 'zod';
-import { type OperationTable, type SchemasOf, anyone } from '../../api/operation.js';
+import { type OperationTable, type SchemasOf, anyone, authenticated } from '../../api/operation.js';
 import { errorKinds } from '../../errors.js';
 import { packageRoot } from '../../version.js';
-import { openToAllSites } from '../cors.js';
-import { answer, routesOf } from '../route.js';
+import { missingCredentials } from '../authentication.js';
+import { routesOf } from '../route.js';
 import { fileRoutes } from './files.js';
 
 const assets = new URL('assets/reference/', packageRoot);
@@ -27,7 +27,12 @@ const reference = {
     summary: 'Every error code with its HTTP status and the exit status of the CLI',
     principals: anyone,
   },
-  metrics: { method: 'GET', path: '/metrics', summary: 'Numbers for Prometheus', principals: anyone },
+  metrics: {
+    method: 'GET',
+    path: '/metrics',
+    summary: 'Numbers for Prometheus',
+    principals: [...authenticated, ...anyone],
+  },
   llms: {
     method: 'GET',
     path: '/llms.txt',
@@ -40,6 +45,7 @@ const schemas = {
   openapi: { answers: { 200: z.looseObject({ openapi: z.string() }) } },
   errors: { answers: { 200: errorTableSchema } },
   metrics: {
+    description: 'With the setting `metrics_token` any token is required.',
     answers: {
       200: { contentType: 'text/plain; version=0.0.4; charset=utf-8', about: 'The Prometheus text format.' },
     },
@@ -64,8 +70,11 @@ export const referenceRoutes = [
         title,
       })),
     }),
-    metrics: async ({ request }) =>
-      answer(200, await request.server.stoaServer.metrics.registry.metrics(), openToAllSites),
+    metrics: ({ request, caller }) => {
+      const { metrics, metricsNeedToken } = request.server.stoaServer;
+      if (metricsNeedToken && caller === null) throw missingCredentials();
+      return metrics.registry.metrics();
+    },
     llms: () => readFile(llmsFile),
   }),
   ...fileRoutes('reference', assets, fileNames, { policy: pagePolicy }),

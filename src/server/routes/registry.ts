@@ -8,7 +8,6 @@ import {
   tokenSchemas,
   userSchemas,
 } from '../../api/registry/schemas.js';
-import { operatorCaller } from '../../core/caller.js';
 import type { IdentityLink } from '../../messaging/model.js';
 import { JsonText, answer, routesOf } from '../route.js';
 import { endStreamsOf, secondsIso } from './messaging-wire.js';
@@ -17,8 +16,8 @@ import { positioned } from './positioned.js';
 const agentRoutes = routesOf('agents', agents, agentSchemas, {
   list: ({ stoa, caller, query }) => positioned(stoa, () => stoa.registry.listAgents(caller, query)),
   create: ({ stoa, caller, body, idempotency }) => stoa.registry.createAgent(caller, body, idempotency),
-  get: ({ stoa, caller, params }) => {
-    const { json, version } = stoa.registry.agentText(caller, params.agent_id);
+  get: async ({ stoa, caller, params }) => {
+    const { json, version } = await stoa.registry.agentText(caller, params.agent_id);
     return new JsonText(json, version);
   },
   update: ({ stoa, caller, params, body, ifVersion }) =>
@@ -50,7 +49,7 @@ const agentRoutes = routesOf('agents', agents, agentSchemas, {
     const found = await Promise.all(
       page.items.map(async (id) => ({ id, link: await stoa.messaging.identities.linkOf(id) })),
     );
-    // What the identity itself is linked to counts: the registry learns of a link first, and of its end last.
+    // What the identity itself is linked to counts.
     const items = found.flatMap(({ id, link }) =>
       link?.agentId === params.agent_id.toLowerCase() ? [shownLink(id, link)] : [],
     );
@@ -75,29 +74,13 @@ const tokenRoutes = routesOf('tokens', tokens, tokenSchemas, {
 
 const linkRoutes = routesOf('links', links, linkSchemas, {
   set: async ({ stoa, caller, params, body, streams }) => {
-    const agent = await stoa.registry.getAgent(caller, body.agent_id);
-    const link = {
-      user: agent.user,
-      agentId: agent.agent_id,
-      agentName: agent.name,
-      write: body.write,
-      namespaces: body.namespaces,
-    };
-    const { identities } = stoa.messaging;
-    const { id } = await identities.checkLink(caller, params.identity, link, body.consent ?? null);
-    // The registry learns of it first: a reader there misses no identity that can speak for the agent.
-    const known = await stoa.registry.linkedAgent(id);
-    if (known !== null && known.agent_id !== agent.agent_id)
-      await stoa.registry.unlinkIdentity(operatorCaller(), id);
-    await stoa.registry.linkIdentity(caller, agent.agent_id, id);
-    const identity = await identities.link(caller, id, link, body.consent ?? null);
-    endStreamsOf(streams, id);
-    return shownLink(id, identity.link ?? { ...link, linkedAtMs: stoa.kernel.nowMs() });
+    const { identity, link } = await stoa.links.link(caller, params.identity, body);
+    endStreamsOf(streams, identity);
+    return shownLink(identity, link);
   },
   delete: async ({ stoa, caller, params, streams }) => {
-    const identity = await stoa.messaging.identities.unlink(caller, params.identity);
-    await stoa.registry.unlinkIdentity(operatorCaller(), identity.id);
-    endStreamsOf(streams, identity.id);
+    const { identity } = await stoa.links.unlink(caller, params.identity);
+    endStreamsOf(streams, identity);
     return answer(204);
   },
 });

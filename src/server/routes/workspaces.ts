@@ -69,6 +69,7 @@ const taskRoutes = routesOf('tasks', tasks, taskSchemas, {
   ready: ({ stoa, caller, params, query }) =>
     stoa.workspaces.listReadyTasks(caller, params.project_id, query),
   claim: async ({ stoa, caller, params, body, reply }) => {
+    await stoa.registry.checkOwnName({ ...caller, agent: body.agent_id ?? null });
     // A task must not go to a client that has disconnected while it waited.
     const signal = (body.wait ?? 0) > 0 ? goneSignal(reply) : undefined;
     return (await stoa.workspaces.claimTask(caller, params.project_id, body, signal)) ?? answer(204);

@@ -56,7 +56,9 @@ async function keepBusy(stoa: Stoa): Promise<void> {
         'x'.repeat(index % 2 === 0 ? 10 : 10_000),
         index % 5 === 0 ? { ttl: 600 } : {},
       ),
-      data.delete(ada, `space ${index % 3}`, `key ${index - 6}`),
+      data.delete(ada, `space ${index % 3}`, `key ${index - 6}`, {
+        idempotency: { scope: 'ada', key: `delete ${index}`, fingerprint: '', seconds: 600 },
+      }),
       task
         .then(() => workspaces.claimTask(ada, project.id))
         .then((claim) =>

@@ -41,7 +41,7 @@ beforeEach(async () => {
   stoa = await openStoa({ data: 'unused', engine: 'memory' });
   store = stoa.kernel.root;
   const { token } = await stoa.identity.createToken(operatorCaller(), 'ada', { expires_in: 3600 }, null);
-  stoa.identity.authenticate(token);
+  await stoa.identity.authenticate(token);
   await stoa.identity.flush();
   for (const [namespace, key, value] of [
     ['notes', 'a', 1],
@@ -228,18 +228,19 @@ describe('an identity that was linked before agents knew who speaks for them', (
         proven: true,
       });
       const agentId = 'ab'.repeat(32);
-      await messaging.identities.link(ada, identity.id, {
+      const linkedAtMs = kernel.nowMs();
+      await messaging.port.link(identity.id, {
         user: 'ada',
         agentId,
         agentName: 'scout',
         write: true,
         namespaces: null,
+        linkedAtMs,
       });
-      const linkedAtMs = kernel.nowMs();
       await vi.waitUntil(() => kernel.nowMs() > linkedAtMs);
       await registry.putAgent(ada, { agent_id: agentId, name: 'scout' });
       expect(await findings(true, opened)).toEqual([]);
-      expect(registry.speaksFor(identity.id, 'ada', agentId)).toBe(false);
+      expect(await registry.speaksFor(identity.id, 'ada', agentId)).toBe(false);
     } finally {
       await opened.close();
     }
@@ -259,12 +260,13 @@ describe('an identity that was linked before agents knew who speaks for them', (
           email: null,
           proven: true,
         });
-        await opened.messaging.identities.link(operatorCaller(), identity.id, {
+        await opened.messaging.port.link(identity.id, {
           user,
           agentId,
           agentName,
           write: true,
           namespaces: null,
+          linkedAtMs: opened.kernel.nowMs(),
         });
         expect((await opened.registry.listIdentities(operatorCaller(user), agentId)).items).toEqual([]);
         expect(await findings(false, opened)).toContainEqual(

@@ -1,3 +1,4 @@
+import { limitsWith } from '../../../src/limits.js';
 import { mkdtemp, readFile, rm, stat } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -76,7 +77,12 @@ it('agents, sessions, documents and workspaces are the same after a move to four
   }
   const before = await visible(first);
   await first.close();
-  await reshardDirectory({ from: join(directory, 'one'), to: join(directory, 'four'), shards: 4 });
+  await reshardDirectory({
+    from: join(directory, 'one'),
+    to: join(directory, 'four'),
+    shards: 4,
+    limits: limitsWith(),
+  });
   const second = await openStoa({ data: join(directory, 'four'), shards: 4 });
   expect(await visible(second)).toEqual(before);
   expect(second.operatorToken).toBe(first.operatorToken);
@@ -87,7 +93,12 @@ it('agents, sessions, documents and workspaces are the same after a move to four
     expect((await stat(join(directory, 'four', name))).mode & 0o777).toBe(0o600);
   }
   await second.close();
-  await reshardDirectory({ from: join(directory, 'four'), to: join(directory, 'again'), shards: 1 });
+  await reshardDirectory({
+    from: join(directory, 'four'),
+    to: join(directory, 'again'),
+    shards: 1,
+    limits: limitsWith(),
+  });
   const third = await openStoa({ data: join(directory, 'again') });
   expect(await visible(third)).toEqual(before);
   await third.close();

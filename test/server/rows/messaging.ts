@@ -143,17 +143,11 @@ export const messagingRows: Record<string, Row> = {
   },
   'DELETE /v1/identities/{identity}/link': {
     request: async (running) => {
-      const { agent_id, name } = await running.stoa.registry.createAgent(operatorCaller('alice'), {
+      const { agent_id } = await running.stoa.registry.createAgent(operatorCaller('alice'), {
         name: 'linked',
       });
       const id = await newIdentity(running);
-      await running.stoa.messaging.identities.link(operatorCaller('alice'), id, {
-        user: 'alice',
-        agentId: agent_id,
-        agentName: name,
-        write: true,
-        namespaces: null,
-      });
+      await running.stoa.links.link(operatorCaller('alice'), id, { agent_id, write: true, namespaces: null });
       return { path: `/v1/identities/${id}/link` };
     },
     status: statuses(204, 204, 404, 403, 403, 401),

@@ -1,0 +1,62 @@
+/** What the directory keeps for a store of documents beside it: the feed, answers under a key, and leases. */
+import { UserVerbs } from '../../backends/embedded/registry-users.js';
+import { checkFenceFromOutside } from '../../backends/embedded/fence.js';
+import type { Caller } from '../../core/caller.js';
+import type { Change } from '../../core/change.js';
+import type { Idempotency } from '../../core/idempotency.js';
+import type { StoreNotes } from '../../datastore/store-documents.js';
+import { userKey } from '../../identity/user-key.js';
+import type { Kernel } from '../../kernel/kernel.js';
+import { dropAnswer, findAnswer, keepEnd, keepStart } from './kept-answers.js';
+
+export class DirectoryStoreNotes implements StoreNotes {
+  readonly #kernel: Kernel;
+  readonly #users: UserVerbs;
+
+  constructor(kernel: Kernel) {
+    this.#kernel = kernel;
+    this.#users = new UserVerbs(kernel.limits);
+  }
+
+  checkFence(caller: Caller): void {
+    checkFenceFromOutside(this.#kernel, caller);
+  }
+
+  async answered({ user }: Caller, idempotency: Idempotency): Promise<unknown[] | undefined> {
+    return findAnswer(this.#kernel.storeOf(userKey(user)), idempotency, this.#kernel.nowMs());
+  }
+
+  begin({ user }: Caller, idempotency: Idempotency): Promise<unknown[] | undefined> {
+    const key = userKey(user);
+    return this.#kernel.storeOf(key).transact((tx) => {
+      const before = findAnswer(tx, idempotency, tx.nowMs);
+      if (before === undefined) keepStart(tx, key, idempotency, this.#kernel.limits);
+      return before;
+    });
+  }
+
+  /** One transaction a user: documents of several users come only with an import, which keeps no answer. */
+  async end(
+    { user: callerUser }: Caller,
+    changes: readonly Change[],
+    kept: { readonly idempotency: Idempotency; readonly results: readonly unknown[] } | null,
+  ): Promise<void> {
+    const users = new Set(changes.flatMap(({ user }) => user ?? []));
+    if (kept !== null) users.add(callerUser);
+    for (const user of users) {
+      const key = userKey(user);
+      await this.#kernel.storeOf(key).transact((tx) => {
+        const own = changes.filter((change) => change.user === user);
+        if (own.length > 0) this.#users.ensure(tx, user);
+        for (const change of own) tx.change(change);
+        if (kept !== null && user === callerUser)
+          keepEnd(tx, key, kept.idempotency, kept.results, this.#kernel.limits);
+      });
+    }
+  }
+
+  async abandon({ user }: Caller, idempotency: Idempotency): Promise<void> {
+    const key = userKey(user);
+    await this.#kernel.storeOf(key).transact((tx) => dropAnswer(tx, key, idempotency));
+  }
+}

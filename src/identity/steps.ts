@@ -1,0 +1,89 @@
+/** The writes of identity as steps: checked, allowed, and with the answer that their caller sees. */
+import type { Caller } from '../core/caller.js';
+import type { Step } from '../core/write.js';
+import { StoaError } from '../errors.js';
+import type { Limits } from '../limits.js';
+import { invalidFields, validate } from '../validate.js';
+import type { IdentityPort } from './port.js';
+import {
+  type CreateTokenInput,
+  type CreatedToken,
+  createTokenSchema,
+  tokenIdPattern,
+  tokenView,
+} from './schemas.js';
+import { checkScopeNamespaces } from './scope-namespaces.js';
+import { type TokenRecord, hashToken, newToken } from './tokens.js';
+import { checkUserId } from './user-key.js';
+
+export interface IdentityStepsOptions {
+  port: IdentityPort;
+  limits: Limits;
+  nowMs: () => number;
+}
+
+export class IdentitySteps {
+  readonly #port: IdentityPort;
+  readonly #limits: Limits;
+  readonly #nowMs: () => number;
+
+  constructor({ port, limits, nowMs }: IdentityStepsOptions) {
+    this.#port = port;
+    this.#limits = limits;
+    this.#nowMs = nowMs;
+  }
+
+  /** Its answer holds the secret: it must not be kept under an Idempotency-Key. */
+  async createToken(caller: Caller, user: string, input: CreateTokenInput): Promise<Step<CreatedToken>> {
+    onlyOperator(caller);
+    const { name, expires_in, expires_at, scopes } = validate(createTokenSchema, input);
+    this.#checkName(name);
+    checkScopeNamespaces(scopes.namespaces ?? null, 'body.scopes.namespaces', this.#limits);
+    const nowMs = this.#nowMs();
+    const expiresAtMs = expires_in !== undefined ? nowMs + expires_in * 1_000 : (expires_at ?? null);
+    if (expiresAtMs !== null && expiresAtMs <= nowMs) {
+      throw new StoaError('invalid_request', 'expires_at is in the past.', {
+        details: { errors: [{ field: 'body.expires_at', message: 'is in the past.' }] },
+      });
+    }
+    const owner = checkUserId(user, this.#limits.userIdBytesMax);
+    await this.#port.checkUser(owner);
+    const { id, token } = newToken();
+    const record: TokenRecord = {
+      id,
+      user: owner,
+      name,
+      hash: hashToken(token),
+      scopes: { write: scopes.write ?? true, namespaces: scopes.namespaces ?? null },
+      createdAtMs: nowMs,
+      expiresAtMs,
+    };
+    return this.#port
+      .createToken(record, this.#limits.tokensPerUserMax)
+      .map((stored) => ({ ...tokenView(stored, undefined), token }));
+  }
+
+  revokeTokens(caller: Caller, user: string, tokenId: string | undefined): Step<string[]> {
+    onlyOperator(caller);
+    if (tokenId !== undefined && !tokenIdPattern.test(tokenId))
+      throw new StoaError('invalid_id_digits', 'A token id has 20 hexadecimal digits.');
+    const owner = checkUserId(user, this.#limits.userIdBytesMax);
+    return this.#port.revokeTokens(owner, tokenId).map((revoked) => {
+      if (tokenId !== undefined && revoked.length === 0)
+        throw new StoaError('not_found', `The user has no token ${tokenId}.`);
+      return revoked;
+    });
+  }
+
+  #checkName(name: string): void {
+    const { tokenNameCharactersMax } = this.#limits;
+    if (Array.from(name).length > tokenNameCharactersMax)
+      throw invalidFields([
+        { field: 'body.name', message: `has at most ${tokenNameCharactersMax} characters` },
+      ]);
+  }
+}
+
+export function onlyOperator(caller: Caller): void {
+  if (caller.kind !== 'operator') throw new StoaError('forbidden', 'Only the operator manages tokens.');
+}

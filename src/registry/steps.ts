@@ -1,0 +1,219 @@
+/** The registry's writes as steps: checked, allowed, and with the answer that their caller sees. */
+import type { Caller } from '../core/caller.js';
+import type { Step } from '../core/write.js';
+import { StoaError } from '../errors.js';
+import type { Limits } from '../limits.js';
+import { validate } from '../validate.js';
+import {
+  reachUser,
+  requireOperator,
+  requireUserWide,
+  requireWrite,
+  scopeOf,
+  userOf,
+  userScopeOf,
+} from './access.js';
+import { agentAnswer, leaseAnswer, sessionAnswer, userAnswer } from './answers.js';
+import { parseAgentId, parseSessionId } from './ids.js';
+import type { AgentView, RegistryPort, WriteGuard } from './port.js';
+import {
+  checkAgentName,
+  checkEmail,
+  checkErrorMessage,
+  checkHolder,
+  checkLabels,
+  checkSpec,
+} from './rules.js';
+import {
+  type AgentAnswer,
+  type CreateAgentInput,
+  type HeartbeatInput,
+  type LeaseAnswer,
+  type OpenSessionInput,
+  type PutAgentInput,
+  type PutUserInput,
+  type SessionAnswer,
+  type UpdateAgentInput,
+  type UserAnswer,
+  createAgentSchema,
+  heartbeatSchema,
+  openSessionSchema,
+  putAgentSchema,
+  putUserSchema,
+  updateAgentSchema,
+} from './schemas.js';
+import type { AgentVerb } from './transitions.js';
+
+export interface WriteOptions {
+  /** The version that the caller has seen; another one is `version_conflict`. */
+  ifVersion?: number | undefined;
+}
+
+export class RegistrySteps {
+  readonly #port: RegistryPort;
+  readonly #limits: Limits;
+
+  constructor(port: RegistryPort, limits: Limits) {
+    this.#port = port;
+    this.#limits = limits;
+  }
+
+  createAgent(caller: Caller, input: CreateAgentInput): Step<AgentAnswer> {
+    requireWrite(caller);
+    requireUserWide(caller);
+    const { name, spec = {}, labels = {} } = validate(createAgentSchema, input);
+    this.#checkAgent({ name, spec, labels });
+    const user = userOf(caller, this.#limits);
+    return this.#port.createAgent({ user, name, spec: given(spec), labels }).map(this.#answer);
+  }
+
+  /** Makes an agent under an id of the caller's own, or brings it to what is given. */
+  putAgent(caller: Caller, input: PutAgentInput, options: WriteOptions = {}): Step<AgentAnswer> {
+    requireWrite(caller);
+    const { agent_id, name, status, spec = {}, labels = {}, error_message } = validate(putAgentSchema, input);
+    const agentId = parseAgentId(agent_id);
+    if (caller.kind === 'agent') scopeOf(caller, agentId, this.#limits);
+    this.#checkAgent({ name, spec, labels, error_message });
+    const user = userOf(caller, this.#limits);
+    const agent = { agentId, user, name, status, spec: given(spec), labels, errorMessage: error_message };
+    return this.#port.putAgent(agent, guardOf(caller, options)).map(this.#answer);
+  }
+
+  updateAgent(
+    caller: Caller,
+    agentId: string,
+    input: UpdateAgentInput,
+    options: WriteOptions = {},
+  ): Step<AgentAnswer> {
+    requireWrite(caller);
+    const id = parseAgentId(agentId);
+    const { name, status, spec, labels, error_message } = validate(updateAgentSchema, input);
+    this.#checkAgent({ name, spec, labels, error_message });
+    const change = { name, status, spec: spec && given(spec), labels, errorMessage: error_message };
+    return this.#port
+      .updateAgent(scopeOf(caller, id, this.#limits), id, change, guardOf(caller, options))
+      .map(this.#answer);
+  }
+
+  moveAgent(caller: Caller, agentId: string, verb: AgentVerb, options: WriteOptions = {}): Step<AgentAnswer> {
+    requireWrite(caller);
+    const id = parseAgentId(agentId);
+    return this.#port
+      .moveAgent(scopeOf(caller, id, this.#limits), id, verb, guardOf(caller, options))
+      .map(this.#answer);
+  }
+
+  /** To be written again and again before `deleteAgent`, as long as it answers true. */
+  thinSessions(caller: Caller, agentId: string, options: WriteOptions = {}): Step<boolean> {
+    requireWrite(caller);
+    const id = parseAgentId(agentId);
+    return this.#port.thinSessions(scopeOf(caller, id, this.#limits), id, guardOf(caller, options));
+  }
+
+  deleteAgent(caller: Caller, agentId: string, options: WriteOptions = {}): Step<void> {
+    requireWrite(caller);
+    const id = parseAgentId(agentId);
+    return this.#port.deleteAgent(scopeOf(caller, id, this.#limits), id, guardOf(caller, options));
+  }
+
+  requireAgentVersion(caller: Caller, agentId: string, version: number): Step<void> {
+    return this.#port.requireAgentVersion(userScopeOf(caller, this.#limits), parseAgentId(agentId), version);
+  }
+
+  /** The holder is the one named, else the identity or agent that calls, else the agent itself. */
+  heartbeat(caller: Caller, agentId: string, input: HeartbeatInput = {}): Step<{ lease: LeaseAnswer }> {
+    requireWrite(caller);
+    const id = parseAgentId(agentId);
+    const { holder = caller.identity ?? caller.agent ?? id } = validate(heartbeatSchema, input);
+    checkHolder(holder, this.#limits);
+    return (
+      this.#port
+        .heartbeat(scopeOf(caller, id, this.#limits), id, holder, guardOf(caller))
+        // A lease that was just renewed has a holder.
+        .map((lease) => ({ lease: leaseAnswer(lease) as LeaseAnswer }))
+    );
+  }
+
+  releaseLease(caller: Caller, agentId: string, input: HeartbeatInput = {}): Step<void> {
+    requireWrite(caller);
+    const id = parseAgentId(agentId);
+    const { holder = null } = validate(heartbeatSchema, input);
+    return this.#port.releaseLease(scopeOf(caller, id, this.#limits), id, holder, guardOf(caller));
+  }
+
+  requireLease(caller: Caller, agentId: string, fence: number): Step<void> {
+    return this.#port.requireLease(userScopeOf(caller, this.#limits), parseAgentId(agentId), fence);
+  }
+
+  openSession(caller: Caller, agentId: string, input: OpenSessionInput = {}): Step<SessionAnswer> {
+    requireWrite(caller);
+    const id = parseAgentId(agentId);
+    const { session_id } = validate(openSessionSchema, input);
+    const sessionId = session_id === undefined ? null : parseSessionId(session_id);
+    return this.#port
+      .openSession(scopeOf(caller, id, this.#limits), id, sessionId, guardOf(caller))
+      .map(sessionAnswer);
+  }
+
+  /** A signed agent closes its own sessions only. With an agent, only where the session is that agent's. */
+  closeSession(caller: Caller, sessionId: string, agentId?: string): Step<SessionAnswer> {
+    requireWrite(caller);
+    const id = parseSessionId(sessionId);
+    const named = agentId === undefined ? null : parseAgentId(agentId);
+    if (caller.kind === 'agent' && (caller.agentId === null || (named ?? caller.agentId) !== caller.agentId))
+      throw new StoaError('not_found', `There is no session ${id}.`);
+    const ofAgent = caller.kind === 'agent' ? caller.agentId : named;
+    return this.#port
+      .closeSession(userScopeOf(caller, this.#limits), ofAgent, id, guardOf(caller))
+      .map(sessionAnswer);
+  }
+
+  /** Fields that are not given stay. Only the operator sets quotas, and only it writes other users. */
+  putUser(caller: Caller, user: string, input: PutUserInput = {}): Step<UserAnswer> {
+    requireWrite(caller);
+    requireUserWide(caller);
+    const id = reachUser(caller, user, this.#limits);
+    const { email, agents_max } = validate(putUserSchema, input);
+    if (email !== undefined) checkEmail(email, this.#limits);
+    if (agents_max !== undefined) requireOperator(caller);
+    return this.#port
+      .putUser(id, { email, agentsMax: agents_max })
+      .map((stored) => userAnswer(stored, this.#limits));
+  }
+
+  /** Lets a messaging identity speak for an agent. */
+  linkIdentity(caller: Caller, agentId: string, identity: string): Step<void> {
+    requireWrite(caller);
+    requireUserWide(caller);
+    const id = parseAgentId(agentId);
+    return this.#port.linkIdentity(scopeOf(caller, id, this.#limits), id, identity);
+  }
+
+  unlinkIdentity(caller: Caller, identity: string): Step<void> {
+    requireWrite(caller);
+    requireUserWide(caller);
+    return this.#port.unlinkIdentity(userScopeOf(caller, this.#limits), identity);
+  }
+
+  #checkAgent({ name, spec, labels, error_message }: UpdateAgentInput): void {
+    if (name !== undefined) checkAgentName(name, this.#limits);
+    if (spec !== undefined) checkSpec(given(spec), this.#limits);
+    if (labels !== undefined) checkLabels(labels, this.#limits);
+    if (typeof error_message === 'string') checkErrorMessage(error_message, this.#limits);
+  }
+
+  readonly #answer = (agent: AgentView): AgentAnswer => agentAnswer(agent, this.#port.nowMs());
+}
+
+/** What a caller shows with a write. */
+function guardOf(caller: Caller, options: WriteOptions = {}): WriteGuard {
+  return { fence: caller.fence, ifVersion: options.ifVersion };
+}
+
+/** Only the fields that were given: an undefined one must not hide a default. */
+function given<T extends object>(fields: T): { [Name in keyof T]?: Exclude<T[Name], undefined> } {
+  // Object.fromEntries forgets which keys it had; they are some of T's, without the undefined ones.
+  return Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== undefined)) as {
+    [Name in keyof T]?: Exclude<T[Name], undefined>;
+  };
+}

@@ -1,0 +1,36 @@
+/** Whose things a caller reaches, and in whose name it acts. */
+import type { Caller } from '../core/caller.js';
+import { StoaError } from '../errors.js';
+import type { Owner, Reporter } from './port.js';
+
+export function ownerOf(caller: Caller): Owner {
+  return caller.everyUser ? null : caller.user;
+}
+
+export function checkWrites(caller: Caller): void {
+  if (!caller.scopes.write)
+    throw new StoaError('forbidden', 'These credentials can only read.', {
+      fix: 'Use a token with the write scope.',
+    });
+}
+
+/** The name under which the caller claims a task. */
+export function holderOf(caller: Caller, named: string | undefined): string {
+  checkOwnName(caller, named);
+  return named ?? caller.agentId ?? caller.agent ?? caller.user;
+}
+
+/** A signed agent claims tasks and has sessions in no other agent's name; it may name nobody. */
+export function checkOwnName({ kind, agentId, agent }: Caller, named: string | null | undefined): void {
+  if (kind !== 'agent' || named === undefined || named === null || named === agentId || named === agent)
+    return;
+  throw new StoaError('forbidden', 'A signed agent goes by its own name.', {
+    fix: 'Leave agent_id away.',
+    details: { field: 'agent_id' },
+  });
+}
+
+/** Fencing numbers are small and not secret: a signed agent reports on what it holds itself. */
+export function reporterOf({ kind, agentId, agent }: Caller): Reporter {
+  return kind === 'agent' ? [agentId, agent] : null;
+}

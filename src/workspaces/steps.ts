@@ -1,0 +1,276 @@
+/** Writes of workspaces: checked, normalised, authorised, and made into steps of the home. */
+import type { Caller } from '../core/caller.js';
+import type { Step } from '../core/write.js';
+import { StoaError } from '../errors.js';
+import type { Limits } from '../limits.js';
+import { type Sealer, secretMask } from '../secrets/sealer.js';
+import { validate } from '../validate.js';
+import { checkOwnName, checkWrites, holderOf, ownerOf, reporterOf } from './authorise.js';
+import {
+  checkCharacters,
+  checkClaimBounds,
+  checkProjectBounds,
+  checkResultBounds,
+  checkSessionBounds,
+  checkTaskBounds,
+  checkWorkspaceBounds,
+} from './bounds.js';
+import { checkConfig, maskConfig, sealConfig } from './config-secrets.js';
+import { checkId, newId } from './ids.js';
+import type { Claim, ClaimLease, JsonObject, Project, Task, WorkSession, Workspace } from './model.js';
+import type { ClaimOutcome, WorkspacesPort } from './port.js';
+import * as schemas from './schemas.js';
+import { claimLease } from './tasks.js';
+import { checkGitFields, withoutGitPasswords } from './url-passwords.js';
+
+export interface WorkspacesStepsOptions {
+  port: WorkspacesPort;
+  limits: Limits;
+  sealer: Sealer;
+}
+
+type Unchecked = unknown;
+type IfVersion = number | undefined;
+
+export type Heartbeat = { lease: ClaimLease & { holder: string } };
+
+/** Results are masked inside the step: they are what is kept under an Idempotency-Key. */
+export class WorkspacesSteps {
+  readonly #port: WorkspacesPort;
+  readonly #limits: Limits;
+  readonly #sealer: Sealer;
+
+  constructor(options: WorkspacesStepsOptions) {
+    this.#port = options.port;
+    this.#limits = options.limits;
+    this.#sealer = options.sealer;
+  }
+
+  // Workspaces
+
+  createWorkspace(caller: Caller, body: Unchecked): Step<Workspace> {
+    checkWrites(caller);
+    const input = validate(schemas.newWorkspaceSchema, body);
+    checkWorkspaceBounds(input, this.#limits);
+    const id = newId('workspace');
+    return this.#port.createWorkspace(caller.user, id, this.#sealed(id, normalised(input))).map(masked);
+  }
+
+  updateWorkspace(caller: Caller, id: string, body: Unchecked, ifVersion: IfVersion): Step<Workspace> {
+    checkWrites(caller);
+    const patch = validate(schemas.workspacePatchSchema, body);
+    checkWorkspaceBounds(patch, this.#limits);
+    // A mask that comes back means the secret that is stored.
+    const { claude_key: key, ...rest } = normalised(patch);
+    const changes =
+      key === secretMask ? rest : this.#sealed(checkId('workspace', id), { ...rest, claude_key: key });
+    return this.#port
+      .updateWorkspace(ownerOf(caller), checkId('workspace', id), changes, ifVersion)
+      .map(masked);
+  }
+
+  deleteWorkspace(caller: Caller, id: string, ifVersion: IfVersion): Step<Workspace> {
+    checkWrites(caller);
+    return this.#port.deleteWorkspace(ownerOf(caller), checkId('workspace', id), ifVersion).map(masked);
+  }
+
+  restoreWorkspace(caller: Caller, id: string, body: Unchecked, ifVersion: IfVersion): Step<Workspace> {
+    checkWrites(caller);
+    return this.#port
+      .restoreWorkspace(ownerOf(caller), checkId('workspace', id), this.#newName(body), ifVersion)
+      .map(masked);
+  }
+
+  purgeWorkspace(caller: Caller, id: string, ifVersion: IfVersion): Step<void> {
+    checkWrites(caller);
+    return this.#port.purgeWorkspace(ownerOf(caller), checkId('workspace', id), ifVersion);
+  }
+
+  // Projects
+
+  createProject(caller: Caller, workspaceId: string, body: Unchecked): Step<Project> {
+    checkWrites(caller);
+    const input = validate(schemas.newProjectSchema, body);
+    checkProjectBounds(input, this.#limits);
+    checkGitFields(input);
+    const id = newId('project');
+    const sealed = this.#sealedConfig(id, normalised(input));
+    return this.#port
+      .createProject(ownerOf(caller), checkId('workspace', workspaceId), id, sealed)
+      .map(maskedProject);
+  }
+
+  updateProject(caller: Caller, id: string, body: Unchecked, ifVersion: IfVersion): Step<Project> {
+    checkWrites(caller);
+    const patch = validate(schemas.projectPatchSchema, body);
+    checkProjectBounds(patch, this.#limits);
+    checkGitFields(patch);
+    const sealed = this.#sealedConfig(checkId('project', id), normalised(patch));
+    return this.#port
+      .updateProject(ownerOf(caller), checkId('project', id), sealed, ifVersion)
+      .map(maskedProject);
+  }
+
+  deleteProject(caller: Caller, id: string, ifVersion: IfVersion): Step<Project> {
+    checkWrites(caller);
+    return this.#port.deleteProject(ownerOf(caller), checkId('project', id), ifVersion).map(maskedProject);
+  }
+
+  restoreProject(caller: Caller, id: string, body: Unchecked, ifVersion: IfVersion): Step<Project> {
+    checkWrites(caller);
+    return this.#port
+      .restoreProject(ownerOf(caller), checkId('project', id), this.#newName(body), ifVersion)
+      .map(maskedProject);
+  }
+
+  purgeProject(caller: Caller, id: string, ifVersion: IfVersion): Step<void> {
+    checkWrites(caller);
+    return this.#port.purgeProject(ownerOf(caller), checkId('project', id), ifVersion);
+  }
+
+  // Sessions
+
+  createSession(caller: Caller, projectId: string, body: Unchecked): Step<WorkSession> {
+    checkWrites(caller);
+    const input = validate(schemas.newSessionSchema, body);
+    checkSessionBounds(input, this.#limits);
+    checkOwnName(caller, input.agent_id);
+    const agent = input.agent_id === undefined ? (caller.agentId ?? caller.agent) : input.agent_id;
+    return this.#port.createSession(ownerOf(caller), checkId('project', projectId), newId('session'), {
+      ...input,
+      agent_id: agent,
+    });
+  }
+
+  updateSession(caller: Caller, id: string, body: Unchecked, ifVersion: IfVersion): Step<WorkSession> {
+    checkWrites(caller);
+    const patch = validate(schemas.sessionPatchSchema, body);
+    checkSessionBounds(patch, this.#limits);
+    checkOwnName(caller, patch.agent_id);
+    return this.#port.updateSession(ownerOf(caller), checkId('session', id), patch, ifVersion);
+  }
+
+  deleteSession(caller: Caller, id: string, ifVersion: IfVersion): Step<void> {
+    checkWrites(caller);
+    return this.#port.deleteSession(ownerOf(caller), checkId('session', id), ifVersion);
+  }
+
+  // Tasks
+
+  createTask(caller: Caller, sessionId: string, body: Unchecked): Step<Task> {
+    checkWrites(caller);
+    const input = validate(schemas.newTaskSchema, body);
+    checkTaskBounds(input, this.#limits);
+    return this.#port.createTask(ownerOf(caller), checkId('session', sessionId), newId('task'), input);
+  }
+
+  updateTask(caller: Caller, id: string, body: Unchecked, ifVersion: IfVersion): Step<Task> {
+    checkWrites(caller);
+    const patch = validate(schemas.taskPatchSchema, body);
+    checkTaskBounds(patch, this.#limits);
+    return this.#port.updateTask(ownerOf(caller), checkId('task', id), patch, ifVersion);
+  }
+
+  deleteTask(caller: Caller, id: string, ifVersion: IfVersion): Step<void> {
+    checkWrites(caller);
+    return this.#port.deleteTask(ownerOf(caller), checkId('task', id), ifVersion);
+  }
+
+  /** One look for a ready task, and how long the caller wants to wait for one. */
+  claimTask(
+    caller: Caller,
+    projectId: string,
+    body: Unchecked,
+  ): { step: Step<ClaimOutcome>; waitMs: number } {
+    checkWrites(caller);
+    const request = validate(schemas.claimRequestSchema, body);
+    checkClaimBounds(request, this.#limits);
+    const step = this.#port.claimTask(
+      ownerOf(caller),
+      checkId('project', projectId),
+      holderOf(caller, request.agent_id),
+      request.lease_seconds ?? this.#limits.taskLeaseSeconds,
+    );
+    return { step, waitMs: Math.min(request.wait ?? 0, this.#limits.claimWaitSecondsMax) * 1_000 };
+  }
+
+  /** A claim beside other steps never waits: null when no task is ready. */
+  claimNow(caller: Caller, projectId: string, body: Unchecked): Step<Claim | null> {
+    return this.claimTask(caller, projectId, body).step.map((outcome) =>
+      typeof outcome === 'string' ? null : outcome,
+    );
+  }
+
+  heartbeatTask(caller: Caller, id: string, body: Unchecked): Step<Heartbeat> {
+    checkWrites(caller);
+    const { fence } = validate(schemas.heartbeatRequestSchema, body);
+    return this.#port
+      .heartbeatTask(ownerOf(caller), checkId('task', id), fence, reporterOf(caller))
+      .map((lease) => ({ lease: { ...claimLease(lease), holder: lease.holder ?? '' } }));
+  }
+
+  completeTask(caller: Caller, id: string, body: Unchecked): Step<Task> {
+    checkWrites(caller);
+    const input = validate(schemas.completeRequestSchema, body);
+    checkResultBounds(input, this.#limits);
+    return this.#port.completeTask(ownerOf(caller), checkId('task', id), input, reporterOf(caller));
+  }
+
+  failTask(caller: Caller, id: string, body: Unchecked): Step<Task> {
+    checkWrites(caller);
+    const input = validate(schemas.failRequestSchema, body);
+    checkResultBounds(input, this.#limits);
+    return this.#port.failTask(ownerOf(caller), checkId('task', id), input, reporterOf(caller));
+  }
+
+  cancelTask(caller: Caller, id: string, body: Unchecked): Step<Task> {
+    checkWrites(caller);
+    const { reason } = validate(schemas.cancelRequestSchema, body);
+    checkCharacters('reason', reason, this.#limits.taskErrorCharactersMax);
+    return this.#port.cancelTask(ownerOf(caller), checkId('task', id), reason);
+  }
+
+  // Checks of a commit
+
+  requireTaskVersion(caller: Caller, id: string, version: number): Step<void> {
+    return this.#port.requireTaskVersion(ownerOf(caller), id, version);
+  }
+
+  requireClaim(caller: Caller, id: string, fence: number): Step<void> {
+    return this.#port.requireClaim(ownerOf(caller), id, fence);
+  }
+
+  #sealed<Input extends { claude_key?: string | null | undefined }>(id: string, input: Input): Input {
+    if (input.claude_key === secretMask)
+      throw new StoaError('invalid_request', 'claude_key: this is the mask, not a key.', {
+        details: { field: 'claude_key' },
+      });
+    return typeof input.claude_key === 'string'
+      ? { ...input, claude_key: this.#sealer.seal(input.claude_key, id) }
+      : input;
+  }
+
+  #sealedConfig<Input extends { config?: JsonObject | undefined }>(id: string, input: Input): Input {
+    if (input.config === undefined) return input;
+    checkConfig(input.config);
+    return { ...input, config: sealConfig(input.config, id, this.#sealer) };
+  }
+
+  #newName(body: Unchecked): string | undefined {
+    const input = normalised(validate(schemas.restoreSchema, body));
+    checkCharacters('name', input.name, this.#limits.workspaceNameCharactersMax);
+    return input.name;
+  }
+}
+
+export function normalised<Input extends { name?: string | undefined }>(input: Input): Input {
+  return input.name === undefined ? input : { ...input, name: input.name.normalize('NFC') };
+}
+
+export function masked(workspace: Workspace): Workspace {
+  return workspace.claude_key === null ? workspace : { ...workspace, claude_key: secretMask };
+}
+
+export function maskedProject(project: Project): Project {
+  return { ...withoutGitPasswords(project), config: maskConfig(project.config) };
+}

@@ -1,0 +1,78 @@
+import { randomBytes } from 'node:crypto';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { operatorCaller } from '../../src/core/caller.js';
+import { type Stoa, openStoa } from '../../src/index.js';
+
+const operator = operatorCaller();
+const users = ['ada', 'bob', 'cleo', 'dan'];
+const open = { write: true, namespaces: null };
+
+describe.each([1, 4])('a link of an identity with %i shard(s)', (shards) => {
+  let stoa: Stoa;
+  beforeEach(async () => {
+    stoa = await openStoa({ data: '', engine: 'memory', shards });
+  });
+  afterEach(() => stoa.close());
+
+  async function newIdentity(): Promise<string> {
+    const publicKey = randomBytes(32).toString('base64');
+    const { identity } = await stoa.messaging.port.register({
+      publicKey,
+      name: null,
+      email: null,
+      proven: true,
+    });
+    return identity.id;
+  }
+
+  async function newAgent(user: string): Promise<string> {
+    return (await stoa.registry.createAgent(operatorCaller(user), { name: 'scout' })).agent_id;
+  }
+
+  /** What both sides know of it. */
+  async function sidesOf(identity: string) {
+    return {
+      registry: (await stoa.registry.linkedAgent(identity))?.agent_id ?? null,
+      messaging: (await stoa.messaging.identities.linkOf(identity))?.agentId ?? null,
+    };
+  }
+
+  const commitKinds = () =>
+    stoa.kernel.feed.read().commits.map(({ changes }) => changes.map(({ kind }) => kind));
+
+  it('is one commit of the registry and of messaging, and so is its end', async () => {
+    for (const user of users) {
+      const [identity, agent_id] = [await newIdentity(), await newAgent(user)];
+      await stoa.links.link(operator, identity, { agent_id, ...open });
+      expect(commitKinds().at(-1)).toEqual(['agent.linked', 'identity.linked']);
+      expect(await sidesOf(identity)).toEqual({ registry: agent_id, messaging: agent_id });
+      expect(await stoa.registry.speaksFor(identity, user, agent_id)).toBe(true);
+      await stoa.links.unlink(operator, identity);
+      expect(commitKinds().at(-1)).toEqual(['agent.unlinked', 'identity.unlinked']);
+      expect(await sidesOf(identity)).toEqual({ registry: null, messaging: null });
+    }
+  });
+
+  it('moves to another agent of the user in one commit, and to another user', async () => {
+    const identity = await newIdentity();
+    const [first, second, other] = [await newAgent('ada'), await newAgent('ada'), await newAgent('bob')];
+    await stoa.links.link(operator, identity, { agent_id: first, ...open });
+    await stoa.links.link(operator, identity, { agent_id: second, ...open });
+    expect(commitKinds().at(-1)).toEqual(['agent.unlinked', 'agent.linked', 'identity.linked']);
+    expect(await sidesOf(identity)).toEqual({ registry: second, messaging: second });
+    await stoa.links.link(operator, identity, { agent_id: other, ...open });
+    expect(await sidesOf(identity)).toEqual({ registry: other, messaging: other });
+    expect((await stoa.registry.listIdentities(operatorCaller('ada'), second)).items).toEqual([]);
+  });
+
+  it('is the same on both sides after many changed it at once', async () => {
+    const identity = await newIdentity();
+    const agents = await Promise.all(Array.from({ length: 4 }, () => newAgent('ada')));
+    await Promise.allSettled(
+      agents.map((agent_id) => stoa.links.link(operator, identity, { agent_id, ...open })),
+    );
+    const { registry, messaging } = await sidesOf(identity);
+    expect(agents).toContain(registry);
+    expect(messaging).toBe(registry);
+  });
+});
