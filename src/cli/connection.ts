@@ -3,6 +3,15 @@ import { readFile } from 'node:fs/promises';
 import { resolve } from 'node:path';
 import type { Readable } from 'node:stream';
 import { setTimeout as sleep } from 'node:timers/promises';
+import {
+  type AnswerOf,
+  type AnySettings,
+  type CallRequest,
+  type InputOf,
+  type OperationName,
+  requestOf,
+} from '../api/call.js';
+import { operationNamed } from '../api/index.js';
 import type { Stoa as Client } from '../client/index.js';
 import type { Config } from '../config.js';
 import { StoaError, messageOf } from '../errors.js';
@@ -13,30 +22,34 @@ import { readManifest } from '../kernel/manifest.js';
 import { answerOf, lastOf } from './answers.js';
 import { type Answer, sendRequest } from './request.js';
 
-export interface CallOptions {
-  query?: Readonly<Record<string, string | number | boolean | undefined>>;
-  body?: unknown;
-  headers?: Readonly<Record<string, string>>;
-  /** Sent instead of a body, as it is read; only to a running server. */
-  stream?: Readable;
-}
+/** Told how far long work is. */
+export type OnProgress = (step: { done: number; total: number }) => void;
 
 export interface Connection {
   /** For people: where the answers come from. */
   readonly where: string;
   /** Set when this process holds the directory itself. */
   readonly stoa: Stoa | undefined;
-  /** Sends one request; a refusal is thrown as the same error that the server had. */
-  call<Body>(method: string, path: string, options?: CallOptions): Promise<Body>;
-  /** The same for work that may take long: the server tells how far it is. */
-  work<Body>(
-    method: string,
-    path: string,
-    options: CallOptions,
-    onProgress: (step: { done: number; total: number }) => void,
-  ): Promise<Body>;
+  /** Calls an operation by its name; a refusal is thrown as the same error that the server had. */
+  call<Name extends OperationName>(
+    name: Name,
+    input: InputOf<Name> & object,
+    settings?: AnySettings,
+  ): Promise<AnswerOf<Name>>;
+  /** The same for commands that are made from hints, whose fields only the server checks. */
+  ask(name: OperationName, input: object, settings?: AnySettings): Promise<unknown>;
+  /** The same for work that may take long: the server reports how far it is. `upload` is sent as it is read. */
+  work<Name extends OperationName>(
+    name: Name,
+    input: InputOf<Name> & object,
+    onProgress: OnProgress,
+    upload?: Readable,
+  ): Promise<AnswerOf<Name>>;
   /** The bytes of an answer as they come. */
-  download(path: string, options: CallOptions): Promise<AsyncIterable<Uint8Array>>;
+  download<Name extends OperationName>(
+    name: Name,
+    input: InputOf<Name> & object,
+  ): Promise<AsyncIterable<Uint8Array>>;
   /** The client for the same server and caller, which goes on over broken connections. */
   client(): Promise<Client>;
   close(): Promise<void>;
@@ -137,20 +150,18 @@ function remote(
     });
   }
   const base = url.replace(/\/+$/, '');
-  const send = async (
-    method: string,
-    path: string,
-    { query, body, headers, stream }: CallOptions,
-  ): Promise<Answer> => {
+  const send = async (request: CallRequest, upload?: Readable): Promise<Answer> => {
+    const { method, path, query, body, contentType, headers } = request;
     try {
       return await sendRequest(base + pathWith(path, query), {
         method,
         headers: {
           ...identity,
-          ...(body !== undefined && { 'content-type': 'application/json' }),
+          ...(body !== undefined && { 'content-type': contentType }),
+          ...(upload !== undefined && { 'content-type': 'application/x-ndjson' }),
           ...headers,
         },
-        body: stream ?? (body === undefined ? undefined : JSON.stringify(body)),
+        body: upload ?? (body === undefined ? undefined : JSON.stringify(body)),
       });
     } catch (error) {
       throw new StoaError('unreachable', `No server answers at ${base}: ${messageOf(error)}.`, {
@@ -159,29 +170,30 @@ function remote(
       });
     }
   };
+  const ask: Connection['ask'] = async (name, input, settings) => {
+    const answer = await send(requestOf(operationNamed(name), input, settings));
+    return answerOf(answer.status, await answer.text());
+  };
   return {
     where: base,
     stoa: undefined,
-    call: async <Body>(method: string, path: string, options: CallOptions = {}): Promise<Body> => {
-      const answer = await send(method, path, options);
-      return answerOf<Body>(answer.status, await answer.text());
-    },
-    work: async <Body>(
-      method: string,
-      path: string,
-      options: CallOptions,
-      onProgress: (step: { done: number; total: number }) => void,
-    ): Promise<Body> => {
-      const answer = await send(method, path, {
-        ...options,
-        headers: { ...options.headers, accept: 'text/event-stream, application/json' },
-      });
+    ask,
+    call: typedCall(ask),
+    work: async <Name extends OperationName>(
+      name: Name,
+      input: InputOf<Name> & object,
+      onProgress: OnProgress,
+      upload?: Readable,
+    ) => {
+      const request = requestOf(operationNamed(name), input);
+      const headers = { ...request.headers, accept: 'text/event-stream, application/json' };
+      const answer = await send({ ...request, headers }, upload);
       if (!answer.contentType.startsWith('text/event-stream'))
-        return answerOf<Body>(answer.status, await answer.text());
-      return lastOf<Body>(base, answer.body, onProgress);
+        return answerOf<AnswerOf<Name>>(answer.status, await answer.text());
+      return lastOf<AnswerOf<Name>>(base, answer.body, onProgress);
     },
-    download: async (path, options) => {
-      const answer = await send('GET', path, options);
+    download: async (name, input) => {
+      const answer = await send(requestOf(operationNamed(name), input));
       return answer.status >= 400 ? answerOf(answer.status, await answer.text()) : answer.body;
     },
     client: async () => {
@@ -237,44 +249,32 @@ async function local(
   ]);
   const stoa = await openStoa(stoaOptions(config));
   const app = createApp(stoa);
-  const headersOf = (body: unknown, headers: CallOptions['headers']): Record<string, string> => ({
-    host: '127.0.0.1',
-    ...identity,
-    ...bearer(token ?? stoa.operatorToken),
-    ...(body !== undefined && { 'content-type': 'application/json' }),
-    ...headers,
-  });
+  const caller = { host: '127.0.0.1', ...identity, ...bearer(token ?? stoa.operatorToken) };
+  const listening = async (): Promise<Connection> =>
+    remote(await app.listen({ host: '127.0.0.1', port: 0 }), caller);
+  const ask: Connection['ask'] = async (name, input, settings) => {
+    const { method, path, query, body, contentType, headers } = requestOf(
+      operationNamed(name),
+      input,
+      settings,
+    );
+    const answer = await app.inject({
+      method,
+      url: pathWith(path, query),
+      headers: { ...caller, ...(body !== undefined && { 'content-type': contentType }), ...headers },
+      ...(body !== undefined && { payload: JSON.stringify(body) }),
+    });
+    return answerOf(answer.statusCode, answer.body);
+  };
   return {
     where: resolve(config.data),
     stoa,
-    call: async <Body>(
-      method: string,
-      path: string,
-      { query, body, headers }: CallOptions = {},
-    ): Promise<Body> => {
-      const answer = await app.inject({
-        method: method as 'GET',
-        url: pathWith(path, query),
-        headers: headersOf(body, headers),
-        ...(body !== undefined && { payload: JSON.stringify(body) }),
-      });
-      return answerOf<Body>(answer.statusCode, answer.body);
-    },
-    work: async <Body>(
-      method: string,
-      path: string,
-      options: CallOptions,
-      onProgress: (step: { done: number; total: number }) => void,
-    ): Promise<Body> => {
-      const url = await app.listen({ host: '127.0.0.1', port: 0 });
-      return remote(url, headersOf(undefined, undefined)).work<Body>(method, path, options, onProgress);
-    },
-    download: async (path, options) => {
-      const url = await app.listen({ host: '127.0.0.1', port: 0 });
-      return remote(url, headersOf(undefined, undefined)).download(path, options);
-    },
-    client: async () =>
-      remote(await app.listen({ host: '127.0.0.1', port: 0 }), headersOf(undefined, undefined)).client(),
+    ask,
+    call: typedCall(ask),
+    work: async (name, input, onProgress, upload) =>
+      (await listening()).work(name, input, onProgress, upload),
+    download: async (name, input) => (await listening()).download(name, input),
+    client: async () => (await listening()).client(),
     close: async () => {
       await app.close();
       await stoa.close();
@@ -282,7 +282,16 @@ async function local(
   };
 }
 
-function pathWith(path: string, query: CallOptions['query'] = {}): string {
+/** Each operation declares what it answers. */
+function typedCall(ask: Connection['ask']): Connection['call'] {
+  return async <Name extends OperationName>(
+    name: Name,
+    input: InputOf<Name> & object,
+    settings?: AnySettings,
+  ) => (await ask(name, input, settings)) as AnswerOf<Name>;
+}
+
+function pathWith(path: string, query: CallRequest['query']): string {
   const given = Object.entries(query).filter(([, value]) => value !== undefined);
   return given.length === 0
     ? path

@@ -51,6 +51,24 @@ export const dataCommands: readonly CommandDefinition[] = [
         action: async () => (await data()).set,
       },
       {
+        usage: 'get-many <keys...>',
+        about: 'Print the values of several keys; those without a document are left out',
+        options: [namespaceOption],
+        examples: ['stoa data get-many greeting limits --json'],
+        action: async () => (await data()).getMany,
+      },
+      {
+        usage: 'set-many [values]',
+        about: 'Store several values in one step: a JSON object by key; - reads it from standard input',
+        options: [
+          namespaceOption,
+          ['--file <file>', 'Read the object from a file; - reads standard input'],
+          ['--ttl <duration>', 'They expire after this: 90s, 15m, 12h, 30d'],
+        ],
+        examples: ['stoa data set-many \'{"greeting": "hello", "limits": {"cpu": 2}}\''],
+        action: async () => (await data()).setMany,
+      },
+      {
         usage: 'rm <key>',
         about: 'Delete a document; ends with 4 where there is none',
         options: [namespaceOption, versionOption],

@@ -1,4 +1,5 @@
 /** What a command is made of; `main.ts` builds the parser from it and loads the code only when it runs. */
+import type { OperationName } from '../api/call.js';
 import { StoaError } from '../errors.js';
 import { flagOf } from '../settings.js';
 import type { AbsentStore, Connection } from './connection.js';
@@ -26,6 +27,8 @@ export interface CommandDefinition {
   options?: readonly (readonly [flags: string, about: string, many?: 'many'])[];
   examples?: readonly string[];
   action?: () => Promise<Action>;
+  /** The operation that a derived command calls. */
+  operation?: OperationName;
   commands?: readonly CommandDefinition[];
 }
 
@@ -45,6 +48,27 @@ export function numberOption(options: Options, name: string): number | undefined
   if (text === undefined) return undefined;
   if (/^\d{1,15}$/.test(text)) return Number(text);
   throw new StoaError('invalid_request', `${flagOf(name)} must be a whole number, not "${text}".`);
+}
+
+/** A whole number that may be negative. */
+export function signedOption(options: Options, name: string): number | undefined {
+  const text = textOption(options, name);
+  if (text === undefined) return undefined;
+  if (/^-?\d{1,15}$/.test(text)) return Number(text);
+  throw new StoaError('invalid_request', `${flagOf(name)} must be a whole number, not "${text}".`);
+}
+
+export function needed<Value>(value: Value | undefined, name: string): Value {
+  if (value === undefined)
+    throw new StoaError('invalid_request', `${flagOf(name)} is missing.`, {
+      fix: `Add ${flagOf(name)} with its value.`,
+    });
+  return value;
+}
+
+/** What every list takes. */
+export function pageQuery(options: Options): { limit: number | undefined; cursor: string | undefined } {
+  return { limit: numberOption(options, 'limit'), cursor: textOption(options, 'cursor') };
 }
 
 /** Repeated `name=value` as an object. */

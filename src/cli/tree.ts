@@ -1,6 +1,8 @@
 /** Every command: its words, options and examples. The code of each is loaded only when it runs. */
 import { flagOf, settingNames, settings } from '../settings.js';
+import { agentCommands, agentSessionCommands } from '../api/registry/commands.js';
 import type { CommandDefinition } from './definition.js';
+import { derivedCommands } from './derive.js';
 import { backupCommands } from './backup-tree.js';
 import { dataCommands } from './data-tree.js';
 import { messagingCommands } from './messaging-tree.js';
@@ -12,17 +14,6 @@ const pageOptions = [
   ['--cursor <cursor>', 'Go on after the page that gave this cursor'],
 ] as const;
 
-const specOptions = [
-  ['--cpu <millicores>', 'CPU in thousandths of a core'],
-  ['--memory <mb>', 'Memory in MB'],
-  ['--runtime <version>', 'Version of the runtime'],
-] as const;
-
-const labelOption = ['--label <name=value>', 'A label; may be given more than once', 'many'] as const;
-const versionOption = ['--if-version <n>', 'Only if this is still the version'] as const;
-
-const agents = () => import('./commands/agents.js');
-
 /** The flags of every setting beside those that all commands have. */
 const settingOptions = settingNames
   .filter((name) => name !== 'data')
@@ -33,14 +24,6 @@ const settingOptions = settingNames
         `${settings[name].about} (${settings[name].type.about})`,
       ] as const,
   );
-
-const lifecycleVerbs = [
-  ['start', 'Ask for a stopped or broken agent to run', async () => (await agents()).start],
-  ['stop', 'Ask for an agent to stop', async () => (await agents()).stop],
-  ['restart', 'Ask for an agent to stop and run again', async () => (await agents()).restart],
-  ['hibernate', 'Put an agent to sleep', async () => (await agents()).hibernate],
-  ['wake', 'Wake a hibernating agent', async () => (await agents()).wake],
-] as const;
 
 export const commandTree: readonly CommandDefinition[] = [
   {
@@ -87,107 +70,12 @@ export const commandTree: readonly CommandDefinition[] = [
     about: 'The registry of agents',
     examples: ['stoa agents create scout --label team=blue --user ada', 'stoa agents ls --status running'],
     commands: [
-      {
-        usage: 'ls',
-        about: 'List agents; without --user those of every user',
-        options: [
-          ['--status <status>', 'Only in this status'],
-          ['--name <name>', 'Only of this very name'],
-          ['--label <label>', 'Only with this label: name or name=value'],
-          ...pageOptions,
-        ],
-        examples: ['stoa agents ls', 'stoa agents ls --user ada --label team=blue --json'],
-        action: async () => (await agents()).ls,
-      },
-      {
-        usage: 'get <id>',
-        about: 'Show one agent',
-        examples: ['stoa agents get ID --json'],
-        action: async () => (await agents()).get,
-      },
-      {
-        usage: 'create <name>',
-        about: 'Make an agent',
-        options: [
-          ...specOptions,
-          labelOption,
-          ['--idempotency-key <key>', 'A repeat with the same key makes no second agent'],
-        ],
-        examples: [
-          'stoa agents create scout --user ada',
-          'stoa agents create scout --cpu 1000 --memory 2048 --label team=blue',
-        ],
-        action: async () => (await agents()).create,
-      },
-      {
-        usage: 'update <id>',
-        about: 'Change an agent; labels are replaced as a whole',
-        options: [
-          ['--name <name>', 'A new name'],
-          ['--status <status>', 'A new status, where the table of states allows it'],
-          ...specOptions,
-          labelOption,
-          ['--error-message <text>', 'Why it is in error'],
-          versionOption,
-        ],
-        examples: [
-          'stoa agents update ID --status running',
-          'stoa agents update ID --name scout-2 --if-version 3',
-        ],
-        action: async () => (await agents()).update,
-      },
-      {
-        usage: 'rm <id>',
-        about: 'Delete a stopped or broken agent and its sessions',
-        options: [versionOption],
-        examples: ['stoa agents rm ID'],
-        action: async () => (await agents()).rm,
-      },
-      ...lifecycleVerbs.map(([verb, about, action]) => ({
-        usage: `${verb} <id>`,
-        about,
-        examples: [`stoa agents ${verb} ID`],
-        action,
-      })),
-      {
-        usage: 'heartbeat <id>',
-        about: 'Keep an agent alive: take or renew its lease',
-        options: [['--holder <name>', 'Who keeps it alive']],
-        examples: ['stoa agents heartbeat ID --holder host-1 --json'],
-        action: async () => (await agents()).heartbeat,
-      },
+      ...derivedCommands('agents', agentCommands),
       {
         usage: 'sessions',
         about: 'Sessions of an agent',
         examples: ['stoa agents sessions open ID', 'stoa agents sessions ls ID --status active'],
-        commands: [
-          {
-            usage: 'ls <id>',
-            about: 'List the sessions of an agent',
-            options: [['--status <status>', 'active or closed'], ...pageOptions],
-            examples: ['stoa agents sessions ls ID'],
-            action: async () => (await agents()).listSessions,
-          },
-          {
-            usage: 'open <id>',
-            about: 'Open a session',
-            options: [['--session-id <uuid>', 'Its id; a new one unless given']],
-            examples: ['stoa agents sessions open ID'],
-            action: async () => (await agents()).openSession,
-          },
-          {
-            usage: 'get <id> <session>',
-            about: 'Show a session',
-            examples: ['stoa agents sessions get ID SESSION'],
-            action: async () => (await agents()).getSession,
-          },
-          {
-            usage: 'close <id> <session>',
-            about: 'Close a session; closing twice is no error',
-            examples: ['stoa agents sessions close ID SESSION'],
-            action: async () => (await agents()).closeSession,
-          },
-        ],
+        commands: derivedCommands('agents', agentSessionCommands),
       },
     ],
   },

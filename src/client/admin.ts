@@ -1,71 +1,60 @@
-/** What only the operator may: users, tokens, backups, the state of the server. */
-import type { CreateTokenInput, CreatedToken } from '../identity/schemas.js';
-import { encodeSegment } from '../path-segment.js';
-import type { UserAnswer } from '../registry/schemas.js';
-import type { CallSettings, Page } from './data.js';
+/** What only the operator may do: users, tokens, backups, the state of the server, transfers. */
+import { requestOf } from '../api/call.js';
+import { documents } from '../api/data/operations.js';
+import { tokens, users } from '../api/registry/operations.js';
+import { backups, blocks, server } from '../api/server/operations.js';
+import type { CallSettings, InputOf, AnswerOf } from '../api/call.js';
+import { type Methods, methodsOf } from './methods.js';
 import type { Transport } from './transport.js';
 
-export interface BackupAnswer {
-  name: string;
-  directory: string;
-  kind: 'full' | 'incremental';
-  parent: string | null;
-  taken_at: string;
-  /** Domains that another database keeps. */
-  not_included: string[];
+/** Lines of JSON: a text, or bytes as they come. */
+export type Lines = string | ReadableStream<Uint8Array>;
+
+export interface AdminClient extends Methods<'server'> {
+  readonly users: Methods<'users'>;
+  readonly tokens: Methods<'tokens'>;
+  readonly backups: Methods<'backups'>;
+  readonly blocks: Methods<'blocks'>;
+  /** Documents of the data store as they are. */
+  readonly documents: Methods<'documents'> & {
+    importLines(
+      lines: Lines,
+      settings?: InputOf<'documents.importLines'> & CallSettings,
+    ): Promise<AnswerOf<'documents.importLines'>>;
+  };
+  /**
+   * Everything as lines of JSON, in pieces of any size.
+   *
+   * @example
+   * for await (const bytes of stoa.admin.export({ domains: ['data'] })) file.write(bytes);
+   */
+  export(settings?: InputOf<'server.export'> & CallSettings): AsyncGenerator<Uint8Array>;
+  /** Lines of an export into this store. */
+  import(
+    lines: Lines,
+    settings?: InputOf<'server.import'> & CallSettings,
+  ): Promise<AnswerOf<'server.import'>>;
 }
 
-export class AdminClient {
-  readonly #transport: Transport;
-
-  constructor(transport: Transport) {
-    this.#transport = transport;
-  }
-
-  status({ signal }: CallSettings = {}): Promise<Record<string, unknown>> {
-    return this.#transport.call('GET', '/v1/status', { signal });
-  }
-
-  listUsers({ signal, ...query }: { limit?: number; cursor?: string } & CallSettings = {}): Promise<
-    Page<UserAnswer>
-  > {
-    return this.#transport.call('GET', '/v1/users', { query, signal });
-  }
-
-  async putUser(
-    id: string,
-    input: { email?: string; agents_max?: number | null },
-    { signal }: CallSettings = {},
-  ): Promise<UserAnswer> {
-    return this.#transport.call('PUT', pathOf(id), { body: input, signal, repeatable: true });
-  }
-
-  /** The token is in this answer and nowhere else. */
-  async createToken(
-    user: string,
-    input: CreateTokenInput = {},
-    { signal }: CallSettings = {},
-  ): Promise<CreatedToken> {
-    return this.#transport.call('POST', `${pathOf(user)}/tokens`, { body: input, signal });
-  }
-
-  async revokeToken(user: string, id: string, { signal }: CallSettings = {}): Promise<unknown> {
-    return this.#transport.call('DELETE', `${pathOf(user)}/tokens`, {
-      query: { token: id },
-      signal,
-      repeatable: true,
-    });
-  }
-
-  backup(
-    input: { kind?: 'full' | 'incremental'; directory?: string } = {},
-    { signal }: CallSettings = {},
-  ): Promise<BackupAnswer> {
-    return this.#transport.call('POST', '/v1/backups', { body: input, signal });
-  }
+export function adminClient(transport: Transport): AdminClient {
+  return {
+    ...methodsOf(transport, 'server', server),
+    users: methodsOf(transport, 'users', users),
+    tokens: methodsOf(transport, 'tokens', tokens),
+    backups: methodsOf(transport, 'backups', backups),
+    blocks: methodsOf(transport, 'blocks', blocks),
+    documents: {
+      ...methodsOf(transport, 'documents', documents),
+      importLines: (lines, { signal, ...fields } = {}) =>
+        transport.call({ ...requestOf(documents.importLines, fields, { signal }), ...uploadOf(lines) }),
+    },
+    export: ({ signal, ...fields } = {}) => transport.bytes(requestOf(server.export, fields, { signal })),
+    import: (lines, { signal, ...fields } = {}) =>
+      transport.call({ ...requestOf(server.import, fields, { signal }), ...uploadOf(lines) }),
+  };
 }
 
-/** A user is named by any text: one that begins with "~" must not be taken for the bytes of another's name. */
-function pathOf(user: string): string {
-  return `/v1/users/${encodeSegment(user)}`;
+function uploadOf(lines: Lines): { body: ReadableStream<Uint8Array>; contentType: string } {
+  const body = typeof lines === 'string' ? new Blob([lines]).stream() : lines;
+  return { body, contentType: 'application/x-ndjson' };
 }

@@ -1,42 +1,20 @@
-/** An agent that signs for itself: rooms, direct messages, and its user's data when it is linked. */
+/** An agent that signs for itself: messaging, and all that its user has when it is linked. */
 import { StoaError } from '../errors.js';
-import type { JsonValue } from '../datastore/model.js';
-import { type CallSettings, DataClient } from './data.js';
+import { type AnswerOf, type CallSettings, requestOf } from '../api/call.js';
+import { identities } from '../api/messaging/operations.js';
+import { Door } from './door.js';
 import { DirectClient } from './direct.js';
 import type { AgentKeys } from './keys.js';
-import { RoomClient, type RoomMessage } from './rooms.js';
 import { signedFetch } from './signed-fetch.js';
 import { Transport, type TransportOptions } from './transport.js';
 
-export interface Profile {
-  id: string;
-  name?: string;
-  email?: string;
-  public_key: string;
-  joined_at: string;
-}
+export type Profile = AnswerOf<'identities.get'>;
 
 /** An identity's signed word that it speaks for an agent from now on. */
 export interface LinkConsent {
   identity: string;
   signed_at: number;
   signature: string;
-}
-
-export interface SearchResult extends Omit<RoomMessage, 'pid' | 'sig' | 'proof'> {
-  room_id: string;
-  room_name: string;
-}
-
-export interface SearchAnswer {
-  results: SearchResult[];
-  total: number;
-}
-
-export interface CreatedRoom {
-  id: string;
-  name: string;
-  is_private: boolean;
 }
 
 /**
@@ -46,34 +24,34 @@ export interface CreatedRoom {
  * await agent.room('global').post('hello');
  * await agent.direct.send(otherId, 'for your eyes only');
  */
-export class AgentClient {
-  readonly #transport: Transport;
-  #keys: AgentKeys;
-  #id: string | undefined;
+export class AgentClient extends Door {
+  readonly #self: Self;
   readonly direct: DirectClient;
 
   constructor(options: TransportOptions, keys: AgentKeys, id?: string) {
-    this.#keys = keys;
-    this.#id = id;
+    const self: Self = { keys, id };
     const { token: _, user: __, agent: ___, ...plain } = options;
-    this.#transport = new Transport({
+    const send = options.fetch ?? globalThis.fetch.bind(globalThis);
+    const transport = new Transport({
       ...plain,
       fetch: signedFetch(
-        () => this.#keys,
-        () => this.#id,
-        options.fetch ?? globalThis.fetch.bind(globalThis),
+        () => self.keys,
+        () => self.id,
+        send,
       ),
     });
-    this.direct = new DirectClient(this.#transport, () => this.#keys);
+    super(transport);
+    this.#self = self;
+    this.direct = new DirectClient(transport, () => self.keys);
   }
 
   /** The agent's id; it has one once it is registered. */
   get id(): string {
-    if (this.#id === undefined)
+    if (this.#self.id === undefined)
       throw new StoaError('unauthenticated', 'The agent is not registered yet.', {
         fix: 'Call register() first, or give its id.',
       });
-    return this.#id;
+    return this.#self.id;
   }
 
   /** Registers the keys, signed with them; keys that are known answer their id. */
@@ -81,7 +59,7 @@ export class AgentClient {
     profile: { name?: string; email?: string } = {},
     { signal }: CallSettings = {},
   ): Promise<string> {
-    const body = { public_key: this.#keys.publicKey, ...profile };
+    const body = { public_key: this.#self.keys.publicKey, ...profile };
     const nonce = crypto.randomUUID();
     const timestamp = String(Date.now());
     const hash = new Uint8Array(
@@ -91,26 +69,21 @@ export class AgentClient {
     const headers = {
       'x-aicq-nonce': nonce,
       'x-aicq-timestamp': timestamp,
-      'x-aicq-signature': await this.#keys.sign(`${hex}|${nonce}|${timestamp}`),
+      'x-aicq-signature': await this.#self.keys.sign(`${hex}|${nonce}|${timestamp}`),
     };
-    const { id } = await this.#transport.call<{ id: string }>('POST', '/register', {
-      body,
-      headers,
-      signal,
-      repeatable: true,
-    });
-    this.#id = id;
+    const request = requestOf(identities.register, body, { signal });
+    const { id } = await this.transport.call<AnswerOf<'identities.register'>>({ ...request, headers });
+    this.#self.id = id;
     return id;
   }
 
   /** Takes new keys; the old ones sign the change and stay in the history. */
   async rotate(next: AgentKeys, { signal }: CallSettings = {}): Promise<void> {
-    const proof = await next.sign(`aicq-key-rotation|${this.id}|${this.#keys.publicKey}|${next.publicKey}`);
-    await this.#transport.call('POST', `/who/${this.id}/key`, {
-      body: { public_key: next.publicKey, proof },
-      signal,
-    });
-    this.#keys = next;
+    const proof = await next.sign(
+      `aicq-key-rotation|${this.id}|${this.#self.keys.publicKey}|${next.publicKey}`,
+    );
+    await this.identities.rotate(this.id, { public_key: next.publicKey, proof }, { signal });
+    this.#self.keys = next;
   }
 
   /** Agrees to speak for an agent of the registry: what its user needs for `stoa.agents.link`, within the hour. */
@@ -119,7 +92,7 @@ export class AgentClient {
     return {
       identity: this.id,
       signed_at: signedAt,
-      signature: await this.#keys.sign(`stoa-link|${this.id}|${agentId.toLowerCase()}|${signedAt}`),
+      signature: await this.#self.keys.sign(`stoa-link|${this.id}|${agentId.toLowerCase()}|${signedAt}`),
     };
   }
 
@@ -127,34 +100,12 @@ export class AgentClient {
     profile: { name?: string | null; email?: string | null },
     { signal }: CallSettings = {},
   ): Promise<Profile> {
-    return this.#transport.call('PATCH', `/who/${this.id}`, { body: profile, signal, repeatable: true });
+    return this.identities.update(this.id, profile, { signal });
   }
+}
 
-  who(id: string, { signal }: CallSettings = {}): Promise<Profile> {
-    return this.#transport.call('GET', `/who/${encodeURIComponent(id)}`, { signal });
-  }
-
-  createRoom(name: string, { key, signal }: { key?: string } & CallSettings = {}): Promise<CreatedRoom> {
-    return this.#transport.call('POST', '/room', {
-      body: { name, ...(key !== undefined && { is_private: true, key }) },
-      signal,
-    });
-  }
-
-  /** A room by its id; a private one with its key. */
-  room(id: string, key?: string): RoomClient {
-    return new RoomClient(this.#transport, id, key);
-  }
-
-  find(
-    query: string,
-    { signal, ...settings }: { limit?: number; room?: string; after?: number } & CallSettings = {},
-  ): Promise<SearchAnswer> {
-    return this.#transport.call('GET', '/find', { query: { q: query, ...settings }, signal });
-  }
-
-  /** A namespace of its user's data store; the user has to link the agent first. */
-  data<Value = JsonValue>(namespace?: string): DataClient<Value> {
-    return new DataClient<Value>(this.#transport, namespace);
-  }
+/** What an agent is known by; it changes when the agent registers or rotates its key. */
+interface Self {
+  keys: AgentKeys;
+  id: string | undefined;
 }

@@ -1,7 +1,10 @@
 /** The change feed of a server: what happened, then what happens, over broken connections without a gap. */
 import type { ChangeAnswer, ChangePage as Page } from '../changes/schemas.js';
+import { requestOf } from '../api/call.js';
+import { changes } from '../api/feed/operations.js';
 import { StoaError } from '../errors.js';
 import { type OnLost, reconnecting } from './follow.js';
+import { methodsOf } from './methods.js';
 import type { Transport } from './transport.js';
 
 /** One thing that changed. It carries no value: read the thing for that. */
@@ -51,8 +54,9 @@ export class ChangesClient {
 
   /** One page after a position, from the oldest that is kept unless given. */
   read({ topics, signal, ...query }: ReadChangesSettings = {}): Promise<Page> {
-    return this.#transport.call('GET', '/v1/changes', {
-      query: { ...query, topics: topics?.join(',') },
+    return methodsOf(this.#transport, 'changes', changes).read({
+      ...query,
+      topics: topics?.join(','),
       signal,
     });
   }
@@ -79,7 +83,7 @@ export class ChangesClient {
       since: at,
     });
     const connections = reconnecting(
-      () => this.#transport.events('/v1/changes', { query: query(), signal }),
+      () => this.#transport.events(requestOf(changes.read, query(), { signal })),
       signal,
       onLost,
     );

@@ -6,22 +6,21 @@ import {
   type NamespaceSummary,
   defaultNamespace,
 } from '../datastore/model.js';
+import type { CallSettings } from '../api/call.js';
+import { data, mergePatchType } from '../api/data/operations.js';
 import type { DocumentChange } from '../datastore/watch.js';
 import { checkIsJson } from '../datastore/json.js';
 import { StoaError } from '../errors.js';
-import { encodeSegment } from '../path-segment.js';
+import { type Methods, methodsOf } from './methods.js';
 import type { Transport } from './transport.js';
 import { ChangesClient } from './changes.js';
 import { documentChange } from './watch-sources.js';
 
-export interface CallSettings {
-  /** Ends the call; it rejects with the signal's reason. */
-  signal?: AbortSignal | undefined;
-}
-
 export interface WriteSettings extends CallSettings {
   /** Write only over this version; 0 only where there is no document yet. */
   ifVersion?: number | undefined;
+  /** The fencing number of the agent's lease that the caller holds; a late one is refused. */
+  fence?: number | undefined;
 }
 
 export interface SetSettings extends WriteSettings {
@@ -81,12 +80,14 @@ const updateAttemptsMax = 100;
  */
 export class DataClient<Value = JsonValue> {
   readonly #transport: Transport;
+  readonly #calls: Methods<'data'>;
 
   constructor(
     transport: Transport,
     readonly namespace: string = defaultNamespace,
   ) {
     this.#transport = transport;
+    this.#calls = methodsOf(transport, 'data', data);
   }
 
   /** Another namespace of the same user and agent. */
@@ -105,9 +106,8 @@ export class DataClient<Value = JsonValue> {
   /** The whole document, or undefined. */
   async getEntry(key: string, settings: CallSettings = {}): Promise<DataDocument<Value> | undefined> {
     try {
-      return await this.#transport.call<DataDocument<Value>>('GET', this.#path(key), {
-        signal: settings.signal,
-      });
+      // What a value is, only the caller knows.
+      return (await this.#calls.get(this.namespace, key, settings)) as DataDocument<Value>;
     } catch (error) {
       if (error instanceof StoaError && error.code === 'not_found') return undefined;
       throw error;
@@ -116,23 +116,19 @@ export class DataClient<Value = JsonValue> {
 
   async set(key: string, value: Value, settings: SetSettings = {}): Promise<KeySummary> {
     checkIsJson(value, 'value');
-    const { signal, ifVersion, ...options } = settings;
-    // A second unconditional write of the same value leaves the same value.
-    return this.#transport.call('PUT', this.#path(key), {
-      body: { value, ...options },
-      headers: conditions(ifVersion),
-      signal,
-      repeatable: ifVersion === undefined,
-    });
+    const { signal, ifVersion, fence, metadata, ...options } = settings;
+    return this.#calls.set(
+      this.namespace,
+      key,
+      { value, metadata: metadata && { ...metadata }, ...options },
+      { signal, ifVersion, fence },
+    );
   }
 
   /** True, or false where there was no document. */
   async delete(key: string, settings: WriteSettings = {}): Promise<boolean> {
     try {
-      await this.#transport.call('DELETE', this.#path(key), {
-        headers: conditions(settings.ifVersion),
-        signal: settings.signal,
-      });
+      await this.#calls.delete(this.namespace, key, settings);
       return true;
     } catch (error) {
       if (error instanceof StoaError && error.code === 'not_found') return false;
@@ -151,9 +147,20 @@ export class DataClient<Value = JsonValue> {
   }
 
   /** Sets and deletes in one step, then reads; at most 1,000 keys. `ttl` and `metadata` go with every key in `set`. */
-  async batch({ signal, ...request }: BatchSettings<Value>): Promise<BatchAnswer<Value>> {
+  async batch({ signal, fence, ...request }: BatchSettings<Value>): Promise<BatchAnswer<Value>> {
     checkIsJson(request.set ?? {}, 'set');
-    return this.#batch(request, { signal });
+    const { set, get, delete: gone, metadata, ...expiry } = request;
+    const body = {
+      set: set && { ...set },
+      get: get && [...get],
+      delete: gone && [...gone],
+      metadata: metadata && { ...metadata },
+      ...expiry,
+    };
+    // With a key of its own the server does the work once, however often it is asked.
+    const settings = { signal, fence, idempotencyKey: globalThis.crypto.randomUUID() };
+    // As in getEntry.
+    return (await this.#calls.batch(this.namespace, body, settings)) as BatchAnswer<Value>;
   }
 
   /** All or nothing where the backend can; otherwise each key has a result of its own. At most 1,000 keys. */
@@ -178,29 +185,34 @@ export class DataClient<Value = JsonValue> {
     const { pageItems = 1_000 } = settings;
     let cursor: string | undefined;
     do {
-      const page: Page<DataDocument<Value>> = await this.#transport.call('GET', this.#path(), {
-        query: { values: 1, limit: pageItems, prefix: settings.prefix, cursor },
-        signal: settings.signal,
+      const { prefix, signal } = settings;
+      const page: Page<unknown> = await this.#calls.list(this.namespace, {
+        values: true,
+        limit: pageItems,
+        prefix,
+        cursor,
+        signal,
       });
-      yield* page.items;
+      // With `values` the items are documents.
+      yield* page.items as DataDocument<Value>[];
       cursor = page.next_cursor ?? undefined;
     } while (cursor !== undefined);
   }
 
-  listKeys({ signal, ...query }: ListSettings = {}): Promise<Page<KeySummary>> {
-    return this.#transport.call('GET', this.#path(), { query, signal });
+  async listKeys(settings: ListSettings = {}): Promise<Page<KeySummary>> {
+    const page: Page<unknown> = await this.#calls.list(this.namespace, settings);
+    // Without `values` the items are summaries.
+    return page as Page<KeySummary>;
   }
 
   /** The namespaces of this user. */
-  listNamespaces({ signal, ...query }: Omit<ListSettings, 'prefix'> = {}): Promise<Page<NamespaceSummary>> {
-    return this.#transport.call('GET', '/v1/data', { query, signal });
+  listNamespaces(settings: Omit<ListSettings, 'prefix'> = {}): Promise<Page<NamespaceSummary>> {
+    return this.#calls.listNamespaces(settings);
   }
 
   /** Deletes every document of the namespace; answers how many there were. */
-  async clear(settings: CallSettings = {}): Promise<number> {
-    return (
-      await this.#transport.call<{ deleted: number }>('DELETE', this.#path(), { signal: settings.signal })
-    ).deleted;
+  async clear(settings: Omit<WriteSettings, 'ifVersion'> = {}): Promise<number> {
+    return (await this.#calls.clear(this.namespace, settings)).deleted;
   }
 
   /** Replaces the value by what `change` makes of it; tried again whenever somebody else was faster. */
@@ -209,7 +221,7 @@ export class DataClient<Value = JsonValue> {
     change: (current: Value | undefined) => Value | Promise<Value>,
     settings: Omit<SetSettings, 'ifVersion'> = {},
   ): Promise<Value> {
-    const { signal, ...options } = settings;
+    const { signal, fence, metadata, ...options } = settings;
     const keepsExpiry = options.ttl === undefined && options.expiresAt === undefined;
     for (let attempt = 1; ; attempt += 1) {
       const entry = await this.getEntry(key, { signal });
@@ -217,11 +229,14 @@ export class DataClient<Value = JsonValue> {
       checkIsJson(value, 'value');
       try {
         const expiresAt = entry?.expiresAt ?? null;
-        const body = { value, ...options, ...(keepsExpiry && expiresAt !== null && { expiresAt }) };
-        await this.#transport.call('PUT', this.#path(key), {
-          body,
-          headers: conditions(entry?.version ?? 0),
+        const kept = keepsExpiry && expiresAt !== null && { expiresAt };
+        await this.set(key, value, {
+          metadata,
+          ...options,
+          ...kept,
+          ifVersion: entry?.version ?? 0,
           signal,
+          fence,
         });
         return value;
       } catch (error) {
@@ -237,19 +252,19 @@ export class DataClient<Value = JsonValue> {
 
   /** Adds to a number in one step; a missing one counts as 0. */
   async increment(key: string, by = 1, settings: WriteSettings = {}): Promise<number> {
-    return (await this.#change<{ value: number }>(key, { increment: by }, settings)).value;
+    return (await this.#change(key, { increment: by }, settings)) as number; // The server adds only to numbers.
   }
 
   /** Adds items at the end of a list in one step; a missing one counts as empty. */
   async append(key: string, items: readonly unknown[], settings: WriteSettings = {}): Promise<JsonValue[]> {
     checkIsJson(items, 'items');
-    return (await this.#change<{ value: JsonValue[] }>(key, { append: items }, settings)).value;
+    return (await this.#change(key, { append: items }, settings)) as JsonValue[]; // The server appends only to lists.
   }
 
   /** A JSON merge patch of the value: null removes a member, objects go on inside. */
   async mergePatch(key: string, patch: unknown, settings: WriteSettings = {}): Promise<Value> {
     checkIsJson(patch, 'patch');
-    return (await this.#change<{ value: Value }>(key, patch, settings, 'application/merge-patch+json')).value;
+    return (await this.#change(key, patch, settings, mergePatchType)) as Value; // As in getEntry.
   }
 
   /** Changes as they happen, over broken connections too, until the signal ends it. `Stoa.watch` begins with what is there. */
@@ -267,32 +282,12 @@ export class DataClient<Value = JsonValue> {
     }
   }
 
-  #change<Body>(key: string, body: unknown, settings: WriteSettings, contentType?: string): Promise<Body> {
-    return this.#transport.call('PATCH', this.#path(key), {
-      body,
-      headers: conditions(settings.ifVersion),
-      signal: settings.signal,
-      ...(contentType !== undefined && { contentType }),
-    });
+  async #change(
+    key: string,
+    change: unknown,
+    settings: WriteSettings,
+    contentType?: string,
+  ): Promise<unknown> {
+    return (await this.#calls.change(this.namespace, key, change, { ...settings, contentType })).value;
   }
-
-  #batch(body: object, settings: CallSettings): Promise<BatchAnswer<Value>> {
-    // With a key of its own the server does the work once, however often it is asked.
-    return this.#transport.call('POST', this.#path(), {
-      body,
-      headers: { 'idempotency-key': globalThis.crypto.randomUUID() },
-      signal: settings.signal,
-      repeatable: true,
-    });
-  }
-
-  #path(key?: string): string {
-    const path = `/v1/data/${encodeSegment(this.namespace)}`;
-    return key === undefined ? path : `${path}/${encodeSegment(key)}`;
-  }
-}
-
-function conditions(ifVersion: number | undefined): Record<string, string> {
-  if (ifVersion === undefined) return {};
-  return ifVersion === 0 ? { 'if-none-match': '*' } : { 'if-match': `"${ifVersion}"` };
 }

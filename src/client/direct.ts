@@ -1,28 +1,42 @@
-/** Direct messages through a server, encrypted from agent to agent. */
+/** Direct messages through a server. */
+import type { AnswerOf, CallSettings } from '../api/call.js';
+import { direct, identities } from '../api/messaging/operations.js';
+import { type Methods, methodsOf } from './methods.js';
 import type { Transport } from './transport.js';
-import type { CallSettings } from './data.js';
 import { followMessages } from './follow.js';
 import type { AgentKeys } from './keys.js';
 import type { PostedMessage } from './rooms.js';
 
-export interface DirectMessage {
-  id: string;
-  from: string;
-  /** As it was sent: ciphertext, when the sender encrypted it. */
-  body: string;
-  ts: number;
-  acknowledged?: true;
+/** `body` is as it was sent: ciphertext, when the sender encrypted it. */
+export type DirectMessage = AnswerOf<'direct.read'>['messages'][number];
+
+/** Direct messages of a caller with a token: as they are, not encrypted. */
+export interface PlainDirectClient extends Methods<'direct'> {
+  /** What is pending, then what comes. */
+  stream(settings: { signal: AbortSignal; after?: number }): AsyncGenerator<DirectMessage>;
 }
 
-export interface OpenedMessage extends DirectMessage {
-  /** What it says, or null when it cannot be opened with these keys. */
-  text: string | null;
+export function plainDirectClient(transport: Transport): PlainDirectClient {
+  return {
+    ...methodsOf(transport, 'direct', direct),
+    stream: (settings) => followInbox(transport, settings),
+  };
 }
+
+function followInbox(
+  transport: Transport,
+  settings: { signal: AbortSignal; after?: number },
+): AsyncGenerator<DirectMessage> {
+  return followMessages<DirectMessage>(transport, direct.stream, {}, settings, { pending: 1 });
+}
+
+/** `text` is what it says, or null when it cannot be opened with these keys. */
+export type OpenedMessage = DirectMessage & { text: string | null };
 
 export interface DirectPage {
   messages: OpenedMessage[];
-  has_more: boolean;
-  next_cursor?: string;
+  has_more?: boolean | undefined;
+  next_cursor?: string | undefined;
 }
 
 export interface ReadDirectSettings extends CallSettings {
@@ -35,63 +49,48 @@ export interface ReadDirectSettings extends CallSettings {
   wait?: number | undefined;
 }
 
+/** Direct messages of an agent that has its keys: encrypted from agent to agent. */
 export class DirectClient {
   readonly #transport: Transport;
+  readonly #calls: Methods<'direct'>;
   readonly #keys: () => AgentKeys;
 
   constructor(transport: Transport, keys: () => AgentKeys) {
     this.#transport = transport;
+    this.#calls = methodsOf(transport, 'direct', direct);
     this.#keys = keys;
   }
 
   /** Encrypts for the recipient's current key and sends. */
-  async send(recipient: string, text: string, { signal }: CallSettings = {}): Promise<PostedMessage> {
-    const { public_key } = await this.#transport.call<{ public_key: string }>(
-      'GET',
-      `/who/${encodeURIComponent(recipient)}`,
-      { signal },
+  async send(recipient: string, text: string, settings: CallSettings = {}): Promise<PostedMessage> {
+    const { public_key } = await methodsOf(this.#transport, 'identities', identities).get(
+      recipient,
+      settings,
     );
-    return this.#transport.call('POST', `/dm/${encodeURIComponent(recipient)}`, {
-      body: { body: await this.#keys().sealDirect(public_key, text) },
-      signal,
-    });
+    return this.#calls.send(recipient, { body: await this.#keys().sealDirect(public_key, text) }, settings);
   }
 
   /** The newest first; with `pending` what was not acknowledged, oldest first. */
-  async read({ pending, signal, ...query }: ReadDirectSettings = {}): Promise<DirectPage> {
-    const page = await this.#transport.call<Omit<DirectPage, 'messages'> & { messages: DirectMessage[] }>(
-      'GET',
-      '/dm',
-      { query: { ...query, ...(pending === true && { pending: 1 }) }, signal },
-    );
+  async read({ pending, ...settings }: ReadDirectSettings = {}): Promise<DirectPage> {
+    const page = await this.#calls.read({ ...settings, ...(pending === true && { pending: 1 }) });
     return { ...page, messages: await Promise.all(page.messages.map((message) => this.#open(message))) };
   }
 
   /** What was read is not delivered again. */
-  async acknowledge(ids: readonly string[], { signal }: CallSettings = {}): Promise<number> {
-    return (
-      await this.#transport.call<{ acknowledged: number }>('POST', '/dm/ack', {
-        body: { ids },
-        signal,
-        repeatable: true,
-      })
-    ).acknowledged;
+  async acknowledge(ids: readonly string[], settings: CallSettings = {}): Promise<number> {
+    return (await this.#calls.acknowledge({ ids: [...ids] }, settings)).acknowledged;
   }
 
   /** What is pending, then what comes. */
   async *stream(settings: { signal: AbortSignal; after?: number }): AsyncGenerator<OpenedMessage> {
-    for await (const message of followMessages<DirectMessage>(this.#transport, '/dm/stream', {
-      ...settings,
-      query: { pending: 1 },
-    }))
-      yield this.#open(message);
+    for await (const message of followInbox(this.#transport, settings)) yield this.#open(message);
   }
 
   async #open(message: DirectMessage): Promise<OpenedMessage> {
     try {
       return { ...message, text: await this.#keys().openDirect(message.body) };
     } catch {
-      // Anyone may send anything; what is no message for these keys is shown as it came.
+      // Anyone may send anything; what these keys cannot open is shown as it came.
       return { ...message, text: null };
     }
   }

@@ -1,4 +1,6 @@
 /** Streams, connection after connection: the position goes along, so that nothing is missed and nothing comes twice. */
+import { requestOf } from '../api/call.js';
+import type { Operation } from '../api/operation.js';
 import { StoaError } from '../errors.js';
 import type { ServerEvent } from './server-events.js';
 import type { Transport } from './transport.js';
@@ -61,24 +63,25 @@ export interface StreamSettings {
   signal: AbortSignal;
   /** Begin after this event or time; without it with what comes next. */
   after?: number | undefined;
-  query?: Record<string, string | number>;
-  headers?: Readonly<Record<string, string>>;
-  /** Called when the server has been lost: what was deleted until it is back will not be told. */
+  /** Called when the server has been lost: what was deleted until it is back will not be reported. */
   onReconnect?: () => void;
 }
 
-/** The events of a room or an inbox, of every kind. */
+/** The events of a room or an inbox, of every kind. Fields that only matter at the beginning are in `first`. */
 export async function* followStream(
   transport: Transport,
-  path: string,
-  { signal, after, query, headers = {}, onReconnect }: StreamSettings,
+  row: Operation,
+  input: Readonly<Record<string, unknown>>,
+  { signal, after, onReconnect }: StreamSettings,
+  first: Readonly<Record<string, unknown>> = {},
 ): AsyncGenerator<ServerEvent> {
   let position: string | undefined;
   const connect = (): AsyncIterable<ServerEvent> => {
     if (position === undefined)
-      return transport.events(path, { query: { ...query, after }, headers, signal });
+      return transport.events(requestOf(row, { ...input, ...first, after }, { signal }));
     onReconnect?.();
-    return transport.events(path, { headers: { ...headers, 'last-event-id': position }, signal });
+    const request = requestOf(row, input, { signal });
+    return transport.events({ ...request, headers: { ...request.headers, 'last-event-id': position } });
   };
   for await (const event of reconnecting(connect, signal)) {
     position = event.id ?? position;
@@ -87,12 +90,10 @@ export async function* followStream(
 }
 
 export async function* followMessages<Message>(
-  transport: Transport,
-  path: string,
-  settings: StreamSettings,
+  ...given: Parameters<typeof followStream>
 ): AsyncGenerator<Message> {
-  for await (const { event, data } of followStream(transport, path, settings)) {
-    // The route declares what its events hold.
+  for await (const { event, data } of followStream(...given)) {
+    // The operation declares what its events hold.
     if (event === 'message') yield JSON.parse(data) as Message;
   }
 }

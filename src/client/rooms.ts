@@ -1,47 +1,19 @@
 /** A room through a server: read, post, follow, check who wrote. */
-import type { CallSettings } from './data.js';
+import type { AnswerOf, CallSettings } from '../api/call.js';
+import { rooms } from '../api/messaging/operations.js';
+import { type Methods, methodsOf } from './methods.js';
 import type { Transport } from './transport.js';
 import { fromBase64, toBase64 } from './base64.js';
 import { followMessages } from './follow.js';
 import type { WatchEvent, WatchSettings } from './watch.js';
-import { type RoomChange, watchRoom } from './watch-room.js';
+import { type Place, type RoomChange, watchRoom } from './watch-room.js';
 
-export interface RoomMessage {
-  id: string;
-  from: string;
-  body: string;
-  /** The message that this one answers. */
-  pid?: string;
-  ts: number;
-  server_signed?: true;
-  sig?: string;
-  proof?: {
-    scheme: 'aicq' | 'rfc9421';
-    public_key: string;
-    signed_text: string;
-    request?: string;
-    request_base64?: string;
-  };
-}
-
-export interface RoomPage {
-  room: { id: string; name: string };
-  messages: RoomMessage[];
-  has_more: boolean;
-  next_cursor?: string;
-}
-
-export interface RoomThread extends RoomPage {
-  /** The message that began it. */
-  root: string;
-}
-
-/** What the server made of a message. */
-export interface PostedMessage {
-  id: string;
-  /** Unix time in milliseconds. */
-  ts: number;
-}
+export type RoomMessage = AnswerOf<'rooms.getMessage'>;
+export type RoomPage = AnswerOf<'rooms.read'>;
+/** `root` is the message that began it. */
+export type RoomThread = AnswerOf<'rooms.thread'>;
+/** What the server made of a message; `ts` is Unix time in milliseconds. */
+export type PostedMessage = AnswerOf<'rooms.post'>;
 
 export interface ReadSettings extends CallSettings {
   limit?: number | undefined;
@@ -62,56 +34,50 @@ export interface FollowSettings {
 
 export class RoomClient {
   readonly #transport: Transport;
-  readonly #headers: Readonly<Record<string, string>>;
-  readonly #path: string;
+  readonly #calls: Methods<'rooms'>;
+  readonly #place: Place;
 
-  constructor(transport: Transport, id: string, key?: string) {
+  constructor(transport: Transport, room: string, key?: string) {
     this.#transport = transport;
-    this.#headers = key === undefined ? {} : { 'x-aicq-room-key': key };
-    this.#path = `/room/${encodeURIComponent(id)}`;
+    this.#calls = methodsOf(transport, 'rooms', rooms);
+    this.#place = { room, key };
   }
 
-  post(body: string, { replyTo, signal }: { replyTo?: string } & CallSettings = {}): Promise<PostedMessage> {
-    return this.#transport.call('POST', this.#path, {
-      body: { body, ...(replyTo !== undefined && { pid: replyTo }) },
-      headers: this.#headers,
-      signal,
-    });
+  post(
+    body: string,
+    { replyTo, ...settings }: { replyTo?: string } & CallSettings = {},
+  ): Promise<PostedMessage> {
+    const { room, key } = this.#place;
+    return this.#calls.post(
+      room,
+      { body, ...(replyTo !== undefined && { pid: replyTo }) },
+      { ...settings, key },
+    );
   }
 
-  read({ verify, signal, ...query }: ReadSettings = {}): Promise<RoomPage> {
-    return this.#transport.call('GET', this.#path, {
-      query: { ...query, ...(verify === true && { verify: 1 }) },
-      headers: this.#headers,
-      signal,
-    });
+  read({ verify, ...settings }: ReadSettings = {}): Promise<RoomPage> {
+    const { room, key } = this.#place;
+    return this.#calls.read(room, { ...settings, ...(verify === true && { verify: 1 }), key });
   }
 
-  thread(messageId: string, { signal }: CallSettings = {}): Promise<RoomThread> {
-    return this.#transport.call('GET', `${this.#path}/${encodeURIComponent(messageId)}/thread`, {
-      headers: this.#headers,
-      signal,
-    });
+  thread(messageId: string, settings: CallSettings = {}): Promise<RoomThread> {
+    const { room, key } = this.#place;
+    return this.#calls.thread(room, messageId, { ...settings, key });
   }
 
-  async delete(messageId: string, { signal }: CallSettings = {}): Promise<void> {
-    await this.#transport.call('DELETE', `${this.#path}/${encodeURIComponent(messageId)}`, {
-      headers: this.#headers,
-      signal,
-    });
+  delete(messageId: string, settings: CallSettings = {}): Promise<undefined> {
+    const { room, key } = this.#place;
+    return this.#calls.deleteMessage(room, messageId, { ...settings, key });
   }
 
   /** Every message from now on, or after a time; a broken connection goes on where it was. */
   stream(settings: FollowSettings): AsyncGenerator<RoomMessage> {
-    return followMessages<RoomMessage>(this.#transport, `${this.#path}/stream`, {
-      ...settings,
-      headers: this.#headers,
-    });
+    return followMessages<RoomMessage>(this.#transport, rooms.stream, { ...this.#place }, settings);
   }
 
   /** The newest messages, oldest first, then what is said and deleted. */
   watch(settings: WatchSettings): AsyncGenerator<WatchEvent<RoomMessage, RoomChange>> {
-    return watchRoom(this.#transport, this, { path: this.#path, headers: this.#headers }, settings);
+    return watchRoom(this.#transport, this, this.#place, settings);
   }
 }
 

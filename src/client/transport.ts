@@ -1,4 +1,5 @@
 /** Requests to a Stoa server: who calls, what is tried again, and errors as the server meant them. No Node built-ins. */
+import type { CallRequest } from '../api/call.js';
 import { StoaError, messageOf } from '../errors.js';
 import { percentEncoded } from '../path-segment.js';
 import { refusalOf } from './refusal.js';
@@ -21,16 +22,6 @@ export interface TransportOptions {
   timeoutMs?: number | undefined;
   /** Instead of the global one. */
   fetch?: typeof fetch | undefined;
-}
-
-export interface CallOptions {
-  query?: Readonly<Record<string, string | number | boolean | undefined>>;
-  body?: unknown;
-  contentType?: string;
-  headers?: Readonly<Record<string, string>>;
-  signal?: AbortSignal | undefined;
-  /** A repeat does no harm, so that it may follow any failure. Reads always may. */
-  repeatable?: boolean;
 }
 
 const retryDelayMsMax = 5_000;
@@ -62,91 +53,93 @@ export class Transport {
   }
 
   /** The JSON of a good answer; a refusal is thrown with the server's own code. */
-  async call<Body>(method: string, path: string, options: CallOptions = {}): Promise<Body> {
-    return (await this.#ask<Body>(method, path, options)).body;
+  async call<Body>(request: CallRequest): Promise<Body> {
+    return (await this.#ask<Body>(request)).body;
   }
 
   /** A page, and the position in the change feed from which what it holds can be followed. */
-  async page<Body>(path: string, options: CallOptions = {}): Promise<{ body: Body; position: string }> {
-    const { body, answer } = await this.#ask<Body>('GET', path, options);
+  async page<Body>(request: CallRequest): Promise<{ body: Body; position: string }> {
+    const { body, answer } = await this.#ask<Body>(request);
     const position = answer.headers.get('stoa-position');
     if (position === null)
-      throw new StoaError('unsupported', `${this.#base}${path} does not say where the change feed was.`, {
-        fix: 'Update the server; behind a proxy, let Stoa-Position pass.',
-      });
+      throw new StoaError(
+        'unsupported',
+        `${this.#base}${request.path} does not say where the change feed was.`,
+        {
+          fix: 'Update the server; behind a proxy, let Stoa-Position pass.',
+        },
+      );
     return { body, position };
   }
 
-  async #ask<Body>(
-    method: string,
-    path: string,
-    options: CallOptions,
-  ): Promise<{ body: Body; answer: Response }> {
+  async #ask<Body>(request: CallRequest): Promise<{ body: Body; answer: Response }> {
     const attemptsMax = this.#options.attemptsMax ?? 5;
     for (let attempt = 1; ; attempt += 1) {
       try {
-        const { answer, release } = await this.#send(method, path, options);
+        const { answer, release } = await this.#send(request);
         const text = await answer.text().finally(release);
-        // Each route declares what it answers; a caller names that type.
+        // Each operation declares what it answers; the types of calls come from there.
         if (answer.ok) return { body: (text === '' ? undefined : JSON.parse(text)) as Body, answer };
         throw refusalIn(answer, text);
       } catch (thrown) {
-        options.signal?.throwIfAborted();
+        request.signal?.throwIfAborted();
         const error = thrown instanceof StoaError ? thrown : unreachable(this.#base, thrown);
-        if (attempt >= attemptsMax || !mayRepeat(method, options, error)) throw error;
-        await pause(delayOf(attempt, error, this.#options.retryDelayMs ?? 100), options.signal);
+        if (attempt >= attemptsMax || !mayRepeat(request, error)) throw error;
+        await pause(delayOf(attempt, error, this.#options.retryDelayMs ?? 100), request.signal);
       }
     }
   }
 
   /** Server-sent events until the server or the signal ends them. */
-  async *events(path: string, options: CallOptions): AsyncGenerator<ServerEvent> {
-    const { answer, release } = await this.#send('GET', path, {
-      ...options,
-      headers: { ...options.headers, accept: 'text/event-stream' },
-    });
+  async *events(request: CallRequest): AsyncGenerator<ServerEvent> {
+    const events = new ServerEvents();
+    const headers = { ...request.headers, accept: 'text/event-stream' };
+    for await (const chunk of this.bytes({ ...request, headers })) yield* events.take(chunk);
+  }
+
+  /** The bytes of an answer as they arrive. */
+  async *bytes(request: CallRequest): AsyncGenerator<Uint8Array> {
+    const { answer, release } = await this.#send(request);
     try {
       if (!answer.ok || answer.body === null) throw refusalIn(answer, await answer.text());
-      yield* readEvents(answer.body);
+      yield* readChunks(answer.body);
     } finally {
       release();
     }
   }
 
   /** The signal goes on to matter while the body is read; `release` lets go of it. */
-  async #send(
-    method: string,
-    path: string,
-    options: CallOptions,
-  ): Promise<{ answer: Response; release: () => void }> {
-    const { body, contentType = 'application/json' } = options;
-    const url = this.#base + path + queryText(options.query);
-    const text = body === undefined ? undefined : jsonOf(body);
+  async #send(request: CallRequest): Promise<{ answer: Response; release: () => void }> {
+    const { method, path, query, body, contentType, signal } = request;
+    const url = this.#base + path + queryText(query);
+    const text = body === undefined || body instanceof ReadableStream ? body : jsonOf(body);
     const stop = new AbortController();
-    const abort = (): void => stop.abort(options.signal?.reason);
-    options.signal?.throwIfAborted();
-    options.signal?.addEventListener('abort', abort, { once: true });
+    const abort = (): void => stop.abort(signal?.reason);
+    signal?.throwIfAborted();
+    signal?.addEventListener('abort', abort, { once: true });
     const timeoutMs = this.#options.timeoutMs ?? 30_000;
     const timeout =
       timeoutMs === 0
         ? undefined
         : setTimeout(() => stop.abort(new Error(`no answer within ${timeoutMs} ms`)), timeoutMs);
-    const release = (): void => options.signal?.removeEventListener('abort', abort);
+    const release = (): void => signal?.removeEventListener('abort', abort);
     try {
       const answer = await this.#fetch(url, {
         method,
         headers: {
           ...this.#headers,
           ...(text !== undefined && { 'content-type': contentType }),
-          ...options.headers,
+          ...request.headers,
         },
         ...(text !== undefined && { body: text }),
+        // What is sent as it is made can only be sent before the answer is read.
+        ...(text instanceof ReadableStream && { duplex: 'half' }),
         signal: stop.signal,
       });
       return { answer, release };
     } catch (error) {
       release();
-      options.signal?.throwIfAborted();
+      signal?.throwIfAborted();
       throw unreachable(this.#base, stop.signal.aborted ? stop.signal.reason : error);
     } finally {
       clearTimeout(timeout);
@@ -154,9 +147,10 @@ export class Transport {
   }
 }
 
-function mayRepeat(method: string, options: CallOptions, error: StoaError): boolean {
-  if (refusedUntouched.has(error.code)) return true;
-  return passing.has(error.code) && (method === 'GET' || options.repeatable === true);
+function mayRepeat({ repeatable, body }: CallRequest, error: StoaError): boolean {
+  // A stream that was read is gone.
+  if (body instanceof ReadableStream) return false;
+  return refusedUntouched.has(error.code) || (passing.has(error.code) && repeatable);
 }
 
 /** What the server asks for, or twice as long as before, never the same for two callers. */
@@ -181,7 +175,7 @@ function pause(milliseconds: number, signal: AbortSignal | undefined): Promise<v
   });
 }
 
-function queryText(query: CallOptions['query'] = {}): string {
+function queryText(query: CallRequest['query']): string {
   const given = Object.entries(query).filter(([, value]) => value !== undefined);
   return given.length === 0
     ? ''
@@ -205,14 +199,13 @@ function unreachable(base: string, cause: unknown): StoaError {
   return new StoaError('unreachable', `No server answers at ${base}: ${messageOf(inner)}.`, { cause });
 }
 
-async function* readEvents(body: ReadableStream<Uint8Array>): AsyncGenerator<ServerEvent> {
-  const events = new ServerEvents();
+async function* readChunks(body: ReadableStream<Uint8Array>): AsyncGenerator<Uint8Array> {
   const reader = body.getReader();
   try {
     for (;;) {
       const { done, value } = await reader.read();
       if (done) return;
-      yield* events.take(value);
+      yield value;
     }
   } finally {
     await reader.cancel();

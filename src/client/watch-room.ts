@@ -1,4 +1,5 @@
 /** A room watched: its newest messages, then what is said and deleted. No Node built-ins. */
+import { rooms } from '../api/messaging/operations.js';
 import { followStream } from './follow.js';
 import type { RoomClient, RoomMessage } from './rooms.js';
 import type { Transport } from './transport.js';
@@ -16,9 +17,10 @@ const pageMessages = 200;
 /** The newest messages that the reader has, so many of them, are remembered to find those that go while the server is away. */
 const rememberedMessages = 10_000;
 
-interface Place {
-  path: string;
-  headers: Readonly<Record<string, string>>;
+/** Which room, and the key of a private one. */
+export interface Place {
+  room: string;
+  key: string | undefined;
 }
 
 export async function* watchRoom(
@@ -28,11 +30,11 @@ export async function* watchRoom(
   { since, signal }: WatchSettings,
 ): AsyncGenerator<RoomEvent> {
   let after = since === undefined ? undefined : Number(since);
-  for (let isAnew = false; !signal.aborted; isAnew = true) {
+  for (let isRepeat = false; !signal.aborted; isRepeat = true) {
     const held = new HeldMessages(after === undefined);
     if (after === undefined) {
       const read = () => room.read({ limit: pageMessages, signal });
-      const items = (await (isAnew ? untilAnswered(read, signal) : read())).messages.toReversed();
+      const items = (await (isRepeat ? untilAnswered(read, signal) : read())).messages.toReversed();
       for (const message of items) held.add(message);
       if (items.length > 0) yield { kind: 'snapshot', items };
       after = items.at(-1)?.ts ?? 0;
@@ -59,12 +61,8 @@ async function* live(
   const onReconnect = (): void => {
     wasAway = true;
   };
-  for await (const { event, id, data } of followStream(transport, `${place.path}/stream`, {
-    signal,
-    after,
-    headers: place.headers,
-    onReconnect,
-  })) {
+  const settings = { signal, after, onReconnect };
+  for await (const { event, id, data } of followStream(transport, rooms.stream, { ...place }, settings)) {
     if (wasAway) {
       wasAway = false;
       const items = (await held.missingFrom(room, signal)).map((gone): RoomChange => ({

@@ -1,15 +1,17 @@
 /** What can be watched by the change feed: documents, agents, the tasks of a project. No Node built-ins. */
+import { data } from '../api/data/operations.js';
+import { agents } from '../api/registry/operations.js';
+import { projects, sessions, tasks } from '../api/workspaces/operations.js';
 import type { DataDocument } from '../datastore/model.js';
 import { type DocumentChange, namedIn } from '../datastore/watch.js';
 import { StoaError } from '../errors.js';
-import { encodeSegment } from '../path-segment.js';
 import type { AgentAnswer } from '../registry/schemas.js';
-import type { Project, Task, WorkSession } from '../workspaces/model.js';
+import type { Task } from '../workspaces/model.js';
 import type { ChangeItem } from './changes.js';
 import type { Page } from './data.js';
+import { methodsOf, positionedMethodsOf } from './methods.js';
 import type { Transport } from './transport.js';
 import { type SnapshotPage, type WatchSource, untilAnswered } from './watch.js';
-import { projectPath, sessionPath } from './workspaces.js';
 
 export interface DataTarget {
   /** `default` unless given. */
@@ -43,23 +45,20 @@ export function dataSource<Value>(
   if (key !== undefined && prefix !== undefined)
     throw new StoaError('invalid_request', 'A watch is of a key or of a prefix, not of both.');
   const isMeant = (name: string | null): boolean => key === undefined || name === null || name === key;
-  const path = `/v1/data/${encodeSegment(namespace)}`;
-  const query = { values: 1, prefix: key ?? prefix };
+  const calls = positionedMethodsOf(transport, 'data', data);
+  const page = async (asked: { limit: number; cursor?: string | undefined; signal: AbortSignal }) => {
+    const { body, position } = await calls.list(namespace, { values: true, prefix: key ?? prefix, ...asked });
+    const found: Page<unknown> = body;
+    // With `values` the items are documents; what their values are, only the caller knows.
+    return { body: found as Page<DataDocument<Value>>, position };
+  };
   return {
     filter: { namespace, prefix: key ?? prefix },
     pages: async function* (signal) {
       if (key === undefined)
-        return yield* listed<DataDocument<Value>>(
-          transport,
-          path,
-          { ...query, limit: documentPageItems },
-          signal,
-        );
+        return yield* listed((cursor) => page({ limit: documentPageItems, cursor, signal }), signal);
       // The key itself is the first of all that begin with it.
-      const { body, position } = await transport.page<Page<DataDocument<Value>>>(path, {
-        query: { ...query, limit: 1 },
-        signal,
-      });
+      const { body, position } = await page({ limit: 1, signal });
       yield { items: body.items.filter((item) => isMeant(item.key)), position };
     },
     ordered: true,
@@ -81,16 +80,14 @@ export function agentsSource(
   transport: Transport,
   { id }: { id?: string | undefined },
 ): WatchSource<AgentAnswer, ChangeItem> {
+  const calls = positionedMethodsOf(transport, 'agents', agents);
   return {
     filter: { topics: ['agent'], id },
     pages: async function* (signal) {
       if (id === undefined)
-        return yield* listed<AgentAnswer>(transport, '/v1/agents', { limit: agentPageItems }, signal);
-      const { position } = await transport.page('/v1/agents', { query: { limit: 1 }, signal });
-      yield {
-        items: [await transport.call<AgentAnswer>('GET', `/v1/agents/${encodeURIComponent(id)}`, { signal })],
-        position,
-      };
+        return yield* listed((cursor) => calls.list({ limit: agentPageItems, cursor, signal }), signal);
+      const { position } = await calls.list({ limit: 1, signal });
+      yield { items: [await methodsOf(transport, 'agents', agents).get(id, { signal })], position };
     },
     stateOf: (agent) => ({ id: agent.agent_id, version: agent.version, updatedAtMs: agent.updated_at }),
     itemOf: (change) => change.id,
@@ -104,6 +101,8 @@ export function tasksSource(
   { project }: { project: string },
 ): WatchSource<Task, ChangeItem> {
   let workspace: string | undefined;
+  const inProject = positionedMethodsOf(transport, 'sessions', sessions);
+  const inSession = positionedMethodsOf(transport, 'tasks', tasks);
   const ends = ({ kind, id }: ChangeItem): boolean =>
     /^(project|workspace)\.(deleted|purged)$/.test(kind) && (id === project || id === workspace);
   return {
@@ -121,19 +120,17 @@ export function tasksSource(
       ],
     },
     prepare: async (signal) => {
-      workspace = (await transport.call<Project>('GET', projectPath(project), { signal })).workspace_id;
+      workspace = (await methodsOf(transport, 'projects', projects).get(project, { signal })).workspace_id;
     },
     pages: async function* (signal) {
-      for await (const { items: sessions, position } of listed<WorkSession>(
-        transport,
-        `${projectPath(project)}/sessions`,
-        { limit: workspacePageItems },
+      for await (const { items, position } of listed(
+        (cursor) => inProject.list(project, { limit: workspacePageItems, cursor, signal }),
         signal,
       )) {
         yield { items: [], position };
-        for (const { id } of sessions)
+        for (const { id } of items)
           yield* withoutMissing(
-            listed<Task>(transport, `${sessionPath(id)}/tasks`, { limit: workspacePageItems }, signal),
+            listed((cursor) => inSession.list(id, { limit: workspacePageItems, cursor, signal }), signal),
           );
       }
     },
@@ -153,14 +150,12 @@ export function tasksSource(
 
 /** The pages of a list. The first fails when the server is away; for the others it is waited for. */
 async function* listed<Item>(
-  transport: Transport,
-  path: string,
-  query: Readonly<Record<string, string | number | undefined>>,
+  read: (cursor: string | undefined) => Promise<{ body: Page<Item>; position: string }>,
   signal: AbortSignal,
 ): AsyncGenerator<SnapshotPage<Item>> {
   let cursor: string | undefined;
   do {
-    const ask = () => transport.page<Page<Item>>(path, { query: { ...query, cursor }, signal });
+    const ask = () => read(cursor);
     const { body, position } = cursor === undefined ? await ask() : await untilAnswered(ask, signal);
     yield { items: body.items, position };
     cursor = body.next_cursor ?? undefined;

@@ -88,8 +88,6 @@ export type PutUserInput = z.input<typeof putUserSchema>;
 export const leaseSchema = z.object({ holder: z.string(), fence: z.int(), expires_at: timeMs });
 export type LeaseAnswer = z.output<typeof leaseSchema>;
 
-export const heartbeatAnswerSchema = z.object({ lease: leaseSchema });
-
 export const agentSchema = z.object({
   agent_id: hexId,
   user_id: hexId,
@@ -129,10 +127,3 @@ export const userSchema = z.object({
   agents_max: z.int().min(0),
 });
 export type UserAnswer = z.output<typeof userSchema>;
-
-export const agentListSchema = z.object({ items: z.array(agentSchema), next_cursor: z.string().nullable() });
-export const sessionListSchema = z.object({
-  items: z.array(sessionSchema),
-  next_cursor: z.string().nullable(),
-});
-export const userListSchema = z.object({ items: z.array(userSchema), next_cursor: z.string().nullable() });

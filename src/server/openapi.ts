@@ -1,10 +1,11 @@
 /** The OpenAPI 3.1 document, made from the same schemas that check requests. */
 import { isDeepStrictEqual } from 'node:util';
 import { z } from 'zod';
+import { parameterNames } from '../api/operation.js';
 import { version } from '../version.js';
 import type { RouteGroup } from './group.js';
 import { problemSchema } from './problem.js';
-import { type Route, parameterNames } from './route.js';
+import type { Route } from './route.js';
 
 type Json = Record<string, unknown>;
 
@@ -14,7 +15,7 @@ export function openApiOf(groups: readonly RouteGroup[]): Json {
   for (const group of groups) {
     const problem = problemContent(group, components);
     for (const route of group.routes) {
-      if (route.hidden === true) continue;
+      if (route.hidden) continue;
       (paths[route.path] ??= {})[route.method.toLowerCase()] = operation(route, problem, components);
     }
   }
@@ -28,9 +29,7 @@ export function openApiOf(groups: readonly RouteGroup[]): Json {
     servers: [{ url: '/' }],
     tags: [
       ...new Set(
-        groups.flatMap(({ routes }) =>
-          routes.filter(({ hidden }) => hidden !== true).flatMap(({ tags }) => tags),
-        ),
+        groups.flatMap(({ routes }) => routes.filter(({ hidden }) => !hidden).map(({ tag }) => tag)),
       ),
     ].map((name) => ({ name })),
     paths,
@@ -58,10 +57,10 @@ function problemContent(group: RouteGroup, components: Components): Json {
 function operation(route: Route, problem: Json, components: Components): Json {
   const requestBody = bodyOf(route, components);
   return {
-    operationId: operationId(route),
+    operationId: route.name,
     summary: route.summary,
     ...(route.description === undefined ? {} : { description: route.description }),
-    tags: route.tags,
+    tags: [route.tag],
     security: securityOf(route),
     'x-principals': route.principals,
     parameters: parametersOf(route, components),
@@ -71,21 +70,6 @@ function operation(route: Route, problem: Json, components: Components): Json {
       default: { description: 'What went wrong.', content: problem },
     },
   };
-}
-
-/** `GET /v1/agents/{id}` is `getAgentsById`. */
-function operationId({ method, path }: Route): string {
-  const words = path
-    .replace(/^\/v1(?=\/)/, '')
-    .split('/')
-    .filter((part) => part.length > 0)
-    .map((part) => (part.startsWith('{') ? `By_${part.slice(1, -1)}` : part));
-  return [
-    method.toLowerCase(),
-    ...words
-      .flatMap((word) => word.split(/[^A-Za-z0-9]+/))
-      .map((word) => word.charAt(0).toUpperCase() + word.slice(1)),
-  ].join('');
 }
 
 function securityOf({ principals }: Route): Json[] {
@@ -126,16 +110,16 @@ function parametersIn(place: string, { properties, required }: Properties): Json
 
 function conventionalHeaders(route: Route): Json[] {
   const headers: Json[] = [];
-  if (route.creates === true || route.repeatable === true)
+  if (route.creates || route.takesKey)
     headers.push(
       header('Idempotency-Key', 'A retry with the same key and body gets the first answer again.'),
     );
-  if (route.versioned === true && route.writes && route.creates !== true)
+  if (route.versioned && route.writes && !route.creates)
     headers.push(
       header('If-Match', 'The quoted version that must be the current one.'),
       header('If-None-Match', '`*`: it must not exist yet.'),
     );
-  if (route.versioned === true && !route.writes)
+  if (route.versioned && !route.writes)
     headers.push(header('If-None-Match', 'A quoted version; when it is the current one the answer is 304.'));
   if (!route.principals.includes('anyone')) {
     headers.push(
@@ -158,7 +142,7 @@ function bodyOf(route: Route, components: Components): Json | undefined {
   if (route.body === undefined) return undefined;
   const schema = components.schemaOf(route.body, 'input');
   const content = Object.fromEntries(
-    (route.consumes ?? ['application/json']).map((type) => [type, { schema }]),
+    (route.consumes === 'raw' ? ['application/json'] : route.consumes).map((type) => [type, { schema }]),
   );
   return { required: !route.body.safeParse(undefined).success, content };
 }
@@ -166,9 +150,7 @@ function bodyOf(route: Route, components: Components): Json | undefined {
 function responsesOf(route: Route, components: Components): Json {
   const headers = {
     'Request-Id': { schema: { type: 'string' } },
-    ...(route.versioned === true
-      ? { ETag: { description: 'The quoted version.', schema: { type: 'string' } } }
-      : {}),
+    ...(route.versioned ? { ETag: { description: 'The quoted version.', schema: { type: 'string' } } } : {}),
   };
   const responses: Json = {};
   for (const [status, answer] of Object.entries(route.answers)) {
@@ -181,12 +163,12 @@ function responsesOf(route: Route, components: Components): Json {
       };
     else {
       const content: Json = { 'application/json': { schema: components.schemaOf(answer, 'output') } };
-      if (route.streams === true)
+      if (route.streams)
         content['text/event-stream'] = { schema: { type: 'string', description: 'Server-sent events.' } };
       responses[status] = { description: answer.description ?? route.summary, headers, content };
     }
   }
-  if (route.versioned === true && !route.writes)
+  if (route.versioned && !route.writes)
     responses['304'] = { description: 'The version is the one that If-None-Match names.', headers };
   return responses;
 }

@@ -1,6 +1,6 @@
 /** The check of a path's parameters, made ready once for each route. */
 import { z } from 'zod';
-import { pathSegment } from './path-segment.js';
+import { pathSegment } from '../api/fields.js';
 
 /** Path parameters as the router hands them over: each is text. */
 export type PathParams = Readonly<Record<string, string>>;

@@ -54,7 +54,6 @@ declare module 'fastify' {
 }
 
 const noBody = Buffer.alloc(0);
-const jsonTypes: readonly string[] = ['application/json'];
 const jsonContentType = 'application/json; charset=utf-8';
 
 export function addRoute(
@@ -67,7 +66,7 @@ export function addRoute(
   app.route({
     method: route.method,
     url: route.path.replaceAll(/\{(\w+)\}/g, ':$1'),
-    bodyLimit: services.stoa.limits[route.bodyLimit ?? 'bodyBytesMax'],
+    bodyLimit: services.stoa.limits[route.bodyLimit],
     config: { route, group },
     onRequest: pipeline.beforeBody,
     handler: pipeline.handle,
@@ -113,7 +112,7 @@ class RoutePipeline {
     this.#isBlockable = this.#isGuarded && route.path !== '/v1/blocks';
     this.#rateLimit = !isForAnyoneAlone && route.path.startsWith('/v1') ? services.rateLimit : undefined;
     this.#hasPlainParams = plainParamsOf(route.params);
-    this.#takesConditions = route.versioned === true && route.writes && route.creates !== true;
+    this.#takesConditions = route.versioned && route.writes && !route.creates;
     this.#refusedConditions =
       this.#isGuarded && route.method !== 'GET' && !this.#takesConditions ? unheardConditions(route) : [];
     this.#shared = group.headers ?? (this.#isGuarded ? apiHeaders : serverHeaders);
@@ -215,7 +214,7 @@ class RoutePipeline {
       );
     }
     // A link limits what an identity may do with the data of its user, not with itself and its messages.
-    const isOwn = caller.kind === 'agent' && (!this.#isGuarded || this.#route.ofItself === true);
+    const isOwn = caller.kind === 'agent' && (!this.#isGuarded || this.#route.ofItself);
     if (writes && !isOwn && !caller.scopes.write)
       throw new StoaError('forbidden', 'The token can only read.', {
         fix: 'Use a token with the scope "write".',
@@ -227,7 +226,7 @@ class RoutePipeline {
     const route = this.#route;
     const context = this.#contextOf(request, reply);
     // A stream writes its own head, from the headers that are set by then.
-    if (route.streams === true) this.#services.writer.stamp(request, reply, this.#shared);
+    if (route.streams) this.#services.writer.stamp(request, reply, this.#shared);
     const handled = route.handler(context);
     if (handled instanceof Promise) return handled.then((late: unknown) => this.#write(request, reply, late));
     return this.#write(request, reply, handled);
@@ -250,7 +249,9 @@ class RoutePipeline {
         : checked(route.query ?? emptyQuery, request.query, 'query', errors, errorsMax);
     const headers = checked(route.headers, request.headers, 'header', errors, errorsMax);
     const body =
-      route.consumes === null ? undefined : checkedBody(route, request, rawBody, stoa.limits, errors);
+      route.consumes === 'raw'
+        ? undefined
+        : checkedBody(route, route.consumes, request, rawBody, stoa.limits, errors);
     if (errors.length > 0) throw invalidFields(errors);
     const conditions = this.#takesConditions ? conditionsOf(request.headers) : unconditional;
     for (const name of this.#refusedConditions) {
@@ -271,9 +272,7 @@ class RoutePipeline {
       body,
       rawBody,
       idempotency:
-        route.creates === true || route.repeatable === true
-          ? idempotencyOf(request, caller, rawBody, stoa.limits)
-          : null,
+        route.creates || route.takesKey ? idempotencyOf(request, caller, rawBody, stoa.limits) : null,
       ifVersion: conditions.ifVersion,
       ifExists: conditions.ifExists,
       request,
@@ -305,7 +304,7 @@ class RoutePipeline {
       this.#writeOther(request, reply, status, body);
       return undefined;
     }
-    const version = route.versioned === true ? versionOf(body) : undefined;
+    const version = route.versioned ? versionOf(body) : undefined;
     const etag = version === undefined ? undefined : entityTag(version);
     if (version !== undefined && !route.writes && isNotModified(request.headers['if-none-match'], version)) {
       void reply.header('etag', etag);
@@ -336,7 +335,7 @@ class RoutePipeline {
 
 /** What makes one new thing keeps to "it must not exist yet" without looking. */
 function unheardConditions({ creates, versioned }: Route): readonly string[] {
-  return creates === true && versioned === true ? ['If-Match'] : ['If-Match', 'If-None-Match'];
+  return creates && versioned ? ['If-Match'] : ['If-Match', 'If-None-Match'];
 }
 
 export function refuseWhileStopping({ isStopping }: Pick<PipelineServices, 'isStopping'>): void {
@@ -364,6 +363,7 @@ function checked(
 
 function checkedBody(
   route: Route,
+  accepted: readonly string[],
   request: FastifyRequest,
   rawBody: Buffer,
   { jsonDepthMax, fieldErrorsMax }: Limits,
@@ -373,7 +373,7 @@ function checkedBody(
     return route.body === undefined
       ? undefined
       : checked(route.body, undefined, 'body', errors, fieldErrorsMax);
-  requireContentType(request, route.consumes ?? jsonTypes);
+  requireContentType(request, accepted);
   const value = parseJsonBody(rawBody, jsonDepthMax);
   if (route.body !== undefined) return checked(route.body, value, 'body', errors, fieldErrorsMax);
   const isEmpty = typeof value === 'object' && value !== null && Object.keys(value).length === 0;

@@ -21,10 +21,6 @@ interface Asked {
 /** Often enough for a bar that moves. */
 const stepIntervalMs = 100;
 
-/** For the description of a route that answers so. */
-export const progressAbout =
-  'With `Accept: text/event-stream` it answers events as soon as there is progress: `progress` with `done` and `total`, at the end `done` with what would have been the answer, or `error` with a problem. The connection never idles, however long it takes.';
-
 /**
  * The stream opens with the first step, so what is refused before has its own status. Whoever hangs
  * up ends the events, not the work.

@@ -1,31 +1,22 @@
-/** One definition of a route: Fastify, OpenAPI and the table of principals are all made from it. */
+/** Routes, made from the operations and their handlers: Fastify, OpenAPI and the table of principals all take them. */
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { z } from 'zod';
+import {
+  type Answers,
+  type Method,
+  type Operation,
+  type OperationSchemas,
+  type OperationTable,
+  type OtherContent,
+  type Principal,
+  type SchemasOf,
+  authenticated,
+} from '../api/operation.js';
 import type { Caller } from '../core/caller.js';
 import type { Stoa } from '../index.js';
 import type { Idempotency } from '../core/idempotency.js';
 import type { LimitName } from '../limits.js';
 import type { EventStreams } from './event-stream.js';
-
-export type Method = 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE';
-
-/** Who may call a route. `anyone` needs no credentials; with credentials the caller is known there too. */
-export type Principal = 'operator' | 'user' | 'agent' | 'anyone';
-
-/** Every caller with credentials. */
-export const authenticated = ['operator', 'user', 'agent'] as const satisfies readonly Principal[];
-export const operatorOnly = ['operator'] as const satisfies readonly Principal[];
-export const anyone = ['anyone'] as const satisfies readonly Principal[];
-
-/** An answer that is not JSON. */
-export interface OtherContent {
-  contentType: string;
-  about: string;
-}
-
-/** What a status carries: JSON of a schema, some other content, or (null) nothing. */
-export type AnswerContent = z.ZodType | OtherContent | null;
-export type Answers = Readonly<Record<number, AnswerContent>>;
 
 type Output<Schema> = Schema extends z.ZodType ? z.output<Schema> : undefined;
 type AnswerBody<Content> = Content extends z.ZodType
@@ -76,7 +67,7 @@ export interface RouteContext<Params, Query, Body, Headers, Who> {
   readonly query: Query;
   readonly body: Body;
   readonly headers: Headers;
-  /** From `Idempotency-Key`, on routes with `creates` or `repeatable`. */
+  /** From `Idempotency-Key`, on routes with `creates` or `takesKey`. */
   readonly idempotency: Idempotency | null;
   /** From `If-Match: "n"`, on routes with `versioned`; `If-None-Match: *` is 0: it must not exist yet. */
   readonly ifVersion: number | undefined;
@@ -89,72 +80,59 @@ export interface RouteContext<Params, Query, Body, Headers, Who> {
   readonly reply: FastifyReply;
 }
 
-interface RouteFacts {
-  method: Method;
-  /** With `{name}` for each parameter. */
-  path: string;
-  /** One line for the reference. */
-  summary: string;
-  /** More, where one line does not say it. */
-  description?: string;
-  tags: readonly string[];
-  /** It makes something: takes `Idempotency-Key`. */
-  creates?: boolean;
-  /** It changes something that exists, and takes `Idempotency-Key` too. */
-  repeatable?: boolean;
-  /** The thing has a `version`: answers with `ETag`, takes `If-Match` and `If-None-Match`. */
-  versioned?: boolean;
-  /** It changes something, so that a read-only token is refused. Every method but GET does unless this says false. */
-  writes?: boolean;
-  /** An identity changes nothing but itself with it: no link keeps it from that. */
-  ofItself?: boolean;
-  /** With `Accept: text/event-stream` it answers a stream of server-sent events. */
-  streams?: boolean;
-  /** The limit on the body, when it is not `bodyBytesMax`. */
-  bodyLimit?: LimitName;
-  /** The content types that the body may have: `application/json` unless given. `null` takes the body unparsed, of any type. */
-  consumes?: readonly string[] | null;
-  /** Its body is lines of JSON, of any length: `request.body` is a stream of the bytes. Goes with `consumes: null`. */
-  streamsBody?: boolean;
-  /** Left out of the OpenAPI document (pages, assets). */
-  hidden?: boolean;
-}
-
-export interface RouteDefinition<
-  Who extends readonly Principal[],
-  Params extends z.ZodType | undefined,
-  Query extends z.ZodType | undefined,
-  Body extends z.ZodType | undefined,
-  Headers extends z.ZodType | undefined,
-  Given extends Answers,
-> extends RouteFacts {
-  principals: Who;
-  params?: Params;
-  query?: Query;
-  body?: Body;
-  headers?: Headers;
-  /** By status. The lowest one is what a plain return value means. */
-  answers: Given;
-  handler: (
-    context: RouteContext<
-      Output<Params>,
-      Output<Query>,
-      Output<Body>,
-      Output<Headers>,
-      'anyone' extends Who[number] ? Caller | null : Caller
-    >,
-  ) => Handled<Given> | Promise<Handled<Given>>;
-}
-
 type Handled<Given extends Answers> =
   | AnyAnswerBody<Given>
   | Answer<AnyAnswerBody<Given> | JsonText>
   | JsonText
   | typeof streaming;
 
+/** Null only for operations of anyone, when the request carried no credentials. */
+type CallerOf<Row extends Operation> = Row extends { principals: readonly (infer Who)[] }
+  ? 'anyone' extends Who
+    ? Caller | null
+    : Caller
+  : Caller;
+
+type SchemaAt<Schemas, Place extends string> =
+  Schemas extends Record<Place, infer Schema> ? Output<Schema> : undefined;
+
+export type Handler<Row extends Operation, Schemas extends OperationSchemas> = (
+  context: RouteContext<
+    SchemaAt<Schemas, 'params'>,
+    SchemaAt<Schemas, 'query'>,
+    SchemaAt<Schemas, 'body'>,
+    SchemaAt<Schemas, 'headers'>,
+    CallerOf<Row>
+  >,
+) => Handled<Schemas['answers']> | Promise<Handled<Schemas['answers']>>;
+
+/** One handler for each operation of a table. */
+export type HandlersOf<Table extends OperationTable, Schemas extends SchemasOf<Table>> = {
+  readonly [Name in keyof Table]: Handler<Table[Name], Schemas[Name]>;
+};
+
 /** A route with its types erased: what lists of routes hold. */
-export interface Route extends RouteFacts {
+export interface Route {
+  /** The name of the operation: `tasks.claim`. */
+  readonly name: string;
+  readonly tag: string;
+  readonly method: Method;
+  readonly path: string;
+  readonly summary: string;
+  readonly description: string | undefined;
   readonly principals: readonly Principal[];
+  readonly creates: boolean;
+  readonly takesKey: boolean;
+  readonly versioned: boolean;
+  readonly writes: boolean;
+  readonly ofItself: boolean;
+  readonly streams: boolean;
+  /** Its body is a stream of the bytes: `request.body`. */
+  readonly streamsBody: boolean;
+  readonly bodyLimit: LimitName;
+  /** `raw` takes the body unparsed, of any type. */
+  readonly consumes: readonly string[] | 'raw';
+  readonly hidden: boolean;
   readonly params: z.ZodType | undefined;
   readonly query: z.ZodType | undefined;
   readonly body: z.ZodType | undefined;
@@ -162,53 +140,76 @@ export interface Route extends RouteFacts {
   readonly answers: Answers;
   /** The status of a plain return value. */
   readonly defaultStatus: number;
-  readonly writes: boolean;
   readonly handler: (context: RouteContext<unknown, unknown, unknown, unknown, Caller | null>) => unknown;
 }
 
 /**
- * Defines a route. Schemas check what comes in and document it; objects refuse unknown fields
- * unless they say otherwise (`z.looseObject`).
+ * The routes of one group. Schemas check what comes in and document it; objects refuse unknown fields
+ * unless they say otherwise (`z.looseObject`). A table without a schema or a handler for each of its
+ * operations does not compile.
  *
  * @example
- * export const routes = [
- *   defineRoute({
- *     method: 'GET', path: '/v1/agents/{id}', summary: 'One agent', tags: ['agents'],
- *     principals: authenticated, versioned: true,
- *     params: z.object({ id: agentId }),
- *     answers: { 200: agentSchema },
- *     handler: ({ stoa, caller, params }) => stoa.registry.getAgent(caller, params.id),
- *   }),
- * ];
+ * export const taskRoutes = routesOf('tasks', tasks, taskSchemas, {
+ *   get: ({ stoa, caller, params }) => stoa.workspaces.getTask(caller, params.task_id),
+ *   …
+ * });
  */
-export function defineRoute<
-  const Who extends readonly Principal[],
-  const Given extends Answers,
-  Params extends z.ZodType | undefined = undefined,
-  Query extends z.ZodType | undefined = undefined,
-  Body extends z.ZodType | undefined = undefined,
-  Headers extends z.ZodType | undefined = undefined,
->(definition: RouteDefinition<Who, Params, Query, Body, Headers, Given>): Route {
-  const { params, query, body, headers, handler, ...facts } = definition;
+export function routesOf<const Table extends OperationTable, Schemas extends SchemasOf<Table>>(
+  group: string,
+  table: Table,
+  schemas: Schemas,
+  handlers: HandlersOf<Table, Schemas>,
+): Route[] {
+  return Object.keys(table).map((name) =>
+    // The server hands every handler the outputs of exactly the schemas that stand under its name.
+    routeOf(
+      group,
+      name,
+      table[name] as Operation,
+      schemas[name] as OperationSchemas,
+      handlers[name] as Route['handler'],
+    ),
+  );
+}
+
+function routeOf(
+  group: string,
+  name: string,
+  row: Operation,
+  { params, query, body, headers, answers, description }: OperationSchemas,
+  handler: Route['handler'],
+): Route {
   return {
-    ...facts,
+    name: `${group}.${name}`,
+    tag: group,
+    method: row.method,
+    path: row.path,
+    summary: row.summary,
+    description,
+    principals: row.principals ?? authenticated,
+    creates: row.creates === true,
+    takesKey: row.takesKey === true,
+    versioned: row.versioned === true,
+    writes: row.writes ?? row.method !== 'GET',
+    ofItself: row.ofItself === true,
+    streams: row.streams !== undefined,
+    streamsBody: row.upload === true,
+    bodyLimit: row.bodyLimit ?? 'bodyBytesMax',
+    consumes: row.upload === true ? 'raw' : (row.consumes ?? jsonOnly),
+    hidden: row.hidden === true,
     params: refuseUnknown(params),
     query: refuseUnknown(query),
     body: refuseUnknown(body),
     headers,
-    defaultStatus: Math.min(...Object.keys(definition.answers).map(Number)),
-    writes: definition.writes ?? definition.method !== 'GET',
-    // The server hands every handler the outputs of exactly the schemas that stand beside it.
-    handler: handler as Route['handler'],
+    answers,
+    defaultStatus: Math.min(...Object.keys(answers).map(Number)),
+    handler,
   };
 }
+
+const jsonOnly: readonly string[] = ['application/json'];
 
 /** A plain `z.object` would drop unknown fields in silence; here they are named in a 400. */
 function refuseUnknown(schema: z.ZodType | undefined): z.ZodType | undefined {
   return schema instanceof z.ZodObject && schema.def.catchall === undefined ? schema.strict() : schema;
-}
-
-/** Reads the names in braces of a path. */
-export function parameterNames(path: string): string[] {
-  return Array.from(path.matchAll(/\{(\w+)\}/g), ([, name]) => name as string);
 }

@@ -1,4 +1,4 @@
-/** The shapes of workspaces on the wire: what comes in, what goes out. Lengths are settings and checked by the service. */
+/** What workspaces take: the shapes that the service checks. Lengths are settings, and the service checks them too. */
 import { z } from 'zod';
 import { idPatterns } from './ids.js';
 import {
@@ -37,13 +37,12 @@ export const sessionId = entityId('session', 'sess_ and a UUID');
 export const taskId = entityId('task', 'task_ and a UUID');
 
 const jsonValue: z.ZodType<JsonValue> = z.json();
-const jsonObject: z.ZodType<JsonObject> = z.record(z.string(), jsonValue);
-const count = z.int().min(0);
-const seconds = z
+export const jsonObject: z.ZodType<JsonObject> = z.record(z.string(), jsonValue);
+export const count = z.int().min(0);
+export const seconds = z
   .number()
   .min(0)
   .max(10 * 365 * 24 * 3600);
-const time = z.iso.datetime();
 export const workspaceStatus = z.enum(workspaceStatuses);
 export const sessionStatus = z.enum(sessionStatuses);
 export const taskStatus = z.enum(taskStatuses);
@@ -51,82 +50,6 @@ const secret = text
   .min(1)
   .nullable()
   .describe('Stored encrypted; answers only show a mask. Sending the mask back changes nothing.');
-
-// Records as they are answered.
-
-const versioned = { created_at: time, updated_at: time, version: z.int().min(1) };
-
-export const workspaceSchema = z.object({
-  id: workspaceId,
-  name: z.string(),
-  project_path: z.string(),
-  status: workspaceStatus,
-  owner_id: z.string(),
-  claude_key: z.string().nullable().describe('A mask, or null where there is none'),
-  active_tasks: count.describe('Pending and running tasks of its live projects'),
-  ...versioned,
-  deleted_at: time.nullable(),
-});
-
-export const projectSchema = z.object({
-  id: projectId,
-  workspace_id: workspaceId,
-  name: z.string(),
-  path: z.string(),
-  description: z.string(),
-  git_url: z.string(),
-  git_branch: z.string(),
-  language: z.string(),
-  status: workspaceStatus,
-  config: jsonObject.describe('Secrets in it are masks'),
-  git_info: jsonObject,
-  ...versioned,
-  deleted_at: time.nullable(),
-});
-
-export const sessionSchema = z.object({
-  id: sessionId,
-  project_id: projectId,
-  agent_id: z.string().nullable(),
-  process_id: z.int().nullable(),
-  status: sessionStatus,
-  started_at: time.nullable(),
-  ended_at: time.nullable(),
-  last_active: time,
-  metadata: jsonObject,
-  command_count: count,
-  bytes_in: count,
-  bytes_out: count,
-  error_count: count,
-  max_idle_time: seconds.describe('Seconds; 0 means no limit'),
-  max_lifetime: seconds.describe('Seconds; 0 means no limit'),
-  ...versioned,
-});
-
-export const taskSchema = z.object({
-  id: taskId,
-  session_id: sessionId,
-  command: z.string(),
-  status: taskStatus,
-  output: z.string().nullable(),
-  error: z.string().nullable(),
-  started_at: time.nullable(),
-  completed_at: time.nullable(),
-  bytes_in: count,
-  bytes_out: count,
-  duration: z.number().nullable().describe('Seconds from start to end'),
-  depends_on: z.array(taskId),
-  priority: z.int().describe('Higher ones are claimed first'),
-  claimed_by: z.string().nullable(),
-  attempts: count.describe('Attempts that ended without a result'),
-  max_attempts: count,
-  reason: z.string().nullable().describe('Why it came back, or why it ended'),
-  ...versioned,
-});
-
-export const leaseSchema = z.object({ fence: z.int(), expires_at: time });
-export const claimSchema = z.object({ task: taskSchema, lease: leaseSchema });
-export const heartbeatSchema = z.object({ lease: leaseSchema.extend({ holder: z.string() }) });
 
 // What comes in.
 
@@ -227,17 +150,6 @@ export const failRequestSchema = z.strictObject({
   retry: z.boolean().optional().describe('Gives it back for another attempt, while it has any left'),
 });
 export const cancelRequestSchema = z.strictObject({ reason: text.optional() });
-
-export const workspacePageSchema = pageOf(workspaceSchema);
-export const projectPageSchema = pageOf(projectSchema);
-export const sessionPageSchema = pageOf(sessionSchema);
-export const taskPageSchema = pageOf(taskSchema);
-
-function pageOf<Item extends z.ZodType>(
-  item: Item,
-): z.ZodObject<{ items: z.ZodArray<Item>; next_cursor: z.ZodNullable<z.ZodString> }> {
-  return z.object({ items: z.array(item), next_cursor: z.string().nullable() });
-}
 
 // What lists take.
 

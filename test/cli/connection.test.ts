@@ -40,12 +40,14 @@ test('an answer may take as long as the work does: the limit on headers that fet
     await sleep(50);
     return { text: '{"name":"made"}' };
   });
-  expect(await connection.call('POST', '/v1/backups', { body: {} })).toEqual({ name: 'made' });
+  expect(await connection.call('backups.create', {})).toEqual({ name: 'made' });
 });
 
 test('a body is sent as it is read', async () => {
   const connection = await connected((body) => ({ text: JSON.stringify({ received: body }) }));
-  expect(await connection.call('POST', '/v1/import', { stream: Readable.from(['one\n', 'two\n']) })).toEqual({
+  expect(
+    await connection.work('server.import', {}, () => undefined, Readable.from(['one\n', 'two\n'])),
+  ).toEqual({
     received: 'one\ntwo\n',
   });
 });
@@ -55,13 +57,13 @@ test('a refusal is the error that the server had; no server at all is one of its
     status: 409,
     text: '{"code":"quota_exceeded","detail":"The user has 10 of 10 agents."}',
   }));
-  await expect(connection.call('POST', '/v1/agents', { body: {} })).rejects.toMatchObject({
+  await expect(connection.call('agents.create', { name: 'scout' })).rejects.toMatchObject({
     code: 'quota_exceeded',
     message: 'The user has 10 of 10 agents.',
   });
   server?.closeAllConnections();
   server?.close();
-  await expect(connection.call('GET', '/v1/status')).rejects.toMatchObject({ code: 'unreachable' });
+  await expect(connection.call('server.status', {})).rejects.toMatchObject({ code: 'unreachable' });
 });
 
 test.each(['text/event-stream', 'application/x-ndjson'])(
@@ -84,21 +86,21 @@ test.each(['text/event-stream', 'application/x-ndjson'])(
       message: expect.stringContaining('ended before the work did'),
       fix: expect.stringContaining('try again'),
     };
-    await expect(connection.work('POST', '/v1/import', {}, () => undefined)).rejects.toMatchObject(gone);
-    await expect(Readable.from(await connection.download('/v1/export', {})).toArray()).rejects.toMatchObject(
-      gone,
-    );
-    await expect(connection.call('GET', '/v1/status')).rejects.toMatchObject(gone);
+    await expect(connection.work('server.import', {}, () => undefined)).rejects.toMatchObject(gone);
+    await expect(
+      Readable.from(await connection.download('server.export', {})).toArray(),
+    ).rejects.toMatchObject(gone);
+    await expect(connection.call('server.status', {})).rejects.toMatchObject(gone);
   },
 );
 
 test('a page where a Stoa should answer is told as such, also when it is a good one', async () => {
   const page = '<html>welcome</html>';
-  await expect((await connected(() => ({ text: page }))).call('GET', '/v1/agents')).rejects.toMatchObject({
+  await expect((await connected(() => ({ text: page }))).call('agents.list', {})).rejects.toMatchObject({
     code: 'unreachable',
     fix: 'Check --url.',
   });
   await expect(
-    (await connected(() => ({ status: 502, text: page }))).call('GET', '/v1/agents'),
+    (await connected(() => ({ status: 502, text: page }))).call('agents.list', {}),
   ).rejects.toMatchObject({ code: 'unreachable', message: 'The server answered 502.' });
 });

@@ -394,3 +394,14 @@ test('a move that ended early goes on where it was, and an unknown backend is re
   );
   expect((await stoa(['move', '--from', path('nowhere'), '--to', to])).status).toBe(4);
 });
+
+test('several values are stored and read in one step', async () => {
+  const data = path('many');
+  await stoa(['data', 'set', 'first', '1', '--data', data]);
+  const stored = await stoa(['data', 'set-many', '{"a": 1, "b": {"c": [2]}}', '-n', 'notes', '--data', data]);
+  expect(stored.stderr).toContain('Stored 2 documents.');
+  const read = await stoa(['data', 'get-many', 'b', 'a', 'gone', '-n', 'notes', '--data', data, '--json']);
+  expect(read.json()).toEqual({ a: 1, b: { c: [2] } });
+  const refused = await stoa(['data', 'set-many', '[1]', '--data', data]);
+  expect([refused.status, refused.stderr]).toEqual([2, expect.stringContaining('must be a JSON object')]);
+});

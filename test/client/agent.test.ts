@@ -49,7 +49,7 @@ describe('the keys of an agent', () => {
 describe('an agent', () => {
   it('registers once, talks in rooms, and what it says can be checked', async () => {
     const ann = await newAgent('Ann');
-    const { id } = await ann.createRoom('planning');
+    const { id } = await ann.rooms.create({ name: 'planning' });
     const room = ann.room(id);
     const first = await room.post('hello');
     await room.post('and again', { replyTo: first.id });
@@ -66,7 +66,7 @@ describe('an agent', () => {
     expect(half !== undefined && (await isAuthentic(half))).toBe(true);
     await room.delete(half?.id ?? '');
     expect((await room.thread(first.id)).messages).toHaveLength(2);
-    expect((await ann.find('hello')).results.map((result) => result.id)).toContain(first.id);
+    expect((await ann.rooms.find({ q: 'hello' })).results.map((result) => result.id)).toContain(first.id);
     await room.delete(first.id);
     expect((await room.read()).messages).toHaveLength(1);
   });
@@ -82,12 +82,12 @@ describe('an agent', () => {
       await AgentKeys.generate(),
     );
     const id = await agent.register({ name: 'Ann' });
-    expect([lost, (await agent.who(id)).id]).toEqual([2, id]);
+    expect([lost, (await agent.identities.get(id)).id]).toEqual([2, id]);
   });
 
   it("is told why in the server's own words", async () => {
     const ann = await newAgent('Ann');
-    const { id } = await ann.createRoom('den', { key: 'a key of sixteen or more' });
+    const { id } = await ann.rooms.create({ name: 'den', is_private: true, key: 'a key of sixteen or more' });
     await expect(ann.room(id).read()).rejects.toMatchObject({
       code: 'forbidden',
       message: 'room key required for private rooms',
@@ -110,7 +110,7 @@ describe('an agent', () => {
 
   it('follows a room and its inbox', async () => {
     const [ann, bob] = [await newAgent('Ann'), await newAgent('Bob')];
-    const { id } = await ann.createRoom('live');
+    const { id } = await ann.rooms.create({ name: 'live' });
     const stop = new AbortController();
     const room = bob.room(id).stream({ signal: stop.signal, after: 1 });
     const inbox = bob.direct.stream({ signal: stop.signal });
@@ -127,7 +127,7 @@ describe('an agent', () => {
     const { id } = ann;
     await ann.rotate(await AgentKeys.generate());
     await ann.updateProfile({ name: 'Anna' });
-    expect(await ann.who(id)).toMatchObject({ id, name: 'Anna' });
+    expect(await ann.identities.get(id)).toMatchObject({ id, name: 'Anna' });
   });
 
   it("reaches its user's data once the user has linked it, within its scopes", async () => {

@@ -22,7 +22,7 @@ beforeAll(async () => {
   await app.listen({ host: '127.0.0.1', port: 0 });
   url = `http://127.0.0.1:${(app.server.address() as AddressInfo).port}`; // A TCP server that listens has an AddressInfo.
   operator = new Stoa({ url, token: opened.operatorToken });
-  const { token } = await operator.admin.createToken('ada', { name: 'test' });
+  const { token } = await operator.admin.tokens.create('ada', { name: 'test' });
   stoa = new Stoa({ url, token, agent: 'tester', retryDelayMs: 5 });
   stop = async () => {
     await stopApp(app, 5);
@@ -113,12 +113,15 @@ describe('the feed and commits through the client', () => {
   it("sessions are opened once under one key and under an id of the caller's own, and not by a former holder", async () => {
     const { agent_id: id } = await stoa.agents.create({ name: 'talker' });
     await stoa.agents.start(id);
-    const { fence } = await stoa.agents.heartbeat(id);
-    const settings = { sessionId: '550e8400-e29b-41d4-a716-446655440000', idempotencyKey: 'talk', fence };
-    const session = await stoa.agents.openSession(id, settings);
-    expect(await stoa.agents.openSession(id, settings)).toEqual(session);
-    expect(session.session_id).toBe(settings.sessionId);
-    await expect(stoa.agents.openSession(id, { fence: fence - 1 })).rejects.toMatchObject({ code: 'fenced' });
+    const { fence } = (await stoa.agents.heartbeat(id)).lease;
+    const body = { session_id: '550e8400-e29b-41d4-a716-446655440000' };
+    const settings = { idempotencyKey: 'talk', fence };
+    const session = await stoa.agents.openSession(id, body, settings);
+    expect(await stoa.agents.openSession(id, body, settings)).toEqual(session);
+    expect(session.session_id).toBe(body.session_id);
+    await expect(stoa.agents.openSession(id, {}, { fence: fence - 1 })).rejects.toMatchObject({
+      code: 'fenced',
+    });
     await expect(
       stoa.agents.closeSession(id, session.session_id, { fence: fence - 1 }),
     ).rejects.toMatchObject({ code: 'fenced' });
@@ -129,22 +132,22 @@ describe('the feed and commits through the client', () => {
   it.each(['~Ym9i', '..', '.', '~', 'a/b', '%2e'])(
     'the operator reaches the user "%s" and no other',
     async (user) => {
-      expect((await operator.admin.putUser(user, { email: 'someone@example.com' })).user).toBe(user);
-      const { token, token_id } = await operator.admin.createToken(user);
+      expect((await operator.admin.users.set(user, { email: 'someone@example.com' })).user).toBe(user);
+      const { token, token_id } = await operator.admin.tokens.create(user);
       const theirs = new Stoa({ url, token });
       expect((await theirs.agents.create({ name: 'own' })).user).toBe(user);
-      await operator.admin.revokeToken(user, token_id);
+      await operator.admin.tokens.revoke(user, { token: token_id });
       await expect(theirs.agents.list()).rejects.toMatchObject({ code: 'unauthenticated' });
     },
   );
 
   it('the operator hears that no user has a lone surrogate in its name', async () => {
-    await expect(operator.admin.createToken('\ud800')).rejects.toMatchObject({ code: 'invalid_request' });
+    await expect(operator.admin.tokens.create('\ud800')).rejects.toMatchObject({ code: 'invalid_request' });
   });
 
   it('the operator sees users and the state of the server', async () => {
     expect(await operator.admin.status()).toMatchObject({ writes: 'ok', engine: 'memory' });
-    expect((await operator.admin.listUsers()).items.map(({ user }) => user)).toContain('ada');
+    expect((await operator.admin.users.list()).items.map(({ user }) => user)).toContain('ada');
     await expect(stoa.admin.status()).rejects.toMatchObject({ code: 'forbidden' });
   });
 });

@@ -66,7 +66,7 @@ async function useRooms(url: string): Promise<unknown> {
   const [ann, bob] = [nobody.agent(await AgentKeys.generate()), nobody.agent(await AgentKeys.generate())];
   await ann.register({ name: 'ann' });
   await bob.register({ name: 'bob' });
-  const { id } = await ann.createRoom('page-room');
+  const { id } = await ann.rooms.create({ name: 'page-room' });
   const room = ann.room(id);
   await room.post('signed in a browser');
   const { messages } = await bob.room(id).read({ verify: true });

@@ -1,4 +1,7 @@
 /** Every call of the client takes a signal, and ends with its reason. */
+import { takesQuery } from '../../src/api/call.js';
+import { operations } from '../../src/api/index.js';
+import { type Operation, parameterNames } from '../../src/api/operation.js';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { AgentKeys, type CallSettings, Stoa } from '../../src/client/index.js';
 import { Running } from '../server/running.js';
@@ -21,31 +24,9 @@ function callsOf(
   const room = stoa.room(id);
   const direct = agent.direct;
   return {
-    'admin.status': () => stoa.admin.status(settings),
-    'admin.listUsers': () => stoa.admin.listUsers(settings),
-    'admin.putUser': () => stoa.admin.putUser('u', {}, settings),
-    'admin.createToken': () => stoa.admin.createToken('u', {}, settings),
-    'admin.revokeToken': () => stoa.admin.revokeToken('u', 't', settings),
-    'admin.backup': () => stoa.admin.backup({}, settings),
-    'agents.create': () => stoa.agents.create({ name: 'a' }, settings),
-    'agents.get': () => stoa.agents.get('a', settings),
-    'agents.list': () => stoa.agents.list(settings),
-    'agents.update': () => stoa.agents.update('a', {}, settings),
-    'agents.delete': () => stoa.agents.delete('a', settings),
-    'agents.start': () => stoa.agents.start('a', settings),
-    'agents.stop': () => stoa.agents.stop('a', settings),
-    'agents.restart': () => stoa.agents.restart('a', settings),
-    'agents.hibernate': () => stoa.agents.hibernate('a', settings),
-    'agents.wake': () => stoa.agents.wake('a', settings),
-    'agents.heartbeat': () => stoa.agents.heartbeat('a', settings),
     'agents.keepAlive': () => stoa.agents.keepAlive('a', settings),
-    'agents.openSession': () => stoa.agents.openSession('a', settings),
-    'agents.getSession': () => stoa.agents.getSession('a', 's', settings),
-    'agents.listSessions': () => stoa.agents.listSessions('a', settings),
-    'agents.closeSession': () => stoa.agents.closeSession('a', 's', settings),
     'agents.link': () => stoa.agents.link('a', { identity: id, signed_at: 1, signature: '' }, settings),
     'agents.unlink': () => stoa.agents.unlink(id, settings),
-    'agents.listIdentities': () => stoa.agents.listIdentities('a', settings),
     'changes.read': () => stoa.changes.read(settings),
     commit: () => stoa.commit({ operations: [{ op: 'data.delete', key: 'k' }] }, settings),
     'data.get': () => data.get('k', null, settings),
@@ -64,33 +45,6 @@ function callsOf(
     'data.increment': () => data.increment('k', 1, settings),
     'data.append': () => data.append('k', [1], settings),
     'data.mergePatch': () => data.mergePatch('k', {}, settings),
-    'workspaces.create': () => stoa.workspaces.create({ name: 'w' }, settings),
-    'workspaces.get': () => stoa.workspaces.get('w', settings),
-    'workspaces.list': () => stoa.workspaces.list(settings),
-    'workspaces.update': () => stoa.workspaces.update('w', {}, settings),
-    'workspaces.delete': () => stoa.workspaces.delete('w', settings),
-    'workspaces.restore': () => stoa.workspaces.restore('w', {}, settings),
-    'workspaces.purge': () => stoa.workspaces.purge('w', settings),
-    'projects.create': () => stoa.projects.create('w', { name: 'p' }, settings),
-    'projects.get': () => stoa.projects.get('p', settings),
-    'projects.list': () => stoa.projects.list('w', settings),
-    'projects.update': () => stoa.projects.update('p', {}, settings),
-    'projects.delete': () => stoa.projects.delete('p', settings),
-    'projects.restore': () => stoa.projects.restore('p', {}, settings),
-    'projects.purge': () => stoa.projects.purge('p', settings),
-    'sessions.create': () => stoa.sessions.create('p', {}, settings),
-    'sessions.get': () => stoa.sessions.get('s', settings),
-    'sessions.list': () => stoa.sessions.list('p', settings),
-    'sessions.active': () => stoa.sessions.active('p', settings),
-    'sessions.update': () => stoa.sessions.update('s', {}, settings),
-    'sessions.delete': () => stoa.sessions.delete('s', settings),
-    'tasks.create': () => stoa.tasks.create('s', { command: 'c' }, settings),
-    'tasks.get': () => stoa.tasks.get('t', settings),
-    'tasks.list': () => stoa.tasks.list('s', settings),
-    'tasks.ready': () => stoa.tasks.ready('p', settings),
-    'tasks.update': () => stoa.tasks.update('t', {}, settings),
-    'tasks.delete': () => stoa.tasks.delete('t', settings),
-    'tasks.cancel': () => stoa.tasks.cancel('t', {}, settings),
     'tasks.claim': () => stoa.tasks.claim('p', settings),
     'room.post': () => room.post('b', settings),
     'room.read': () => room.read(settings),
@@ -99,13 +53,48 @@ function callsOf(
     'agent.register': () => agent.register({}, settings),
     'agent.rotate': () => agent.rotate(keys, settings),
     'agent.updateProfile': () => agent.updateProfile({}, settings),
-    'agent.who': () => agent.who(id, settings),
-    'agent.createRoom': () => agent.createRoom('r', settings),
-    'agent.find': () => agent.find('words', settings),
     'direct.send': () => direct.send(id, 'text', settings),
     'direct.read': () => direct.read(settings),
     'direct.acknowledge': () => direct.acknowledge(['m'], settings),
   };
+}
+
+/** Every method that comes from a table, with the settings in their place. */
+function derivedCalls(
+  stoa: Stoa,
+  settings: CallSettings & { signal: AbortSignal },
+): Record<string, () => Promise<unknown>> {
+  const { users, tokens, backups, blocks, documents, ...server } = stoa.admin;
+  const { agents, workspaces, projects, sessions, tasks, rooms, identities, direct } = stoa;
+  const groups = {
+    users,
+    tokens,
+    backups,
+    blocks,
+    documents,
+    agents,
+    workspaces,
+    projects,
+    sessions,
+    tasks,
+    rooms,
+    identities,
+    direct,
+    admin: server,
+  };
+  return Object.fromEntries(
+    Object.entries(groups).flatMap(([group, client]) =>
+      Object.entries(operations[group === 'admin' ? 'server' : (group as keyof typeof operations)]).flatMap(
+        ([verb, row]: [string, Operation]) => {
+          if (row.streams === 'always' || row.upload === true || verb === 'claim') return [];
+          const given: unknown[] = parameterNames(row.path);
+          if (!takesQuery(row) && row.bodiless !== true) given.push({});
+          const methods = client as Readonly<Record<string, (...given: unknown[]) => Promise<unknown>>>;
+          return [[`${group}.${verb}`, async () => methods[verb]?.(...given, settings)]];
+        },
+      ),
+    ),
+  );
 }
 
 /** Never answers. */
@@ -116,6 +105,8 @@ const hanging: typeof fetch = (_input, init) =>
 
 /** Those that talk to nobody, or end without an error because they are streams. */
 const others = new Set([
+  'admin.export',
+  'admin.import',
   'agent.consent',
   'agent.room',
   'agent.data',
@@ -141,31 +132,33 @@ test('every call ends with the reason of a signal that is aborted, and sends not
   expect(sent).toBe(0);
   const agent = stoa.agent(keys, id);
   const clients = {
-    admin: stoa.admin,
     agents: stoa.agents,
     changes: stoa.changes,
     data: stoa.data(),
-    workspaces: stoa.workspaces,
-    projects: stoa.projects,
-    sessions: stoa.sessions,
     tasks: stoa.tasks,
     room: stoa.room(id),
     agent,
     direct: agent.direct,
+    admin: stoa.admin,
   };
-  const names = Object.entries(clients).flatMap(([name, client]) =>
-    [...Object.getOwnPropertyNames(Object.getPrototypeOf(client)), ...Object.keys(client)].flatMap(
-      (member) => {
-        // Getters may have nothing to give yet.
-        const { value } =
-          Object.getOwnPropertyDescriptor(Object.getPrototypeOf(client), member) ??
-          Object.getOwnPropertyDescriptor(client, member) ??
-          {};
-        return member === 'constructor' || typeof value !== 'function' ? [] : [`${name}.${member}`];
-      },
-    ),
-  );
-  expect(names.filter((name) => !others.has(name) && calls[name] === undefined)).toEqual([]);
+  const derived = derivedCalls(stoa, { signal: AbortSignal.abort(reason) });
+  for (const [name, call] of Object.entries(derived)) await expect(call(), name).rejects.toBe(reason);
+  expect(sent).toBe(0);
+  const names = Object.entries(clients).flatMap(([name, client]) => {
+    const prototype: object = Object.getPrototypeOf(client);
+    const inherited = prototype === Object.prototype ? [] : Object.getOwnPropertyNames(prototype);
+    return [...inherited, ...Object.keys(client)].flatMap((member) => {
+      // Getters may have nothing to give yet.
+      const { value } =
+        Object.getOwnPropertyDescriptor(prototype, member) ??
+        Object.getOwnPropertyDescriptor(client, member) ??
+        {};
+      return member === 'constructor' || typeof value !== 'function' ? [] : [`${name}.${member}`];
+    });
+  });
+  const known = (name: string): boolean =>
+    others.has(name) || calls[name] !== undefined || derived[name] !== undefined;
+  expect(names.filter((name) => !known(name))).toEqual([]);
 });
 
 test('a call that waits for its answer ends at once', async () => {

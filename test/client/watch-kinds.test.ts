@@ -228,7 +228,7 @@ test('the watch of a namespace hands on sets, deletions, expiries, imports and c
 test('the watch of a room tells of messages and deletions, and begins anew when messages were imported', async () => {
   const author = new Stoa({ url: running.url }).agent(await AgentKeys.generate());
   await author.register({ name: 'author' });
-  const room = author.room((await author.createRoom('all-kinds')).id);
+  const room = author.room((await author.rooms.create({ name: 'all-kinds' })).id);
   const { id } = await room.post('taken back and restored');
   const watched = await new Watched((signal) => room.watch({ signal })).live();
   await room.post('second');

@@ -285,7 +285,11 @@ describe('who sees what', () => {
   test('a private room is watched with its key, and not without', async () => {
     const owner = new Stoa({ url: running.url }).agent(await AgentKeys.generate());
     await owner.register({ name: 'owner' });
-    const { id } = await owner.createRoom('quiet', { key: 'a key of sixteen or more' });
+    const { id } = await owner.rooms.create({
+      name: 'quiet',
+      is_private: true,
+      key: 'a key of sixteen or more',
+    });
     const ada = await clientOf('ada');
     await expect(new Watched((signal) => ada.watch({ room: { id }, signal })).done).rejects.toMatchObject({
       code: 'forbidden',
@@ -470,7 +474,7 @@ test('tasks and agents that change while they are listed are told without a gap 
 test('a room: its newest messages, then what is said and taken back, also while the connection was gone', async () => {
   const author = new Stoa({ url: running.url }).agent(await AgentKeys.generate());
   await author.register({ name: 'author' });
-  const { id } = await author.createRoom('watched-room');
+  const { id } = await author.rooms.create({ name: 'watched-room' });
   const room = author.room(id);
   const posted = [await room.post('one'), await room.post('two')];
   const through = await clientOf('ada', { url: gate.url });
@@ -563,7 +567,7 @@ test('a reader that comes back too late, or was too slow, is told to begin anew 
 test('of all messages that a reader of a room got it is told which were taken back while the connection was gone', async () => {
   const author = new Stoa({ url: running.url }).agent(await AgentKeys.generate());
   await author.register({ name: 'author' });
-  const { id: roomId } = await author.createRoom('long');
+  const { id: roomId } = await author.rooms.create({ name: 'long' });
   const post = async (count: number) => {
     const ids: string[] = [];
     for (let made = 0; made < count; made += 1)
@@ -604,7 +608,7 @@ test('a reader of a room that is far behind gets everything over one connection'
   try {
     const author = new Stoa({ url: small.url }).agent(await AgentKeys.generate());
     await author.register({ name: 'author' });
-    const { id: roomId } = await author.createRoom('far');
+    const { id: roomId } = await author.rooms.create({ name: 'far' });
     for (let made = 0; made < 250; made += 1)
       await writtenPort(small.stoa.messaging).post({
         roomId,
@@ -651,7 +655,7 @@ test('a reader of a room that takes nothing for a while is cut off, and still ge
   try {
     const author = new Stoa({ url: small.url }).agent(await AgentKeys.generate());
     await author.register({ name: 'author' });
-    const { id: roomId } = await author.createRoom('flood');
+    const { id: roomId } = await author.rooms.create({ name: 'flood' });
     const stop = new AbortController();
     const slow = new Stoa({ url: small.url, token: small.alice }).watch({
       room: { id: roomId },

@@ -872,7 +872,7 @@ describe('the outbox', () => {
     const outcome = transaction(hanging, async (tx) => {
       await query(
         tx,
-        "SELECT pg_advisory_xact_lock(hashtext('stoa_commit'), bucket) FROM generate_series(0, 255) AS bucket",
+        "SELECT pg_advisory_xact_lock(hashtext('stoa_write'), bucket) FROM generate_series(0, 255) AS bucket",
       );
       committed = stoa.commit.commit(ada, both);
       await committed;

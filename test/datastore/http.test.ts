@@ -460,9 +460,9 @@ test('the OpenAPI document says which routes of the data store take an Idempoten
         .map(([method]) => `${method} ${path}`),
     );
   expect(taking.toSorted()).toEqual([
-    'delete /v1/data/{ns}/{key}',
-    'patch /v1/data/{ns}/{key}',
-    'post /v1/data/{ns}',
-    'put /v1/data/{ns}/{key}',
+    'delete /v1/data/{namespace}/{key}',
+    'patch /v1/data/{namespace}/{key}',
+    'post /v1/data/{namespace}',
+    'put /v1/data/{namespace}/{key}',
   ]);
 });

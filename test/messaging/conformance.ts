@@ -1064,7 +1064,7 @@ export function messagingConformance(backend: Backend): void {
           docs: '/docs',
         });
         expect((await desk.ask('GET', '/docs')).text).toContain('# Onboarding');
-        expect((await desk.ask('GET', '/docs/openapi.yaml')).text).toContain('/room/{id}:');
+        expect((await desk.ask('GET', '/docs/openapi.yaml')).text).toContain('/room/{room}:');
         expect((await desk.ask('GET', '/')).text).toContain('AICQ');
         expect((await desk.ask('GET', '/metrics')).text).toMatch(/^aicq_http_requests_total\{/m);
         const pass = { status: 'pass', latency: expect.stringMatching(/^\d+\.\d\dms$/) };

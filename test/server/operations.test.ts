@@ -14,7 +14,9 @@ test('metrics count requests by route, and name no id', async () => {
   await running.ask('GET', `/v1/agents/${json.agent_id}`, { as: running.alice });
   const { text, headers } = await running.ask('GET', '/metrics');
   expect(headers.get('content-type')).toBe('text/plain; version=0.0.4; charset=utf-8');
-  expect(text).toContain('stoa_http_requests_total{method="GET",route="/v1/agents/{id}",status="200"} 1');
+  expect(text).toContain(
+    'stoa_http_requests_total{method="GET",route="/v1/agents/{agent_id}",status="200"} 1',
+  );
   expect(text).not.toContain(json.agent_id);
   expect(text).not.toContain('alice');
   for (const name of [

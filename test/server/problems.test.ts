@@ -2,7 +2,8 @@ import { afterAll, beforeAll, expect, test } from 'vitest';
 import { StoaError, errorKinds } from '../../src/errors.js';
 import type { RouteGroup } from '../../src/server/group.js';
 import { problemSchema } from '../../src/server/problem.js';
-import { answer, anyone, defineRoute } from '../../src/server/route.js';
+import { anyone } from '../../src/api/operation.js';
+import { answer, routesOf } from '../../src/server/route.js';
 import { routeGroups } from '../../src/server/routes/index.js';
 import { z } from 'zod';
 import { Running } from './running.js';
@@ -10,33 +11,32 @@ import { Running } from './running.js';
 const codes = Object.keys(errorKinds) as (keyof typeof errorKinds)[];
 
 const faults: RouteGroup = {
-  routes: [
-    defineRoute({
-      method: 'GET',
-      path: '/fault/{code}',
-      summary: 'Throws',
-      tags: ['test'],
-      principals: anyone,
-      params: z.object({ code: z.string() }),
-      answers: { 200: z.object({}) },
-      handler: ({ params: { code } }) => {
+  routes: routesOf(
+    'test',
+    {
+      fail: { method: 'GET', path: '/fault/{code}', summary: 'Throws', principals: anyone },
+      undeclared: {
+        method: 'GET',
+        path: '/undeclared',
+        summary: 'Answers a status that it does not declare',
+        principals: anyone,
+      },
+    },
+    {
+      fail: { params: z.object({ code: z.string() }), answers: { 200: z.object({}) } },
+      undeclared: { answers: { 200: z.object({}) } },
+    },
+    {
+      fail: ({ params: { code } }) => {
         if (code === 'bug') throw new TypeError('secret internals');
         throw new StoaError(code as keyof typeof errorKinds, 'A sentence.', {
           fix: 'A fix.',
           details: { from: 'a', to: 'b' },
         });
       },
-    }),
-    defineRoute({
-      method: 'GET',
-      path: '/undeclared',
-      summary: 'Answers a status that it does not declare',
-      tags: ['test'],
-      principals: anyone,
-      answers: { 200: z.object({}) },
-      handler: () => answer(202, {}),
-    }),
-  ],
+      undeclared: () => answer(202, {}),
+    },
+  ),
 };
 
 /** Answers in a shape of its own, as messaging does. */
@@ -44,18 +44,12 @@ const plain: RouteGroup = {
   owns: (path) => path.startsWith('/plain'),
   writeError: (error, _request, reply) => reply.code(error.status).send({ error: error.message }),
   onRequest: (_request, reply) => void reply.header('access-control-allow-origin', '*'),
-  routes: [
-    defineRoute({
-      method: 'POST',
-      path: '/plain',
-      summary: 'Takes a name',
-      tags: ['test'],
-      principals: anyone,
-      body: z.object({ name: z.string() }),
-      answers: { 200: z.object({}) },
-      handler: () => ({}),
-    }),
-  ],
+  routes: routesOf(
+    'plain',
+    { name: { method: 'POST', path: '/plain', summary: 'Takes a name', principals: anyone } },
+    { name: { body: z.object({ name: z.string() }), answers: { 200: z.object({}) } } },
+    { name: () => ({}) },
+  ),
 };
 
 let running: Running;

@@ -128,19 +128,15 @@ test('the command line hears every step, and an error on the way as the same err
     loadConfig: () => loadConfig({ flags: {}, environment: {} }).config,
   });
   const steps: { done: number; total: number }[] = [];
-  const made = await connection.work<{ kind: string }>(
-    'POST',
-    '/v1/backups',
-    { body: { directory: join(directory, 'command') } },
-    (step) => steps.push({ ...step }),
+  const made = await connection.work('backups.create', { directory: join(directory, 'command') }, (step) =>
+    steps.push({ ...step }),
   );
   expect(made.kind).toBe('full');
   expect(steps.length).toBeGreaterThan(0);
   await expect(
     connection.work(
-      'POST',
-      '/v1/backups',
-      { body: { kind: 'incremental', directory: join(directory, 'none') } },
+      'backups.create',
+      { kind: 'incremental', directory: join(directory, 'none') },
       () => undefined,
     ),
   ).rejects.toMatchObject({ code: 'conflict' });

@@ -177,7 +177,7 @@ async function addTo(route: string, path: string, number: number): Promise<void>
   // The id of what the list is of.
   const id = decodeURIComponent(path.split('?', 1)[0]?.split('/')[3] ?? '');
   switch (route) {
-    case '/v1/data/{ns}':
+    case '/v1/data/{namespace}':
       await data.set(alice, id, `key-${number}`, number);
       return;
     case '/v1/data':
@@ -191,11 +191,11 @@ async function addTo(route: string, path: string, number: number): Promise<void>
     case '/v1/agents':
       await registry.createAgent(alice, { name: `several-${number}` });
       return;
-    case '/v1/agents/{id}/sessions':
+    case '/v1/agents/{agent_id}/sessions':
       if (number === 1) await registry.start(alice, id);
       await registry.openSession(alice, id);
       return;
-    case '/v1/agents/{id}/identities': {
+    case '/v1/agents/{agent_id}/identities': {
       const { identity: made } = await writtenPort(messaging).register({
         publicKey: randomBytes(32).toString('base64'),
         name: 'several',
@@ -205,24 +205,24 @@ async function addTo(route: string, path: string, number: number): Promise<void>
       await registry.linkIdentity(alice, id, made.id);
       return;
     }
-    case '/v1/users/{id}/tokens':
+    case '/v1/users/{user}/tokens':
       await identity.createToken(operatorCaller(), id, {}, null);
       return;
     case '/v1/workspaces':
       await workspaces.createWorkspace(alice, { name: `several ${Math.random()}` });
       return;
-    case '/v1/workspaces/{id}/projects':
+    case '/v1/workspaces/{workspace_id}/projects':
       await workspaces.createProject(alice, id, { name: `several ${number}` });
       return;
-    case '/v1/projects/{id}/sessions':
+    case '/v1/projects/{project_id}/sessions':
       await workspaces.createSession(alice, id, {});
       return;
-    case '/v1/projects/{id}/tasks/ready': {
+    case '/v1/projects/{project_id}/tasks/ready': {
       const session = await workspaces.createSession(alice, id, {});
       await workspaces.createTask(alice, session.id, { command: 'several' });
       return;
     }
-    case '/v1/sessions/{id}/tasks':
+    case '/v1/sessions/{session_id}/tasks':
       await workspaces.createTask(alice, id, { command: 'several' });
       return;
     default:

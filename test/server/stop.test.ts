@@ -4,27 +4,25 @@ import { expect, test, vi } from 'vitest';
 import { z } from 'zod';
 import { stopApp } from '../../src/server/app.js';
 import type { RouteGroup } from '../../src/server/group.js';
-import { anyone, defineRoute } from '../../src/server/route.js';
+import { anyone } from '../../src/api/operation.js';
+import { routesOf } from '../../src/server/route.js';
 import { routeGroups } from '../../src/server/routes/index.js';
 import { Running } from './running.js';
 
 function slowGroup(entered: () => void, release: Promise<void>): RouteGroup {
   return {
-    routes: [
-      defineRoute({
-        method: 'POST',
-        path: '/slow',
-        summary: 'Waits',
-        tags: ['test'],
-        principals: anyone,
-        answers: { 200: z.object({ done: z.boolean() }) },
-        handler: async () => {
+    routes: routesOf(
+      'test',
+      { wait: { method: 'POST', path: '/slow', summary: 'Waits', principals: anyone } },
+      { wait: { answers: { 200: z.object({ done: z.boolean() }) } } },
+      {
+        wait: async () => {
           entered();
           await release;
           return { done: true };
         },
-      }),
-    ],
+      },
+    ),
   };
 }
 

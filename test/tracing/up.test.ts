@@ -58,7 +58,7 @@ describe('a server with traces', () => {
     await fetch(`${server.url}/nothing/hidden-path?hidden=query`);
     expect(await server.end('SIGTERM')).toBe(0);
 
-    const [put] = collector.named('PUT /v1/data/{ns}/{key}');
+    const [put] = collector.named('PUT /v1/data/{namespace}/{key}');
     expect(put).toMatchObject({
       traceId: trace,
       parentSpanId: parent,
@@ -67,7 +67,7 @@ describe('a server with traces', () => {
       status: {},
       facts: {
         'http.request.method': 'PUT',
-        'http.route': '/v1/data/{ns}/{key}',
+        'http.route': '/v1/data/{namespace}/{key}',
         'stoa.principal': 'operator',
         'url.scheme': 'http',
       },
@@ -91,7 +91,7 @@ describe('a server with traces', () => {
       }),
     );
 
-    expect(collector.named('GET /v1/agents/{id}')).toMatchObject([
+    expect(collector.named('GET /v1/agents/{agent_id}')).toMatchObject([
       { facts: { 'http.response.status_code': 400 }, status: {} },
     ]);
     const [alive] = collector.named('GET /livez');
@@ -112,7 +112,7 @@ describe('a server with traces', () => {
     const server = await up(path('outside'), ['--datastore', url], environment());
     expect((await ask(server, 'PUT', '/v1/data/notes/a', {}, { value: 1 })).ok).toBe(true);
     expect(await server.end('SIGTERM')).toBe(0);
-    const [put] = collector.named('PUT /v1/data/{ns}/{key}');
+    const [put] = collector.named('PUT /v1/data/{namespace}/{key}');
     const calls = collector.spans.filter(
       ({ parentSpanId, kind }) => parentSpanId === put?.spanId && kind === 3,
     );

@@ -81,6 +81,9 @@ export class PostgresCommit implements CommitHome {
     return async (operation) => {
       const { message, nonce } = await messaging.steps.prepareMessage(caller, operation);
       if ('roomId' in message) {
+        const { roomId, parentId } = message;
+        if (parentId !== null && (await messaging.port.message(roomId, parentId)) === undefined)
+          throw refuse('parentUnknown');
         const bytes = (spent.get(message.from) ?? 0) + Buffer.byteLength(message.body);
         if (bytes > (await messaging.port.bytesLeft(message.from))) throw refuse('byteRate');
         spent.set(message.from, bytes);

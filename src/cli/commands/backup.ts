@@ -4,7 +4,7 @@ import { join, resolve } from 'node:path';
 import { loadConfig } from '../../config.js';
 import { StoaError } from '../../errors.js';
 import type { BackupSummaries, BackupSummary } from '../../kernel/backup-chain.js';
-import { type Action, type Options, numberOption, present, textOption } from '../definition.js';
+import { type Action, type Options, numberOption, textOption } from '../definition.js';
 import { type Column, type Output, sizeText } from '../output.js';
 import { settingFlags } from '../setting-flags.js';
 
@@ -32,11 +32,8 @@ export const backup: Action = async ({ connect, output }, [given], options) => {
     output.say(`${connection.where} makes ${kind === 'full' ? 'a full' : 'an incremental'} backup …`);
     const progress = output.progress('Backing up');
     try {
-      const made = await connection.work<CreatedBackup>(
-        'POST',
-        '/v1/backups',
-        { body: present({ kind, directory, with_key: withKey ? true : undefined }) },
-        (step) => progress.update(step),
+      const made = await connection.work('backups.create', { kind, directory, with_key: withKey }, (step) =>
+        progress.update(step),
       );
       progress.end();
       showMade(output, made);
@@ -82,12 +79,7 @@ function showMade(output: Output, made: CreatedBackup): void {
 export const ls: Action = async ({ connect, output, globals }, [given]) => {
   // With --url the directory is on another machine.
   if (textOption(globals, 'url') !== undefined) {
-    show(
-      output,
-      await (
-        await connect()
-      ).call<BackupSummaries & { next_cursor: null }>('GET', '/v1/backups', { query: { directory: given } }),
-    );
+    show(output, await (await connect()).call('backups.list', { directory: given }));
     return;
   }
   const { summariesIn } = await import('../../kernel/backup-chain.js');

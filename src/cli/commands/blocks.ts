@@ -15,14 +15,10 @@ const columns: readonly Column<Block>[] = [
 ];
 
 export const ls: Action = async ({ connect, output }) => {
-  output.list(
-    await (await connect()).call<{ items: Block[] }>('GET', '/v1/blocks'),
-    columns,
-    'No address is blocked.',
-  );
+  output.list(await (await connect()).call('blocks.list', {}), columns, 'No address is blocked.');
 };
 
 export const rm: Action = async ({ connect, output }, [address = '']) => {
-  await (await connect()).call('DELETE', '/v1/blocks', { query: { ip: address } });
+  await (await connect()).call('blocks.delete', { ip: address });
   output.done({ unblocked: address }, `${address} is no longer blocked.`);
 };

@@ -1,5 +1,5 @@
 /** `stoa changes`: the feed, as a page or as it happens. */
-import type { ChangeItem, ChangePage, ChangesClient } from '../../client/index.js';
+import type { ChangeItem, ChangesClient } from '../../client/index.js';
 import { StoaError } from '../../errors.js';
 import { type Action, numberOption, textOption } from '../definition.js';
 import type { Column, Output } from '../output.js';
@@ -19,9 +19,7 @@ export const changes: Action = async ({ connect, output }, _args, options) => {
   const connection = await connect();
   const query = { since: textOption(options, 'since'), topics: textOption(options, 'topics') };
   if (options['follow'] !== true) {
-    const page = await connection.call<ChangePage>('GET', '/v1/changes', {
-      query: { ...query, limit: numberOption(options, 'limit') },
-    });
+    const page = await connection.call('changes.read', { ...query, limit: numberOption(options, 'limit') });
     output.list(output.json ? page : { items: page.items }, columns, 'No changes.');
     output.say(`Go on with: --since ${page.position}`);
     return;

@@ -10,7 +10,6 @@ import { type DocumentFileReport, importDocumentFile } from '../../transfer/docu
 import type { Connection } from '../connection.js';
 import { type Action, textOption } from '../definition.js';
 import type { Output } from '../output.js';
-import type { Page } from '../resource-options.js';
 import { writeLines } from '../write-lines.js';
 
 /** Bad lines that are described one by one. */
@@ -23,9 +22,7 @@ export const exportAll: Action = async ({ connect, output }, [file = '-']) => {
   async function* lines(): AsyncGenerator<string> {
     let cursor: string | undefined;
     do {
-      const page = await connection.call<Page<Record<string, unknown>>>('GET', '/v1/documents', {
-        query: { limit: 1_000, cursor },
-      });
+      const page = await connection.call('documents.list', { limit: 1_000, cursor });
       for (const document of page.items) {
         // Fields without a value are left out, as in the seed; a value of null is a value.
         const fields = Object.entries(document).filter(([name, value]) => value !== null || name === 'value');
@@ -101,12 +98,12 @@ async function importInto(
         onProgress,
       });
     await checkReadable(path);
-    const request = {
-      query: { dry_run: dryRun, keep_going: keepGoing },
-      headers: { 'content-type': 'application/x-ndjson' },
-      stream: createReadStream(path),
-    };
-    return await connection.work<DocumentFileReport>('POST', '/v1/documents/lines', request, onProgress);
+    return await connection.work(
+      'documents.importLines',
+      { dry_run: dryRun, keep_going: keepGoing },
+      onProgress,
+      createReadStream(path),
+    );
   } finally {
     progress.end();
   }

@@ -1,19 +1,18 @@
 /** `stoa data …`: the data store from the shell. */
+import { mergePatchType } from '../../api/data/operations.js';
 import type { JsonValue, KeySummary, NamespaceSummary } from '../../datastore/model.js';
 import { defaultNamespace } from '../../datastore/model.js';
 import { StoaError, messageOf } from '../../errors.js';
-import { encodeSegment } from '../../path-segment.js';
 import {
   type Action,
   type Options,
   durationOption,
   numberOption,
-  present,
+  pageQuery,
   textOption,
 } from '../definition.js';
 import { readText } from '../file-option.js';
 import type { Column } from '../output.js';
-import { type Page, pageQuery } from '../resource-options.js';
 import { untilInterrupted } from './watch.js';
 
 interface Document extends KeySummary {
@@ -43,7 +42,7 @@ const namespaceColumns: readonly Column<NamespaceSummary>[] = [
 ];
 
 export const get: Action = async ({ connect, output }, [key], options) => {
-  const document = await (await connect()).call<Document>('GET', documentPath(options, key));
+  const document = await (await connect()).call('data.get', placeOf(options, key));
   const { value } = document;
   output.line(
     document,
@@ -52,54 +51,64 @@ export const get: Action = async ({ connect, output }, [key], options) => {
 };
 
 export const set: Action = async ({ connect, output }, [key, argument], options) => {
-  const value = await valueOf(argument, options);
-  const body = present({
-    value,
+  const input = {
+    ...placeOf(options, key),
+    value: await valueOf(argument, options),
     metadata: metadataOf(options),
     ttl: durationOption(options, 'ttl'),
     expiresAt: textOption(options, 'expiresAt'),
-  });
-  const written = await (
-    await connect('created')
-  ).call<KeySummary>('PUT', documentPath(options, key), { body, headers: conditionsOf(options) });
+  };
+  const written = await (await connect('created')).call('data.set', input, conditionOf(options));
   output.done(written, `Stored ${key} as version ${written.version}.`);
 };
 
 export const rm: Action = async ({ connect, output }, [key], options) => {
-  const ifVersion = numberOption(options, 'ifVersion');
-  await (
-    await connect()
-  ).call('DELETE', documentPath(options, key), {
-    headers: ifVersion === undefined ? {} : { 'if-match': `"${ifVersion}"` },
-  });
+  await (await connect()).call('data.delete', placeOf(options, key), conditionOf(options));
   output.done({ deleted: key }, `Deleted ${key}.`);
 };
 
 export const ls: Action = async ({ connect, output }, [prefix], options) => {
-  const connection = await connect();
-  const query = { ...pageQuery(options), prefix };
-  if (options['values'] === true)
-    output.list(
-      await connection.call<Page<Document>>('GET', namespacePath(options), {
-        query: { ...query, values: 1 },
-      }),
-      documentColumns,
-      'No documents.',
-    );
-  else
-    output.list(
-      await connection.call<Page<KeySummary>>('GET', namespacePath(options), { query }),
-      keyColumns,
-      'No keys.',
-    );
+  const values = options['values'] === true;
+  const input = { namespace: namespaceOf(options), prefix, ...pageQuery(options) };
+  const page: { items: readonly object[]; next_cursor: string | null } = await (
+    await connect()
+  ).call('data.list', { ...input, ...(values && { values }) });
+  // With `values` the items are documents, without it summaries.
+  if (values) output.list({ ...page, items: page.items as Document[] }, documentColumns, 'No documents.');
+  else output.list({ ...page, items: page.items as KeySummary[] }, keyColumns, 'No keys.');
 };
 
 export const namespaces: Action = async ({ connect, output }, _args, options) => {
-  output.list(
-    await (await connect()).call<Page<NamespaceSummary>>('GET', '/v1/data', { query: pageQuery(options) }),
-    namespaceColumns,
-    'No namespaces.',
-  );
+  const page = await (await connect()).call('data.listNamespaces', pageQuery(options));
+  output.list(page, namespaceColumns, 'No namespaces.');
+};
+
+/** Keys without a document are left out. */
+export const getMany: Action = async ({ connect, output }, [...keys], options) => {
+  const { values } = await (
+    await connect()
+  ).call('data.batch', { namespace: namespaceOf(options), get: keys.flat() });
+  if (output.json) output.value(values);
+  else for (const [key, value] of Object.entries(values)) output.line({}, `${key}  ${JSON.stringify(value)}`);
+};
+
+/** All or nothing where the backend can; otherwise each key has a result of its own. */
+export const setMany: Action = async ({ connect, output }, [argument], options) => {
+  const set = await valueOf(argument, options);
+  if (typeof set !== 'object' || set === null || Array.isArray(set))
+    throw new StoaError('invalid_request', 'The values must be a JSON object with a value for each key.');
+  const answer = await (
+    await connect('created')
+  ).call('data.batch', {
+    namespace: namespaceOf(options),
+    set: { ...set },
+    ttl: durationOption(options, 'ttl'),
+  });
+  const refused = Object.entries(answer.set).filter(([, result]) => 'error' in result);
+  output.done(answer.set, `Stored ${Object.keys(answer.set).length - refused.length} documents.`);
+  for (const [key, result] of refused)
+    if ('error' in result) output.say(`${key} was not stored: ${result.error.detail}`);
+  if (refused.length > 0) process.exitCode = 1;
 };
 
 export const clear: Action = async ({ connect, output }, _args, options) => {
@@ -109,7 +118,7 @@ export const clear: Action = async ({ connect, output }, _args, options) => {
       fix: 'Say that it is meant with --yes.',
     });
   }
-  const { deleted } = await (await connect()).call<{ deleted: number }>('DELETE', namespacePath(options));
+  const { deleted } = await (await connect()).call('data.clear', { namespace });
   output.done({ deleted }, `Deleted ${deleted} documents.`);
 };
 
@@ -119,10 +128,7 @@ export const increment: Action = async ({ connect, output }, [key, by = '1'], op
     throw new StoaError('invalid_request', `"${by}" is not a number.`);
   const { value, version } = await (
     await connect('created')
-  ).call<Document>('PATCH', documentPath(options, key), {
-    body: { increment: amount },
-    headers: conditionsOf(options),
-  });
+  ).call('data.change', { ...placeOf(options, key), change: { increment: amount } }, conditionOf(options));
   output.line({ key, value, version }, String(value));
 };
 
@@ -131,16 +137,16 @@ export const append: Action = async ({ connect, output }, [key, ...items], optio
   const append = items.flat().map(parsed);
   const { value, version } = await (
     await connect('created')
-  ).call<Document>('PATCH', documentPath(options, key), { body: { append }, headers: conditionsOf(options) });
+  ).call('data.change', { ...placeOf(options, key), change: { append } }, conditionOf(options));
   output.line({ key, value, version }, JSON.stringify(value));
 };
 
 export const patch: Action = async ({ connect, output }, [key, argument], options) => {
-  const body = await valueOf(argument, options);
-  const headers = { ...conditionsOf(options), 'content-type': 'application/merge-patch+json' };
+  const change = await valueOf(argument, options);
+  const settings = { ...conditionOf(options), contentType: mergePatchType };
   const { value, version } = await (
     await connect('created')
-  ).call<Document>('PATCH', documentPath(options, key), { body, headers });
+  ).call('data.change', { ...placeOf(options, key), change }, settings);
   output.line({ key, value, version }, JSON.stringify(value));
 };
 
@@ -168,22 +174,16 @@ export const watch: Action = async ({ connect, output }, [prefix], options) => {
   });
 };
 
-function conditionsOf(options: Options): Record<string, string> {
-  const ifVersion = numberOption(options, 'ifVersion');
-  if (ifVersion === undefined) return {};
-  return ifVersion === 0 ? { 'if-none-match': '*' } : { 'if-match': `"${ifVersion}"` };
+function conditionOf(options: Options): { ifVersion: number | undefined } {
+  return { ifVersion: numberOption(options, 'ifVersion') };
 }
 
 function namespaceOf(options: Options): string {
   return textOption(options, 'namespace') ?? defaultNamespace;
 }
 
-function namespacePath(options: Options): string {
-  return `/v1/data/${encodeSegment(namespaceOf(options))}`;
-}
-
-function documentPath(options: Options, key = ''): string {
-  return `${namespacePath(options)}/${encodeSegment(key)}`;
+function placeOf(options: Options, key = ''): { namespace: string; key: string } {
+  return { namespace: namespaceOf(options), key };
 }
 
 async function valueOf(given: string | undefined, options: Options): Promise<unknown> {
@@ -218,7 +218,7 @@ function parsed(text: string): unknown {
   }
 }
 
-function metadataOf(options: Options): unknown {
+function metadataOf(options: Options): Record<string, unknown> | undefined {
   const text = textOption(options, 'metadata');
   if (text === undefined) return undefined;
   try {

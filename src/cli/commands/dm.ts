@@ -7,7 +7,7 @@ interface Direct {
   from: string;
   body: string;
   ts: number;
-  acknowledged?: true;
+  acknowledged?: true | undefined;
 }
 
 const columns: readonly Column<Direct>[] = [
@@ -19,19 +19,15 @@ const columns: readonly Column<Direct>[] = [
 ];
 
 export const send: Action = async ({ connect, output }, [agent = '', text = '']) => {
-  output.value(
-    await (
-      await connect()
-    ).call<object>('POST', `/dm/${encodeURIComponent(agent)}`, { body: { body: text } }),
-  );
+  output.value(await (await connect()).call('direct.send', { to: agent, body: text }));
 };
 
 export const read: Action = async ({ connect, output }, _args, options) => {
-  const query = { limit: numberOption(options, 'limit'), ...(options['pending'] === true && { pending: 1 }) };
-  const { messages } = await (await connect()).call<{ messages: Direct[] }>('GET', '/dm', { query });
+  const input = { limit: numberOption(options, 'limit'), ...(options['pending'] === true && { pending: 1 }) };
+  const { messages } = await (await connect()).call('direct.read', input);
   output.list({ items: messages }, columns, 'No direct messages.');
 };
 
 export const acknowledge: Action = async ({ connect, output }, ids) => {
-  output.value(await (await connect()).call<object>('POST', '/dm/ack', { body: { ids: ids.flat() } }));
+  output.value(await (await connect()).call('direct.acknowledge', { ids: ids.flat() }));
 };

@@ -7,29 +7,11 @@ import type { Connection } from '../connection.js';
 import type { Action, Context } from '../definition.js';
 import { settingFlags } from '../setting-flags.js';
 
-interface Finding {
-  shard: number;
-  family: string;
-  kind: string;
-  problem: string;
-  repair: string | null;
-  repaired: boolean;
-}
-
-interface Examination {
-  found: number;
-  repaired: number;
-  remaining: number;
-  findings: Finding[];
-}
-
 export const doctor: Action = async (context, _args, options) => {
   const { connect, output } = context;
   const connection = options['acceptLoss'] === true ? await connectAcceptingLoss(context) : await connect();
   output.say(`Examining ${connection.where} …`);
-  const examination = await connection.call<Examination>('POST', '/v1/doctor', {
-    body: { repair: options['repair'] === true },
-  });
+  const examination = await connection.call('server.examine', { repair: options['repair'] === true });
   const { found, repaired, remaining, findings } = examination;
   if (output.json) output.value(examination);
   else {

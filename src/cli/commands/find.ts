@@ -19,12 +19,12 @@ const columns: readonly Column<Result>[] = [
 ];
 
 export const find: Action = async ({ connect, output }, [q = ''], options) => {
-  const query = {
+  const input = {
     q,
     room: textOption(options, 'room'),
     limit: numberOption(options, 'limit'),
     after: numberOption(options, 'after'),
   };
-  const { results } = await (await connect()).call<{ results: Result[] }>('GET', '/find', { query });
+  const { results } = await (await connect()).call('rooms.find', input);
   output.list({ items: results }, columns, 'Nothing found.');
 };

@@ -1,24 +1,11 @@
 /** `stoa inspect`: the families of the store and their raw entries. */
-import { type Action, numberOption, textOption } from '../definition.js';
+import { type Action, pageQuery, textOption } from '../definition.js';
 import { sizeText } from '../output.js';
-
-interface Family {
-  family: string;
-  entries: number;
-  size_bytes: number;
-  estimated: boolean;
-}
-
-interface Entry {
-  key: string;
-  value: string;
-  decoded: unknown;
-}
 
 export const inspect: Action = async ({ connect, output }, [family], options) => {
   const connection = await connect();
   if (family === undefined) {
-    const page = await connection.call<{ items: Family[] }>('GET', '/v1/inspect');
+    const page = await connection.call('server.listFamilies', {});
     output.list(
       page,
       [
@@ -30,16 +17,11 @@ export const inspect: Action = async ({ connect, output }, [family], options) =>
     );
     return;
   }
-  const query = {
+  const page = await connection.call('server.listEntries', {
+    family,
     prefix: textOption(options, 'prefix'),
-    limit: numberOption(options, 'limit'),
-    cursor: textOption(options, 'cursor'),
-  };
-  const page = await connection.call<{ items: Entry[]; next_cursor: string | null }>(
-    'GET',
-    `/v1/inspect/${encodeURIComponent(family)}`,
-    { query },
-  );
+    ...pageQuery(options),
+  });
   output.list(
     page,
     [

@@ -3,22 +3,18 @@ import { type Action, numberOption, textOption } from '../definition.js';
 import type { RoomMessage } from '../../client/index.js';
 import type { Output } from '../output.js';
 import { printable } from '../printable.js';
-import { roomHeaders, roomKey, roomPath } from './rooms.js';
+import { roomKey } from './rooms.js';
 import { untilInterrupted } from './watch.js';
 
 export const read: Action = async ({ connect, output }, [room = ''], options) => {
   const connection = await connect();
-  const headers = roomHeaders(options);
+  const key = roomKey(options);
   const thread = textOption(options, 'thread');
-  const query = { limit: numberOption(options, 'limit'), before: numberOption(options, 'before') };
+  const limit = numberOption(options, 'limit');
   const page =
     thread === undefined
-      ? await connection.call<{ messages: RoomMessage[] }>('GET', roomPath(room), { query, headers })
-      : await connection.call<{ messages: RoomMessage[] }>(
-          'GET',
-          `${roomPath(room)}/${encodeURIComponent(thread)}/thread`,
-          { query, headers },
-        );
+      ? await connection.call('rooms.read', { room, key, limit, before: numberOption(options, 'before') })
+      : await connection.call('rooms.thread', { room, message: thread, key, limit });
   const messages = thread === undefined ? page.messages.toReversed() : page.messages;
   if (options['follow'] !== true) {
     if (output.json) output.value({ items: messages });
@@ -27,7 +23,7 @@ export const read: Action = async ({ connect, output }, [room = ''], options) =>
     return;
   }
   for (const message of messages) show(output, message);
-  const live = (await connection.client()).room(room, roomKey(options));
+  const live = (await connection.client()).room(room, key);
   await untilInterrupted(async (signal) => {
     // An empty room is followed from its beginning, so that nothing is missed.
     for await (const message of live.stream({ signal, after: messages.at(-1)?.ts ?? 0 }))

@@ -17,40 +17,28 @@ const columns: readonly Column<Channel>[] = [
 ];
 
 export const ls: Action = async ({ connect, output }, _args, options) => {
-  const query = { limit: numberOption(options, 'limit'), offset: numberOption(options, 'offset') };
   const { channels, total } = await (
     await connect()
-  ).call<{ channels: Channel[]; total: number }>('GET', '/channels', { query });
+  ).call('rooms.list', { limit: numberOption(options, 'limit'), offset: numberOption(options, 'offset') });
   output.list({ items: channels }, columns, 'No public rooms.');
   if (!output.json && channels.length < total) output.say(`${channels.length} of ${total} rooms.`);
 };
 
-export const create: Action = async ({ connect, output }, [name], options) => {
+export const create: Action = async ({ connect, output }, [name = ''], options) => {
   const key = roomKey(options);
   output.value(
     await (
       await connect('created')
-    ).call<object>('POST', '/room', { body: { name, ...(key !== undefined && { is_private: true, key }) } }),
+    ).call('rooms.create', { name, ...(key !== undefined && { is_private: true, key }) }),
   );
 };
 
 export const deleteMessage: Action = async ({ connect, output }, [room = '', message = ''], options) => {
-  await (
-    await connect()
-  ).call('DELETE', `${roomPath(room)}/${encodeURIComponent(message)}`, { headers: roomHeaders(options) });
+  await (await connect()).call('rooms.deleteMessage', { room, message, key: roomKey(options) });
   output.done({ deleted: message }, `Deleted ${message}.`);
 };
-
-export function roomPath(room: string): string {
-  return `/room/${encodeURIComponent(room)}`;
-}
 
 /** A variable keeps the key out of the list of processes. */
 export function roomKey(options: Options): string | undefined {
   return textOption(options, 'key') ?? process.env['STOA_ROOM_KEY'];
-}
-
-export function roomHeaders(options: Options): Record<string, string> {
-  const key = roomKey(options);
-  return key === undefined ? {} : { 'x-aicq-room-key': key };
 }

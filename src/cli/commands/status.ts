@@ -2,15 +2,9 @@
 import type { Action } from '../definition.js';
 import { sizeText } from '../output.js';
 
-interface Status extends Record<string, unknown> {
-  size_bytes: number;
-  feed_bytes: number;
-  families: Record<string, unknown>;
-}
-
 export const status: Action = async ({ connect, output }) => {
   const connection = await connect();
-  const answer = await connection.call<Status>('GET', '/v1/status');
+  const answer = await connection.call('server.status', {});
   if (output.json) {
     output.value(answer);
     return;

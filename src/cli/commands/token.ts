@@ -1,17 +1,16 @@
 /** `stoa token …`: bearer tokens of users. */
 import { StoaError } from '../../errors.js';
-import type { CreatedToken, Token } from '../../identity/schemas.js';
+import type { Token } from '../../identity/schemas.js';
 import {
   type Action,
   type Context,
   durationOption,
   listOption,
-  numberOption,
+  pageQuery,
   present,
   textOption,
 } from '../definition.js';
 import type { Column } from '../output.js';
-import { userPath } from './users.js';
 
 const columns: readonly Column<Token>[] = [
   ['ID', (token) => token.token_id],
@@ -25,7 +24,10 @@ const columns: readonly Column<Token>[] = [
 
 export const create: Action = async (context, _args, options) => {
   const namespaces = listOption(options, 'namespace');
-  const scopes = present({ write: options['readOnly'] === true ? false : undefined, namespaces });
+  const scopes = present({
+    write: options['readOnly'] === true ? false : undefined,
+    namespaces: namespaces && [...namespaces],
+  });
   const body = present({
     name: textOption(options, 'name'),
     expires_in: durationOption(options, 'expiresIn'),
@@ -33,23 +35,18 @@ export const create: Action = async (context, _args, options) => {
   });
   const created = await (
     await context.connect('created')
-  ).call<CreatedToken>('POST', tokensPath(context), { body });
+  ).call('tokens.create', { user: userOf(context), ...body });
   context.output.value(created);
   context.output.say('The token is shown this once and not kept.');
 };
 
 export const ls: Action = async (context, _args, options) => {
-  const query = { limit: numberOption(options, 'limit'), cursor: textOption(options, 'cursor') };
-  const page = await (
-    await context.connect()
-  ).call<{ items: Token[]; next_cursor: string | null }>('GET', tokensPath(context), { query });
-  context.output.list(page, columns, 'No tokens.');
+  const input = { user: userOf(context), ...pageQuery(options) };
+  context.output.list(await (await context.connect()).call('tokens.list', input), columns, 'No tokens.');
 };
 
-export const revoke: Action = async (context, [id]) => {
-  const answer = await (
-    await context.connect()
-  ).call<{ revoked: string[] }>('DELETE', tokensPath(context), { query: { token: id } });
+export const revoke: Action = async (context, [token = '']) => {
+  const answer = await (await context.connect()).call('tokens.revoke', { user: userOf(context), token });
   context.output.done(
     answer,
     answer.revoked.length === 0 ? 'Nothing to revoke.' : `Revoked ${answer.revoked.join(', ')}.`,
@@ -57,11 +54,11 @@ export const revoke: Action = async (context, [id]) => {
 };
 
 /** A token is always somebody's: making one for `default` by accident would be a silent surprise. */
-function tokensPath({ globals }: Context): string {
+function userOf({ globals }: Context): string {
   const user = textOption(globals, 'user');
   if (user === undefined)
-    throw new StoaError('invalid_request', 'Whose token? No user is named.', {
+    throw new StoaError('invalid_request', 'The command does not name the user of the token.', {
       fix: 'Add --user NAME, or set STOA_USER.',
     });
-  return `${userPath(user)}/tokens`;
+  return user;
 }

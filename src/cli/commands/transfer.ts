@@ -84,17 +84,14 @@ async function importInto(
     }
     const { dryRun, ids, onConflict, keepGoing } = choices;
     const totalBytes = await sizeOf(path);
-    const options = {
-      query: { dry_run: dryRun, ids, on_conflict: onConflict, keep_going: keepGoing },
-      headers: { 'content-type': 'application/x-ndjson' },
-      stream: Readable.from(
-        counted(createReadStream(path), (sizeBytes) =>
-          sending.update({ done: sizeBytes, total: totalBytes }),
-        ),
-      ),
-    };
-    return await connection.work<ImportReport>('POST', '/v1/import', options, (step) =>
-      progress.update(step),
+    const lines = Readable.from(
+      counted(createReadStream(path), (sizeBytes) => sending.update({ done: sizeBytes, total: totalBytes })),
+    );
+    return await connection.work(
+      'server.import',
+      { dry_run: dryRun, ids, on_conflict: onConflict, keep_going: keepGoing },
+      (step) => progress.update(step),
+      lines,
     );
   } finally {
     sending.end();
@@ -131,9 +128,7 @@ async function linesOf(
 ): Promise<AsyncIterable<string | Uint8Array>> {
   if (connection.stoa !== undefined)
     return connection.stoa.transfer.export(operatorCaller(user ?? undefined), { user, domains, withSecrets });
-  return connection.download('/v1/export', {
-    query: { domains: domains?.join(','), with_secrets: withSecrets },
-  });
+  return connection.download('server.export', { domains, with_secrets: withSecrets });
 }
 
 function show(report: ImportReport, output: Output): void {
@@ -156,8 +151,8 @@ function domainsOf(options: Options): TransferDomain[] | undefined {
   return text?.split(',').map((name) => {
     const domain = transferDomains.find((known) => known === name);
     if (domain === undefined)
-      throw new StoaError('invalid_request', `"${name}" is no domain.`, {
-        fix: `There are ${transferDomains.join(', ')}.`,
+      throw new StoaError('invalid_request', `Unknown domain "${name}".`, {
+        fix: `Use ${transferDomains.join(', ')}.`,
       });
     return domain;
   });

@@ -1,7 +1,11 @@
 /** `stoa who`: the profile of a messaging identity. */
 import type { Action } from '../definition.js';
 
-export const who: Action = async ({ connect, output }, [agent = ''], options) => {
-  const path = `/who/${encodeURIComponent(agent)}${options['keys'] === true ? '/keys' : ''}`;
-  output.value(await (await connect()).call<object>('GET', path));
+export const who: Action = async ({ connect, output }, [identity = ''], options) => {
+  const connection = await connect();
+  output.value(
+    options['keys'] === true
+      ? await connection.call('identities.listKeys', { identity })
+      : await connection.call('identities.get', { identity }),
+  );
 };

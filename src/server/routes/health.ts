@@ -1,11 +1,12 @@
 /** Whether the server lives, can work, and how it feels: for probes and for AICQ clients. */
 import { z } from 'zod';
+import { type OperationTable, anyone } from '../../api/operation.js';
 import { messageOf } from '../../errors.js';
 import { kernelFamilies } from '../../kernel/families.js';
 import type { Stoa } from '../../index.js';
 import type { HealthCheck } from '../../messaging/port.js';
 import { version } from '../../version.js';
-import { answer, anyone, defineRoute } from '../route.js';
+import { answer, routesOf } from '../route.js';
 
 const checkSchema = z.object({
   status: z.enum(['pass', 'fail']),
@@ -27,18 +28,30 @@ const probeSchema = z
   .object({ status: z.enum(['ok', 'stopping', 'writes_stopped', 'disk_full']) })
   .meta({ id: 'Probe' });
 
-/** AICQ's shape and names; it is answered like its other routes, with CORS. */
-export const aicqHealthRoutes = [
-  defineRoute({
+const anyQuery = z.looseObject({});
+
+const health = {
+  get: {
     method: 'GET',
     path: '/health',
     summary: 'How the server feels, with its stores',
-    tags: ['health'],
     principals: anyone,
-    consumes: null,
-    query: z.looseObject({}),
-    answers: { 200: healthSchema, 503: healthSchema },
-    handler: async ({ stoa }) => {
+    consumes: 'raw',
+  },
+} as const satisfies OperationTable;
+
+const probes = {
+  live: { method: 'GET', path: '/livez', summary: 'The process answers', principals: anyone },
+  ready: { method: 'GET', path: '/readyz', summary: 'The server can take work', principals: anyone },
+} as const satisfies OperationTable;
+
+/** AICQ's shape and names; it is answered like its other routes, with CORS. */
+export const aicqHealthRoutes = routesOf(
+  'health',
+  health,
+  { get: { query: anyQuery, answers: { 200: healthSchema, 503: healthSchema } } },
+  {
+    get: async ({ stoa }) => {
       const store = checkStore(stoa);
       const { postgres, redis } = await stoa.messaging.health();
       const checks =
@@ -56,8 +69,8 @@ export const aicqHealthRoutes = [
         timestamp: new Date().toISOString(),
       });
     },
-  }),
-];
+  },
+);
 
 function shownCheck({ status, latencyMs, message }: HealthCheck): z.output<typeof checkSchema> {
   return {
@@ -67,33 +80,23 @@ function shownCheck({ status, latencyMs, message }: HealthCheck): z.output<typeo
   };
 }
 
-export const healthRoutes = [
-  defineRoute({
-    method: 'GET',
-    path: '/livez',
-    summary: 'The process answers',
-    tags: ['health'],
-    principals: anyone,
-    query: z.looseObject({}),
-    answers: { 200: probeSchema },
-    handler: () => ({ status: 'ok' as const }),
-  }),
-  defineRoute({
-    method: 'GET',
-    path: '/readyz',
-    summary: 'The server can take work',
-    tags: ['health'],
-    principals: anyone,
-    query: z.looseObject({}),
-    answers: { 200: probeSchema, 503: probeSchema },
-    handler: ({ stoa, request }) => {
+export const healthRoutes = routesOf(
+  'probes',
+  probes,
+  {
+    live: { query: anyQuery, answers: { 200: probeSchema } },
+    ready: { query: anyQuery, answers: { 200: probeSchema, 503: probeSchema } },
+  },
+  {
+    live: () => ({ status: 'ok' as const }),
+    ready: ({ stoa, request }) => {
       if (request.server.stoaServer.isStopping()) return answer(503, { status: 'stopping' as const });
       const { writes } = stoa.kernel;
       if (writes === 'ok') return { status: 'ok' as const };
       return answer(503, { status: writes === 'stopped' ? ('writes_stopped' as const) : writes });
     },
-  }),
-];
+  },
+);
 
 function checkStore({ kernel }: Stoa): z.output<typeof checkSchema> {
   const startedMs = performance.now();

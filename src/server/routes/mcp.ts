@@ -1,20 +1,13 @@
 /** MCP inside the server. The protocol's code is loaded with the first request, so that it costs the start nothing. */
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { z } from 'zod';
+import type { Method, Operation, OperationTable } from '../../api/operation.js';
 import { StoaError } from '../../errors.js';
 import type { Stoa } from '../../index.js';
 import type { McpEndpoint } from '../../mcp/endpoint.js';
 import type { EventStreams } from '../event-stream.js';
 import { parseJsonBody } from '../json-body.js';
-import {
-  type Answer,
-  JsonText,
-  type Method,
-  answer,
-  authenticated,
-  defineRoute,
-  streaming,
-} from '../route.js';
+import { type Answer, type Handler, JsonText, answer, routesOf, streaming } from '../route.js';
 
 const reply = z.looseObject({ jsonrpc: z.literal('2.0'), id: z.union([z.string(), z.number(), z.null()]) });
 const refused = reply
@@ -36,46 +29,60 @@ const answers = {
   500: refused,
 };
 
-const summaries = {
-  POST: 'Send a message of the Model Context Protocol',
-  GET: 'Listen to the messages of a session',
-  DELETE: 'End a session',
+const shared = {
+  path: '/mcp',
+  // Tools that write refuse a token that only reads; the others are for it too.
+  writes: false,
+  consumes: 'raw',
 } as const;
 
-export const mcpRoutes = (['POST', 'GET', 'DELETE'] as const).map((method) =>
-  defineRoute({
-    method,
-    path: '/mcp',
-    summary: summaries[method],
-    description:
-      'Streamable HTTP, of the revisions 2025-03-26 to 2026-07-28. What a token may do, it may do here.',
-    tags: ['mcp'],
-    principals: authenticated,
-    // Tools that write refuse a token that only reads; the others are for it too.
-    writes: false,
-    consumes: null,
-    streams: method !== 'DELETE',
-    answers,
-    handler: async ({ stoa, caller, rawBody, request, reply, streams }) => {
-      const body = bodyOf(method, rawBody, stoa);
-      if (body instanceof StoaError) return answer(body.status, rpcError(-32_700, body.message));
-      const gone = new AbortController();
-      // An abort makes an error with a trace, which is dear for a caller who has got its answer.
-      reply.raw.once('close', () => {
-        if (!reply.raw.writableFinished) gone.abort();
-      });
-      const endpoint = await endpointOf(request);
-      const handled = await endpoint.handle({
-        request: webRequest(method, request, gone.signal),
-        body,
-        caller,
-      });
-      return handled instanceof Response
-        ? written(handled, reply, streams, gone)
-        : new JsonText(handled.text);
-    },
-  }),
+const mcp = {
+  send: {
+    method: 'POST',
+    summary: 'Send a message of the Model Context Protocol',
+    streams: 'asked',
+    ...shared,
+  },
+  listen: {
+    method: 'GET',
+    summary: 'Listen to the messages of a session',
+    streams: 'asked',
+    ...shared,
+  },
+  end: { method: 'DELETE', summary: 'End a session', ...shared },
+} as const satisfies OperationTable;
+
+const schemas = {
+  description:
+    'Streamable HTTP, of the revisions 2025-03-26 to 2026-07-28. What a token may do, it may do here.',
+  answers,
+};
+
+export const mcpRoutes = routesOf(
+  'mcp',
+  mcp,
+  { send: schemas, listen: schemas, end: schemas },
+  { send: handlerFor('POST'), listen: handlerFor('GET'), end: handlerFor('DELETE') },
 );
+
+function handlerFor(method: Method): Handler<Operation, typeof schemas> {
+  return async ({ stoa, caller, rawBody, request, reply, streams }) => {
+    const body = bodyOf(method, rawBody, stoa);
+    if (body instanceof StoaError) return answer(body.status, rpcError(-32_700, body.message));
+    const gone = new AbortController();
+    // An abort makes an error with a trace, which is dear for a caller who has got its answer.
+    reply.raw.once('close', () => {
+      if (!reply.raw.writableFinished) gone.abort();
+    });
+    const endpoint = await endpointOf(request);
+    const handled = await endpoint.handle({
+      request: webRequest(method, request, gone.signal),
+      body,
+      caller,
+    });
+    return handled instanceof Response ? written(handled, reply, streams, gone) : new JsonText(handled.text);
+  };
+}
 
 const endpoints = new WeakMap<Stoa, Promise<McpEndpoint>>();
 

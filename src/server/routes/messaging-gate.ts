@@ -1,8 +1,10 @@
 /** What surrounds every messaging route: CORS, blocks, rates, signatures, and errors as AICQ's clients expect them. */
+import { isUtf8 } from 'node:buffer';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { z } from 'zod';
 import { StoaError } from '../../errors.js';
 import type { Signer, SignedRequest } from '../../messaging/authentication.js';
+import type { RoomAccess } from '../../messaging/room-doors.js';
 import type { Identity } from '../../messaging/model.js';
 import { isRefusal, refuse } from '../../messaging/refusals.js';
 import { type MessagingService, principalOf } from '../../messaging/service.js';
@@ -93,11 +95,11 @@ async function screened(request: FastifyRequest): Promise<void> {
 async function requireLink(request: FastifyRequest, { id, link }: Identity): Promise<void> {
   if (link === null)
     throw new StoaError('forbidden', 'This identity is not linked to a user.', {
-      fix: 'The user links it with PUT /v1/identities/{id}/link.',
+      fix: 'The user links it with PUT /v1/identities/{identity}/link.',
     });
   if (!(await request.server.stoaServer.stoa.registry.speaksFor(id, link.user, link.agentId))) {
     throw new StoaError('forbidden', 'The agent that this identity is linked to is gone.', {
-      fix: 'The user links it to another with PUT /v1/identities/{id}/link.',
+      fix: 'The user links it to another with PUT /v1/identities/{identity}/link.',
     });
   }
 }
@@ -161,6 +163,18 @@ export function limited<Params, Body, Answer>(
     await request.signer?.durable;
     return answer;
   };
+}
+
+export function accessOf(request: FastifyRequest): RoomAccess {
+  const key = request.headers['x-aicq-room-key'];
+  return { key: typeof key === 'string' ? headerText(key) : undefined, address: addressOf(request) };
+}
+
+/** Node reads headers as Latin-1, the way browsers send them; other clients send the bytes of UTF-8. */
+function headerText(header: string): string {
+  if (!/[\x80-\xff]/.test(header)) return header;
+  const bytes = Buffer.from(header, 'latin1');
+  return isUtf8(bytes) ? bytes.toString() : header;
 }
 
 export function signatureOf(request: FastifyRequest): Signer['signature'] | null {

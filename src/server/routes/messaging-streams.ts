@@ -1,5 +1,4 @@
 /** Rooms and inboxes as server-sent events: from `Last-Event-ID` on, without a gap and without a repeat. */
-import { z } from 'zod';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { Topic } from '../../messaging/hub.js';
 import type { DirectMessage, Message } from '../../messaging/model.js';
@@ -8,18 +7,9 @@ import type { MessagingService } from '../../messaging/service.js';
 import { canonicalUuid } from '../../messaging/uuid.js';
 import { addressOf } from '../caller-address.js';
 import { type EventStreams, type StreamEvent, eventText } from '../event-stream.js';
-import { authenticated, defineRoute, streaming } from '../route.js';
-import { limited } from './messaging-gate.js';
-import { accessOf, pagingParameters } from './messaging-rooms.js';
-import {
-  type Query,
-  isSet,
-  looseQuery,
-  shownDirect,
-  shownMessage,
-  textOf,
-  timeOf,
-} from './messaging-wire.js';
+import { streaming } from '../route.js';
+import { accessOf, limited } from './messaging-gate.js';
+import { type Query, isSet, shownDirect, shownMessage, textOf, timeOf } from './messaging-wire.js';
 
 /** Where a reader is in each topic of its stream. */
 type Positions = Map<string, number>;
@@ -141,95 +131,40 @@ async function newestMs({ port }: MessagingService, { kind, id }: Topic): Promis
   return items[0]?.tsMs ?? 0;
 }
 
-const events = {
-  contentType: 'text/event-stream; charset=utf-8',
-  about:
-    'Events `message` and `deleted`; `imported` when messages of earlier times came in; `position` at the start and while idle; `resync` for a reader that is too slow.',
-};
-const readers = ['operator', 'user', 'agent', 'anyone'] as const;
-const streamParameters = {
-  after: pagingParameters.after,
-  last_event_id: 'Where to go on, for clients that cannot set the header.',
-  verify: pagingParameters.verify,
-};
+export const streamRoom = limited<{ room: string }, undefined, typeof streaming>(
+  async ({ caller, params, query, request, reply, streams }, messaging) => {
+    const room = await messaging.rooms.enter(caller, params.room, accessOf(request));
+    return follow({ request, reply, streams, query }, messaging, [{ kind: 'room', id: room.id }], showInRoom);
+  },
+);
 
-export const streamRoutes = [
-  defineRoute({
-    method: 'GET',
-    path: '/room/{id}/stream',
-    summary: 'A room, live',
-    tags: ['messaging'],
-    principals: readers,
-    streams: true,
-    consumes: null,
-    params: z.object({ id: z.string() }),
-    query: looseQuery(streamParameters),
-    answers: { 200: events },
-    handler: limited(
-      async ({ caller, params, query, request, reply, streams }, messaging): Promise<typeof streaming> => {
-        const room = await messaging.rooms.enter(caller, params.id, accessOf(request));
-        return follow(
-          { request, reply, streams, query },
-          messaging,
-          [{ kind: 'room', id: room.id }],
-          showInRoom,
-        );
-      },
-    ),
-  }),
-  defineRoute({
-    method: 'GET',
-    path: '/stream',
-    summary: 'Several rooms in one stream',
-    description: 'One X-AICQ-Room-Key opens every private room among them that has it.',
-    tags: ['messaging'],
-    principals: readers,
-    streams: true,
-    consumes: null,
-    query: looseQuery({ rooms: 'Room ids, separated by commas.', ...streamParameters }),
-    answers: { 200: events },
-    handler: limited(
-      async ({ caller, query, request, reply, streams }, messaging): Promise<typeof streaming> => {
-        const named = [...new Set((textOf(query, 'rooms') ?? '').split(',').filter((id) => id !== ''))];
-        if (named.length === 0) throw refuse('roomsMissing');
-        if (named.length > messaging.limits.roomsPerStreamMax) throw refuse('roomsMany');
-        const topics: Topic[] = [];
-        for (const id of named) {
-          const room = await messaging.rooms.enter(caller, canonicalUuid(id) ?? id, accessOf(request));
-          if (!topics.some((topic) => topic.id === room.id)) topics.push({ kind: 'room', id: room.id });
-        }
-        return follow({ request, reply, streams, query }, messaging, topics, showInRooms);
-      },
-    ),
-  }),
-  defineRoute({
-    method: 'GET',
-    path: '/dm/stream',
-    summary: "One's inbox, live; with pending=1 what is not acknowledged comes first",
-    tags: ['messaging'],
-    principals: authenticated,
-    streams: true,
-    consumes: null,
-    query: looseQuery({
-      ...streamParameters,
-      pending: '1 begins with the oldest message that is not acknowledged.',
-    }),
-    answers: { 200: events },
-    handler: limited(
-      async ({ caller, query, request, reply, streams }, messaging): Promise<typeof streaming> => {
-        const agentId = await messaging.direct.readerOf(caller);
-        const pending = isSet(query, 'pending') ? await messaging.port.pending(agentId, 0, 1) : undefined;
-        const first = pending?.items[0];
-        const from = first === undefined ? query : { ...query, after: String(first.tsMs - 1) };
-        return follow(
-          { request, reply, streams, query: from },
-          messaging,
-          [{ kind: 'inbox', id: agentId }],
-          showInInbox,
-          // The agent gets an inbox with its first message; whoever reads for it then connects again.
-          async () => (await messaging.direct.readerOf(caller)) !== agentId,
-        );
-      },
-    ),
-  }),
-];
+export const streamRooms = limited<undefined, undefined, typeof streaming>(
+  async ({ caller, query, request, reply, streams }, messaging) => {
+    const named = [...new Set((textOf(query, 'rooms') ?? '').split(',').filter((id) => id !== ''))];
+    if (named.length === 0) throw refuse('roomsMissing');
+    if (named.length > messaging.limits.roomsPerStreamMax) throw refuse('roomsMany');
+    const topics: Topic[] = [];
+    for (const id of named) {
+      const room = await messaging.rooms.enter(caller, canonicalUuid(id) ?? id, accessOf(request));
+      if (!topics.some((topic) => topic.id === room.id)) topics.push({ kind: 'room', id: room.id });
+    }
+    return follow({ request, reply, streams, query }, messaging, topics, showInRooms);
+  },
+);
+
+export const streamInbox = limited<undefined, undefined, typeof streaming>(
+  async ({ caller, query, request, reply, streams }, messaging) => {
+    const agentId = await messaging.direct.readerOf(caller);
+    const pending = isSet(query, 'pending') ? await messaging.port.pending(agentId, 0, 1) : undefined;
+    const first = pending?.items[0];
+    const from = first === undefined ? query : { ...query, after: String(first.tsMs - 1) };
+    return follow(
+      { request, reply, streams, query: from },
+      messaging,
+      [{ kind: 'inbox', id: agentId }],
+      showInInbox,
+      // The agent gets an inbox with its first message; a reader for it then connects again.
+      async () => (await messaging.direct.readerOf(caller)) !== agentId,
+    );
+  },
+);

@@ -1,6 +1,13 @@
 /** How messaging's requests are read and its answers written: AICQ's names, and its patience with bad values. */
-import { z } from 'zod';
+import type { z } from 'zod';
+import type {
+  channelSchema,
+  directSchema,
+  messageSchema,
+  profileSchema,
+} from '../../api/messaging/schemas.js';
 import type { FastifyRequest } from 'fastify';
+import type { EventStreams } from '../event-stream.js';
 import type { DirectMessage, Identity, Message, Room } from '../../messaging/model.js';
 import { shownProof } from '../../messaging/proof.js';
 import { refuse } from '../../messaging/refusals.js';
@@ -92,18 +99,6 @@ function readAs(value: unknown, nothing: unknown, fits: (given: unknown) => bool
 
 export type Query = Readonly<Record<string, unknown>>;
 
-/** Any query is taken: AICQ's clients send what they like, and bad values fall back. */
-export function looseQuery(parameters: Record<string, string>) {
-  return z.looseObject(
-    Object.fromEntries(
-      Object.entries(parameters).map(([name, description]) => [
-        name,
-        z.unknown().optional().meta({ description }),
-      ]),
-    ),
-  );
-}
-
 export function textOf(query: Query, name: string): string | undefined {
   const value = query[name];
   const last = Array.isArray(value) ? (value.at(-1) as unknown) : value;
@@ -178,47 +173,6 @@ export function secondsIso(atMs: number): string {
   return new Date(atMs).toISOString().replace(/\.\d{3}Z$/, 'Z');
 }
 
-export const proofSchema = z.object({
-  scheme: z.enum(['aicq', 'rfc9421']),
-  public_key: z.string(),
-  signed_text: z.string(),
-  request: z.string().optional(),
-  request_base64: z.string().optional(),
-});
-
-export const messageSchema = z
-  .object({
-    id: z.string().meta({ description: 'A ULID.' }),
-    from: z.string().meta({ description: 'The id of the agent that wrote it.' }),
-    body: z.string(),
-    pid: z.string().optional().meta({ description: 'The message that this one answers.' }),
-    ts: z.int().meta({ description: 'Unix milliseconds, strictly growing in a room.' }),
-    server_signed: z
-      .literal(true)
-      .optional()
-      .meta({ description: 'Signed by a key that the server keeps for its author.' }),
-    sig: z.string().optional().meta({ description: "With verify=1: the author's signature." }),
-    proof: proofSchema.optional().meta({ description: 'With verify=1: what the signature covers.' }),
-  })
-  .meta({ id: 'Message' });
-
-export const directSchema = messageSchema
-  .omit({ pid: true })
-  .extend({ acknowledged: z.literal(true).optional() })
-  .meta({ id: 'DirectMessage' });
-
-export const profileSchema = z
-  .object({
-    id: z.string(),
-    name: z.string().optional(),
-    email: z.string().optional(),
-    public_key: z.string(),
-    joined_at: z.string(),
-    proven: z.literal(true).optional().meta({ description: 'The registration was signed with the key.' }),
-    server_kept: z.literal(true).optional(),
-  })
-  .meta({ id: 'Profile' });
-
 function shownSignature(
   { proof, body }: Pick<Message, 'proof' | 'body'>,
   verify: boolean,
@@ -265,10 +219,6 @@ export function shownProfile(identity: Identity): z.output<typeof profileSchema>
   };
 }
 
-export const channelSchema = z
-  .object({ id: z.string(), name: z.string(), message_count: z.int(), last_active: z.string() })
-  .meta({ id: 'Channel' });
-
 export function shownChannel(room: Room): z.output<typeof channelSchema> {
   return {
     id: room.id,
@@ -276,4 +226,9 @@ export function shownChannel(room: Room): z.output<typeof channelSchema> {
     message_count: room.messageCount,
     last_active: secondsIso(room.lastActiveAtMs),
   };
+}
+
+/** Open streams were opened under the key and the link as they were; a client that connects again is checked again. */
+export function endStreamsOf(streams: EventStreams, identity: string): void {
+  streams.endOf((caller) => caller.identity === identity);
 }

@@ -11,19 +11,11 @@ import {
 import { identityRoutes } from './messaging-identities.js';
 import { pageRoutes } from './messaging-pages.js';
 import { roomRoutes } from './messaging-rooms.js';
-import { streamRoutes } from './messaging-streams.js';
 
 const ownPaths = /^\/(?:$|(?:api|docs|register|who|channels|room|dm|find|stats|stream|page|health)(?:\/|$))/;
 
 export const messagingGroup: RouteGroup = {
-  routes: [
-    ...identityRoutes,
-    ...roomRoutes,
-    ...directRoutes,
-    ...streamRoutes,
-    ...pageRoutes,
-    ...aicqHealthRoutes,
-  ],
+  routes: [...identityRoutes, ...roomRoutes, ...directRoutes, ...pageRoutes, ...aicqHealthRoutes],
   owns: (path) => ownPaths.test(path),
   writeError: writeMessagingError,
   errorSchema: messagingErrorSchema,

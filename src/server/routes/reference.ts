@@ -1,10 +1,12 @@
 /** The server about itself: OpenAPI, a page to read it on, and numbers for Prometheus. */
 import { readFile } from 'node:fs/promises';
 import { z } from 'zod';
+import { type OperationTable, type SchemasOf, anyone, authenticated } from '../../api/operation.js';
 import { errorKinds } from '../../errors.js';
 import { packageRoot } from '../../version.js';
 import { missingCredentials } from '../authentication.js';
-import { answer, anyone, authenticated, defineRoute } from '../route.js';
+import { routesOf } from '../route.js';
+import { fileRoutes } from './files.js';
 
 const assets = new URL('assets/reference/', packageRoot);
 const llmsFile = new URL('llms.txt', packageRoot);
@@ -17,24 +19,50 @@ const errorTableSchema = z
   })
   .meta({ id: 'ErrorTable' });
 
-export const referenceRoutes = [
-  defineRoute({
-    method: 'GET',
-    path: '/openapi.json',
-    summary: 'This document',
-    tags: ['reference'],
-    principals: anyone,
-    answers: { 200: z.looseObject({ openapi: z.string() }) },
-    handler: ({ request }) => ({ openapi: '3.1.0', ...request.server.stoaServer.openApi() }),
-  }),
-  defineRoute({
+const reference = {
+  openapi: { method: 'GET', path: '/openapi.json', summary: 'This document', principals: anyone },
+  errors: {
     method: 'GET',
     path: '/reference/errors.json',
     summary: 'Every error code with its HTTP status and the exit status of the CLI',
-    tags: ['reference'],
     principals: anyone,
-    answers: { 200: errorTableSchema },
-    handler: () => ({
+  },
+  metrics: {
+    method: 'GET',
+    path: '/metrics',
+    summary: 'Numbers for Prometheus',
+    principals: [...authenticated, ...anyone],
+  },
+  llms: {
+    method: 'GET',
+    path: '/llms.txt',
+    summary: 'What this is, for language models',
+    principals: anyone,
+  },
+} as const satisfies OperationTable;
+
+const schemas = {
+  openapi: { answers: { 200: z.looseObject({ openapi: z.string() }) } },
+  errors: { answers: { 200: errorTableSchema } },
+  metrics: {
+    description: 'With the setting `metrics_token` any token is required.',
+    answers: {
+      200: { contentType: 'text/plain; version=0.0.4; charset=utf-8', about: 'The Prometheus text format.' },
+    },
+  },
+  llms: { answers: { 200: { contentType: 'text/plain; charset=utf-8', about: 'Markdown.' } } },
+} satisfies SchemasOf<typeof reference>;
+
+const fileNames = {
+  page: ['/reference', 'reference.html', 'text/html; charset=utf-8'],
+  script: ['/reference/reference.js', 'reference.js', 'text/javascript; charset=utf-8'],
+  style: ['/reference/reference.css', 'reference.css', 'text/css; charset=utf-8'],
+} as const;
+
+export const referenceRoutes = [
+  ...routesOf('reference', reference, schemas, {
+    openapi: ({ request }) => ({ openapi: '3.1.0', ...request.server.stoaServer.openApi() }),
+    errors: () => ({
       items: Object.entries(errorKinds).map(([code, { status, exit, title }]) => ({
         code,
         status,
@@ -42,50 +70,12 @@ export const referenceRoutes = [
         title,
       })),
     }),
-  }),
-  defineRoute({
-    method: 'GET',
-    path: '/metrics',
-    summary: 'Numbers for Prometheus',
-    description: 'With the setting `metrics_token` any token is required.',
-    tags: ['reference'],
-    principals: [...authenticated, ...anyone],
-    answers: {
-      200: { contentType: 'text/plain; version=0.0.4; charset=utf-8', about: 'The Prometheus text format.' },
-    },
-    handler: ({ request, caller }) => {
+    metrics: ({ request, caller }) => {
       const { metrics, metricsNeedToken } = request.server.stoaServer;
       if (metricsNeedToken && caller === null) throw missingCredentials();
       return metrics.registry.metrics();
     },
+    llms: () => readFile(llmsFile),
   }),
-  defineRoute({
-    method: 'GET',
-    path: '/llms.txt',
-    summary: 'What this is, for language models',
-    tags: ['reference'],
-    principals: anyone,
-    answers: { 200: { contentType: 'text/plain; charset=utf-8', about: 'Markdown.' } },
-    handler: () => readFile(llmsFile),
-  }),
-  asset('/reference', 'reference.html', 'text/html; charset=utf-8'),
-  asset('/reference/reference.js', 'reference.js', 'text/javascript; charset=utf-8'),
-  asset('/reference/reference.css', 'reference.css', 'text/css; charset=utf-8'),
+  ...fileRoutes('reference', assets, fileNames, { policy: pagePolicy }),
 ];
-
-function asset(path: string, file: string, contentType: string) {
-  return defineRoute({
-    method: 'GET',
-    path,
-    summary: `The file ${file}`,
-    tags: ['reference'],
-    principals: anyone,
-    hidden: true,
-    answers: { 200: { contentType, about: 'A file.' } },
-    handler: async () =>
-      answer(200, await readFile(new URL(file, assets)), {
-        'content-security-policy': pagePolicy,
-        'cache-control': 'no-cache',
-      }),
-  });
-}

@@ -1,133 +1,88 @@
-/** Workspaces, and the projects in them. */
-import { z } from 'zod';
-import * as schemas from '../../workspaces/schemas.js';
-import { pageQuery, queryBoolean } from '../query.js';
-import { authenticated, defineRoute } from '../route.js';
+/** Workspaces, projects, work sessions and tasks: what their operations do. */
+import { StoaError } from '../../errors.js';
+import { projects, sessions, tasks, workspaces } from '../../api/workspaces/operations.js';
+import {
+  projectSchemas,
+  sessionSchemas,
+  taskSchemas,
+  workspaceSchemas,
+} from '../../api/workspaces/schemas.js';
+import { goneSignal } from '../gone.js';
+import { answer, routesOf } from '../route.js';
+import { positioned } from './positioned.js';
 
-const tags = ['workspaces'];
-const params = z.object({ id: schemas.workspaceId });
-
-/** What lists of workspaces and of projects take. */
-const listQuery = z.object({
-  status: schemas.workspaceStatus.optional(),
-  name: z.string().optional().meta({ description: 'The exact name.' }),
-  path: z.string().optional().meta({ description: 'The exact path.' }),
-  deleted: queryBoolean()
-    .optional()
-    .meta({ description: 'Only the deleted ones, which can be restored or purged.' }),
-  ...pageQuery,
+const workspaceRoutes = routesOf('workspaces', workspaces, workspaceSchemas, {
+  list: ({ stoa, caller, query }) => stoa.workspaces.listWorkspaces(caller, query),
+  create: ({ stoa, caller, body, idempotency }) =>
+    stoa.workspaces.createWorkspace(caller, body, { idempotency }),
+  get: ({ stoa, caller, params, query }) =>
+    stoa.workspaces.getWorkspace(caller, params.workspace_id, { deleted: query.deleted ?? false }),
+  update: ({ stoa, caller, params, body, ifVersion }) =>
+    stoa.workspaces.updateWorkspace(caller, params.workspace_id, body, { ifVersion }),
+  delete: ({ stoa, caller, params, ifVersion }) =>
+    stoa.workspaces.deleteWorkspace(caller, params.workspace_id, { ifVersion }).then(() => undefined),
+  restore: ({ stoa, caller, params, body, ifVersion }) =>
+    stoa.workspaces.restoreWorkspace(caller, params.workspace_id, body, { ifVersion }),
+  purge: ({ stoa, caller, params, ifVersion }) =>
+    stoa.workspaces.purgeWorkspace(caller, params.workspace_id, { ifVersion }).then(() => undefined),
 });
 
-export const workspaceRoutes = [
-  defineRoute({
-    method: 'GET',
-    path: '/v1/workspaces',
-    summary: 'The workspaces that the caller reaches',
-    tags,
-    principals: authenticated,
-    query: listQuery,
-    answers: { 200: schemas.workspacePageSchema },
-    handler: ({ stoa, caller, query }) => stoa.workspaces.listWorkspaces(caller, query),
-  }),
-  defineRoute({
-    method: 'POST',
-    path: '/v1/workspaces',
-    summary: 'Make a workspace',
-    tags,
-    principals: authenticated,
-    creates: true,
-    versioned: true,
-    body: schemas.newWorkspaceSchema,
-    answers: { 201: schemas.workspaceSchema },
-    handler: ({ stoa, caller, body, idempotency }) =>
-      stoa.workspaces.createWorkspace(caller, body, { idempotency }),
-  }),
-  defineRoute({
-    method: 'GET',
-    path: '/v1/workspaces/{id}',
-    summary: 'One workspace',
-    tags,
-    principals: authenticated,
-    versioned: true,
-    params,
-    query: z.object({ deleted: queryBoolean().optional().meta({ description: 'Also when it is deleted.' }) }),
-    answers: { 200: schemas.workspaceSchema },
-    handler: ({ stoa, caller, params: { id }, query }) =>
-      stoa.workspaces.getWorkspace(caller, id, { deleted: query.deleted ?? false }),
-  }),
-  defineRoute({
-    method: 'PATCH',
-    path: '/v1/workspaces/{id}',
-    summary: 'Change a workspace; what is not named stays',
-    tags,
-    principals: authenticated,
-    versioned: true,
-    params,
-    body: schemas.workspacePatchSchema,
-    answers: { 200: schemas.workspaceSchema },
-    handler: ({ stoa, caller, params: { id }, body, ifVersion }) =>
-      stoa.workspaces.updateWorkspace(caller, id, body, { ifVersion }),
-  }),
-  defineRoute({
-    method: 'DELETE',
-    path: '/v1/workspaces/{id}',
-    summary: 'Delete a workspace: it is hidden with all that is in it, and can be restored',
-    tags,
-    principals: authenticated,
-    versioned: true,
-    params,
-    answers: { 204: null },
-    handler: ({ stoa, caller, params: { id }, ifVersion }) =>
-      stoa.workspaces.deleteWorkspace(caller, id, { ifVersion }).then(() => undefined),
-  }),
-  defineRoute({
-    method: 'POST',
-    path: '/v1/workspaces/{id}/restore',
-    summary: 'Bring a deleted workspace back',
-    tags,
-    principals: authenticated,
-    versioned: true,
-    params,
-    body: schemas.restoreSchema.default({}),
-    answers: { 200: schemas.workspaceSchema },
-    handler: ({ stoa, caller, params: { id }, body, ifVersion }) =>
-      stoa.workspaces.restoreWorkspace(caller, id, body, { ifVersion }),
-  }),
-  defineRoute({
-    method: 'POST',
-    path: '/v1/workspaces/{id}/purge',
-    summary: 'Remove a deleted workspace for good, with all that is in it',
-    tags,
-    principals: authenticated,
-    versioned: true,
-    params,
-    answers: { 204: null },
-    handler: ({ stoa, caller, params: { id }, ifVersion }) =>
-      stoa.workspaces.purgeWorkspace(caller, id, { ifVersion }).then(() => undefined),
-  }),
-  defineRoute({
-    method: 'GET',
-    path: '/v1/workspaces/{id}/projects',
-    summary: 'The projects of a workspace',
-    tags,
-    principals: authenticated,
-    params,
-    query: listQuery,
-    answers: { 200: schemas.projectPageSchema },
-    handler: ({ stoa, caller, params: { id }, query }) => stoa.workspaces.listProjects(caller, id, query),
-  }),
-  defineRoute({
-    method: 'POST',
-    path: '/v1/workspaces/{id}/projects',
-    summary: 'Make a project in a workspace',
-    tags,
-    principals: authenticated,
-    creates: true,
-    versioned: true,
-    params,
-    body: schemas.newProjectSchema,
-    answers: { 201: schemas.projectSchema },
-    handler: ({ stoa, caller, params: { id }, body, idempotency }) =>
-      stoa.workspaces.createProject(caller, id, body, { idempotency }),
-  }),
-];
+const projectRoutes = routesOf('projects', projects, projectSchemas, {
+  list: ({ stoa, caller, params, query }) => stoa.workspaces.listProjects(caller, params.workspace_id, query),
+  create: ({ stoa, caller, params, body, idempotency }) =>
+    stoa.workspaces.createProject(caller, params.workspace_id, body, { idempotency }),
+  get: ({ stoa, caller, params, query }) =>
+    stoa.workspaces.getProject(caller, params.project_id, { deleted: query.deleted ?? false }),
+  update: ({ stoa, caller, params, body, ifVersion }) =>
+    stoa.workspaces.updateProject(caller, params.project_id, body, { ifVersion }),
+  delete: ({ stoa, caller, params, ifVersion }) =>
+    stoa.workspaces.deleteProject(caller, params.project_id, { ifVersion }).then(() => undefined),
+  restore: ({ stoa, caller, params, body, ifVersion }) =>
+    stoa.workspaces.restoreProject(caller, params.project_id, body, { ifVersion }),
+  purge: ({ stoa, caller, params, ifVersion }) =>
+    stoa.workspaces.purgeProject(caller, params.project_id, { ifVersion }).then(() => undefined),
+});
+
+const sessionRoutes = routesOf('sessions', sessions, sessionSchemas, {
+  list: ({ stoa, caller, params, query }) =>
+    positioned(stoa, () => stoa.workspaces.listSessions(caller, params.project_id, query)),
+  create: ({ stoa, caller, params, body, idempotency }) =>
+    stoa.workspaces.createSession(caller, params.project_id, body, { idempotency }),
+  active: async ({ stoa, caller, params }) => {
+    const session = await stoa.workspaces.activeSession(caller, params.project_id);
+    if (session === null)
+      throw new StoaError('not_found', `The project ${params.project_id} has no active session.`);
+    return session;
+  },
+  get: ({ stoa, caller, params }) => stoa.workspaces.getSession(caller, params.session_id),
+  update: ({ stoa, caller, params, body, ifVersion }) =>
+    stoa.workspaces.updateSession(caller, params.session_id, body, { ifVersion }),
+  delete: ({ stoa, caller, params, ifVersion }) =>
+    stoa.workspaces.deleteSession(caller, params.session_id, { ifVersion }).then(() => undefined),
+});
+
+const taskRoutes = routesOf('tasks', tasks, taskSchemas, {
+  list: ({ stoa, caller, params, query }) =>
+    positioned(stoa, () => stoa.workspaces.listTasks(caller, params.session_id, query)),
+  create: ({ stoa, caller, params, body, idempotency }) =>
+    stoa.workspaces.createTask(caller, params.session_id, body, { idempotency }),
+  ready: ({ stoa, caller, params, query }) =>
+    stoa.workspaces.listReadyTasks(caller, params.project_id, query),
+  claim: async ({ stoa, caller, params, body, reply }) => {
+    await stoa.registry.checkOwnName({ ...caller, agent: body.agent_id ?? null });
+    // A task must not go to a client that has disconnected while it waited.
+    const signal = (body.wait ?? 0) > 0 ? goneSignal(reply) : undefined;
+    return (await stoa.workspaces.claimTask(caller, params.project_id, body, signal)) ?? answer(204);
+  },
+  get: ({ stoa, caller, params }) => stoa.workspaces.getTask(caller, params.task_id),
+  update: ({ stoa, caller, params, body, ifVersion }) =>
+    stoa.workspaces.updateTask(caller, params.task_id, body, { ifVersion }),
+  delete: ({ stoa, caller, params, ifVersion }) =>
+    stoa.workspaces.deleteTask(caller, params.task_id, { ifVersion }).then(() => undefined),
+  heartbeat: ({ stoa, caller, params, body }) => stoa.workspaces.heartbeatTask(caller, params.task_id, body),
+  complete: ({ stoa, caller, params, body }) => stoa.workspaces.completeTask(caller, params.task_id, body),
+  fail: ({ stoa, caller, params, body }) => stoa.workspaces.failTask(caller, params.task_id, body),
+  cancel: ({ stoa, caller, params, body }) => stoa.workspaces.cancelTask(caller, params.task_id, body),
+});
+
+export const workspacesRoutes = [...workspaceRoutes, ...projectRoutes, ...sessionRoutes, ...taskRoutes];

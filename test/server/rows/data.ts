@@ -19,14 +19,17 @@ async function document({ stoa }: Running, value: unknown, body?: unknown): Prom
 
 export const dataRows: Record<string, Row> = {
   'GET /v1/data': { request: () => ({ path: '/v1/data' }), status: listing },
-  'GET /v1/data/{ns}': { request: () => ({ path: '/v1/data/rows?values=1' }), status: listing },
-  'POST /v1/data/{ns}': {
+  'GET /v1/data/{namespace}': { request: () => ({ path: '/v1/data/rows?values=1' }), status: listing },
+  'POST /v1/data/{namespace}': {
     request: () => ({ path: '/v1/data/rows', body: { set: { batch: 1 }, get: ['batch'] } }),
     status: writing,
   },
-  'DELETE /v1/data/{ns}': { request: () => ({ path: '/v1/data/cleared' }), status: writing },
-  'GET /v1/data/{ns}/{key}': { request: (running) => document(running, 'alice only'), status: reading },
-  'PUT /v1/data/{ns}/{key}': {
+  'DELETE /v1/data/{namespace}': { request: () => ({ path: '/v1/data/cleared' }), status: writing },
+  'GET /v1/data/{namespace}/{key}': {
+    request: (running) => document(running, 'alice only'),
+    status: reading,
+  },
+  'PUT /v1/data/{namespace}/{key}': {
     request: () => {
       made += 1;
       return { path: `/v1/data/rows/row-${made}`, body: { value: 1 } };
@@ -34,7 +37,7 @@ export const dataRows: Record<string, Row> = {
     status: making,
   },
   // Bob has no such document: his own begins at 0.
-  'PATCH /v1/data/{ns}/{key}': {
+  'PATCH /v1/data/{namespace}/{key}': {
     request: (running) => document(running, 1, { increment: 1 }),
     status: statuses(200, 200, 201, 403, 200, 401),
   },
@@ -60,7 +63,7 @@ export const dataRows: Record<string, Row> = {
     // Who may bring documents in is told that lines of JSON are wanted.
     status: statuses(415, 415, 415, 403, 403, 401),
   },
-  'DELETE /v1/data/{ns}/{key}': {
+  'DELETE /v1/data/{namespace}/{key}': {
     request: (running) => document(running, 1),
     status: statuses(204, 204, 404, 403, 204, 401),
   },

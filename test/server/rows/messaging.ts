@@ -45,40 +45,40 @@ export const messagingRows: Record<string, Row> = {
     request: () => ({ path: '/register', body: { public_key: newKey() } }),
     status: statuses(201, 201, 201, 201, 201, 201),
   },
-  'GET /who/{id}': {
+  'GET /who/{identity}': {
     request: async (running) => ({ path: `/who/${await newIdentity(running)}` }),
     status: open,
   },
-  'PATCH /who/{id}': {
+  'PATCH /who/{identity}': {
     request: async (running) => ({ path: `/who/${await newIdentity(running)}`, body: { name: 'other' } }),
     status: ownerOnly,
   },
-  'POST /who/{id}/key': {
+  'POST /who/{identity}/key': {
     request: async (running) => ({
       path: `/who/${await newIdentity(running)}/key`,
       body: { public_key: newKey(), proof: '' },
     }),
     status: ownerOnly,
   },
-  'GET /who/{id}/keys': {
+  'GET /who/{identity}/keys': {
     request: async (running) => ({ path: `/who/${await newIdentity(running)}/keys` }),
     status: open,
   },
   'GET /channels': file('/channels'),
   'POST /room': { request: () => ({ path: '/room', body: { name: 'row' } }), status: made },
-  'GET /room/{id}': file('/room/global?limit=1'),
-  'POST /room/{id}': { request: () => ({ path: '/room/global', body: { body: 'hello' } }), status: made },
-  'GET /room/{id}/stream': file('/room/global/stream'),
+  'GET /room/{room}': file('/room/global?limit=1'),
+  'POST /room/{room}': { request: () => ({ path: '/room/global', body: { body: 'hello' } }), status: made },
+  'GET /room/{room}/stream': file('/room/global/stream'),
   'GET /stream': file('/stream?rooms=global'),
-  'GET /room/{id}/{message}': {
+  'GET /room/{room}/{message}': {
     request: async (running) => ({ path: await messagePath(running) }),
     status: open,
   },
-  'GET /room/{id}/{message}/thread': {
+  'GET /room/{room}/{message}/thread': {
     request: async (running) => ({ path: `${await messagePath(running)}/thread` }),
     status: open,
   },
-  'DELETE /room/{id}/{message}': {
+  'DELETE /room/{room}/{message}': {
     request: async (running) => ({ path: await messagePath(running) }),
     status: statuses(204, 204, 403, 403, 403, 401),
   },
@@ -90,7 +90,7 @@ export const messagingRows: Record<string, Row> = {
     request: () => ({ path: '/dm/ack', body: { ids: ['01ARZ3NDEKTSV4RRFFQ69G5FAV'] } }),
     status: statuses(200, 200, 200, 403, 200, 401),
   },
-  'POST /dm/{id}': {
+  'POST /dm/{to}': {
     request: async (running) => ({ path: `/dm/${await newIdentity(running)}`, body: { body: 'b3BhcXVl' } }),
     status: made,
   },
@@ -116,7 +116,7 @@ export const messagingRows: Record<string, Row> = {
     },
     status: statuses(204, 403, 403, 403, 403, 401),
   },
-  'PUT /v1/identities/{id}/link': {
+  'PUT /v1/identities/{identity}/link': {
     request: async (running) => {
       const { agent_id } = await running.stoa.registry.createAgent(operatorCaller('alice'), {
         name: 'linked',
@@ -137,7 +137,7 @@ export const messagingRows: Record<string, Row> = {
     },
     status: statuses(200, 200, 404, 403, 403, 401),
   },
-  'GET /v1/agents/{id}/identities': {
+  'GET /v1/agents/{agent_id}/identities': {
     request: async (running) => {
       const { agent_id } = await running.stoa.registry.createAgent(operatorCaller('alice'), {
         name: 'linked',
@@ -146,7 +146,7 @@ export const messagingRows: Record<string, Row> = {
     },
     status: statuses(200, 200, 404, 200, 404, 401),
   },
-  'DELETE /v1/identities/{id}/link': {
+  'DELETE /v1/identities/{identity}/link': {
     request: async (running) => {
       const { agent_id } = await running.stoa.registry.createAgent(operatorCaller('alice'), {
         name: 'linked',

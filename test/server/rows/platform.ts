@@ -6,12 +6,15 @@ import { type Row, open, statuses } from './row.js';
 const operatorOnly = statuses(200, 403, 403, 403, 403, 401);
 
 export const platformRows: Record<string, Row> = {
-  'GET /v1/users/{id}/tokens': { request: () => ({ path: '/v1/users/alice/tokens' }), status: operatorOnly },
-  'POST /v1/users/{id}/tokens': {
+  'GET /v1/users/{user}/tokens': {
+    request: () => ({ path: '/v1/users/alice/tokens' }),
+    status: operatorOnly,
+  },
+  'POST /v1/users/{user}/tokens': {
     request: () => ({ path: '/v1/users/carol/tokens', body: { name: 'test' } }),
     status: statuses(201, 403, 403, 403, 403, 401),
   },
-  'DELETE /v1/users/{id}/tokens': {
+  'DELETE /v1/users/{user}/tokens': {
     request: () => ({ path: '/v1/users/carol/tokens?token=all' }),
     status: operatorOnly,
   },

@@ -37,17 +37,17 @@ export const registryRows: Record<string, Row> = {
     request: () => ({ path: '/v1/agents', body: { name: 'new' } }),
     status: statuses(201, 201, 201, 403, 403, 401),
   },
-  'GET /v1/agents/{id}': { request: onAgent('', []), status: reading },
-  'PATCH /v1/agents/{id}': { request: onAgent('', [], { labels: { team: 'a' } }), status: writing },
-  'DELETE /v1/agents/{id}': {
+  'GET /v1/agents/{agent_id}': { request: onAgent('', []), status: reading },
+  'PATCH /v1/agents/{agent_id}': { request: onAgent('', [], { labels: { team: 'a' } }), status: writing },
+  'DELETE /v1/agents/{agent_id}': {
     request: onAgent('', ['start', 'stop', 'stop']),
     status: statuses(204, 204, 404, 403, 404, 401),
   },
-  'POST /v1/agents/{id}/start': { request: onAgent('/start', []), status: writing },
-  'POST /v1/agents/{id}/stop': { request: onAgent('/stop', ['start']), status: writing },
-  'POST /v1/agents/{id}/restart': { request: onAgent('/restart', ['start']), status: writing },
-  'POST /v1/agents/{id}/hibernate': { request: onAgent('/hibernate', ['start']), status: writing },
-  'POST /v1/agents/{id}/wake': {
+  'POST /v1/agents/{agent_id}/start': { request: onAgent('/start', []), status: writing },
+  'POST /v1/agents/{agent_id}/stop': { request: onAgent('/stop', ['start']), status: writing },
+  'POST /v1/agents/{agent_id}/restart': { request: onAgent('/restart', ['start']), status: writing },
+  'POST /v1/agents/{agent_id}/hibernate': { request: onAgent('/hibernate', ['start']), status: writing },
+  'POST /v1/agents/{agent_id}/wake': {
     request: async (running) => {
       const { agent_id } = await newAgent(running, 'start');
       await running.stoa.registry.hibernate(operatorCaller('alice'), agent_id);
@@ -55,20 +55,20 @@ export const registryRows: Record<string, Row> = {
     },
     status: writing,
   },
-  'POST /v1/agents/{id}/heartbeat': { request: onAgent('/heartbeat', ['start'], {}), status: writing },
-  'GET /v1/agents/{id}/sessions': { request: onAgent('/sessions', []), status: reading },
-  'POST /v1/agents/{id}/sessions': {
+  'POST /v1/agents/{agent_id}/heartbeat': { request: onAgent('/heartbeat', ['start'], {}), status: writing },
+  'GET /v1/agents/{agent_id}/sessions': { request: onAgent('/sessions', []), status: reading },
+  'POST /v1/agents/{agent_id}/sessions': {
     request: onAgent('/sessions', ['start'], {}),
     status: statuses(201, 201, 404, 403, 404, 401),
   },
-  'GET /v1/agents/{id}/sessions/{sid}': { request: onSession, status: reading },
-  'DELETE /v1/agents/{id}/sessions/{sid}': { request: onSession, status: writing },
+  'GET /v1/agents/{agent_id}/sessions/{session_id}': { request: onSession, status: reading },
+  'DELETE /v1/agents/{agent_id}/sessions/{session_id}': { request: onSession, status: writing },
   'GET /v1/users': { request: () => ({ path: '/v1/users' }), status: statuses(200, 403, 403, 403, 403, 401) },
-  'GET /v1/users/{id}': {
+  'GET /v1/users/{user}': {
     request: () => ({ path: '/v1/users/alice' }),
     status: statuses(200, 200, 404, 200, 200, 401),
   },
-  'PUT /v1/users/{id}': {
+  'PUT /v1/users/{user}': {
     request: () => ({ path: '/v1/users/alice', body: { email: 'alice@example.org' } }),
     status: statuses(200, 200, 404, 403, 403, 401),
   },

@@ -64,56 +64,71 @@ export const workspaceRows: Record<string, Row> = {
     },
     status: statuses(201, 201, 201, 403, 201, 401),
   },
-  'GET /v1/workspaces/{id}': { request: on('workspace', 'workspaces'), status: reading },
-  'PATCH /v1/workspaces/{id}': {
+  'GET /v1/workspaces/{workspace_id}': { request: on('workspace', 'workspaces'), status: reading },
+  'PATCH /v1/workspaces/{workspace_id}': {
     request: on('workspace', 'workspaces', '', { status: 'inactive' }),
     status: writing,
   },
-  'DELETE /v1/workspaces/{id}': { request: on('workspace', 'workspaces'), status: removing },
-  'POST /v1/workspaces/{id}/restore': { request: onDeleted('workspace', 'restore'), status: writing },
-  'POST /v1/workspaces/{id}/purge': { request: onDeleted('workspace', 'purge'), status: removing },
-  'GET /v1/workspaces/{id}/projects': {
+  'DELETE /v1/workspaces/{workspace_id}': { request: on('workspace', 'workspaces'), status: removing },
+  'POST /v1/workspaces/{workspace_id}/restore': {
+    request: onDeleted('workspace', 'restore'),
+    status: writing,
+  },
+  'POST /v1/workspaces/{workspace_id}/purge': { request: onDeleted('workspace', 'purge'), status: removing },
+  'GET /v1/workspaces/{workspace_id}/projects': {
     request: on('workspace', 'workspaces', '/projects'),
     status: reading,
   },
-  'POST /v1/workspaces/{id}/projects': {
+  'POST /v1/workspaces/{workspace_id}/projects': {
     request: on('workspace', 'workspaces', '/projects', { name: 'new' }),
     status: making,
   },
-  'GET /v1/projects/{id}': { request: on('project', 'projects'), status: reading },
-  'PATCH /v1/projects/{id}': { request: on('project', 'projects', '', { language: 'go' }), status: writing },
-  'DELETE /v1/projects/{id}': { request: on('project', 'projects'), status: removing },
-  'POST /v1/projects/{id}/restore': { request: onDeleted('project', 'restore'), status: writing },
-  'POST /v1/projects/{id}/purge': { request: onDeleted('project', 'purge'), status: removing },
-  'GET /v1/projects/{id}/sessions': { request: on('project', 'projects', '/sessions'), status: reading },
-  'POST /v1/projects/{id}/sessions': { request: on('project', 'projects', '/sessions', {}), status: making },
-  'GET /v1/projects/{id}/active-session': {
+  'GET /v1/projects/{project_id}': { request: on('project', 'projects'), status: reading },
+  'PATCH /v1/projects/{project_id}': {
+    request: on('project', 'projects', '', { language: 'go' }),
+    status: writing,
+  },
+  'DELETE /v1/projects/{project_id}': { request: on('project', 'projects'), status: removing },
+  'POST /v1/projects/{project_id}/restore': { request: onDeleted('project', 'restore'), status: writing },
+  'POST /v1/projects/{project_id}/purge': { request: onDeleted('project', 'purge'), status: removing },
+  'GET /v1/projects/{project_id}/sessions': {
+    request: on('project', 'projects', '/sessions'),
+    status: reading,
+  },
+  'POST /v1/projects/{project_id}/sessions': {
+    request: on('project', 'projects', '/sessions', {}),
+    status: making,
+  },
+  'GET /v1/projects/{project_id}/active-session': {
     request: on('project', 'projects', '/active-session'),
     status: reading,
   },
-  'GET /v1/projects/{id}/tasks/ready': {
+  'GET /v1/projects/{project_id}/tasks/ready': {
     request: on('project', 'projects', '/tasks/ready'),
     status: reading,
   },
-  'POST /v1/projects/{id}/tasks/claim': {
+  'POST /v1/projects/{project_id}/tasks/claim': {
     request: on('project', 'projects', '/tasks/claim', {}),
     status: writing,
   },
-  'GET /v1/sessions/{id}': { request: on('session', 'sessions'), status: reading },
-  'PATCH /v1/sessions/{id}': { request: on('session', 'sessions', '', { status: 'idle' }), status: writing },
-  'DELETE /v1/sessions/{id}': { request: on('session', 'sessions'), status: removing },
-  'GET /v1/sessions/{id}/tasks': { request: on('session', 'sessions', '/tasks'), status: reading },
-  'POST /v1/sessions/{id}/tasks': {
+  'GET /v1/sessions/{session_id}': { request: on('session', 'sessions'), status: reading },
+  'PATCH /v1/sessions/{session_id}': {
+    request: on('session', 'sessions', '', { status: 'idle' }),
+    status: writing,
+  },
+  'DELETE /v1/sessions/{session_id}': { request: on('session', 'sessions'), status: removing },
+  'GET /v1/sessions/{session_id}/tasks': { request: on('session', 'sessions', '/tasks'), status: reading },
+  'POST /v1/sessions/{session_id}/tasks': {
     request: on('session', 'sessions', '/tasks', { command: 'new' }),
     status: making,
   },
-  'GET /v1/tasks/{id}': { request: on('task', 'tasks'), status: reading },
-  'PATCH /v1/tasks/{id}': { request: on('task', 'tasks', '', { priority: 3 }), status: writing },
-  'DELETE /v1/tasks/{id}': { request: on('task', 'tasks'), status: removing },
-  'POST /v1/tasks/{id}/heartbeat': { request: onClaimed('heartbeat'), status: writing },
-  'POST /v1/tasks/{id}/complete': { request: onClaimed('complete'), status: writing },
-  'POST /v1/tasks/{id}/fail': { request: onClaimed('fail'), status: writing },
-  'POST /v1/tasks/{id}/cancel': { request: on('task', 'tasks', '/cancel'), status: writing },
+  'GET /v1/tasks/{task_id}': { request: on('task', 'tasks'), status: reading },
+  'PATCH /v1/tasks/{task_id}': { request: on('task', 'tasks', '', { priority: 3 }), status: writing },
+  'DELETE /v1/tasks/{task_id}': { request: on('task', 'tasks'), status: removing },
+  'POST /v1/tasks/{task_id}/heartbeat': { request: onClaimed('heartbeat'), status: writing },
+  'POST /v1/tasks/{task_id}/complete': { request: onClaimed('complete'), status: writing },
+  'POST /v1/tasks/{task_id}/fail': { request: onClaimed('fail'), status: writing },
+  'POST /v1/tasks/{task_id}/cancel': { request: on('task', 'tasks', '/cancel'), status: writing },
   'POST /v1/secrets/rekey': {
     request: () => ({ path: '/v1/secrets/rekey' }),
     status: statuses(200, 403, 403, 403, 403, 401),

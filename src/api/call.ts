@@ -1,0 +1,213 @@
+/** How an operation is called: the types of what it takes and answers, and the request that a call becomes. No schemas at run time. */
+import type { z } from 'zod';
+import { StoaError } from '../errors.js';
+import { encodeSegment } from '../path-segment.js';
+import type * as data from './data/operations.js';
+import type * as dataSchemas from './data/schemas.js';
+import type * as feed from './feed/operations.js';
+import type * as feedSchemas from './feed/schemas.js';
+import type * as messaging from './messaging/operations.js';
+import type * as messagingSchemas from './messaging/schemas.js';
+import type { Method, Operation, OperationTable } from './operation.js';
+import type * as registry from './registry/operations.js';
+import type * as registrySchemas from './registry/schemas.js';
+import type * as server from './server/operations.js';
+import type * as serverSchemas from './server/schemas.js';
+import type * as work from './workspaces/operations.js';
+import type * as workSchemas from './workspaces/schemas.js';
+
+interface Group<Table extends OperationTable, Schemas> {
+  table: Table;
+  schemas: Schemas;
+}
+
+/** Every group with its table and its schemas. */
+export interface Groups {
+  data: Group<typeof data.data, typeof dataSchemas.dataSchemas>;
+  documents: Group<typeof data.documents, typeof dataSchemas.documentSchemas>;
+  agents: Group<typeof registry.agents, typeof registrySchemas.agentSchemas>;
+  users: Group<typeof registry.users, typeof registrySchemas.userSchemas>;
+  tokens: Group<typeof registry.tokens, typeof registrySchemas.tokenSchemas>;
+  links: Group<typeof registry.links, typeof registrySchemas.linkSchemas>;
+  workspaces: Group<typeof work.workspaces, typeof workSchemas.workspaceSchemas>;
+  projects: Group<typeof work.projects, typeof workSchemas.projectSchemas>;
+  sessions: Group<typeof work.sessions, typeof workSchemas.sessionSchemas>;
+  tasks: Group<typeof work.tasks, typeof workSchemas.taskSchemas>;
+  changes: Group<typeof feed.changes, typeof feedSchemas.changeSchemas>;
+  commits: Group<typeof feed.commits, typeof feedSchemas.commitSchemas>;
+  rooms: Group<typeof messaging.rooms, typeof messagingSchemas.roomSchemas>;
+  direct: Group<typeof messaging.direct, typeof messagingSchemas.directSchemas>;
+  identities: Group<typeof messaging.identities, typeof messagingSchemas.identitySchemas>;
+  server: Group<typeof server.server, typeof serverSchemas.serverSchemas>;
+  backups: Group<typeof server.backups, typeof serverSchemas.backupSchemas>;
+  blocks: Group<typeof server.blocks, typeof serverSchemas.blockSchemas>;
+}
+
+export type GroupName = keyof Groups;
+export type OperationName = {
+  [Name in GroupName]: `${Name}.${keyof Groups[Name]['table'] & string}`;
+}[GroupName];
+
+type Named<Name extends OperationName> = Name extends `${infer In extends GroupName}.${infer Verb}`
+  ? {
+      row: Groups[In]['table'][Verb & keyof Groups[In]['table']] & Operation;
+      schemas: Groups[In]['schemas'][Verb & keyof Groups[In]['schemas']];
+    }
+  : never;
+
+/** Without "and any other field", which loose schemas have. */
+type Declared<Fields> = { [Name in keyof Fields as string extends Name ? never : Name]: Fields[Name] };
+
+/** A query arrives as text; a caller gives what the text stands for. */
+export type QueryOf<Schemas> = Schemas extends { query: infer Query extends z.ZodType }
+  ? Declared<{
+      [Name in keyof z.input<Query>]: Name extends keyof z.output<Query> ? z.output<Query>[Name] : never;
+    }>
+  : unknown;
+
+export type BodyOf<Schemas> = Schemas extends { body: infer Body extends z.ZodType }
+  ? Declared<NonNullable<z.input<Body>>>
+  : unknown;
+
+export type HeaderFieldsOf<Row> = Row extends { headers: infer Names }
+  ? { [Name in keyof Names as string extends Name ? never : Name]?: string | undefined }
+  : unknown;
+
+type ParamsOf<Schemas> = Schemas extends { params: infer Params extends z.ZodType }
+  ? z.input<Params>
+  : unknown;
+
+type ContentOf<Content> = Content extends z.ZodType ? z.output<Content> : undefined;
+
+/** What the good answers of an operation hold. */
+export type ResultOf<Schemas> = Schemas extends { answers: infer Given }
+  ? { [Status in keyof Given]: ContentOf<Given[Status]> }[keyof Given]
+  : never;
+
+/** Every field of an operation in one object, as the operations of a commit have them. */
+export type InputOf<Name extends OperationName> = ParamsOf<Named<Name>['schemas']> &
+  HeaderFieldsOf<Named<Name>['row']> &
+  QueryOf<Named<Name>['schemas']> &
+  (Named<Name>['row'] extends { wholeBody: infer Field extends string }
+    ? Record<Field, unknown>
+    : BodyOf<Named<Name>['schemas']>);
+
+export type AnswerOf<Name extends OperationName> = ResultOf<Named<Name>['schemas']>;
+
+/** What every call takes. */
+export interface CallSettings {
+  /** Ends the call; it rejects with the signal's reason. */
+  signal?: AbortSignal | undefined;
+}
+
+/** What calls take that the operation allows. */
+export type SettingsOf<Row extends Operation> = CallSettings &
+  (Row['method'] extends 'GET'
+    ? unknown
+    : {
+        /** The fencing number of the agent's lease that the caller holds; a late one is refused. */
+        fence?: number | undefined;
+      }) &
+  (Row extends { creates: true } | { takesKey: true }
+    ? {
+        /** A repeat under the same key does the work once; then lost answers are asked for again. */
+        idempotencyKey?: string | undefined;
+      }
+    : unknown) &
+  (Row extends { creates: true } | { method: 'GET' }
+    ? unknown
+    : Row extends { versioned: true }
+      ? {
+          /** Only over this version; 0: only where there is nothing yet. */
+          ifVersion?: number | undefined;
+        }
+      : unknown) &
+  (Row extends { consumes: readonly string[] } ? { contentType?: string | undefined } : unknown);
+
+export interface AnySettings extends CallSettings {
+  fence?: number | undefined;
+  idempotencyKey?: string | undefined;
+  ifVersion?: number | undefined;
+  contentType?: string | undefined;
+}
+
+export type QueryValues = Readonly<Record<string, string | number | boolean | undefined>>;
+
+/** A call as a request. */
+export interface CallRequest {
+  method: Method;
+  path: string;
+  query: QueryValues;
+  /** Undefined where the operation takes none. */
+  body: unknown;
+  contentType: string;
+  headers: Readonly<Record<string, string>>;
+  /** A repeat does no harm, so that it may follow any failure. */
+  repeatable: boolean;
+  signal: AbortSignal | undefined;
+}
+
+/** Puts every field of an operation in its place. */
+export function requestOf(row: Operation, input: object, settings: AnySettings = {}): CallRequest {
+  const { ifVersion, fence, idempotencyKey } = settings;
+  const rest: Record<string, unknown> = { ...input };
+  const take = (name: string): unknown => {
+    const value = rest[name];
+    delete rest[name];
+    return value;
+  };
+  const path = row.path.replaceAll(/\{(\w+)\}/g, (_, name: string) =>
+    encodeSegment(textOf(name, take(name))),
+  );
+  const headers: Record<string, string> = {
+    ...(ifVersion !== undefined && versionHeader(ifVersion)),
+    ...(fence !== undefined && { 'stoa-fence': String(fence) }),
+    ...(idempotencyKey !== undefined && { 'idempotency-key': idempotencyKey }),
+  };
+  for (const [field, header] of Object.entries(row.headers ?? {})) {
+    const value = take(field);
+    if (value !== undefined) headers[header] = textOf(field, value);
+  }
+  const inQuery = takesQuery(row);
+  return {
+    method: row.method,
+    path,
+    query: inQuery ? queryOf(rest) : {},
+    body:
+      inQuery || row.bodiless === true ? undefined : row.wholeBody === undefined ? rest : rest[row.wholeBody],
+    contentType: settings.contentType ?? 'application/json',
+    headers,
+    repeatable:
+      row.method === 'GET' ||
+      idempotencyKey !== undefined ||
+      (row.repeatable === true && ifVersion === undefined),
+    signal: settings.signal,
+  };
+}
+
+/** Whether fields that are not in the path go into the query. */
+export function takesQuery({ method, upload }: Operation): boolean {
+  return method === 'GET' || method === 'DELETE' || upload === true;
+}
+
+function versionHeader(version: number): Record<string, string> {
+  return version === 0 ? { 'if-none-match': '*' } : { 'if-match': `"${version}"` };
+}
+
+/** Lists are separated by commas. */
+function queryOf(fields: Readonly<Record<string, unknown>>): QueryValues {
+  return Object.fromEntries(
+    Object.entries(fields).map(([name, value]) => [
+      name,
+      value === undefined || value === null ? undefined : String(value),
+    ]),
+  );
+}
+
+function textOf(name: string, value: unknown): string {
+  if (typeof value === 'string') return value;
+  throw new StoaError(
+    'invalid_request',
+    `${name} must be a text, not ${value === null ? 'null' : typeof value}.`,
+  );
+}

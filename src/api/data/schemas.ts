@@ -1,0 +1,195 @@
+/** The data store: the schemas of its operations. */
+import { z } from 'zod';
+import { expiresAt, json, metadata, setDocumentSchema, ttl } from '../../datastore/schemas.js';
+import { pageOf, pageQuery, pathSegment, progressAbout, queryBoolean } from '../fields.js';
+import type { SchemasOf } from '../operation.js';
+import { type data, type documents, mergePatchType } from './operations.js';
+
+const time = z.string().describe('ISO 8601 in UTC, with `Z`');
+const agentName = z.string().nullable();
+const inNamespace = z.object({ namespace: pathSegment });
+const ofDocument = z.object({ namespace: pathSegment, key: pathSegment });
+
+/** `increment` or `append`; a merge patch has a content type of its own. */
+export const changeDocumentSchema = z
+  .strictObject({
+    increment: z.number().optional().describe('Added to the number that is there, or to 0'),
+    append: z
+      .array(json)
+      .optional()
+      .describe('Added at the end of the list that is there, or of an empty one'),
+  })
+  .refine(({ increment, append }) => (increment === undefined) !== (append === undefined), {
+    message: 'Give increment or append, one of them',
+  })
+  .meta({ id: 'ChangeDocument' });
+
+const batchSchema = z
+  .strictObject({
+    set: z.record(z.string(), json).optional().describe('Values by key'),
+    get: z.array(z.string()).optional().describe('Keys to read, after the writes'),
+    delete: z.array(z.string()).optional(),
+    metadata: metadata.optional().describe('Merged into the metadata of every key in `set`'),
+    ttl,
+    expiresAt,
+  })
+  .meta({ id: 'DataBatch' });
+
+const documentSchema = z
+  .object({
+    _id: z.string().describe('`{userId}:{namespace}:{URL-safe base64 of the key}`'),
+    userId: z.string(),
+    namespace: z.string(),
+    key: z.string(),
+    value: json,
+    metadata: z.record(z.string(), z.unknown()),
+    createdByAgent: agentName,
+    lastAccessedByAgent: agentName,
+    accessCount: z.int().describe('Reads by agents'),
+    createdAt: time,
+    updatedAt: time,
+    lastAccessedAt: time.nullable(),
+    version: z.int().describe('1 when new, one more with every write'),
+    expiresAt: time.nullable(),
+  })
+  .meta({ id: 'Document' });
+
+const keySummarySchema = z
+  .object({
+    key: z.string(),
+    version: z.int(),
+    sizeBytes: z.int().describe("Bytes of the value's JSON"),
+    updatedAt: time,
+  })
+  .meta({ id: 'DocumentSummary' });
+
+const writtenSchema = keySummarySchema.meta({ id: 'WrittenDocument' });
+
+const changedSchema = keySummarySchema
+  .extend({ value: json.describe('The value after the change') })
+  .meta({ id: 'ChangedDocument' });
+
+const namespaceSchema = z
+  .object({
+    namespace: z.string(),
+    count: z.int(),
+    sizeBytes: z.int(),
+    agents: z.array(z.string()).describe('Every agent that wrote or read there since it was last cleared'),
+    updatedAt: time,
+  })
+  .meta({ id: 'Namespace' });
+
+const batchAnswerSchema = z
+  .object({
+    set: z.record(
+      z.string(),
+      z.union([
+        z.object({ version: z.int() }),
+        z.object({ error: z.object({ code: z.string(), detail: z.string() }) }),
+      ]),
+    ),
+    values: z.record(z.string(), json).describe('Values by key; keys without a document are left out'),
+    deleted: z.int().describe('Documents that were there and are gone'),
+  })
+  .meta({ id: 'DataBatchAnswer' });
+
+const clearedSchema = z.object({ deleted: z.int() }).meta({ id: 'Cleared' });
+
+const importSchema = z
+  .strictObject({
+    documents: z
+      .array(z.record(z.string(), z.unknown()))
+      .min(1)
+      .max(1_000)
+      .describe(
+        "In the seed's shape: `userId`, `namespace`, `key`, `value`, `createdAt`, and the rest where there is any",
+      ),
+    dry_run: z.boolean().optional().describe('Only check them'),
+  })
+  .meta({ id: 'ImportDocuments' });
+
+const importAnswerSchema = z
+  .object({
+    imported: z.int(),
+    oversized: z
+      .array(z.string())
+      .describe('Ids of documents over the value limit, which were imported all the same'),
+  })
+  .meta({ id: 'ImportedDocuments' });
+
+const importReportSchema = z
+  .object({
+    dry_run: z.boolean(),
+    lines: z.int(),
+    skipped: z.int().describe('Empty lines and design documents of CouchDB'),
+    imported: z.int(),
+    bad: z.array(z.object({ line: z.int(), reason: z.string() })),
+    bad_total: z.int(),
+    oversized: z
+      .array(z.int())
+      .describe('Lines with documents over the value limit, which are imported all the same'),
+    oversized_total: z.int(),
+  })
+  .meta({ id: 'DocumentLinesReport' });
+
+export const dataSchemas = {
+  listNamespaces: { query: z.object(pageQuery), answers: { 200: pageOf(namespaceSchema) } },
+  list: {
+    description:
+      'With `values=1` the items are whole documents, and each counts as read by the agent. `Stoa-Position` says from where to follow the changes of what was read.',
+    params: inNamespace,
+    query: z.object({
+      ...pageQuery,
+      prefix: z.string().optional().meta({ description: 'What the keys begin with.' }),
+      values: queryBoolean().optional().meta({ description: 'Whole documents instead of keys.' }),
+    }),
+    answers: { 200: pageOf(z.union([documentSchema, keySummarySchema])) },
+  },
+  batch: {
+    description:
+      'First the writes, all or none where the backend can, then the reads. At most 1,000 keys and 16 MiB of values.',
+    params: inNamespace,
+    body: batchSchema,
+    answers: { 200: batchAnswerSchema },
+  },
+  clear: { params: inNamespace, answers: { 200: clearedSchema } },
+  get: { params: ofDocument, answers: { 200: documentSchema } },
+  set: {
+    params: ofDocument,
+    body: setDocumentSchema,
+    answers: { 200: writtenSchema, 201: writtenSchema },
+  },
+  change: {
+    description: `\`{increment}\` or \`{append}\` as application/json; a JSON merge patch of the value (RFC 7396) only as ${mergePatchType}. A missing document counts as 0, as an empty list, or as nothing.`,
+    params: ofDocument,
+    body: z.unknown().meta({ description: 'ChangeDocument, or with the other content type a merge patch.' }),
+    answers: { 200: changedSchema, 201: changedSchema },
+  },
+  delete: { params: ofDocument, answers: { 204: null } },
+} satisfies SchemasOf<typeof data>;
+
+export const documentSchemas = {
+  list: {
+    description:
+      "The caller's own; the operator without `Stoa-User` exports all users'. It does not count as a read.",
+    query: z.object(pageQuery),
+    answers: { 200: pageOf(documentSchema) },
+  },
+  import: {
+    description:
+      'Times, counts, versions and the names of agents are kept. Nothing is written unless every document is good.',
+    body: importSchema,
+    answers: { 200: importAnswerSchema },
+  },
+  importLines: {
+    description: `Every line is checked, and the whole counted against the quotas, before the first document is written. Over what is there, as it is. ${progressAbout}`,
+    query: z.object({
+      dry_run: z.stringbool().default(false).meta({ description: 'Only check them.' }),
+      keep_going: z
+        .stringbool()
+        .default(false)
+        .meta({ description: 'Leave bad lines out instead of refusing the file.' }),
+    }),
+    answers: { 200: importReportSchema },
+  },
+} satisfies SchemasOf<typeof documents>;

@@ -1,0 +1,36 @@
+/** Every operation of the server by group and name, without schemas: `operations.tasks.claim`. */
+import { data, documents } from './data/operations.js';
+import { changes, commits } from './feed/operations.js';
+import { direct, identities, rooms } from './messaging/operations.js';
+import type { Operation } from './operation.js';
+import { agents, links, tokens, users } from './registry/operations.js';
+import { backups, blocks, server } from './server/operations.js';
+import { projects, sessions, tasks, workspaces } from './workspaces/operations.js';
+import type { GroupName, OperationName } from './call.js';
+
+export const operations = {
+  data,
+  documents,
+  agents,
+  users,
+  tokens,
+  links,
+  workspaces,
+  projects,
+  sessions,
+  tasks,
+  changes,
+  commits,
+  rooms,
+  direct,
+  identities,
+  server,
+  backups,
+  blocks,
+} as const satisfies Record<GroupName, Readonly<Record<string, Operation>>>;
+
+export function operationNamed(name: OperationName): Operation {
+  const [group, verb] = name.split('.') as [GroupName, string]; // A name is a group and a verb.
+  const table: Readonly<Record<string, Operation>> = operations[group];
+  return table[verb] as Operation; // The type of the name says that it is there.
+}

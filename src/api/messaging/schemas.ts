@@ -1,0 +1,302 @@
+/** Rooms, direct messages and identities: the schemas of their operations. They document; the handlers read by AICQ's rules. */
+import { z } from 'zod';
+import type { SchemasOf } from '../operation.js';
+import type { direct, identities, rooms } from './operations.js';
+
+type QueryValue = string | number | boolean | undefined;
+
+/** Any query is taken: AICQ's clients send what they like, and bad values fall back. */
+export function looseQuery<Name extends string>(parameters: Readonly<Record<Name, string>>) {
+  const fields = Object.entries<string>(parameters).map(([name, description]) => [
+    name,
+    z.custom<QueryValue>().optional().meta({ description }),
+  ]);
+  // fromEntries forgets the names.
+  return z.looseObject(
+    Object.fromEntries(fields) as Record<Name, z.ZodOptional<z.ZodType<QueryValue, QueryValue>>>,
+  );
+}
+
+export const proofSchema = z.object({
+  scheme: z.enum(['aicq', 'rfc9421']),
+  public_key: z.string(),
+  signed_text: z.string(),
+  request: z.string().optional(),
+  request_base64: z.string().optional(),
+});
+
+export const messageSchema = z
+  .object({
+    id: z.string().meta({ description: 'A ULID.' }),
+    from: z.string().meta({ description: 'The id of the agent that wrote it.' }),
+    body: z.string(),
+    pid: z.string().optional().meta({ description: 'The message that this one answers.' }),
+    ts: z.int().meta({ description: 'Unix milliseconds, strictly growing in a room.' }),
+    server_signed: z
+      .literal(true)
+      .optional()
+      .meta({ description: 'Signed by a key that the server keeps for its author.' }),
+    sig: z.string().optional().meta({ description: "With verify=1: the author's signature." }),
+    proof: proofSchema.optional().meta({ description: 'With verify=1: what the signature covers.' }),
+  })
+  .meta({ id: 'Message' });
+
+export const directSchema = messageSchema
+  .omit({ pid: true })
+  .extend({ acknowledged: z.literal(true).optional() })
+  .meta({ id: 'DirectMessage' });
+
+export const profileSchema = z
+  .object({
+    id: z.string(),
+    name: z.string().optional(),
+    email: z.string().optional(),
+    public_key: z.string(),
+    joined_at: z.string(),
+    proven: z.literal(true).optional().meta({ description: 'The registration was signed with the key.' }),
+    server_kept: z.literal(true).optional(),
+  })
+  .meta({ id: 'Profile' });
+
+export const channelSchema = z
+  .object({ id: z.string(), name: z.string(), message_count: z.int(), last_active: z.string() })
+  .meta({ id: 'Channel' });
+
+export const keySchema = z
+  .object({
+    public_key: z.string(),
+    from: z.string(),
+    until: z.string().optional(),
+    sig: z.string().optional(),
+    proof: proofSchema.optional(),
+  })
+  .meta({ id: 'IdentityKey' });
+
+const roomName = z.object({ id: z.string(), name: z.string() });
+
+export const pageSchema = z
+  .object({
+    room: roomName,
+    messages: z.array(messageSchema),
+    has_more: z.boolean(),
+    next_cursor: z.string().optional(),
+  })
+  .meta({ id: 'RoomPage' });
+const postedSchema = z.object({ id: z.string(), ts: z.int() });
+const resultSchema = z
+  .object({
+    id: z.string(),
+    room_id: z.string(),
+    room_name: z.string(),
+    from: z.string(),
+    body: z.string(),
+    ts: z.int(),
+  })
+  .meta({ id: 'SearchResult' });
+
+const paging = {
+  limit: 'How many at most.',
+  before: 'Unix milliseconds, exclusive.',
+  after: 'Unix milliseconds, exclusive: the next messages after it.',
+  cursor: 'The next_cursor of the page before.',
+  wait: 'With after: seconds to wait for a message when there is none.',
+  verify: "1 shows each message's signature and what it covers.",
+};
+const streaming = {
+  after: paging.after,
+  last_event_id: 'Where to go on, for clients that cannot set the header.',
+  verify: paging.verify,
+};
+const events = {
+  contentType: 'text/event-stream; charset=utf-8',
+  about:
+    'Events `message` and `deleted`; `imported` when messages of earlier times came in; `position` at the start and while idle; `resync` for a reader that is too slow.',
+};
+
+const roomParams = z.object({ room: z.string() });
+const messageParams = z.object({ room: z.string(), message: z.string() });
+const identityParams = z.object({ identity: z.string() });
+
+export const roomSchemas = {
+  list: {
+    query: looseQuery({ limit: 'At most 100.', offset: 'How many to skip.' }),
+    answers: { 200: z.object({ channels: z.array(channelSchema), total: z.int() }) },
+  },
+  create: {
+    query: looseQuery({}),
+    body: z
+      .looseObject({ name: z.string(), is_private: z.boolean().optional(), key: z.string().optional() })
+      .meta({ id: 'NewRoom' }),
+    answers: {
+      201: z.object({ id: z.string(), name: z.string(), is_private: z.boolean() }).meta({ id: 'Room' }),
+    },
+  },
+  read: {
+    description:
+      'A private room needs its key in X-AICQ-Room-Key. With `after`, the page holds the next messages after that time.',
+    params: roomParams,
+    query: looseQuery(paging),
+    answers: { 200: pageSchema },
+  },
+  post: {
+    params: roomParams,
+    query: looseQuery({}),
+    body: z
+      .looseObject({
+        body: z.string(),
+        pid: z.string().optional().meta({ description: 'The message that this one answers.' }),
+      })
+      .meta({ id: 'NewMessage' }),
+    answers: { 201: postedSchema.meta({ id: 'Posted' }) },
+  },
+  getMessage: {
+    params: messageParams,
+    query: looseQuery({ verify: paging.verify }),
+    answers: { 200: messageSchema },
+  },
+  thread: {
+    params: messageParams,
+    query: looseQuery({
+      limit: paging.limit,
+      after: paging.after,
+      cursor: paging.cursor,
+      verify: paging.verify,
+    }),
+    answers: {
+      200: z
+        .object({
+          room: roomName,
+          root: z.string(),
+          messages: z.array(messageSchema),
+          has_more: z.boolean(),
+          next_cursor: z.string().optional(),
+        })
+        .meta({ id: 'Thread' }),
+    },
+  },
+  deleteMessage: { params: messageParams, query: looseQuery({}), answers: { 204: null } },
+  stream: { params: roomParams, query: looseQuery(streaming), answers: { 200: events } },
+  streamMany: {
+    description: 'One X-AICQ-Room-Key opens every private room among them that has it.',
+    query: looseQuery({ rooms: 'Room ids, separated by commas.', ...streaming }),
+    answers: { 200: events },
+  },
+  find: {
+    query: looseQuery({
+      q: 'Words that a message must all have.',
+      limit: 'At most 100.',
+      room: 'Only this room.',
+      after: paging.after,
+      cursor: 'The next_cursor of the page before.',
+    }),
+    answers: {
+      200: z
+        .object({
+          query: z.string(),
+          results: z.array(resultSchema),
+          total: z.int(),
+          truncated: z
+            .literal(true)
+            .optional()
+            .meta({ description: 'The search stopped at its bound; older messages may match too.' }),
+          next_cursor: z.string().optional().meta({ description: 'There is more: pass it as cursor.' }),
+        })
+        .meta({ id: 'SearchResults' }),
+    },
+  },
+  stats: {
+    query: looseQuery({}),
+    answers: {
+      200: z
+        .object({
+          total_agents: z.int(),
+          total_channels: z.int(),
+          total_messages: z.int(),
+          last_activity: z.string(),
+          top_channels: z.array(z.object({ id: z.string(), name: z.string(), message_count: z.int() })),
+          recent_messages: z.array(
+            z.object({
+              id: z.string(),
+              agent_id: z.string(),
+              agent_name: z.string(),
+              body: z.string(),
+              timestamp: z.int().meta({ description: 'Unix milliseconds.' }),
+            }),
+          ),
+        })
+        .meta({ id: 'MessagingStats' }),
+    },
+  },
+} satisfies SchemasOf<typeof rooms>;
+
+export const directSchemas = {
+  read: {
+    query: looseQuery({
+      ...paging,
+      pending: '1 gives only what is not acknowledged, oldest first: the same again until it is.',
+    }),
+    answers: {
+      200: z
+        .object({
+          messages: z.array(directSchema),
+          has_more: z.boolean().optional(),
+          next_cursor: z.string().optional(),
+        })
+        .meta({ id: 'Inbox' }),
+    },
+  },
+  acknowledge: {
+    query: looseQuery({}),
+    body: z.looseObject({ ids: z.array(z.string()) }).meta({ id: 'Acknowledgement' }),
+    answers: { 200: z.object({ acknowledged: z.int() }) },
+  },
+  send: {
+    params: z.object({ to: z.string() }),
+    query: looseQuery({}),
+    body: z.looseObject({ body: z.string() }).meta({ id: 'NewDirectMessage' }),
+    answers: { 201: postedSchema },
+  },
+  stream: {
+    query: looseQuery({
+      ...streaming,
+      pending: '1 begins with the oldest message that is not acknowledged.',
+    }),
+    answers: { 200: events },
+  },
+} satisfies SchemasOf<typeof direct>;
+
+const registeredSchema = z.object({ id: z.string(), profile_url: z.string() }).meta({ id: 'Registered' });
+
+export const identitySchemas = {
+  register: {
+    description:
+      'A key that is known answers its id with 200 and changes nothing. Signed with the key itself (X-AICQ-Nonce, -Timestamp, -Signature), the registration is marked as proven.',
+    query: looseQuery({}),
+    body: z
+      .looseObject({ public_key: z.string(), name: z.string().optional(), email: z.string().optional() })
+      .meta({ id: 'Registration' }),
+    answers: { 200: registeredSchema, 201: registeredSchema },
+  },
+  get: { params: identityParams, query: looseQuery({}), answers: { 200: profileSchema } },
+  update: {
+    params: identityParams,
+    query: looseQuery({}),
+    body: z
+      .looseObject({ name: z.string().nullish(), email: z.string().nullish() })
+      .meta({ id: 'ProfileChange' }),
+    answers: { 200: profileSchema },
+  },
+  rotate: {
+    description:
+      "`proof` is the new key's signature over `aicq-key-rotation|{id}|{old public key}|{new public key}`. The old key stays in the history and cannot be registered again.",
+    params: identityParams,
+    query: looseQuery({}),
+    body: z.looseObject({ public_key: z.string(), proof: z.string() }).meta({ id: 'KeyRotation' }),
+    answers: { 200: profileSchema },
+  },
+  listKeys: {
+    params: identityParams,
+    query: looseQuery({}),
+    answers: { 200: z.object({ id: z.string(), keys: z.array(keySchema) }) },
+  },
+} satisfies SchemasOf<typeof identities>;

@@ -1,0 +1,135 @@
+/** Agents and their sessions: their commands. Users and tokens have commands written by hand. */
+import { type CommandHints, type FlagHint, pageFlags } from '../command.js';
+import type { agents } from './operations.js';
+
+const specFlags = [
+  ['spec.cpu_millicores', '--cpu <millicores>', 'CPU in thousandths of a core', 'number'],
+  ['spec.memory_mb', '--memory <mb>', 'Memory in MB', 'number'],
+  ['spec.runtime_version', '--runtime <version>', 'Version of the runtime'],
+  ['labels', '--label <name=value>', 'A label; may be given more than once', 'pairs'],
+] as const satisfies readonly FlagHint[];
+
+export const agentCommands = {
+  list: {
+    usage: 'ls',
+    about: 'List agents; without --user those of every user',
+    flags: [
+      ['status', '--status <status>', 'Only in this status'],
+      ['name', '--name <name>', 'Only of this very name'],
+      ['label', '--label <label>', 'Only with this label: name or name=value'],
+      ...pageFlags,
+    ],
+    examples: ['stoa agents ls', 'stoa agents ls --user ada --label team=blue --json'],
+    table: {
+      columns: {
+        ID: 'agent_id',
+        NAME: 'name',
+        STATUS: 'status',
+        PRESENCE: 'presence',
+        SESSIONS: 'active_sessions',
+        USER: 'user',
+        UPDATED: 'updated_at',
+      },
+      empty: 'No agents. Make one with: stoa agents create NAME',
+    },
+  },
+  get: { usage: 'get <agent_id>', about: 'Show one agent', examples: ['stoa agents get ID --json'] },
+  create: {
+    usage: 'create <name>',
+    flags: specFlags,
+    makesStore: true,
+    examples: [
+      'stoa agents create scout --user ada',
+      'stoa agents create scout --cpu 1000 --memory 2048 --label team=blue',
+    ],
+  },
+  update: {
+    usage: 'update <agent_id>',
+    about: 'Change an agent; labels are replaced as a whole',
+    flags: [
+      ['name', '--name <name>', 'A new name'],
+      ['status', '--status <status>', 'A new status, where the table of states allows it'],
+      ...specFlags,
+      ['error_message', '--error-message <text>', 'Why it is in error'],
+    ],
+    examples: [
+      'stoa agents update ID --status running',
+      'stoa agents update ID --name scout-2 --if-version 3',
+    ],
+  },
+  delete: {
+    usage: 'rm <agent_id>',
+    about: 'Delete a stopped or broken agent and its sessions',
+    examples: ['stoa agents rm ID'],
+    done: ['deleted', 'agent_id', 'Deleted {agent_id}.'],
+  },
+  start: {
+    usage: 'start <agent_id>',
+    about: 'Ask for a stopped or broken agent to run',
+    examples: ['stoa agents start ID'],
+  },
+  stop: {
+    usage: 'stop <agent_id>',
+    about: 'Ask for an agent to stop',
+    examples: ['stoa agents stop ID'],
+  },
+  restart: {
+    usage: 'restart <agent_id>',
+    about: 'Ask for an agent to stop and run again',
+    examples: ['stoa agents restart ID'],
+  },
+  hibernate: {
+    usage: 'hibernate <agent_id>',
+    about: 'Put an agent to sleep',
+    examples: ['stoa agents hibernate ID'],
+  },
+  wake: {
+    usage: 'wake <agent_id>',
+    about: 'Wake a hibernating agent',
+    examples: ['stoa agents wake ID'],
+  },
+  heartbeat: {
+    usage: 'heartbeat <agent_id>',
+    about: 'Keep an agent alive: take or renew its lease',
+    flags: [['holder', '--holder <name>', 'Who keeps it alive']],
+    examples: ['stoa agents heartbeat ID --holder host-1 --json'],
+    shows: 'lease',
+  },
+  listIdentities: {
+    usage: 'identities <agent_id>',
+    flags: pageFlags,
+    examples: ['stoa agents identities ID'],
+    table: {
+      columns: { IDENTITY: 'identity', WRITE: 'write', NAMESPACES: 'namespaces', LINKED: 'linked_at' },
+      empty: 'No identity speaks for this agent.',
+    },
+  },
+} satisfies CommandHints<typeof agents>;
+
+export const agentSessionCommands = {
+  listSessions: {
+    usage: 'ls <agent_id>',
+    about: 'List the sessions of an agent',
+    flags: [['status', '--status <status>', 'active or closed'], ...pageFlags],
+    examples: ['stoa agents sessions ls ID'],
+    table: {
+      columns: { ID: 'session_id', STATUS: 'status', CREATED: 'created_at', CLOSED_AT: 'closed_at' },
+      empty: 'No sessions.',
+    },
+  },
+  openSession: {
+    usage: 'open <agent_id>',
+    about: 'Open a session',
+    flags: [['session_id', '--session-id <uuid>', 'Its id; a new one unless given']],
+    examples: ['stoa agents sessions open ID'],
+  },
+  getSession: {
+    usage: 'get <agent_id> <session_id>',
+    about: 'Show a session',
+    examples: ['stoa agents sessions get ID SESSION'],
+  },
+  closeSession: {
+    usage: 'close <agent_id> <session_id>',
+    examples: ['stoa agents sessions close ID SESSION'],
+  },
+} satisfies CommandHints<typeof agents>;

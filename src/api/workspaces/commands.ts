@@ -1,0 +1,308 @@
+/** Workspaces, projects, work sessions and tasks: their commands. */
+import { type CommandHints, type FlagHint, pageFlags } from '../command.js';
+import type { projects, sessions, tasks, workspaces } from './operations.js';
+
+const status = ['status', '--status <status>', 'active, inactive or archived'] as const;
+const newName = ['name', '--name <name>', 'A new name'] as const;
+const namedList = [
+  status,
+  ['name', '--name <name>', 'Only of this very name'],
+  ['path', '--path <path>', 'Only with this very path'],
+  ['deleted', '--deleted', 'Only the deleted ones', 'yes'],
+  ...pageFlags,
+] as const satisfies readonly FlagHint[];
+const alsoDeleted = ['deleted', '--deleted', 'Also when it is deleted', 'yes'] as const;
+const otherName = ['name', '--name <name>', 'A new name, where the old one was taken'] as const;
+const inStatus = ['status', '--status <status>', 'Only in this status'] as const;
+
+const workspaceFlags = [
+  ['project_path', '--path <path>', 'Path of the project on disk'],
+  status,
+  // The key comes from a file or standard input: every process of the machine can read arguments.
+  [
+    'claude_key',
+    '--key-file <file>',
+    'File with the key to store encrypted; - reads standard input',
+    'secret',
+  ],
+] as const satisfies readonly FlagHint[];
+
+export const workspaceCommands = {
+  list: {
+    usage: 'ls',
+    about: 'List workspaces; without --user those of every user',
+    flags: namedList,
+    examples: ['stoa workspaces ls', 'stoa workspaces ls --deleted --json'],
+    table: {
+      columns: {
+        ID: 'id',
+        NAME: 'name',
+        STATUS: 'status',
+        TASKS: 'active_tasks',
+        OWNER: 'owner_id',
+        UPDATED: 'updated_at',
+      },
+      empty: 'No workspaces. Make one with: stoa workspaces create NAME',
+    },
+  },
+  get: {
+    usage: 'get <workspace_id>',
+    about: 'Show one workspace',
+    flags: [alsoDeleted],
+    examples: ['stoa workspaces get ID --json'],
+  },
+  create: {
+    usage: 'create <name>',
+    flags: workspaceFlags,
+    makesStore: true,
+    examples: [
+      'stoa workspaces create site --path /srv/site --user ada',
+      'pass show claude | stoa workspaces create site --key-file - --user ada',
+    ],
+  },
+  update: {
+    usage: 'update <workspace_id>',
+    flags: [newName, ...workspaceFlags, ['claude_key', '--no-key', 'Forget the stored key', 'none']],
+    examples: ['stoa workspaces update ID --status archived'],
+  },
+  delete: {
+    usage: 'rm <workspace_id>',
+    about: 'Delete a workspace; it can be restored',
+    examples: ['stoa workspaces rm ID'],
+    done: [
+      'deleted',
+      'workspace_id',
+      'Deleted {workspace_id}. Bring it back with: stoa workspaces restore {workspace_id}',
+    ],
+  },
+  restore: {
+    usage: 'restore <workspace_id>',
+    flags: [otherName],
+    examples: ['stoa workspaces restore ID'],
+  },
+  purge: {
+    usage: 'purge <workspace_id>',
+    examples: ['stoa workspaces purge ID'],
+    done: ['purged', 'workspace_id', 'Purged {workspace_id}.'],
+  },
+} satisfies CommandHints<typeof workspaces>;
+
+const projectFlags = [
+  ['path', '--path <path>', 'Path on disk'],
+  ['description', '--description <text>', 'What it is'],
+  ['git_url', '--git-url <url>', 'Where its repository is'],
+  ['git_branch', '--git-branch <branch>', 'Its branch'],
+  ['language', '--language <language>', 'Its language'],
+  status,
+  ['config', '--config-file <file>', 'File with the config as JSON; - reads standard input', 'json'],
+] as const satisfies readonly FlagHint[];
+
+export const projectCommands = {
+  list: {
+    usage: 'ls <workspace_id>',
+    about: 'List the projects of a workspace',
+    flags: namedList,
+    examples: ['stoa projects ls WORKSPACE'],
+    table: {
+      columns: {
+        ID: 'id',
+        NAME: 'name',
+        STATUS: 'status',
+        LANGUAGE: 'language',
+        PATH: 'path',
+        UPDATED: 'updated_at',
+      },
+      empty: 'No projects. Make one with: stoa projects create {workspace_id} NAME',
+    },
+  },
+  get: {
+    usage: 'get <project_id>',
+    about: 'Show one project',
+    flags: [alsoDeleted],
+    examples: ['stoa projects get ID --json'],
+  },
+  create: {
+    usage: 'create <workspace_id> <name>',
+    about: 'Make a project',
+    flags: projectFlags,
+    examples: ['stoa projects create WORKSPACE api --git-url https://example.org/api.git'],
+  },
+  update: {
+    usage: 'update <project_id>',
+    about: 'Change a project, or move it',
+    flags: [
+      newName,
+      ['workspace_id', '--workspace <id>', 'Move it to this workspace of the same owner'],
+      ...projectFlags,
+    ],
+    examples: ['stoa projects update ID --git-branch main'],
+  },
+  delete: {
+    usage: 'rm <project_id>',
+    about: 'Delete a project; it can be restored',
+    examples: ['stoa projects rm ID'],
+    done: [
+      'deleted',
+      'project_id',
+      'Deleted {project_id}. Bring it back with: stoa projects restore {project_id}',
+    ],
+  },
+  restore: { usage: 'restore <project_id>', flags: [otherName], examples: ['stoa projects restore ID'] },
+  purge: {
+    usage: 'purge <project_id>',
+    examples: ['stoa projects purge ID'],
+    done: ['purged', 'project_id', 'Purged {project_id}.'],
+  },
+} satisfies CommandHints<typeof projects>;
+
+export const sessionCommands = {
+  list: {
+    usage: 'ls <project_id>',
+    about: 'List the sessions of a project',
+    flags: [inStatus, ...pageFlags],
+    examples: ['stoa sessions ls PROJECT --status active'],
+    table: {
+      columns: {
+        ID: 'id',
+        STATUS: 'status',
+        AGENT: 'agent_id',
+        COMMANDS: 'command_count',
+        ERRORS: 'error_count',
+        LAST_ACTIVE: 'last_active',
+      },
+      empty: 'No sessions.',
+    },
+  },
+  get: {
+    usage: 'get <session_id>',
+    about: 'Show one session',
+    examples: ['stoa sessions get ID --json'],
+  },
+  active: {
+    usage: 'active <project_id>',
+    about: 'Show the session that holds the active slot',
+    examples: ['stoa sessions active PROJECT'],
+  },
+  create: {
+    usage: 'create <project_id>',
+    about: 'Make a session',
+    flags: [
+      ['status', '--start', 'Start it at once', { is: 'active' }],
+      ['takeover', '--takeover', 'End the session that holds the active slot', 'yes'],
+      ['process_id', '--process-id <pid>', 'The process it runs in', 'number'],
+      ['max_idle_time', '--max-idle <duration>', 'End it after this time without activity', 'duration'],
+      ['max_lifetime', '--max-lifetime <duration>', 'End it after this time', 'duration'],
+    ],
+    examples: [
+      'stoa sessions create PROJECT --start --takeover',
+      'stoa sessions create PROJECT --max-idle 10m',
+    ],
+  },
+  update: {
+    usage: 'move <session_id> <status>',
+    about: 'Move a session to another status',
+    flags: [['takeover', '--takeover', 'With active: end the session that holds the slot', 'yes']],
+    examples: ['stoa sessions move ID active', 'stoa sessions move ID ending'],
+  },
+  delete: {
+    usage: 'rm <session_id>',
+    examples: ['stoa sessions rm ID'],
+    done: ['deleted', 'session_id', 'Removed {session_id} and its tasks.'],
+  },
+} satisfies CommandHints<typeof sessions>;
+
+const taskTable = {
+  ID: 'id',
+  STATUS: 'status',
+  PRIORITY: 'priority',
+  ATTEMPTS: 'attempts',
+  CLAIMED_BY: 'claimed_by',
+  COMMAND: 'command',
+};
+const attempts = ['max_attempts', '--max-attempts <n>', 'Attempts before it fails', 'number'] as const;
+const fence = ['fence', '--fence <n>', 'The fencing number that the claim answered', 'needed'] as const;
+const resultFlags = [
+  fence,
+  ['output', '--output <text>', 'What the command printed'],
+  ['output', '--output-file <file>', 'File with what it printed; - reads standard input', 'file'],
+] as const satisfies readonly FlagHint[];
+
+/** `claim` is written by hand: its exit status says that nothing is ready. */
+export const taskCommands = {
+  list: {
+    usage: 'ls <session_id>',
+    about: 'List the tasks of a session',
+    flags: [inStatus, ...pageFlags],
+    examples: ['stoa tasks ls SESSION --status failed'],
+    table: { columns: taskTable, empty: 'No tasks.' },
+  },
+  ready: {
+    usage: 'ready <project_id>',
+    about: 'List what could be claimed now, in order',
+    flags: pageFlags,
+    examples: ['stoa tasks ready PROJECT'],
+    table: { columns: taskTable, empty: 'Nothing is ready.' },
+  },
+  get: { usage: 'get <task_id>', about: 'Show one task', examples: ['stoa tasks get ID --json'] },
+  create: {
+    usage: 'create <session_id> <command>',
+    about: 'Make a task',
+    flags: [
+      ['priority', '--priority <n>', 'Higher ones are claimed first; may be negative', 'signed'],
+      [
+        'depends_on',
+        '--after <task>',
+        'A task that must be completed first; may be given more than once',
+        'many',
+      ],
+      attempts,
+    ],
+    examples: [
+      'stoa tasks create SESSION "make test" --priority 5',
+      'stoa tasks create SESSION "make deploy" --after TASK',
+    ],
+  },
+  update: {
+    usage: 'update <task_id>',
+    about: 'Change a pending task',
+    flags: [
+      ['command', '--command <text>', 'Another command'],
+      ['priority', '--priority <n>', 'Another priority', 'signed'],
+      attempts,
+    ],
+    examples: ['stoa tasks update ID --priority 10'],
+  },
+  delete: {
+    usage: 'rm <task_id>',
+    examples: ['stoa tasks rm ID'],
+    done: ['deleted', 'task_id', 'Removed {task_id}.'],
+  },
+  heartbeat: {
+    usage: 'heartbeat <task_id>',
+    flags: [fence],
+    examples: ['stoa tasks heartbeat ID --fence 1'],
+    shows: 'lease',
+  },
+  complete: {
+    usage: 'complete <task_id>',
+    about: 'Report the result',
+    flags: resultFlags,
+    examples: ['stoa tasks complete ID --fence 1 --output done'],
+  },
+  fail: {
+    usage: 'fail <task_id>',
+    about: 'Report a failure',
+    flags: [
+      ...resultFlags,
+      ['error', '--error <text>', 'What went wrong'],
+      ['retry', '--retry', 'Give it back while it has attempts left', 'yes'],
+    ],
+    examples: ['stoa tasks fail ID --fence 1 --error "no network" --retry'],
+  },
+  cancel: {
+    usage: 'cancel <task_id>',
+    about: 'End a task that is not over',
+    flags: [['reason', '--reason <text>', 'Why']],
+    examples: ['stoa tasks cancel ID --reason "not needed"'],
+  },
+} satisfies CommandHints<typeof tasks>;

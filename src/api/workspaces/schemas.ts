@@ -1,0 +1,167 @@
+/** Workspaces, projects, work sessions and tasks: the schemas of their operations. */
+import { z } from 'zod';
+import * as input from '../../workspaces/schemas.js';
+import { pageOf, pageQuery, queryBoolean } from '../fields.js';
+import type { SchemasOf } from '../operation.js';
+import type { projects, sessions, tasks, workspaces } from './operations.js';
+
+const { workspaceId, projectId, sessionId, taskId, count, seconds, jsonObject } = input;
+const time = z.iso.datetime();
+
+// Records as they are answered.
+
+const versioned = { created_at: time, updated_at: time, version: z.int().min(1) };
+
+const workspaceSchema = z.object({
+  id: workspaceId,
+  name: z.string(),
+  project_path: z.string(),
+  status: input.workspaceStatus,
+  owner_id: z.string(),
+  claude_key: z.string().nullable().describe('A mask, or null where there is none'),
+  active_tasks: count.describe('Pending and running tasks of its live projects'),
+  ...versioned,
+  deleted_at: time.nullable(),
+});
+
+const projectSchema = z.object({
+  id: projectId,
+  workspace_id: workspaceId,
+  name: z.string(),
+  path: z.string(),
+  description: z.string(),
+  git_url: z.string(),
+  git_branch: z.string(),
+  language: z.string(),
+  status: input.workspaceStatus,
+  config: jsonObject.describe('Secrets in it are masks'),
+  git_info: jsonObject,
+  ...versioned,
+  deleted_at: time.nullable(),
+});
+
+const sessionSchema = z.object({
+  id: sessionId,
+  project_id: projectId,
+  agent_id: z.string().nullable(),
+  process_id: z.int().nullable(),
+  status: input.sessionStatus,
+  started_at: time.nullable(),
+  ended_at: time.nullable(),
+  last_active: time,
+  metadata: jsonObject,
+  command_count: count,
+  bytes_in: count,
+  bytes_out: count,
+  error_count: count,
+  max_idle_time: seconds.describe('Seconds; 0 means no limit'),
+  max_lifetime: seconds.describe('Seconds; 0 means no limit'),
+  ...versioned,
+});
+
+const taskSchema = z.object({
+  id: taskId,
+  session_id: sessionId,
+  command: z.string(),
+  status: input.taskStatus,
+  output: z.string().nullable(),
+  error: z.string().nullable(),
+  started_at: time.nullable(),
+  completed_at: time.nullable(),
+  bytes_in: count,
+  bytes_out: count,
+  duration: z.number().nullable().describe('Seconds from start to end'),
+  depends_on: z.array(taskId),
+  priority: z.int().describe('Higher ones are claimed first'),
+  claimed_by: z.string().nullable(),
+  attempts: count.describe('Attempts that ended without a result'),
+  max_attempts: count,
+  reason: z.string().nullable().describe('Why it came back, or why it ended'),
+  ...versioned,
+});
+
+const leaseSchema = z.object({ fence: z.int(), expires_at: time });
+const claimSchema = z.object({ task: taskSchema, lease: leaseSchema });
+const heartbeatSchema = z.object({ lease: leaseSchema.extend({ holder: z.string() }) });
+
+const workspaceParams = z.object({ workspace_id: workspaceId });
+const projectParams = z.object({ project_id: projectId });
+const sessionParams = z.object({ session_id: sessionId });
+const taskParams = z.object({ task_id: taskId });
+
+/** What lists of workspaces and of projects take. */
+const namedList = z.object({
+  status: input.workspaceStatus.optional(),
+  name: z.string().optional().meta({ description: 'The exact name.' }),
+  path: z.string().optional().meta({ description: 'The exact path.' }),
+  deleted: queryBoolean()
+    .optional()
+    .meta({ description: 'Only the deleted ones, which can be restored or purged.' }),
+  ...pageQuery,
+});
+const alsoDeleted = z.object({
+  deleted: queryBoolean().optional().meta({ description: 'Also when it is deleted.' }),
+});
+
+export const workspaceSchemas = {
+  list: { query: namedList, answers: { 200: pageOf(workspaceSchema) } },
+  create: { body: input.newWorkspaceSchema, answers: { 201: workspaceSchema } },
+  get: { params: workspaceParams, query: alsoDeleted, answers: { 200: workspaceSchema } },
+  update: { params: workspaceParams, body: input.workspacePatchSchema, answers: { 200: workspaceSchema } },
+  delete: { params: workspaceParams, answers: { 204: null } },
+  restore: {
+    params: workspaceParams,
+    body: input.restoreSchema.default({}),
+    answers: { 200: workspaceSchema },
+  },
+  purge: { params: workspaceParams, answers: { 204: null } },
+} satisfies SchemasOf<typeof workspaces>;
+
+export const projectSchemas = {
+  list: { params: workspaceParams, query: namedList, answers: { 200: pageOf(projectSchema) } },
+  create: { params: workspaceParams, body: input.newProjectSchema, answers: { 201: projectSchema } },
+  get: { params: projectParams, query: alsoDeleted, answers: { 200: projectSchema } },
+  update: { params: projectParams, body: input.projectPatchSchema, answers: { 200: projectSchema } },
+  delete: { params: projectParams, answers: { 204: null } },
+  restore: { params: projectParams, body: input.restoreSchema.default({}), answers: { 200: projectSchema } },
+  purge: { params: projectParams, answers: { 204: null } },
+} satisfies SchemasOf<typeof projects>;
+
+export const sessionSchemas = {
+  list: {
+    params: projectParams,
+    query: z.object({ status: input.sessionStatus.optional(), ...pageQuery }),
+    answers: { 200: pageOf(sessionSchema) },
+  },
+  create: {
+    params: projectParams,
+    body: input.newSessionSchema.default({}),
+    answers: { 201: sessionSchema },
+  },
+  active: { params: projectParams, answers: { 200: sessionSchema } },
+  get: { params: sessionParams, answers: { 200: sessionSchema } },
+  update: { params: sessionParams, body: input.sessionPatchSchema, answers: { 200: sessionSchema } },
+  delete: { params: sessionParams, answers: { 204: null } },
+} satisfies SchemasOf<typeof sessions>;
+
+export const taskSchemas = {
+  list: {
+    params: sessionParams,
+    query: z.object({ status: input.taskStatus.optional(), ...pageQuery }),
+    answers: { 200: pageOf(taskSchema) },
+  },
+  create: { params: sessionParams, body: input.newTaskSchema, answers: { 201: taskSchema } },
+  ready: { params: projectParams, query: z.object(pageQuery), answers: { 200: pageOf(taskSchema) } },
+  claim: {
+    params: projectParams,
+    body: input.claimRequestSchema.default({}),
+    answers: { 200: claimSchema, 204: null },
+  },
+  get: { params: taskParams, answers: { 200: taskSchema } },
+  update: { params: taskParams, body: input.taskPatchSchema, answers: { 200: taskSchema } },
+  delete: { params: taskParams, answers: { 204: null } },
+  heartbeat: { params: taskParams, body: input.heartbeatRequestSchema, answers: { 200: heartbeatSchema } },
+  complete: { params: taskParams, body: input.completeRequestSchema, answers: { 200: taskSchema } },
+  fail: { params: taskParams, body: input.failRequestSchema, answers: { 200: taskSchema } },
+  cancel: { params: taskParams, body: input.cancelRequestSchema.default({}), answers: { 200: taskSchema } },
+} satisfies SchemasOf<typeof tasks>;

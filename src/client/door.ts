@@ -1,0 +1,123 @@
+/** What every caller has: one with a token, and an agent that signs. No Node built-ins. */
+import type { CallSettings } from '../api/call.js';
+import { commits } from '../api/feed/operations.js';
+import { identities, rooms } from '../api/messaging/operations.js';
+import { projects, sessions, workspaces } from '../api/workspaces/operations.js';
+import type { CommitAnswer, CommitInput } from '../commit/schemas.js';
+import { checkIsJson } from '../datastore/json.js';
+import type { DataDocument, JsonValue } from '../datastore/model.js';
+import type { DocumentChange } from '../datastore/watch.js';
+import type { AgentAnswer } from '../registry/schemas.js';
+import type { Task } from '../workspaces/model.js';
+import { type AgentsClient, agentsClient } from './agents.js';
+import { type ChangeItem, ChangesClient } from './changes.js';
+import { DataClient } from './data.js';
+import { followMessages } from './follow.js';
+import { type Methods, methodsOf } from './methods.js';
+import { RoomClient, type RoomMessage } from './rooms.js';
+import { type TasksClient, tasksClient } from './tasks.js';
+import type { Transport } from './transport.js';
+import { type WatchEvent, type WatchSettings, watch } from './watch.js';
+import type { RoomChange } from './watch-room.js';
+import { type DataTarget, agentsSource, dataSource, tasksSource } from './watch-sources.js';
+
+/** What `watch` watches. */
+export type WatchTarget =
+  | { data: DataTarget }
+  | { agents: { id?: string | undefined } }
+  | { tasks: { project: string } }
+  | { room: { id: string; key?: string | undefined } };
+
+/** One caller's view of a server. */
+export class Door {
+  /** The registry of agents. */
+  readonly agents: AgentsClient;
+  /** The change feed. */
+  readonly changes: ChangesClient;
+  readonly workspaces: Methods<'workspaces'>;
+  readonly projects: Methods<'projects'>;
+  readonly sessions: Methods<'sessions'>;
+  readonly tasks: TasksClient;
+  /** Every room: which there are, making one, searching. `room` is a handle on one. */
+  readonly rooms: Methods<'rooms'>;
+  /** Messaging identities: who they are, and their keys. */
+  readonly identities: Methods<'identities'>;
+  protected readonly transport: Transport;
+
+  constructor(transport: Transport) {
+    this.transport = transport;
+    this.agents = agentsClient(transport);
+    this.changes = new ChangesClient(transport);
+    this.workspaces = methodsOf(transport, 'workspaces', workspaces);
+    this.projects = methodsOf(transport, 'projects', projects);
+    this.sessions = methodsOf(transport, 'sessions', sessions);
+    this.tasks = tasksClient(transport);
+    this.rooms = methodsOf(transport, 'rooms', rooms);
+    this.identities = methodsOf(transport, 'identities', identities);
+  }
+
+  /**
+   * Several operations of any domain, all or none. A conflict is an answer: `{ok: false, failed}`.
+   *
+   * @example
+   * const outcome = await stoa.commit({
+   *   checks: [{ check: 'data', key: 'leader', version: null }],
+   *   operations: [{ op: 'data.set', key: 'leader', value: 'me' }],
+   * });
+   */
+  async commit(
+    input: CommitInput,
+    settings: { idempotencyKey?: string; fence?: number } & CallSettings = {},
+  ): Promise<CommitAnswer> {
+    for (const [index, operation] of input.operations.entries()) {
+      if (operation.op === 'data.set') checkIsJson(operation.value, `operations[${index}].value`);
+      if (operation.op === 'data.append') checkIsJson(operation.items, `operations[${index}].items`);
+    }
+    return methodsOf(this.transport, 'commits', commits).create(input, settings);
+  }
+
+  /**
+   * What is there, then what happens to it, until the signal ends it: nothing is missed and nothing
+   * reported twice, also over broken connections. `since` goes on from a position without a snapshot.
+   *
+   * @example
+   * for await (const event of stoa.watch({ tasks: { project: project.id }, signal })) {
+   *   if (event.kind === 'snapshot') console.log('there are', event.items);
+   *   else if (event.kind === 'changes') console.log('then', event.items);
+   * }
+   */
+  watch<Value = JsonValue>(
+    target: { data: DataTarget } & WatchSettings,
+  ): AsyncGenerator<WatchEvent<DataDocument<Value>, DocumentChange>>;
+  watch(
+    target: { agents: { id?: string | undefined } } & WatchSettings,
+  ): AsyncGenerator<WatchEvent<AgentAnswer, ChangeItem>>;
+  watch(target: { tasks: { project: string } } & WatchSettings): AsyncGenerator<WatchEvent<Task, ChangeItem>>;
+  watch(
+    target: { room: { id: string; key?: string | undefined } } & WatchSettings,
+  ): AsyncGenerator<WatchEvent<RoomMessage, RoomChange>>;
+  watch(target: WatchTarget & WatchSettings): AsyncGenerator<WatchEvent<unknown, unknown>> {
+    if ('room' in target) return this.room(target.room.id, target.room.key).watch(target);
+    if ('data' in target) return watch(this.changes, dataSource(this.transport, target.data), target);
+    if ('agents' in target) return watch(this.changes, agentsSource(this.transport, target.agents), target);
+    return watch(this.changes, tasksSource(this.transport, target.tasks), target);
+  }
+
+  /** A namespace of the data store; `default` unless named. */
+  data<Value = JsonValue>(namespace?: string): DataClient<Value> {
+    return new DataClient<Value>(this.transport, namespace);
+  }
+
+  /** A room by its id, a private one with its key. What a caller with a token posts is signed by an identity that the server keeps. */
+  room(id: string, key?: string): RoomClient {
+    return new RoomClient(this.transport, id, key);
+  }
+
+  /** Several rooms in one stream, from now on. Each message says which room it is in. */
+  streamRooms(
+    ids: readonly string[],
+    { key, ...settings }: { signal: AbortSignal; after?: number; key?: string },
+  ): AsyncGenerator<RoomMessage & { room_id: string }> {
+    return followMessages(this.transport, rooms.streamMany, { rooms: ids.join(','), key }, settings);
+  }
+}

@@ -1,0 +1,70 @@
+/** The change feed, and the commit across all domains: what their operations do. */
+import { changes, commits } from '../../api/feed/operations.js';
+import { changeSchemas, commitSchemas } from '../../api/feed/schemas.js';
+import { changesOf } from '../../changes/schemas.js';
+import { StoaError, messageOf } from '../../errors.js';
+import type { FeedPage } from '../../kernel/changes.js';
+import type { EventStream } from '../event-stream.js';
+import { routesOf, streaming } from '../route.js';
+
+const changeRoutes = routesOf('changes', changes, changeSchemas, {
+  read: ({ stoa, caller, query, headers, request, reply, streams }) => {
+    const topics = query.topics?.split(',').map((topic) => topic.trim());
+    if (!wantsStream(request.method, request.headers.accept))
+      return stoa.changes.read(caller, { ...query, topics });
+    const since = headers['last-event-id'] ?? query.since;
+    const stop = new AbortController();
+    const pages = stoa.changes.follow(caller, { ...query, since, topics }, stop.signal);
+    const stream = streams.open(reply, { onEnd: () => stop.abort() });
+    stream.send({
+      event: 'position',
+      id: since ?? stoa.changes.position,
+      data: { position: since ?? stoa.changes.position },
+    });
+    void forward(pages, stream, (error) => stoa.onError(error, 'a stream of changes'));
+    return streaming;
+  },
+});
+
+const commitRoutes = routesOf('commits', commits, commitSchemas, {
+  create: ({ stoa, caller, body, idempotency }) => stoa.commit.commit(caller, body, idempotency),
+});
+
+export const feedRoutes = [...changeRoutes, ...commitRoutes];
+
+function wantsStream(method: string, accept: string | undefined): boolean {
+  return method === 'GET' && accept !== undefined && accept.toLowerCase().includes('text/event-stream');
+}
+
+/** Reads on only as fast as the reader takes it, so that a slow one costs nothing but its place in the log. */
+async function forward(
+  pages: AsyncGenerator<FeedPage>,
+  stream: EventStream,
+  onError: (error: unknown) => void,
+): Promise<void> {
+  try {
+    for await (const page of pages) {
+      for (const commit of page.commits) {
+        stream.send({
+          event: 'changes',
+          id: commit.position,
+          data: { items: changesOf(commit), position: commit.position },
+        });
+        await stream.drained();
+      }
+      if (page.commits.at(-1)?.position !== page.position)
+        stream.send({ event: 'position', id: page.position, data: { position: page.position } });
+      await stream.drained();
+      if (stream.ended) return;
+    }
+  } catch (error) {
+    if (error instanceof StoaError && error.code === 'resync')
+      stream.send({
+        event: 'resync',
+        data: { code: error.code, detail: messageOf(error), ...error.details },
+      });
+    else onError(error);
+  } finally {
+    stream.end();
+  }
+}

@@ -1,0 +1,103 @@
+/** Agents with their sessions, users with their tokens, and the links of messaging identities: what their operations do. */
+import type { z } from 'zod';
+import { agents, links, tokens, users } from '../../api/registry/operations.js';
+import {
+  agentSchemas,
+  type linkSchema,
+  linkSchemas,
+  tokenSchemas,
+  userSchemas,
+} from '../../api/registry/schemas.js';
+import type { IdentityLink } from '../../messaging/model.js';
+import { JsonText, answer, routesOf } from '../route.js';
+import { endStreamsOf, secondsIso } from './messaging-wire.js';
+import { positioned } from './positioned.js';
+
+const agentRoutes = routesOf('agents', agents, agentSchemas, {
+  list: ({ stoa, caller, query }) => positioned(stoa, () => stoa.registry.listAgents(caller, query)),
+  create: ({ stoa, caller, body, idempotency }) => stoa.registry.createAgent(caller, body, idempotency),
+  get: async ({ stoa, caller, params }) => {
+    const { json, version } = await stoa.registry.agentText(caller, params.agent_id);
+    return new JsonText(json, version);
+  },
+  update: ({ stoa, caller, params, body, ifVersion }) =>
+    stoa.registry.updateAgent(caller, params.agent_id, body, { ifVersion }),
+  delete: async ({ stoa, caller, params, ifVersion, streams }) => {
+    await stoa.registry.deleteAgent(caller, params.agent_id, { ifVersion });
+    // Its signature opens nothing from now on.
+    streams.endOf(({ agentId }) => agentId === params.agent_id.toLowerCase());
+    return undefined;
+  },
+  start: ({ stoa, caller, params, ifVersion }) => stoa.registry.start(caller, params.agent_id, { ifVersion }),
+  stop: ({ stoa, caller, params, ifVersion }) => stoa.registry.stop(caller, params.agent_id, { ifVersion }),
+  restart: ({ stoa, caller, params, ifVersion }) =>
+    stoa.registry.restart(caller, params.agent_id, { ifVersion }),
+  hibernate: ({ stoa, caller, params, ifVersion }) =>
+    stoa.registry.hibernate(caller, params.agent_id, { ifVersion }),
+  wake: ({ stoa, caller, params, ifVersion }) => stoa.registry.wake(caller, params.agent_id, { ifVersion }),
+  heartbeat: ({ stoa, caller, params, body }) => stoa.registry.heartbeat(caller, params.agent_id, body),
+  listSessions: ({ stoa, caller, params, query }) =>
+    stoa.registry.listSessions(caller, params.agent_id, query),
+  openSession: ({ stoa, caller, params, body, idempotency }) =>
+    stoa.registry.openSession(caller, params.agent_id, body, idempotency),
+  getSession: ({ stoa, caller, params }) =>
+    stoa.registry.getSession(caller, params.session_id, params.agent_id),
+  closeSession: ({ stoa, caller, params }) =>
+    stoa.registry.closeSession(caller, params.session_id, params.agent_id),
+  listIdentities: async ({ stoa, caller, params, query }) => {
+    const page = await stoa.registry.listIdentities(caller, params.agent_id, query);
+    const found = await Promise.all(
+      page.items.map(async (id) => ({ id, link: await stoa.messaging.identities.linkOf(id) })),
+    );
+    // What the identity itself is linked to counts.
+    const items = found.flatMap(({ id, link }) =>
+      link?.agentId === params.agent_id.toLowerCase() ? [shownLink(id, link)] : [],
+    );
+    return { items, next_cursor: page.next_cursor };
+  },
+});
+
+const userRoutes = routesOf('users', users, userSchemas, {
+  list: ({ stoa, caller, query }) => stoa.registry.listUsers(caller, query),
+  get: ({ stoa, caller, params }) => stoa.registry.getUser(caller, params.user),
+  set: ({ stoa, caller, params, body }) => stoa.registry.putUser(caller, params.user, body),
+});
+
+const tokenRoutes = routesOf('tokens', tokens, tokenSchemas, {
+  list: ({ stoa, caller, params, query }) => stoa.identity.listTokens(caller, params.user, query),
+  create: ({ stoa, caller, params, body, idempotency }) =>
+    stoa.identity.createToken(caller, params.user, body, idempotency),
+  revoke: async ({ stoa, caller, params, query: { token } }) => ({
+    revoked: await stoa.identity.revokeTokens(caller, params.user, token === 'all' ? undefined : token),
+  }),
+});
+
+const linkRoutes = routesOf('links', links, linkSchemas, {
+  set: async ({ stoa, caller, params, body, streams }) => {
+    const { identity, link } = await stoa.links.link(caller, params.identity, body);
+    endStreamsOf(streams, identity);
+    return shownLink(identity, link);
+  },
+  delete: async ({ stoa, caller, params, streams }) => {
+    const { identity } = await stoa.links.unlink(caller, params.identity);
+    endStreamsOf(streams, identity);
+    return answer(204);
+  },
+});
+
+function shownLink(
+  identity: string,
+  { user, agentId, agentName, write, namespaces, linkedAtMs }: IdentityLink,
+): z.output<typeof linkSchema> {
+  return {
+    identity,
+    user,
+    agent_id: agentId,
+    agent_name: agentName,
+    write,
+    namespaces,
+    linked_at: secondsIso(linkedAtMs),
+  };
+}
+
+export const registryRoutes = [...agentRoutes, ...userRoutes, ...tokenRoutes, ...linkRoutes];
