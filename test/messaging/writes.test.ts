@@ -12,6 +12,7 @@ import { writtenPort } from './written-port.js';
 
 const ada: Caller = { ...operatorCaller('ada', 'planner'), kind: 'user' };
 const key = 'a key of sixteen characters';
+const unknownId = '01ARZ3NDEKTSV4RRFFQ69G5FAV';
 const saying = (body: string, pid = '') => [{ room: 'global' }, () => ({ body, pid }), null] as const;
 
 let stoa: Stoa;
@@ -83,7 +84,7 @@ it.each([1, 4])('takes back all of a write when one step is refused, with %i sha
     data.steps.set(ada, 'notes', 'k', 1, {}),
     posting,
     await steps.createRoom(ada, { name: 'den', is_private: false, key: '' }, null),
-    await steps.post(ada, ...saying('an answer', '01ARZ3NDEKTSV4RRFFQ69G5FAV')),
+    await steps.post(ada, ...saying('an answer', unknownId)),
   ]);
   await expect(written).rejects.toThrow('parent message not found');
   expect(await said()).toEqual(['before']);
@@ -97,8 +98,10 @@ it.each([1, 4])(
   async (shards) => {
     const { commit } = await open({ shards });
     const message = await signedMessage('signed');
-    const refused = { operations: [message, { op: 'room.post' as const, room: 'global', body: '' }] };
-    await expect(commit.commit(ada, refused)).rejects.toThrow('body is required');
+    const answer = { op: 'room.post' as const, room: 'global', body: 'an answer', pid: unknownId };
+    await expect(commit.commit(ada, { operations: [message, answer] })).rejects.toThrow(
+      'parent message not found',
+    );
     const wrong = [{ check: 'data' as const, namespace: 'notes', key: 'missing', version: 3 }];
     expect(await commit.commit(ada, { checks: wrong, operations: [message] })).toMatchObject({ ok: false });
     expect(await commit.commit(ada, { operations: [message] })).toMatchObject({
