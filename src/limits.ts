@@ -226,9 +226,9 @@ export const limitDefinitions = {
     about: 'Requests of one call that are under way to a database server at a time.',
   },
   foreignDocumentsSeconds: {
-    default: 3_600,
+    default: 5,
     about:
-      'How often a namespace on DynamoDB is looked through for documents of other programs, which lists would miss; 0 means before every list.',
+      'How often a namespace on CouchDB or DynamoDB that is listed is looked through for documents of other programs, which lists would miss; 0 means before every list.',
   },
   knownAgentSeconds: {
     default: 60,

@@ -1,8 +1,9 @@
 /** Imports of files of documents: all of it, or nothing. */
+import { dataOver } from './data-over.js';
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
 import { openDynamodbDataStore } from '../../src/backends/dynamodb/datastore.js';
 import { operatorCaller } from '../../src/core/caller.js';
 import { type Stoa, openStoa } from '../../src/index.js';
@@ -10,9 +11,8 @@ import { limitsWith } from '../../src/limits.js';
 import { importDocumentFile } from '../../src/transfer/document-file.js';
 import { useProgram } from '../cli/program.js';
 import { Running } from '../server/running.js';
-import { sharedPostgres, sharedServer } from '../servers/shared.js';
-import { dynamodb } from './dynamodb-table.js';
-import { dataOver } from './data-over.js';
+import { sharedPostgres, sharedServer, uniqueName } from '../servers/shared.js';
+import { dropTable, dynamodb } from './dynamodb-table.js';
 
 const program = useProgram();
 const ada = operatorCaller('ada');
@@ -162,12 +162,14 @@ test('documents of several shards come in together or not at all', async () => {
   await stoa.close();
 });
 
-test("an id that is another owner's keeps the lines before it out (emulator)", async () => {
+test("an id that is another owner's keeps the lines before it out", async () => {
   const options = { limits: limitsWith({ importStepRecordsMax: 1 }), nowMs: Date.now };
   const { url } = await sharedServer('dynamodb');
+  const table = uniqueName('import');
+  onTestFinished(() => dropTable(url, table));
   const data = dataOver({
     ...options,
-    port: await openDynamodbDataStore(new URL(dynamodb(url, `import_${process.pid}`)), options),
+    port: await openDynamodbDataStore(new URL(dynamodb(url, table)), options),
   });
   await data.set(operatorCaller('a:b'), 'c', 'k', 'theirs');
   const lines = [lineOf('good'), `{"userId":"a","namespace":"b:c","key":"k","createdAt":"${at}","value":1}`];

@@ -35,7 +35,7 @@ describe('a new directory', () => {
     expect(kernel.stores).toHaveLength(1);
     await kernel.close();
     expect(await manifestIn(directory)).toMatchObject({
-      format: 2,
+      format: 1,
       engine: 'lmdb',
       shards: 1,
       id: expect.any(String),

@@ -46,20 +46,19 @@ export class DirectoryWriter implements Writer {
   }
 
   /** In one shard, or in one shard and shard 00. Other pairs are refused before anything happens. */
-  async #transact(
+  #transact(
     all: readonly DirectoryStep<unknown>[],
     body: (store: Store, tx: Transaction, root: Transaction) => unknown[],
   ): Promise<unknown[]> {
     const { root } = this.#kernel;
-    const stores = new Set(all.map(({ store }) => store));
-    const [own = root, ...others] = [...stores].filter((store) => store !== root);
-    if (others.length > 0)
-      throw new StoaError(
-        'unsupported',
-        `The operations belong to ${stores.size} shards. A write can change one shard and shard 00.`,
-        { fix: 'Write them one after the other, or keep the data in one shard.' },
-      );
-    const needsRoot = stores.has(root) || all.some((one) => one.needsRoot);
+    let own = root;
+    let needsRoot = false;
+    for (const one of all) {
+      needsRoot ||= one.needsRoot || one.store === root;
+      if (one.store === root || one.store === own) continue;
+      if (own !== root) throw severalShards(all);
+      own = one.store;
+    }
     if (own === root || !needsRoot) return own.transact((tx) => body(own, tx, tx));
     return this.#kernel.transactBoth(own, (tx, rootTx) => body(own, tx, rootTx));
   }
@@ -88,4 +87,13 @@ export class DirectoryWriter implements Writer {
       keepAnswer(tx, userKey(caller.user), idempotency, results, this.#kernel.limits);
     return results;
   }
+}
+
+function severalShards(all: readonly DirectoryStep<unknown>[]): StoaError {
+  const { size } = new Set(all.map(({ store }) => store));
+  return new StoaError(
+    'unsupported',
+    `The operations belong to ${size} shards. A write can change one shard and shard 00.`,
+    { fix: 'Write them one after the other, or keep the data in one shard.' },
+  );
 }
