@@ -219,11 +219,10 @@ export async function openStoa(options: StoaOptions): Promise<Stoa> {
     const changes = new ChangesService(kernel.feed, limits);
     const commit = await openCommit({
       kernel,
-      data,
-      workspaces,
+      writer,
+      steps: { data: data.steps, registry: registry.steps, workspaces: workspaces.steps },
       messaging,
       checkName: (caller) => registry.checkOwnName(caller),
-      sealer: secrets.sealer,
       urls,
       onCall,
       onError,

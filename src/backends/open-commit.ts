@@ -1,34 +1,22 @@
 /** Commits where the domains are: in the data directory, or in the PostgreSQL that several of them share. */
-import type { CommitDomain, CommitPlace, Home } from '../commit/placement.js';
-import { PlacedCommit } from '../commit/placement.js';
+import type { CommitSteps } from '../commit/operations.js';
+import type { CommitDomain, CommitHome, DomainPlace } from '../commit/placement.js';
 import { CommitService, type CommitServiceOptions } from '../commit/service.js';
-import type { DataService } from '../datastore/service.js';
-import { directorySteps } from '../homes/directory/step.js';
-import { DirectoryWriter } from '../homes/directory/writer.js';
-import { Joint } from '../kernel/joint.js';
+import type { Step, Writer } from '../core/write.js';
 import type { Kernel } from '../kernel/kernel.js';
 import type { MessagingService } from '../messaging/service.js';
-import { RegistryService } from '../registry/service.js';
-import type { Sealer } from '../secrets/sealer.js';
 import { isPostgres } from '../settings.js';
-import { WorkspacesService } from '../workspaces/service.js';
-import { EmbeddedCommit } from './embedded/commit.js';
-import { EmbeddedDataStore } from './embedded/datastore.js';
 import { checkFenceFromOutside } from './embedded/fence.js';
-import { EmbeddedMessaging } from './embedded/messaging.js';
-import { EmbeddedRegistry } from './embedded/registry.js';
-import { EmbeddedWorkspaces } from './embedded/workspaces.js';
 import type { PostgresCommit } from './postgres/commit.js';
-import type { PostgresWorkspaces } from './postgres/workspaces.js';
 import { type BackendCall, backendName, timedPort } from './timed.js';
 
 export interface OpenCommitOptions {
   kernel: Kernel;
-  data: DataService;
-  workspaces: WorkspacesService;
+  /** Of the data directory. */
+  writer: Writer;
+  steps: CommitSteps;
   messaging: MessagingService;
   checkName: CommitServiceOptions['checkName'];
-  sealer: Sealer;
   /** The URL of each domain, or `embedded`. */
   urls: Readonly<Record<'data' | 'workspaces' | 'messaging', string>>;
   onCall: (call: BackendCall) => void;
@@ -36,47 +24,55 @@ export interface OpenCommitOptions {
   sweepIntervalMs?: number | undefined;
 }
 
-const embeddedHome: Home = { backend: 'embedded', place: 'embedded' };
+const inDirectory: DomainPlace = { backend: 'embedded', place: 'embedded' };
 
 export async function openCommit(options: OpenCommitOptions): Promise<CommitService> {
-  const { kernel, urls } = options;
-  const homes: Record<CommitDomain, Home> = {
-    data: await homeOf(urls.data),
-    registry: embeddedHome,
-    workspaces: await homeOf(urls.workspaces),
-    messaging: await homeOf(urls.messaging),
+  const { kernel, steps, writer, messaging, urls } = options;
+  const places: Record<CommitDomain, DomainPlace> = {
+    data: await placeOf(urls.data),
+    registry: inDirectory,
+    workspaces: await placeOf(urls.workspaces),
+    messaging: await placeOf(urls.messaging),
   };
-  const places = new Map<string, CommitPlace>([
-    ['embedded', { port: openEmbedded(options), hasOutbox: false }],
-  ]);
+  const directory: CommitHome = {
+    writer,
+    hasOutbox: false,
+    messages: (caller) => async (operation) => {
+      const [step, ...before] = (await messaging.steps.postInCommit(caller, operation)).toReversed();
+      // The last of at least one step is the message.
+      return { step: step as Step<unknown>, checks: before as Step<void>[] };
+    },
+  };
+  const homes = new Map<string, CommitHome>([[inDirectory.place, directory]]);
   const opened: PostgresCommit[] = [];
   try {
     for (const [domain, url] of Object.entries(urls)) {
       // The keys of `urls` are domains.
-      const { backend, place } = homes[domain as CommitDomain];
-      if (!isPostgres(url) || places.has(place)) continue;
-      const port = await openPostgres(options, homes, place, url);
-      opened.push(port);
-      places.set(place, { port: timedPort(port, 'commit', backend, options.onCall), hasOutbox: true });
+      const { backend, place } = places[domain as CommitDomain];
+      if (!isPostgres(url) || homes.has(place)) continue;
+      const home = await openPostgres(options, places, url);
+      opened.push(home);
+      homes.set(place, timedPort(home, 'commit', backend, options.onCall));
     }
   } catch (error) {
-    for (const port of opened) await port.close();
+    for (const home of opened) await home.close();
     throw error;
   }
   return new CommitService({
-    port: new PlacedCommit({ homes, places }),
+    steps,
+    placement: { places, homes },
     limits: kernel.limits,
     position: () => kernel.feed.position,
     checkName: options.checkName,
-    outboxes: () => Promise.all(opened.map((port) => port.outbox())),
+    outboxes: () => Promise.all(opened.map((home) => home.outbox())),
     close: async () => {
-      for (const port of opened) await port.close();
+      for (const home of opened) await home.close();
     },
   });
 }
 
-async function homeOf(url: string): Promise<Home> {
-  if (url === 'embedded') return embeddedHome;
+async function placeOf(url: string): Promise<DomainPlace> {
+  if (url === 'embedded') return inDirectory;
   const backend = isPostgres(url) ? 'postgres' : backendName(url);
   return {
     backend,
@@ -84,58 +80,17 @@ async function homeOf(url: string): Promise<Home> {
   };
 }
 
-/** The same services once more, over a kernel that joins what they write. What is kept elsewhere stays outside. */
-function openEmbedded({ kernel, data, workspaces, messaging, sealer }: OpenCommitOptions): EmbeddedCommit {
-  const joint = new Joint(kernel);
-  const { limits } = kernel;
-  return new EmbeddedCommit(joint, {
-    data:
-      data.port instanceof EmbeddedDataStore
-        ? data.over({ port: data.port.over(joint.kernel), writer: new DirectoryWriter(joint.kernel) })
-        : null,
-    registry: new RegistryService({
-      writer: new DirectoryWriter(joint.kernel),
-      port: new EmbeddedRegistry(joint.kernel),
-      limits,
-    }),
-    workspaces:
-      workspaces.port instanceof EmbeddedWorkspaces
-        ? new WorkspacesService({
-            writer: new DirectoryWriter(joint.kernel),
-            port: workspaces.port.over(joint.kernel),
-            limits,
-            sealer,
-          })
-        : null,
-    messaging:
-      messaging.port instanceof EmbeddedMessaging
-        ? {
-            post: async (caller, message) => {
-              const steps = directorySteps(await messaging.steps.postInCommit(caller, message));
-              return joint.kernel.root.transact((tx) => steps.map((one) => one.run(tx, tx)).at(-1));
-            },
-          }
-        : null,
-  });
-}
-
 async function openPostgres(
-  { kernel, data, workspaces, messaging, sealer, urls, onError, sweepIntervalMs }: OpenCommitOptions,
-  homes: Readonly<Record<CommitDomain, Home>>,
-  place: string,
+  { kernel, messaging, urls, onError, sweepIntervalMs }: OpenCommitOptions,
+  places: Readonly<Record<CommitDomain, DomainPlace>>,
   url: string,
 ): Promise<PostgresCommit> {
   const { openPostgresCommit } = await import('./postgres/commit.js');
   return openPostgresCommit(new URL(url), {
     limits: kernel.limits,
-    nowMs: () => kernel.nowMs(),
-    sealer,
-    data: homes.data.place === place ? data : null,
-    // A domain whose home is a PostgreSQL was opened with the port of it.
-    workspaces: homes.workspaces.place === place ? (workspaces.port as PostgresWorkspaces) : null,
     messaging,
     checkFence: (caller) => checkFenceFromOutside(kernel, caller),
-    messagingStore: urls.messaging === 'embedded' ? kernel.manifest.id : homes.messaging.place,
+    messagingStore: urls.messaging === 'embedded' ? kernel.manifest.id : places.messaging.place,
     onError: (error) => onError(error, 'commits in PostgreSQL'),
     sweepIntervalMs,
   });

@@ -1,25 +1,24 @@
-/** How much the increments and appends of one commit may work on: a short request must not make an answer without end. */
+/** How much the increments and appends of one commit may work on: a short request must not make the server write without end. */
 import { StoaError } from '../errors.js';
 import type { Limits } from '../limits.js';
-import type { Operation } from './schemas.js';
 
 export class ModifiedBytes {
   readonly #max: number;
-  #bytes = 0;
+  /** By operation: a step that runs again after a conflict is counted once. */
+  readonly #sizes = new Map<number, number>();
 
   constructor({ commitModifiedBytesMax }: Limits) {
     this.#max = commitModifiedBytesMax;
   }
 
-  /** Counts what an operation has written, where it read it before. Throws when that is too much. */
-  add({ op }: Operation, result: unknown): void {
-    if (op !== 'data.append' && op !== 'data.increment') return;
-    // Both answer what they wrote.
-    this.#bytes += (result as { sizeBytes: number }).sizeBytes;
-    if (this.#bytes <= this.#max) return;
+  /** Counts what the operation at `index` has written. Throws when that is too much. */
+  counted<Result extends { sizeBytes: number }>(index: number, result: Result): Result {
+    this.#sizes.set(index, result.sizeBytes);
+    const bytes = [...this.#sizes.values()].reduce((sum, size) => sum + size, 0);
+    if (bytes <= this.#max) return result;
     throw new StoaError(
       'too_large',
-      `The values that a commit increments and appends to are at most ${this.#max} bytes together.`,
+      `The commit increments and appends to values of ${bytes} bytes. The limit is ${this.#max} bytes (commitModifiedBytesMax).`,
       {
         fix: 'Append all items of a key in one operation, or commit in several steps.',
         details: { commitModifiedBytesMax: this.#max },

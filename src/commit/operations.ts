@@ -1,116 +1,116 @@
-/** Each operation of a commit as the call of a service: the same code as the operation alone. */
-import type { WriteResult } from '../datastore/port.js';
-import type { DataService } from '../datastore/service.js';
-import { StoaError } from '../errors.js';
+/** Each operation and check of a commit as steps: the same steps that the operation alone would be. */
 import type { Caller } from '../core/caller.js';
-import type { RegistryService } from '../registry/service.js';
-import type { WorkspacesService } from '../workspaces/service.js';
-import type { MessagingPart } from './messages.js';
-import type { Operation } from './schemas.js';
+import type { Step } from '../core/write.js';
+import type { DataSteps } from '../datastore/steps.js';
+import type { RegistrySteps } from '../registry/steps.js';
+import type { WorkspacesSteps } from '../workspaces/steps.js';
+import type { ModifiedBytes } from './modified-bytes.js';
+import type { Check, Operation } from './schemas.js';
 
-/** The services over one transaction; null for a domain that is kept elsewhere. */
-export interface CommitServices {
-  data: DataService | null;
-  registry: RegistryService | null;
-  workspaces: WorkspacesService | null;
-  messaging: MessagingPart | null;
+export type MessageOperation = Extract<Operation, { op: 'room.post' | 'dm.send' }>;
+
+/** Where the steps of each domain come from. */
+export interface CommitSteps {
+  readonly data: DataSteps;
+  readonly registry: RegistrySteps;
+  readonly workspaces: WorkspacesSteps;
 }
 
-export function runOperation(
-  services: CommitServices,
+/** Whether an operation says something. */
+export function isMessage(operation: Operation): operation is MessageOperation {
+  return operation.op === 'room.post' || operation.op === 'dm.send';
+}
+
+/** The step of the operation at `index`, for every operation but messages. */
+export function stepOf(
+  { data, registry, workspaces }: CommitSteps,
   caller: Caller,
-  operation: Operation,
-): Promise<unknown> {
+  operation: Exclude<Operation, MessageOperation>,
+  index: number,
+  modified: ModifiedBytes,
+): Step<unknown> {
   switch (operation.op) {
     case 'data.set': {
       const { namespace, key, value, if_version: ifVersion, metadata, ttl, expiresAt } = operation;
-      return present(services.data).set(caller, namespace, key, value, {
-        metadata,
-        ttl,
-        expiresAt,
-        ifVersion,
-      });
+      return data.set(caller, namespace, key, value, { metadata, ttl, expiresAt, ifVersion });
     }
     case 'data.delete':
-      return deleted(
-        present(services.data).delete(caller, operation.namespace, operation.key, {
-          ifVersion: operation.if_version,
-        }),
-      );
+      return data
+        .delete(caller, operation.namespace, operation.key, { ifVersion: operation.if_version })
+        .map((deleted) => ({ deleted }));
     case 'data.increment':
-      return present(services.data).increment(caller, operation.namespace, operation.key, operation.by, {
-        ifVersion: operation.if_version,
-      });
-    case 'data.append':
-      return withoutValue(
-        present(services.data).append(caller, operation.namespace, operation.key, operation.items, {
+      return data
+        .increment(caller, operation.namespace, operation.key, operation.by, {
           ifVersion: operation.if_version,
-        }),
-      );
+        })
+        .map((result) => modified.counted(index, result));
+    case 'data.append':
+      return data
+        .append(caller, operation.namespace, operation.key, operation.items, {
+          ifVersion: operation.if_version,
+        })
+        .map(({ value: _, ...result }) => modified.counted(index, result));
     case 'agent.create': {
       const { op: _, ...input } = operation;
-      return present(services.registry).createAgent(caller, input);
+      return registry.createAgent(caller, input);
     }
     case 'agent.update': {
       const { op: _, agent_id, if_version: ifVersion, fence, ...input } = operation;
-      return present(services.registry).updateAgent(fenced(caller, fence), agent_id, input, { ifVersion });
+      return registry.updateAgent(fenced(caller, fence), agent_id, input, { ifVersion });
     }
     case 'agent.heartbeat': {
       const { op: _, agent_id, fence, ...input } = operation;
-      return present(services.registry).heartbeat(fenced(caller, fence), agent_id, input);
+      return registry.heartbeat(fenced(caller, fence), agent_id, input);
     }
     case 'session.update': {
       const { op: _, session_id, if_version: ifVersion, ...input } = operation;
-      return present(services.workspaces).updateSession(caller, session_id, input, { ifVersion });
+      return workspaces.updateSession(caller, session_id, input, ifVersion);
     }
     case 'task.create': {
       const { op: _, session_id, ...input } = operation;
-      return present(services.workspaces).createTask(caller, session_id, input);
+      return workspaces.createTask(caller, session_id, input);
     }
     case 'task.claim': {
       const { op: _, project_id, ...input } = operation;
-      return present(services.workspaces).claimTask(caller, project_id, input);
+      return workspaces.claimNow(caller, project_id, input);
     }
     case 'task.heartbeat':
-      return present(services.workspaces).heartbeatTask(caller, operation.task_id, {
-        fence: operation.fence,
-      });
+      return workspaces.heartbeatTask(caller, operation.task_id, { fence: operation.fence });
     case 'task.complete': {
       const { op: _, task_id, ...input } = operation;
-      return present(services.workspaces).completeTask(caller, task_id, input);
+      return workspaces.completeTask(caller, task_id, input);
     }
     case 'task.fail': {
       const { op: _, task_id, ...input } = operation;
-      return present(services.workspaces).failTask(caller, task_id, input);
+      return workspaces.failTask(caller, task_id, input);
     }
     case 'task.cancel': {
       const { op: _, task_id, ...input } = operation;
-      return present(services.workspaces).cancelTask(caller, task_id, input);
+      return workspaces.cancelTask(caller, task_id, input);
     }
-    case 'room.post':
-    case 'dm.send':
-      return present(services.messaging).post(caller, operation);
   }
 }
 
-async function deleted(outcome: Promise<boolean>): Promise<{ deleted: boolean }> {
-  return { deleted: await outcome };
-}
-
-/** A list that grows must not come back whole with each append. */
-async function withoutValue(outcome: Promise<WriteResult & { value: unknown }>): Promise<WriteResult> {
-  const { value: _, ...written } = await outcome;
-  return written;
+export function stepOfCheck(
+  { data, registry, workspaces }: CommitSteps,
+  caller: Caller,
+  check: Check,
+): Step<void> {
+  switch (check.check) {
+    case 'data':
+      return data.requireVersion(caller, check.namespace, check.key, check.version ?? 0);
+    case 'agent':
+      return registry.requireAgentVersion(caller, check.agent_id, check.version);
+    case 'lease':
+      return registry.requireLease(caller, check.agent_id, check.fence);
+    case 'task':
+      return workspaces.requireTaskVersion(caller, check.task_id, check.version);
+    case 'claim':
+      return workspaces.requireClaim(caller, check.task_id, check.fence);
+  }
 }
 
 /** A fencing number of the operation's own counts before the one of the request. */
 function fenced(caller: Caller, fence: number | undefined): Caller {
   return fence === undefined ? caller : { ...caller, fence };
-}
-
-/** Where a commit runs was chosen by what it touches, so the services of that are there. */
-function present<Service>(service: Service | null): Service {
-  if (service === null)
-    throw new StoaError('internal', 'A commit runs where one of its domains is not kept.');
-  return service;
 }

@@ -1,94 +1,87 @@
-/** Which transaction a commit runs in: that of the one database that keeps every domain it touches. */
-import { StoaError } from '../errors.js';
+/** Which home a commit runs in: the one that keeps every domain it touches. */
 import type { Caller } from '../core/caller.js';
-import type { Idempotency } from '../core/idempotency.js';
-import type { CommitPort } from './port.js';
+import type { Step, Writer } from '../core/write.js';
+import { StoaError } from '../errors.js';
+import type { MessageOperation } from './operations.js';
 import type { Check, Operation } from './schemas.js';
 
 const domains = ['data', 'registry', 'workspaces', 'messaging'] as const;
 export type CommitDomain = (typeof domains)[number];
 
 /** Where the records of a domain are kept. */
-export interface Home {
+export interface DomainPlace {
   /** For messages: `embedded`, `postgres`, `couchdb` … */
-  backend: string;
-  /** Two domains with the same place can share a transaction. */
-  place: string;
+  readonly backend: string;
+  /** Two domains with the same place share a transaction. */
+  readonly place: string;
 }
 
-/** One transaction that commits can run in. */
-export interface CommitPlace {
-  port: CommitPort;
+/** A message that is prepared: its step, and what must hold before any step runs, like a nonce that is new. */
+export interface MessageStep {
+  readonly checks: readonly Step<void>[];
+  readonly step: Step<unknown>;
+}
+
+/** One home that commits can run in. */
+export interface CommitHome {
+  readonly writer: Writer;
   /** Messages go along wherever they are kept, through an outbox. */
-  hasOutbox: boolean;
+  readonly hasOutbox: boolean;
+  /** Prepares the messages of one commit, in order. */
+  messages(caller: Caller): (operation: MessageOperation) => Promise<MessageStep>;
+  /** What became of messages that were delivered after the write. */
+  delivered?(operations: readonly Operation[], results: readonly unknown[]): Promise<unknown[]>;
 }
 
-export interface PlacedCommitOptions {
-  homes: Readonly<Record<CommitDomain, Home>>;
+export interface Placement {
+  readonly places: Readonly<Record<CommitDomain, DomainPlace>>;
   /** By place; a place that is missing takes no part in commits. */
-  places: ReadonlyMap<string, CommitPlace>;
+  readonly homes: ReadonlyMap<string, CommitHome>;
 }
 
-/** Sends each commit to its place, or refuses it before anything has happened. */
-export class PlacedCommit implements CommitPort {
-  readonly #options: PlacedCommitOptions;
-
-  constructor(options: PlacedCommitOptions) {
-    this.#options = options;
-  }
-
-  async commit(
-    caller: Caller,
-    checks: readonly Check[],
-    operations: readonly Operation[],
-    idempotency: Idempotency | null,
-  ): Promise<unknown[]> {
-    const touched = domainsOf(checks, operations);
-    return this.#portOf(touched).commit(caller, checks, operations, idempotency);
-  }
-
-  #portOf(touched: readonly CommitDomain[]): CommitPort {
-    const { homes, places } = this.#options;
-    const stored = touched.filter((domain) => domain !== 'messaging');
-    const [first = 'messaging', ...others] = stored;
-    const outside = touched.find((domain) => !places.has(homes[domain].place));
-    const place = places.get(homes[first].place);
-    // Said first: committed apart, it would be refused again.
-    if (outside !== undefined || place === undefined) throw this.#cannot(outside ?? first);
-    const other = others.find((domain) => homes[domain].place !== homes[first].place);
-    if (other !== undefined) throw this.#refusal(first, other);
-    if (touched.includes('messaging') && !place.hasOutbox && homes.messaging.place !== homes[first].place)
-      throw this.#refusal(first, 'messaging');
-    return place.port;
-  }
-
-  #cannot(domain: CommitDomain): StoaError {
-    const { backend } = this.#options.homes[domain];
-    return new StoaError(
-      'unsupported',
-      `${named[domain]} is kept in ${backend}, which cannot take part in a commit.`,
-      {
-        fix: `Keep ${named[domain].toLowerCase()} embedded or in PostgreSQL, or write to it apart from the commit.`,
-        details: { domain, backend },
-      },
-    );
-  }
-
-  #refusal(one: CommitDomain, other: CommitDomain): StoaError {
-    const { homes } = this.#options;
-    const [first, second] = [homes[one].backend, homes[other].backend];
-    const where = first === second ? 'another database of it' : second;
-    return new StoaError(
-      'unsupported',
-      `One commit cannot hold both: ${named[one].toLowerCase()} is kept in ${first}, ${named[other].toLowerCase()} in ${where}.`,
-      {
-        fix: fixFor(one, other, first === second),
-        details: { [one]: first, [other]: second },
-      },
-    );
-  }
+/** The home of everything that a commit touches. Refuses before anything has happened where there is no such home. */
+export function homeOf(
+  { places, homes }: Placement,
+  checks: readonly Check[],
+  operations: readonly Operation[],
+): CommitHome {
+  const touched = domainsOf(checks, operations);
+  const [first = 'messaging', ...others] = touched.filter((domain) => domain !== 'messaging');
+  const outside = touched.find((domain) => !homes.has(places[domain].place));
+  const home = homes.get(places[first].place);
+  // Said first: committed apart, it would be refused again.
+  if (outside !== undefined || home === undefined) throw cannot(outside ?? first, places);
+  const other = others.find((domain) => places[domain].place !== places[first].place);
+  if (other !== undefined) throw refusal(first, other, places);
+  const isApart = places.messaging.place !== places[first].place;
+  if (touched.includes('messaging') && !home.hasOutbox && isApart) throw refusal(first, 'messaging', places);
+  return home;
 }
 
+function cannot(domain: CommitDomain, places: Placement['places']): StoaError {
+  const { backend } = places[domain];
+  return new StoaError(
+    'unsupported',
+    `${named[domain]} is kept in ${backend}, which cannot take part in a commit.`,
+    {
+      fix: `Keep ${named[domain].toLowerCase()} embedded or in PostgreSQL, or write to it apart from the commit.`,
+      details: { domain, backend },
+    },
+  );
+}
+
+function refusal(one: CommitDomain, other: CommitDomain, places: Placement['places']): StoaError {
+  const [first, second] = [places[one].backend, places[other].backend];
+  const where = first === second ? 'another database of it' : second;
+  return new StoaError(
+    'unsupported',
+    `One commit cannot hold both: ${named[one].toLowerCase()} is kept in ${first}, ${named[other].toLowerCase()} in ${where}.`,
+    {
+      fix: fixFor(one, other, first === second),
+      details: { [one]: first, [other]: second },
+    },
+  );
+}
 function fixFor(one: CommitDomain, other: CommitDomain, isOtherDatabase: boolean): string {
   if (isOtherDatabase) return 'Give both domains the same URL, or commit them apart.';
   if (one === 'registry')

@@ -1,11 +1,14 @@
 /** All or nothing over every domain. A conflict is an answer, not an accident. */
-import { type ErrorCode, StoaError } from '../errors.js';
 import type { Caller } from '../core/caller.js';
 import type { Idempotency } from '../core/idempotency.js';
+import { Outdated, type Refused, type Step, prepareAndWrite } from '../core/write.js';
+import { type ErrorCode, StoaError } from '../errors.js';
 import type { Limits } from '../limits.js';
 import { validate } from '../validate.js';
-import { CheckFailed, type CommitPort, OperationFailed, type OutboxFacts } from './port.js';
-import { type Check, type CommitAnswer, type CommitInput, commitSchema } from './schemas.js';
+import { ModifiedBytes } from './modified-bytes.js';
+import { type CommitSteps, isMessage, stepOf, stepOfCheck } from './operations.js';
+import { type CommitHome, type Placement, homeOf } from './placement.js';
+import { type Check, type CommitAnswer, type CommitInput, type Operation, commitSchema } from './schemas.js';
 
 /** Refusals that say "not in this state": others would be refused in any state. */
 const conflicts: ReadonlySet<ErrorCode> = new Set<ErrorCode>([
@@ -18,16 +21,36 @@ const conflicts: ReadonlySet<ErrorCode> = new Set<ErrorCode>([
   'id_collision',
 ]);
 
+/** Messages that commits have promised and messaging does not have. */
+export interface OutboxFacts {
+  waiting: number;
+  oldestWaitingSeconds: number;
+  /** Given up: their room or recipient is gone, or their time was over. */
+  undeliverable: number;
+}
+
 export interface CommitServiceOptions {
-  port: CommitPort;
+  steps: CommitSteps;
+  placement: Placement;
   limits: Limits;
   /** The newest position of the change feed. */
   position: () => string;
+  /** Refuses a token that goes by the name of an agent with a key of its own. */
+  checkName: (caller: Pick<Caller, 'kind' | 'user' | 'agent'>) => void | Promise<void>;
   /** What each outbox holds; there are none where every domain is embedded. */
   outboxes?: () => Promise<OutboxFacts[]>;
-  /** Refuses a caller who names an agent that it cannot act as. */
-  checkName: (caller: Pick<Caller, 'kind' | 'user' | 'agent'>) => void;
   close?: () => Promise<void>;
+}
+
+/** Which part of a commit was refused, and why. */
+class PartRefused extends Error {
+  constructor(
+    readonly part: { check: number } | { operation: number },
+    readonly reason: unknown,
+  ) {
+    super('A part of the commit was refused.', { cause: reason });
+    this.name = 'PartRefused';
+  }
 }
 
 export class CommitService {
@@ -55,25 +78,74 @@ export class CommitService {
     input: CommitInput,
     idempotency: Idempotency | null = null,
   ): Promise<CommitAnswer> {
-    const { port, limits, position } = this.#options;
+    const { placement, limits, position } = this.#options;
     if (!caller.scopes.write) throw new StoaError('forbidden', 'These credentials can only read.');
     const { checks, operations } = validate(commitSchema, input);
     if (checks.length + operations.length > limits.commitStepsMax) {
       throw new StoaError(
         'too_large',
-        `A commit has at most ${limits.commitStepsMax} checks and operations.`,
+        `The commit has ${checks.length + operations.length} checks and operations. The limit is ${limits.commitStepsMax} (commitStepsMax).`,
         { details: { commitStepsMax: limits.commitStepsMax } },
       );
     }
     for (const check of checks) requireReach(caller, check);
-    for (const operation of operations)
-      if (operation.op === 'task.claim' && operation.agent_id !== undefined)
-        this.#options.checkName({ ...caller, agent: operation.agent_id });
+    await this.#checkNames(caller, operations);
+    const home = homeOf(placement, checks, operations);
     try {
-      const results = await port.commit(caller, checks, operations, idempotency);
-      return { ok: true, results, position: position() };
+      // Before anything is prepared: a signature or a room may not pass a second time.
+      const before = await home.writer.answered(caller, idempotency);
+      const results =
+        before ?? (await prepareAndWrite(() => this.#write(home, caller, checks, operations, idempotency)));
+      const shown = (await home.delivered?.(operations, results)) ?? results;
+      return { ok: true, results: shown, position: position() };
     } catch (error) {
       return answerOf(error);
+    }
+  }
+
+  /** The answer of each operation, from one transaction. */
+  async #write(
+    home: CommitHome,
+    caller: Caller,
+    checks: readonly Check[],
+    operations: readonly Operation[],
+    idempotency: Idempotency | null,
+  ): Promise<unknown[]> {
+    const { steps: domains, limits } = this.#options;
+    const modified = new ModifiedBytes(limits);
+    const prepareMessage = home.messages(caller);
+    const steps: Step<unknown>[] = [];
+    const required: Step<void>[] = [];
+    /** Which part of the commit each of `required` belongs to. */
+    const parts: PartRefused['part'][] = [];
+    const requireStep = (step: Step<void>, part: PartRefused['part']): void => {
+      required.push(step);
+      parts.push(part);
+    };
+    for (const [index, check] of checks.entries()) {
+      const part = { check: index };
+      requireStep(await refusable(part, async () => stepOfCheck(domains, caller, check)), part);
+    }
+    for (const [index, operation] of operations.entries()) {
+      const part = { operation: index };
+      await refusable(part, async () => {
+        if (!isMessage(operation)) return steps.push(stepOf(domains, caller, operation, index, modified));
+        const message = await prepareMessage(operation);
+        for (const check of message.checks) requireStep(check, part);
+        return steps.push(message.step);
+      });
+    }
+    const onRefused = ({ part, index }: Refused, error: unknown): unknown =>
+      error instanceof Outdated
+        ? error
+        : new PartRefused((part === 'check' ? parts[index] : undefined) ?? { operation: index }, error);
+    return home.writer.write({ caller, idempotency, checks: required, onRefused }, steps);
+  }
+
+  async #checkNames(caller: Caller, operations: readonly Operation[]): Promise<void> {
+    for (const operation of operations) {
+      if (operation.op === 'task.claim' && typeof operation.agent_id === 'string')
+        await this.#options.checkName({ ...caller, agent: operation.agent_id });
     }
   }
 
@@ -96,6 +168,15 @@ export class CommitService {
   }
 }
 
+/** Runs `make`, and says of which part a refusal is. */
+async function refusable<T>(part: PartRefused['part'], make: () => Promise<T>): Promise<T> {
+  try {
+    return await make();
+  } catch (error) {
+    throw error instanceof StoaError ? new PartRefused(part, error) : error;
+  }
+}
+
 /** A check tells as much as a read: nothing of other namespaces to a token for some, nothing of other agents to a signed one. */
 function requireReach({ kind, agentId, scopes }: Caller, check: Check): void {
   if (check.check === 'data' && scopes.namespaces !== null && !scopes.namespaces.includes(check.namespace)) {
@@ -111,15 +192,14 @@ function requireReach({ kind, agentId, scopes }: Caller, check: Check): void {
 }
 
 function answerOf(error: unknown): CommitAnswer {
-  if (error instanceof CheckFailed)
-    return { ok: false, failed: { check: error.index, ...failureOf(error.reason) } };
-  if (!(error instanceof OperationFailed)) throw error;
-  const { index, reason } = error;
+  if (!(error instanceof PartRefused)) throw error;
+  const { part, reason } = error;
   if (!(reason instanceof StoaError)) throw reason;
-  if (conflicts.has(reason.code)) return { ok: false, failed: { operation: index, ...failureOf(reason) } };
-  throw new StoaError(reason.code, `Operation ${index}: ${reason.message}`, {
+  if ('check' in part) return { ok: false, failed: { ...part, ...failureOf(reason) } };
+  if (conflicts.has(reason.code)) return { ok: false, failed: { ...part, ...failureOf(reason) } };
+  throw new StoaError(reason.code, `Operation ${part.operation}: ${reason.message}`, {
     ...(reason.fix !== undefined && { fix: reason.fix }),
-    details: { ...reason.details, operation: index },
+    details: { ...reason.details, ...part },
     cause: reason,
   });
 }

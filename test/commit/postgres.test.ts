@@ -714,8 +714,11 @@ describe('the outbox', () => {
         serverSigned: false,
       },
     }));
-    await sql.begin((tx) => outbox.add(tx, 'ada', promised));
-    expect([...(await outbox.deliver(promised)).values()]).toEqual([
+    await sql.begin(async (tx) => {
+      for (const one of promised) await outbox.add(tx, 'ada', one);
+    });
+    const deliveries = promised.map(({ delivery }) => delivery);
+    expect([...(await outbox.deliver(deliveries)).values()]).toEqual([
       { state: 'waiting' },
       { state: 'waiting' },
     ]);
@@ -748,19 +751,17 @@ describe('the outbox', () => {
         onError: () => undefined,
         sweepIntervalMs: 3_600_000,
       });
-    const promised = [
-      {
-        delivery: randomUUID(),
-        message: { to: randomUUID(), from: randomUUID(), body: 'b', proof: null, serverSigned: false },
-      },
-    ];
+    const promised = {
+      delivery: randomUUID(),
+      message: { to: randomUUID(), from: randomUUID(), body: 'b', proof: null, serverSigned: false },
+    };
     await sql.begin((tx) => open({}).add(tx, 'ada', promised));
     await open({}).sweep();
     expect(await open({}).facts()).toMatchObject({ waiting: 1, undeliverable: 0 });
     const impatient = open({ commitDeliverySecondsMax: 0 });
     await impatient.sweep();
     expect(await impatient.facts()).toMatchObject({ waiting: 0, undeliverable: 1 });
-    expect([...(await impatient.states(promised.map(({ delivery }) => delivery))).values()]).toEqual([
+    expect([...(await impatient.states([promised.delivery])).values()]).toEqual([
       { state: 'undeliverable', reason: 'not delivered in time: Redis does not answer.' },
     ]);
     await open({ commitUndeliverableKeptSeconds: 0 }).sweep();

@@ -1,6 +1,6 @@
 /** Messages of commits on their way to messaging: written with the commit, delivered after it, by any server, in order, once. */
 import type { TransactionSql } from 'postgres';
-import type { OutboxFacts } from '../../commit/port.js';
+import type { OutboxFacts } from '../../commit/service.js';
 import { StoaError, messageOf } from '../../errors.js';
 import type { Limits } from '../../limits.js';
 import type { Delivered, MessagingPort, NewDirectMessage, NewMessage } from '../../messaging/port.js';
@@ -85,34 +85,32 @@ export class CommitOutbox {
     void this.sweep();
   }
 
-  /** Writes messages into the transaction of their commit, in their order. */
-  async add(tx: TransactionSql, user: string, promised: readonly Promised[]): Promise<void> {
-    if (promised.length === 0) return;
-    const parameters = promised.flatMap(({ delivery, message }): Parameter[] => [
-      delivery,
-      this.#options.store,
-      placeOf(message),
-      JSON.stringify(message),
-      user,
-    ]);
+  /** Writes a message into the transaction of its commit. */
+  async add(tx: TransactionSql, user: string, { delivery, message }: Promised): Promise<void> {
     await query(
       tx,
-      `INSERT INTO commit_outbox (delivery, store, place, message, user_id) VALUES ${valuesList(promised.length, ['uuid', 'text', 'text', 'json', 'text'])}`,
-      parameters,
+      'INSERT INTO commit_outbox (delivery, store, place, message, user_id) VALUES ($1::uuid, $2, $3, $4::json, $5)',
+      [delivery, this.#options.store, placeOf(message), JSON.stringify(message), user],
     );
   }
 
   /** Delivers what a commit has promised, as far as that goes in the time that its answer waits. */
-  async deliver(promised: readonly Promised[]): Promise<Map<string, DeliveryState>> {
+  async deliver(deliveries: readonly string[]): Promise<Map<string, DeliveryState>> {
     const untilMs = performance.now() + this.#options.limits.commitDeliveryWaitSeconds * 1_000;
-    const places = [...new Set(promised.map(({ message }) => placeOf(message)))];
-    await Promise.all(places.map((place) => within(untilMs, () => this.#reach(place, promised, untilMs))));
-    return this.states(promised.map(({ delivery }) => delivery));
+    const waiting = await query<{ place: string; delivery: string }>(
+      this.#options.sql,
+      "SELECT place, delivery FROM commit_outbox WHERE delivery = ANY($1::uuid[]) AND state = 'waiting'",
+      [deliveries],
+    );
+    const places = [...new Set(waiting.map(({ place }) => place))];
+    const at = (place: string): string[] =>
+      waiting.filter((row) => row.place === place).map(({ delivery }) => delivery);
+    await Promise.all(places.map((place) => within(untilMs, () => this.#reach(place, at(place), untilMs))));
+    return this.states(deliveries);
   }
 
-  /** Empties a place, or waits until whoever is at it has taken our messages along. */
-  async #reach(place: string, promised: readonly Promised[], untilMs: number): Promise<void> {
-    const ours = promised.filter(({ message }) => placeOf(message) === place).map(({ delivery }) => delivery);
+  /** Empties a place, or waits until the server that is at it has taken these messages along. */
+  async #reach(place: string, ours: readonly string[], untilMs: number): Promise<void> {
     while (!this.#closing && performance.now() < untilMs) {
       if (await this.#empty(place)) return;
       await new Promise((resolve) => setTimeout(resolve, busyMs));
@@ -305,7 +303,7 @@ async function noteOutcomes(tx: TransactionSql, outcomes: readonly Outcome[]): P
 }
 
 /** The room or inbox that a message goes to. */
-function placeOf(message: NewMessage | NewDirectMessage): string {
+export function placeOf(message: NewMessage | NewDirectMessage): string {
   return 'roomId' in message ? `room ${message.roomId}` : `inbox ${message.to}`;
 }
 
