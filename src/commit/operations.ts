@@ -49,7 +49,9 @@ export function stepOf(
         .append(caller, operation.namespace, operation.key, operation.items, {
           ifVersion: operation.if_version,
         })
-        .map(({ value: _, ...result }) => modified.counted(index, result));
+        .map(({ key, version, sizeBytes, updatedAt, created }) =>
+          modified.counted(index, { key, version, sizeBytes, updatedAt, created }),
+        );
     case 'agent.create': {
       const { op: _, ...input } = operation;
       return registry.createAgent(caller, input);

@@ -1,4 +1,5 @@
 /** The one way to write: ports make steps, and only a home runs them, all in one transaction or none. */
+import { StoaError } from '../errors.js';
 import type { Caller } from './caller.js';
 import type { Idempotency } from './idempotency.js';
 
@@ -59,7 +60,12 @@ export async function prepareAndWrite<T>(attempt: () => Promise<T>): Promise<T> 
     try {
       return await attempt();
     } catch (error) {
-      if (!(error instanceof Outdated) || attempts >= preparationsMax) throw error;
+      if (!(error instanceof Outdated)) throw error;
+      if (attempts >= preparationsMax)
+        throw new StoaError('overloaded', `${error.message} It was tried ${attempts} times.`, {
+          fix: 'Try again shortly.',
+          cause: error,
+        });
     }
   }
 }

@@ -105,7 +105,7 @@ class Load {
       const project = await this.#stoa.workspaces.createProject(caller, workspace.id, { name: 'drill' });
       const session = await this.#stoa.workspaces.createSession(caller, project.id, { status: 'active' });
       this.#sessions.set(user, { project: project.id, session: session.id });
-      this.places.inboxes.push(await this.#stoa.messaging.direct.readerOf(caller));
+      this.places.inboxes.push(await this.#stoa.messaging.direct.recipientOf(caller));
     }
     for (const is_private of [false, true]) {
       const room = await this.#stoa.messaging.rooms.create(
