@@ -266,7 +266,7 @@ export const limitDefinitions = {
     about:
       'Sessions that go in one commit with their agent; of an agent with more, closed ones go before it.',
   },
-  sessionsPerAgentMax: { default: 1_000, about: 'Active sessions of one agent.' },
+  sessionsPerAgentMax: { default: 1_000, about: 'Active sessions of one agent; 0 means no quota.' },
 
   // Messaging
   messageBytesMax: { default: 4096, about: 'Bytes of a message in a room.' },
@@ -437,7 +437,16 @@ export const limitDefinitions = {
   // Export and import
   importBytesMax: {
     default: 16 * 1024 ** 3,
-    about: 'Bytes of a file of documents that one import takes; they wait on the disk of the server.',
+    about: 'Bytes of one file that is imported through the server; it waits on the disk of the server.',
+  },
+  importSpoolBytesPerCallerMax: {
+    default: 1024 ** 3,
+    about:
+      "Bytes that the imports of one caller take on the server's disk while they are under way; the operator has no such limit.",
+  },
+  importSpoolBytesMax: {
+    default: 16 * 1024 ** 3,
+    about: "Bytes that all imports under way take together on the server's disk.",
   },
   importStepRecordsMax: {
     default: 200,

@@ -2,6 +2,7 @@
 import { isUtf8 } from 'node:buffer';
 import { createReadStream } from 'node:fs';
 import { StoaError, jsonFaultOf, messageOf } from '../errors.js';
+import { hasPrototypeKey } from '../prototype-keys.js';
 
 export interface FileLine {
   /** From 1. */
@@ -31,11 +32,16 @@ export async function* fileLines(path: string): AsyncGenerator<FileLine> {
 /** The value on a line, or the reason why there is none. Bytes that are not UTF-8 would silently become U+FFFD. */
 export function parsedLine(bytes: Buffer): unknown {
   if (!isUtf8(bytes)) return new StoaError('invalid_request', 'it is not UTF-8');
+  const text = bytes.toString();
+  let value: unknown;
   try {
-    return JSON.parse(bytes.toString());
+    value = JSON.parse(text);
   } catch (error) {
     return new StoaError('invalid_request', `it is not JSON: ${jsonFaultOf(error)}`);
   }
+  return hasPrototypeKey(text, value)
+    ? new StoaError('invalid_request', 'it has a field named "__proto__", which is refused')
+    : value;
 }
 
 /** A file that cannot be read is an error of ours, whether opening it tells or the first read. */

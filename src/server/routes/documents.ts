@@ -11,7 +11,6 @@ import { toDocumentJson } from '../../datastore/seed-document.js';
 import { importDocumentFile } from '../../transfer/document-file.js';
 import { withProgress, progressAbout } from '../progress-stream.js';
 import { pageQuery } from '../query.js';
-import { withFile } from '../spooled-body.js';
 import { JsonText, authenticated, defineRoute } from '../route.js';
 
 export const documentRoutes = [
@@ -69,7 +68,7 @@ export const documentRoutes = [
     answers: { 200: importReportSchema },
     handler: async ({ stoa, caller, query, request, reply, streams }) => {
       stoa.data.transfer.checkMayImport(caller);
-      return withFile(request.body, stoa.limits.importBytesMax, (path) =>
+      return request.server.stoaServer.spool.withFile(request, (path) =>
         withProgress({ stoa, request, reply, streams }, (onProgress) =>
           importDocumentFile(stoa.data, caller, path, {
             dryRun: query.dry_run,

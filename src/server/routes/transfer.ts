@@ -4,7 +4,6 @@ import { z } from 'zod';
 import { transferDomains } from '../../transfer/model.js';
 import { progressAbout, withProgress } from '../progress-stream.js';
 import { defineRoute, operatorOnly, streaming } from '../route.js';
-import { withFile } from '../spooled-body.js';
 
 const ndjson = 'application/x-ndjson';
 const flag = z.stringbool().default(false);
@@ -96,7 +95,7 @@ export const transferRoutes = [
         onConflict: query.on_conflict,
         keepGoing: query.keep_going,
       };
-      return withFile(request.body, Infinity, (path) =>
+      return request.server.stoaServer.spool.withFile(request, (path) =>
         withProgress({ stoa, request, reply, streams }, (onProgress) =>
           stoa.transfer.import(caller, path, { ...choices, onProgress }),
         ),
