@@ -188,6 +188,12 @@ test("an id that is another owner's keeps the lines before it out (emulator)", a
   await data.close();
 });
 
+const refusal = async (answer: Promise<[number, string]>): Promise<unknown[]> => {
+  const [status, body] = await answer;
+  const { code, details } = JSON.parse(body) as { code: string; details: object };
+  return [status, code, Object.keys(details)];
+};
+
 describe('over HTTP', () => {
   let running: Running;
   beforeAll(async () => {
@@ -284,11 +290,6 @@ describe('over HTTP', () => {
     };
     const spooled = (sizeBytes: number): Promise<void> =>
       vi.waitFor(() => expect(small.app.stoaServer.spool.sizeBytes).toBe(sizeBytes));
-    const refusal = async (answer: Promise<[number, string]>): Promise<unknown[]> => {
-      const [status, body] = await answer;
-      const { code, details } = JSON.parse(body) as { code: string; details: object };
-      return [status, code, Object.keys(details)];
-    };
     try {
       expect(await refusal(begin(small.alice, 3_001))).toEqual([413, 'too_large', ['importBytesMax']]);
       void begin(small.alice, 2_500);
