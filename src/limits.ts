@@ -166,6 +166,16 @@ export const limitDefinitions = {
     default: 16 * 1024 * 1024,
     about: 'Bytes of values on a page of documents; the page ends early after it.',
   },
+  namespaceAgentsListedMax: {
+    default: 1_000,
+    positive: true,
+    about: 'Agents that are listed with a namespace; of more, the first by name.',
+  },
+  namespacePageAgentsMax: {
+    default: 10_000,
+    positive: true,
+    about: 'Agents on a page of namespaces; the page ends early after it.',
+  },
   clearStepMax: {
     default: 1_000,
     positive: true,

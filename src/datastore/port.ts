@@ -141,11 +141,17 @@ export interface DataStorePort {
   modify?(scope: Scope, key: string, decide: Decide): Promise<WriteResult>;
   listKeys(scope: Scope, range: KeyRange): MaybePromise<KeySummary[]>;
   listDocuments(scope: Scope, range: KeyRange): MaybePromise<DocumentRecord[]>;
-  /** In code-point order. `signal` is looked at between requests where it takes several. */
+  /** In code-point order; an empty answer is the end. `signal` is looked at between requests where it takes several. */
   listNamespaces(
     user: string,
     after: string | null,
     limit: number,
+    signal?: Cancellation,
+  ): MaybePromise<NamespaceSummary[]>;
+  /** Those of the names that have documents, in the order of the names. */
+  describeNamespaces(
+    user: string,
+    names: readonly string[],
     signal?: Cancellation,
   ): MaybePromise<NamespaceSummary[]>;
   /** Removes the next documents of a namespace in one commit; the last step forgets its agents. */

@@ -5,6 +5,7 @@ import { type Commit, decodeFeed, positionKey } from './log.js';
 import type { Store } from './store.js';
 import type { Change } from './transaction.js';
 import { type Interest, type WaitingReader, WaitingReaders } from './waiting-readers.js';
+import { nextTurn } from '../yielding.js';
 
 export interface FeedCommit extends Commit {
   /** Where to go on after this commit. Opaque to clients. */
@@ -38,7 +39,7 @@ export interface FollowOptions extends FeedReadOptions {
 }
 
 /** Commits looked at for one page, so that a narrow filter does not hold up the event loop. */
-const commitsScannedMax = 5_000;
+const commitsScannedMax = 1_000;
 /** Changes kept decoded in memory a shard: readers near the end share them. */
 const recentChangesMax = 10_000;
 
@@ -102,7 +103,7 @@ export class ChangeFeed {
         yield page;
         quietSinceMs = performance.now();
       } else if (page.more) {
-        await new Promise((resolve) => setImmediate(resolve));
+        await nextTurn();
       } else {
         since = await this.#wait(since, idleLeftMs, options);
       }

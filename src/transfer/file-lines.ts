@@ -3,6 +3,7 @@ import { isUtf8 } from 'node:buffer';
 import { createReadStream } from 'node:fs';
 import { StoaError, jsonFaultOf, messageOf } from '../errors.js';
 import { hasPrototypeKey } from '../prototype-keys.js';
+import { Slices } from '../yielding.js';
 
 export interface FileLine {
   /** From 1. */
@@ -16,6 +17,7 @@ const newline = 0x0a;
 export async function* fileLines(path: string): AsyncGenerator<FileLine> {
   let rest: Buffer[] = [];
   let number = 0;
+  const slices = new Slices();
   for await (const chunk of chunksOf(path)) {
     let from = 0;
     for (let end = chunk.indexOf(newline); end !== -1; end = chunk.indexOf(newline, from)) {
@@ -23,6 +25,7 @@ export async function* fileLines(path: string): AsyncGenerator<FileLine> {
       yield { number, bytes: Buffer.concat([...rest, chunk.subarray(from, end + 1)]) };
       rest = [];
       from = end + 1;
+      await slices.pause();
     }
     if (from < chunk.length) rest.push(chunk.subarray(from));
   }

@@ -141,7 +141,7 @@ export class EmbeddedRegistry implements RegistryPort {
     const stores = user === null ? this.#kernel.stores : [this.#kernel.storeOf(user)];
     return mergedPage(
       stores,
-      (store) => matchingAgents(store, filter, user, page.after, this.#kernel.limits.listSeeksMax),
+      (store, after) => matchingAgents(store, filter, user, after, this.#kernel.limits.listSeeksMax),
       readAgents,
       page,
     );
@@ -241,13 +241,12 @@ export class EmbeddedRegistry implements RegistryPort {
     const agent = idBytes(agentId);
     const family = status === undefined ? families.sessionsByAgent : families.sessionsByStatus;
     const prefix = status === undefined ? agent : sessionStatusPrefix(status, agent);
-    const bounds = prefixRange(prefix);
-    if (page.after !== null)
-      Object.assign(bounds, { gte: undefined, gt: Buffer.concat([prefix, page.after]) });
-    const keys = function* (store: Store) {
+    const keys = function* (store: Store, after: Buffer | null) {
+      const bounds = prefixRange(prefix);
+      if (after !== null) Object.assign(bounds, { gte: undefined, gt: Buffer.concat([prefix, after]) });
       for (const { key } of store.range(family, bounds)) yield key.subarray(prefix.length);
     };
-    return mergedPage([place.store], (store) => matches(keys(store)), each(readSession), page);
+    return mergedPage([place.store], (store, after) => matches(keys(store, after)), each(readSession), page);
   }
 
   async closeSession(
@@ -271,13 +270,12 @@ export class EmbeddedRegistry implements RegistryPort {
   }
 
   async listUsers(page: KeyedPageRequest): Promise<KeyedPage<StoredUser>> {
-    const keys = function* (store: Store) {
-      for (const { key } of store.range(families.users, page.after === null ? {} : { gt: page.after }))
-        yield key;
+    const keys = function* (store: Store, after: Buffer | null) {
+      for (const { key } of store.range(families.users, after === null ? {} : { gt: after })) yield key;
     };
     return mergedPage(
       this.#kernel.stores,
-      (store) => matches(keys(store)),
+      (store, after) => matches(keys(store, after)),
       each((store, key) => this.verbs.users.read(store, key)),
       page,
     );
@@ -316,7 +314,7 @@ export class EmbeddedRegistry implements RegistryPort {
       throw agentNotFound(agentId);
     return mergedPage(
       [place.store],
-      (store) => matches(linkedIdentities(store, idBytes(agentId), page.after)),
+      (store, after) => matches(linkedIdentities(store, idBytes(agentId), after)),
       each((_store, key) => key.toString()),
       page,
     );
