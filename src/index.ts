@@ -3,6 +3,7 @@ import { type BackendCall, backendName, timedPort } from './backends/timed.js';
 import { openDataBackend } from './backends/open-datastore.js';
 import { EmbeddedDataStore } from './backends/embedded/datastore.js';
 import { EmbeddedIdentity } from './backends/embedded/identity.js';
+import { LeaseCount } from './backends/embedded/lease-count.js';
 import {
   embeddedFamilies,
   embeddedHotFamilies,
@@ -102,6 +103,8 @@ export interface Stoa {
   fenced(caller: Pick<Caller, 'user' | 'agentId' | 'fence'>): Stoa;
   /** The operator's own token, as it is in `operator.token`. */
   readonly operatorToken: string;
+  /** Leases of agents and tasks in the data directory that are live. */
+  readonly liveLeases: () => number;
   /** False: acknowledged writes may be lost with the machine. */
   readonly syncWrites: boolean;
   /** The domains that other databases keep: backups of the data directory do not hold them. */
@@ -220,7 +223,10 @@ export async function openStoa(options: StoaOptions): Promise<Stoa> {
     const backups =
       options.backups && new BackupScheduler(kernel, options.backups, { onBackup: () => undefined, onError });
     opened.unshift(() => backups?.stop());
+    const leases = new LeaseCount(kernel, onError);
+    opened.unshift(() => leases.stop());
     kernel.start();
+    leases.start();
     backups?.start();
     identity.start();
     secrets.resume(onError);
@@ -242,6 +248,7 @@ export async function openStoa(options: StoaOptions): Promise<Stoa> {
         ...fencedServices(kernel, secrets.sealer, { data, workspaces, messaging }, caller),
       }),
       operatorToken,
+      liveLeases: () => leases.live,
       syncWrites: options.storeConfig?.sync_writes !== false,
       keptElsewhere: Object.entries(urls)
         .filter(([, place]) => place !== 'embedded')

@@ -206,6 +206,11 @@ export const settings = {
     false,
     'Accept RFC 9421 signatures only: the four X-AICQ headers leave method and path unsigned.',
   ),
+  metricsToken: setting(
+    onOrOff,
+    false,
+    'Answer /metrics only to callers with a token, of any user or the operator.',
+  ),
   backupDirectory: setting(
     orNone(text),
     null,

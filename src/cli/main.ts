@@ -12,6 +12,8 @@ import { settingFlags } from './setting-flags.js';
 import { commandTree } from './tree.js';
 
 const usageExit = 2;
+/** How long a command that is done waits for somebody to read what it printed. */
+const outputMsMax = 10_000;
 
 /** Options of every command. */
 const globalOptions = [
@@ -41,14 +43,16 @@ program.addHelpText(
   examplesText(['stoa up', 'stoa agents create scout --user ada', 'stoa changes --follow']),
 );
 
-// A reader that has seen enough (`| head`) is no failure, and a closed stderr must not end a server.
+// A reader that has seen enough (`| head`) is not a failure, and a closed stderr must not end a server.
 process.stdout.on('error', (error: NodeJS.ErrnoException) => {
   if (error.code !== 'EPIPE') throw error;
   process.exit(0);
 });
-process.stderr.on('error', (error: NodeJS.ErrnoException) => {
-  if (error.code !== 'EPIPE') throw error;
-});
+// Nor must one that is on a full disk; there is no other place to say so.
+process.stderr.on('error', () => undefined);
+
+// The engines make files by themselves at any time; what they make is for its owner alone.
+process.umask(0o077);
 
 // As for settings: an empty variable is how shells and compose files say "not set".
 for (const name of clientVariables) if (process.env[name] === '') delete process.env[name];
@@ -59,9 +63,12 @@ try {
   process.exitCode = error instanceof CommanderError ? (error.exitCode === 0 ? 0 : usageExit) : report(error);
 }
 
-// All is done and closed. A driver may go on asking a server that never answers, for minutes: the process waits only for its own output.
+// All is done and closed. A driver may go on asking a server that never answers, for minutes: the process waits only for
+// its own output, and not for ever where nobody reads that.
+const outputDeadlineMs = Date.now() + outputMsMax;
 setInterval(() => {
-  if (process.stdout.writableLength + process.stderr.writableLength === 0) process.exit();
+  const waiting = process.stdout.writableLength + process.stderr.writableLength;
+  if (waiting === 0 || Date.now() > outputDeadlineMs) process.exit();
 }, 1_000).unref();
 
 function addCommands(parent: Command, definitions: readonly CommandDefinition[]): void {

@@ -288,8 +288,11 @@ export const commandTree: readonly CommandDefinition[] = [
   {
     usage: 'doctor',
     about: 'Look for rows that do not fit each other; ends with 1 when damage remains',
-    options: [['--repair', 'Mend what can be mended']],
-    examples: ['stoa doctor', 'stoa doctor --repair --json'],
+    options: [
+      ['--repair', 'Mend what can be mended'],
+      ['--accept-loss', 'Go on where acknowledged transactions are missing from a database'],
+    ],
+    examples: ['stoa doctor', 'stoa doctor --repair --json', 'stoa doctor --accept-loss --data ./data'],
     action: async () => (await import('./commands/doctor.js')).doctor,
   },
   {

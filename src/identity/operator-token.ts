@@ -2,7 +2,7 @@
 import { chmod, readFile, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { StoaError, messageOf } from '../errors.js';
-import { writeDurably } from '../kernel/files.js';
+import { privateFile, writeDurably } from '../kernel/files.js';
 import { isOperatorToken, newOperatorToken } from './tokens.js';
 
 export const operatorTokenFile = 'operator.token';
@@ -17,10 +17,10 @@ export async function ensureOperatorToken(dataDir: string): Promise<string> {
   const found = await readOperatorToken(path);
   if (found === undefined) {
     const token = newOperatorToken();
-    await writeDurably(path, `${token}\n`, 0o600);
+    await writeDurably(path, `${token}\n`);
     return token;
   }
-  if (((await stat(path)).mode & 0o077) !== 0) await chmod(path, 0o600);
+  if (((await stat(path)).mode & 0o077) !== 0) await chmod(path, privateFile);
   return found;
 }
 

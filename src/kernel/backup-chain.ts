@@ -2,6 +2,7 @@
 import { readdir } from 'node:fs/promises';
 import { StoaError, messageOf } from '../errors.js';
 import { type BackupDescription, type ShardBackup, readDescription } from './backup-description.js';
+import { fileFailure } from './files.js';
 
 /** A directory of backups, looked into. */
 export interface BackupDirectory {
@@ -16,6 +17,8 @@ export async function readBackups(directory: string): Promise<BackupDirectory> {
   try {
     names = await readdir(directory);
   } catch (error) {
+    const failure = fileFailure(directory, error);
+    if (failure instanceof StoaError && failure.code === 'overloaded') throw failure;
     throw new StoaError('not_found', `${directory} cannot be read: ${messageOf(error)}.`, {
       cause: error,
       fix: 'Name the directory that holds the backups.',

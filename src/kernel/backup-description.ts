@@ -1,5 +1,5 @@
 /** `backup.json`: what a backup says of itself, believed only where it can be true. */
-import { readdir } from 'node:fs/promises';
+import { lstat, readdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import { StoaError, messageOf } from '../errors.js';
 import { type FileFacts, readSmallFile } from './backup-file.js';
@@ -62,6 +62,8 @@ export async function readDescription(
   name: string,
 ): Promise<BackupDescription | undefined> {
   const path = join(directory, name, descriptionFile);
+  if (isBackupName(name) && (await isLink(join(directory, name))))
+    throw unusable(`${join(directory, name)} is a symbolic link`);
   const content = await readSmallFile(path, descriptionBytesMax);
   if (content === undefined) {
     // A backup gets its name when it is whole: one without its description has lost it.
@@ -87,6 +89,16 @@ export async function readDescription(
   const fault = faultOf(value, name);
   if (fault !== undefined) throw unusable(`${path} does not describe the backup ${name}: ${fault}`);
   return value as BackupDescription; // Every field was looked at.
+}
+
+/** A backup is read, and deleted, where it is, never through a link to somewhere else. */
+async function isLink(path: string): Promise<boolean> {
+  try {
+    return (await lstat(path)).isSymbolicLink();
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return false;
+    throw unusable(`${path} cannot be read: ${messageOf(error)}`);
+  }
 }
 
 async function holdsFiles(path: string): Promise<boolean> {

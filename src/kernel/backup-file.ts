@@ -4,6 +4,7 @@ import { constants } from 'node:fs';
 import { type FileHandle, open } from 'node:fs/promises';
 import { crc32 } from 'node:zlib';
 import { StoaError, messageOf } from '../errors.js';
+import { privateFile } from './files.js';
 
 /** Facts about a finished file, kept in the backup's description. */
 export interface FileFacts {
@@ -32,7 +33,7 @@ export class FrameWriter {
   }
 
   static async create(path: string): Promise<FrameWriter> {
-    return new FrameWriter(await open(path, 'wx', 0o600));
+    return new FrameWriter(await open(path, 'wx', privateFile));
   }
 
   async write(payload: Buffer): Promise<void> {

@@ -2,17 +2,16 @@
 import { readdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import { isBackupName } from './backup-description.js';
+import { unfinishedEnding } from './backup-directory.js';
 import { removeAbandoned } from './partial-directory.js';
-
-const ending = '.partial';
 
 /** Removes them, and returns their names. One that is being written stays. */
 export async function removeUnfinished(directory: string): Promise<string[]> {
   const removed: string[] = [];
   for (const name of await readdir(directory)) {
     if (
-      name.endsWith(ending) &&
-      isBackupName(name.slice(0, -ending.length)) &&
+      name.endsWith(unfinishedEnding) &&
+      isBackupName(name.slice(0, -unfinishedEnding.length)) &&
       (await removeAbandoned(join(directory, name)))
     )
       removed.push(name);

@@ -4,6 +4,7 @@ import { join } from 'node:path';
 import { StoaError, messageOf } from '../errors.js';
 import { chainsOf, listBackups, newestAtMs, transactionsIn } from './backup-chain.js';
 import { type BackupDescription, descriptionFile } from './backup-description.js';
+import { isDirectory } from './backup-directory.js';
 import { hasMade } from './backup-marks.js';
 import { verifyBackup } from './backup-read.js';
 import { backup } from './backup.js';
@@ -133,6 +134,10 @@ export async function pruneChains(directory: string, store: string, chainsKept: 
 
 /** The description goes last: what is cut off in the middle is still known, and goes with the next that are removed. */
 async function removeBackup(path: string): Promise<void> {
+  if (!(await isDirectory(path)))
+    throw new StoaError('damaged_backup', `${path} is a link, so what it leads to was not removed.`, {
+      fix: 'Remove the link, or put the backup itself in its place.',
+    });
   for (const name of await readdir(path))
     if (name !== descriptionFile) await rm(join(path, name), { recursive: true });
   await rm(path, { recursive: true });

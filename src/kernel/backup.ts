@@ -1,7 +1,7 @@
 /** Backups while writes go on: a full copy of a snapshot, or the part of the redo log since the last one. */
 import { createHash } from 'node:crypto';
-import { access, constants } from 'node:fs/promises';
-import { join, relative, resolve, sep } from 'node:path';
+import { access, constants, realpath } from 'node:fs/promises';
+import { join, relative, sep } from 'node:path';
 import { StoaError, messageOf } from '../errors.js';
 import { listBackups } from './backup-chain.js';
 import {
@@ -17,7 +17,8 @@ import { removeUnfinished } from './backup-leftovers.js';
 import { hasMade } from './backup-marks.js';
 import { encodeEntries } from './backup-entries.js';
 import { kernelFamilies } from './families.js';
-import { makePrivateDirectory, writeDurably } from './files.js';
+import { refuseForeign } from './backup-directory.js';
+import { fileFailure, makePrivateDirectory, writeDurably } from './files.js';
 import type { Kernel } from './kernel.js';
 import { decodeRedo, positionKey, positionOf } from './log.js';
 import { shardDirectory } from './manifest.js';
@@ -45,10 +46,19 @@ const entriesPerFrame = 500;
 
 /** Writes a backup and describes it. It appears under its name only when it is whole and on disk. */
 export async function backup(kernel: Kernel, options: BackupOptions): Promise<BackupDescription> {
-  await makeTarget(kernel, options.directory);
-  await removeUnfinished(options.directory).catch((error: unknown) =>
-    kernel.reportFault(error, `removing what an earlier backup left in ${options.directory}`),
-  );
+  try {
+    await makeTarget(kernel, options.directory);
+    await refuseForeign(options.directory, kernel.manifest.id);
+    await removeUnfinished(options.directory).catch((error: unknown) =>
+      kernel.reportFault(error, `removing what an earlier backup left in ${options.directory}`),
+    );
+    return await writeBackup(kernel, options);
+  } catch (error) {
+    throw failureOf(error, options.directory);
+  }
+}
+
+async function writeBackup(kernel: Kernel, options: BackupOptions): Promise<BackupDescription> {
   const parent = options.kind === 'full' ? null : await parentOf(kernel, options.directory);
   const takenAt = new Date();
   const name = backupNameAt(takenAt, options.kind);
@@ -78,48 +88,54 @@ export async function backup(kernel: Kernel, options: BackupOptions): Promise<Ba
     await kernel.rememberBackup(description, options.directory);
     return description;
   } catch (error) {
-    await partial.discard();
-    throw failureOf(error, options.directory);
+    // What cannot be taken away now goes with the next backup; the first failure is the one to tell.
+    await partial
+      .discard()
+      .catch((left: unknown) => kernel.reportFault(left, `removing the unfinished backup ${partial.path}`));
+    throw error;
   }
 }
 
 /** What the file system says is said in whole sentences; everything else is one already. */
-function failureOf(error: unknown, directory: string): unknown {
+function failureOf(thrown: unknown, directory: string): unknown {
+  const error = fileFailure(directory, thrown);
   if (error instanceof StoaError || !(error instanceof Error && 'code' in error)) return error;
-  const isFull = error.code === 'ENOSPC' || error.code === 'EDQUOT';
   return new StoaError(
-    isFull ? 'disk_full' : 'engine',
+    'engine',
     `The backup to ${directory} failed, and nothing of it is left there: ${messageOf(error)}.`,
-    {
-      cause: error,
-      fix: isFull
-        ? 'Make room on that disk, or name a directory on another one.'
-        : 'Name another directory, or mend what stands in the way of this one.',
-    },
+    { cause: error, fix: 'Name another directory, or mend what stands in the way of this one.' },
   );
 }
 
 async function makeTarget(kernel: Kernel, directory: string): Promise<void> {
-  const within = relative(resolve(kernel.dataDir), resolve(directory));
-  if (kernel.stores.some((_, shard) => within.split(sep)[0] === shardDirectory('', shard).split(sep)[0])) {
-    throw new StoaError('invalid_request', `${directory} is among the files of the engine.`, {
-      fix: `Name another directory, like ${join(kernel.dataDir, 'backups')}.`,
-    });
-  }
   try {
     await makePrivateDirectory(directory);
     await access(directory, constants.W_OK);
   } catch (error) {
+    const failure = fileFailure(directory, error);
+    if (failure instanceof StoaError && failure.code !== 'invalid_config') throw failure;
     throw new StoaError(
       'invalid_request',
       `Backups cannot be written to ${directory}: ${messageOf(error)}.`,
       { cause: error, fix: 'Name a directory that the user of the server can write to.' },
     );
   }
+  await refuseDatabases(kernel, directory);
+}
+
+/** Compared without links: a name elsewhere may lead into a database. */
+async function refuseDatabases(kernel: Kernel, directory: string): Promise<void> {
+  if (kernel.lock === undefined) return;
+  const within = relative(await realpath(kernel.dataDir), await realpath(directory));
+  if (kernel.stores.some((_, shard) => within.split(sep)[0] === shardDirectory('', shard).split(sep)[0])) {
+    throw new StoaError('invalid_request', `${directory} is among the files of the engine.`, {
+      fix: `Name another directory, like ${join(kernel.dataDir, 'backups')}.`,
+    });
+  }
 }
 
 async function writeKey(partial: string, content: Buffer): Promise<FileFacts> {
-  await writeDurably(join(partial, backupKeyFile), content, 0o600);
+  await writeDurably(join(partial, backupKeyFile), content);
   return {
     name: backupKeyFile,
     sizeBytes: content.length,

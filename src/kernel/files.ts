@@ -1,14 +1,51 @@
 /** Files and directories that outlive a power cut, and that only their owner reads. */
-import { type FileHandle, mkdir, open, rename, rm, stat } from 'node:fs/promises';
-import { dirname, resolve } from 'node:path';
+import { randomUUID } from 'node:crypto';
+import { type FileHandle, chmod, mkdir, open, readdir, rename, rm, stat } from 'node:fs/promises';
+import { dirname, join, resolve } from 'node:path';
 import { StoaError, messageOf } from '../errors.js';
 
-/** Replaces a file so that after a power cut it is the old one or the new one, never a part. */
-export async function writeDurably(path: string, content: string | Uint8Array, mode = 0o644): Promise<void> {
-  const temporary = `${path}.${process.pid}.tmp`;
-  await writeWhole(temporary, content, 'w', mode);
-  await rename(temporary, path);
+/** Every file is for its owner alone, also in a directory that others can enter. */
+export const privateFile = 0o600;
+const privateDirectory = 0o700;
+
+const draftName = /\.[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\.draft$/;
+
+/**
+ * Replaces a file so that after a power cut it is the old one or the new one, never a part. Each call has a
+ * draft of its own, so that of two at once one wins and neither gets a part of the other.
+ */
+export async function writeDurably(path: string, content: string | Uint8Array): Promise<void> {
+  const draft = `${path}.${randomUUID()}.draft`;
+  await writeWhole(draft, content, 'wx');
+  try {
+    await rename(draft, path);
+  } catch (error) {
+    await rm(draft, { force: true });
+    throw fileFailure(dirname(path), error);
+  }
   await syncDirectory(dirname(path));
+}
+
+/** Removes the drafts that a process which was killed left in a directory. Only while nobody else writes there. */
+export async function removeDrafts(directory: string): Promise<void> {
+  for (const name of await readdir(directory))
+    if (draftName.test(name)) await rm(join(directory, name), { force: true });
+}
+
+/** Takes a directory of Stoa's own, and the files in it, away from everybody but their owner. */
+export async function makePrivate(directory: string): Promise<void> {
+  await chmod(directory, privateDirectory);
+  for (const entry of await readdir(directory, { withFileTypes: true }))
+    if (entry.isFile()) await chmodThere(join(directory, entry.name));
+}
+
+/** An engine may delete a file of its own meanwhile. */
+async function chmodThere(path: string): Promise<void> {
+  try {
+    await chmod(path, privateFile);
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== 'ENOENT') throw error;
+  }
 }
 
 /** Writes a file and waits for the disk; one that could not be written to its end is taken away again. */
@@ -16,11 +53,10 @@ export async function writeWhole(
   path: string,
   content: string | Uint8Array,
   flag: 'w' | 'wx',
-  mode = 0o644,
 ): Promise<void> {
   let file: FileHandle;
   try {
-    file = await open(path, flag, mode);
+    file = await open(path, flag, privateFile);
   } catch (error) {
     throw fileFailure(dirname(path), error);
   }
@@ -37,14 +73,21 @@ export async function writeWhole(
 
 const noRoom: ReadonlySet<unknown> = new Set(['ENOSPC', 'EDQUOT']);
 const noRight: ReadonlySet<unknown> = new Set(['EACCES', 'EPERM', 'EROFS']);
+const noHandle: ReadonlySet<unknown> = new Set(['EMFILE', 'ENFILE']);
 
-/** A full disk and a directory that may not be written, as errors that say what to do; anything else as it is. */
+/** What a file system refuses for a reason that somebody can change, as an error that says what to do; anything else as it is. */
 export function fileFailure(directory: string, error: unknown): unknown {
   const code = error instanceof Error && 'code' in error ? error.code : undefined;
   if (noRoom.has(code)) {
     return new StoaError('disk_full', `The disk of ${directory} is full.`, {
       cause: error,
       fix: 'Free some space on it, then try again.',
+    });
+  }
+  if (noHandle.has(code)) {
+    return new StoaError('overloaded', `No file can be opened in ${directory}: too many files are open.`, {
+      cause: error,
+      fix: 'Try again with fewer connections, or let the server open more files (ulimit -n).',
     });
   }
   if (noRight.has(code)) {
@@ -74,7 +117,7 @@ export async function syncDirectory(path: string): Promise<void> {
  * with ENOENT, as /proc does.
  */
 export async function makePrivateDirectory(path: string): Promise<void> {
-  await makeDirectory(resolve(path), 0o700);
+  await makeDirectory(resolve(path), privateDirectory);
 }
 
 async function makeDirectory(path: string, mode: number): Promise<void> {

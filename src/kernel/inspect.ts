@@ -28,35 +28,45 @@ export interface InspectPage {
 }
 
 /** Entries counted before others get a turn. */
-const entriesPerTurn = 2_000;
+const entriesPerTurn = 1_000;
 
 const cbor = new Decoder({ useRecords: false, mapsAsObjects: true });
 
-/** Counts and sizes of every family over all shards. */
-export function familyStats(stores: readonly Store[]): Map<string, FamilyStats> {
-  const sums = new Map<string, FamilyStats>();
+/** Bytes of all shards, and counts and sizes of every family over them, as far as the engines know them at once. */
+function knownStats(stores: readonly Store[]): { sizeBytes: number; families: Map<string, FamilyStats> } {
+  const families = new Map<string, FamilyStats>();
+  let sizeBytes = 0;
   for (const store of stores) {
-    for (const [family, { entries, sizeBytes, estimated }] of Object.entries(store.engine.stats().families)) {
-      const before = sums.get(family) ?? { entries: 0, sizeBytes: 0, estimated: false };
-      sums.set(family, {
-        entries: before.entries + entries,
-        sizeBytes: before.sizeBytes + sizeBytes,
-        estimated: before.estimated || estimated,
+    const stats = store.engine.stats();
+    sizeBytes += stats.sizeBytes;
+    for (const [family, found] of Object.entries(stats.families)) {
+      const before = families.get(family) ?? { entries: 0, sizeBytes: 0, estimated: false };
+      families.set(family, {
+        entries: before.entries + found.entries,
+        sizeBytes: before.sizeBytes + found.sizeBytes,
+        estimated: before.estimated || found.estimated,
       });
     }
   }
-  return sums;
+  return { sizeBytes, families };
 }
 
-/** The same, counted to the end where an engine only estimates: page by page, while others go on. */
-export async function countedStats(stores: readonly Store[]): Promise<Map<string, FamilyStats>> {
-  const sums = familyStats(stores);
-  for (const [family, { estimated }] of sums)
-    if (estimated) sums.set(family, await countFamily(stores, family));
-  return sums;
+/** The same, counted further where an engine only estimates, to the end unless told otherwise: page by page, while others go on. */
+export async function countedStats(
+  stores: readonly Store[],
+  entriesMax = Infinity,
+): Promise<{ sizeBytes: number; families: Map<string, FamilyStats> }> {
+  const { sizeBytes, families } = knownStats(stores);
+  for (const [family, { estimated }] of families)
+    if (estimated) families.set(family, await countFamily(stores, family, entriesMax));
+  return { sizeBytes, families };
 }
 
-async function countFamily(stores: readonly Store[], family: string): Promise<FamilyStats> {
+async function countFamily(
+  stores: readonly Store[],
+  family: string,
+  entriesMax: number,
+): Promise<FamilyStats> {
   const counted: FamilyStats = { entries: 0, sizeBytes: 0, estimated: false };
   for (const store of stores) {
     for (let after: Buffer | undefined, isMore = true; isMore;) {
@@ -70,6 +80,7 @@ async function countFamily(stores: readonly Store[], family: string): Promise<Fa
         after = Buffer.from(key);
         isMore = true;
       }
+      if (isMore && counted.entries >= entriesMax) return { ...counted, estimated: true };
       await nextTurn();
     }
   }

@@ -7,7 +7,9 @@ import { ChangeFeed } from './changes.js';
 import { type Engine, type EngineName, type StoreConfig, storeConfigDefaults } from './engine.js';
 import { openEngine } from './engines/index.js';
 import { kernelFamilies } from './families.js';
-import { makePrivateDirectory } from './files.js';
+import { DurableNote, refuseLosses } from './durable-note.js';
+import { freeBytes } from './engines/directory.js';
+import { makePrivateDirectory, removeDrafts } from './files.js';
 import type { BackupDescription } from './backup-description.js';
 import { type DirectoryLock, acquireLock, lockPath } from './lock.js';
 import { backedUpLsn, putBackupMark, putBackupName } from './backup-marks.js';
@@ -54,6 +56,10 @@ export interface KernelOptions {
 }
 
 const trimIntervalMs = 60_000;
+/** How often the newest durable transactions are noted beside the databases, and a full disk is looked for. */
+const watchIntervalMs = 1_000;
+/** With less free space than this a write is tried, so that a full disk is known before a caller meets it. */
+const lowSpaceBytes = 2 * 1024 * 1024;
 
 /** Opens a directory, creating it when it is not there. One process at a time; memory keeps nothing. */
 export async function openKernel(options: KernelOptions): Promise<Kernel> {
@@ -62,27 +68,33 @@ export async function openKernel(options: KernelOptions): Promise<Kernel> {
       options,
       newManifest('memory', checkShards(options.shards ?? 1, options.limits)),
       undefined,
-      0,
     );
   await makeDirectory(options.dataDir);
   const lockTouchedMs = await modifiedMs(lockPath(options.dataDir));
   let kernel: Kernel | undefined;
-  const lock = await acquireLock(options.dataDir, {}, () => kernel?.stopWrites(lockLost(options.dataDir)));
+  const lock = await acquireLock(options.dataDir, {}, () => kernel?.loseDirectory());
   try {
+    await removeDrafts(options.dataDir);
     const { manifest, isNew } = await manifestOf(options);
     await (isNew
       ? refuseOtherEngine(options.dataDir, manifest.engine)
       : refuseMoreShards(options.dataDir, manifest));
-    kernel = await openShards(options, manifest, lock, lockTouchedMs);
+    kernel = await openShards(options, manifest, lock);
     try {
       await markStores(kernel, isNew);
+      if (!isNew) {
+        // Before the first write: that would make a database that has lost something look newer.
+        await refuseLosses(options.dataDir, manifest, kernel.lsns);
+        await kernel.recordOutage(lockTouchedMs);
+      }
       if (isOlder(manifest)) await migrate(kernel, options.migration ?? { migrations: [] });
+      // Last, so that a directory whose making was cut off has none and is made again.
+      if (isNew) await writeManifest(options.dataDir, manifest);
+      await kernel.beginNote();
     } catch (error) {
-      await kernel.close();
+      await kernel.abandon();
       throw error;
     }
-    // Last, so that a directory whose making was cut off has none and is made anew.
-    if (isNew) await writeManifest(options.dataDir, manifest);
     return kernel;
   } catch (error) {
     await lock.release();
@@ -90,7 +102,6 @@ export async function openKernel(options: KernelOptions): Promise<Kernel> {
   }
 }
 
-/** Another process holds the directory now: two writers would destroy each other's work. */
 function lockLost(dataDir: string): StoaError {
   return new StoaError(
     'writes_stopped',
@@ -105,7 +116,6 @@ async function openShards(
   options: KernelOptions,
   manifest: Manifest,
   lock: DirectoryLock | undefined,
-  lockTouchedMs: number,
 ): Promise<Kernel> {
   const families = [
     ...Object.values(kernelFamilies),
@@ -141,9 +151,7 @@ async function openShards(
         throw error;
       }
     }
-    const kernel = new Kernel(options, manifest, stores, lock);
-    await kernel.recordOutage(lockTouchedMs);
-    return kernel;
+    return new Kernel(options, manifest, stores, lock);
   } catch (error) {
     for (const store of stores) await store.close();
     throw error;
@@ -162,6 +170,10 @@ export class Kernel {
   readonly #onError: (error: unknown, about: string) => void;
   #manifest: Manifest;
   #outages: readonly Outage[] = [];
+  readonly #syncsWrites: boolean;
+  #note: DurableNote | undefined;
+  #watching: NodeJS.Timeout | undefined;
+  #watched: Promise<void> = Promise.resolve();
   #trimming: NodeJS.Timeout | undefined;
   #trimmed: Promise<void> = Promise.resolve();
   #closing: Promise<void> | undefined;
@@ -174,6 +186,7 @@ export class Kernel {
   ) {
     this.dataDir = options.dataDir;
     this.#manifest = manifest;
+    this.#syncsWrites = options.storeConfig?.sync_writes !== false;
     this.limits = options.limits;
     this.stores = stores;
     this.root = stores[0] as Store;
@@ -244,9 +257,28 @@ export class Kernel {
     for (const sweeper of this.#sweepers) sweeper.handle(kind, handler);
   }
 
-  /** Refuses every write from here on; reads go on. */
-  stopWrites(reason: StoaError): void {
-    for (const store of this.stores) store.stop(reason);
+  /** The newest durable transaction of each shard. */
+  get lsns(): number[] {
+    return this.stores.map((store) => store.lsn);
+  }
+
+  /** Whether writes are taken: `disk_full` ends by itself when there is room again, `stopped` with a restart. */
+  get writes(): 'ok' | 'disk_full' | 'stopped' {
+    if (this.stores.some((store) => store.stopped !== undefined)) return 'stopped';
+    return this.stores.some((store) => store.full !== undefined) ? 'disk_full' : 'ok';
+  }
+
+  /** Notes beside the databases how far they are, from here on. */
+  async beginNote(): Promise<void> {
+    this.#note = await DurableNote.begin(this.dataDir, this.#manifest, this.lsns);
+  }
+
+  /** Another process holds the directory now: two writers would destroy each other's work. */
+  loseDirectory(): void {
+    for (const store of this.stores) store.stop(lockLost(this.dataDir));
+    const note = this.#note;
+    this.#note = undefined;
+    note?.close().catch((error: unknown) => this.#onError(error, 'closing stoa.durable'));
   }
 
   /** Starts what works by itself: sweeping and trimming. Call it once every timer has its handler. */
@@ -256,6 +288,23 @@ export class Kernel {
       this.#trimmed = this.#trimmed.then(() => this.trim());
     }, trimIntervalMs);
     this.#trimming.unref();
+    if (this.lock === undefined) return;
+    this.#watching ??= setInterval(() => {
+      this.#watched = this.#watched.then(() => this.#watch());
+    }, watchIntervalMs);
+    this.#watching.unref();
+  }
+
+  async #watch(): Promise<void> {
+    try {
+      for (const [shard, store] of this.stores.entries())
+        if (store.full !== undefined || freeBytes(shardDirectory(this.dataDir, shard)) < lowSpaceBytes)
+          await store.tryWriting();
+      // Without syncs an acknowledged transaction may not be on disk yet; then only a clean stop is noted.
+      if (this.#syncsWrites) await this.#note?.write(this.lsns);
+    } catch (error) {
+      this.#onError(error, 'looking after the data directory');
+    }
   }
 
   /** Does now what is due; tests call it instead of waiting. */
@@ -322,11 +371,19 @@ export class Kernel {
 
   async #finish(): Promise<void> {
     clearInterval(this.#trimming);
+    clearInterval(this.#watching);
     await this.#trimmed;
+    await this.#watched;
     for (const sweeper of this.#sweepers) await sweeper.stop();
     await this.#noteClosing();
+    await this.abandon();
+  }
+
+  /** Closes the databases and lets go of the directory, without a note of the time. */
+  async abandon(): Promise<void> {
     try {
       for (const store of this.stores) await store.close();
+      await this.#note?.close(this.lsns);
     } finally {
       await this.lock?.release();
     }

@@ -1,7 +1,7 @@
 /** The lock on a data directory: one process owns it, and a dead owner's lock passes to exactly one other. */
 import { createHash, randomUUID } from 'node:crypto';
 import { link, readFile, rename, rm, stat, utimes } from 'node:fs/promises';
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { z } from 'zod';
 import { messageOf, StoaError } from '../errors.js';
@@ -179,7 +179,11 @@ async function readOwner(path: string): Promise<FoundOwner | undefined> {
     touchedAtMs = (await stat(path)).mtimeMs;
   } catch (thrown) {
     if (codeOf(thrown) === 'ENOENT') return undefined;
-    throw thrown;
+    throw new StoaError(
+      'invalid_config',
+      `${dirname(path)} cannot be used as a data directory of Stoa: ${messageOf(thrown)}.`,
+      { cause: thrown, fix: 'Name another directory with --data, or check its permissions.' },
+    );
   }
   return { owner: parseOwner(content), touchedAtMs };
 }

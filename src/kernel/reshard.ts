@@ -12,7 +12,9 @@ import {
 } from './engine.js';
 import { openEngine } from './engines/index.js';
 import { kernelFamilies } from './families.js';
+import { refuseLosses } from './durable-note.js';
 import { writeDurably } from './files.js';
+import { positionOf } from './log.js';
 import { acquireLock } from './lock.js';
 import { newManifest, readManifest, shardDirectory, shardOf, storeMark, writeManifest } from './manifest.js';
 import { formatMark, isOlder, notUpToDate } from './migrations.js';
@@ -80,6 +82,7 @@ export async function reshard(options: ReshardOptions): Promise<ReshardReport> {
   try {
     const engine = options.engine ?? manifest.engine;
     const sources = await open(manifest.engine, options.from, manifest.shards);
+    await refuseLosses(options.from, manifest, sources.map(lastLsn));
     const targets = await open(engine, partial.path, options.shards);
     const copied = await copy(sources, targets, options);
     const report = verify(copied, targets, options);
@@ -244,7 +247,14 @@ async function copyFileOf(name: string, from: string, to: string): Promise<void>
       fix: 'Check its permissions.',
     });
   }
-  await writeDurably(join(to, name), content, 0o600);
+  await writeDurably(join(to, name), content);
+}
+
+/** The newest number of a database's redo log. */
+function lastLsn(engine: Engine): number {
+  for (const { key } of engine.range(kernelFamilies.redo, { reverse: true, limit: 1 }))
+    return positionOf(key);
+  return 0;
 }
 
 async function refuseExisting(path: string): Promise<void> {

@@ -65,6 +65,8 @@ interface GroupOperations {
  */
 const turnsForReturning = 3;
 
+const triedKey = Buffer.from('write_tried_at_ms');
+
 export class Store implements Reader {
   readonly engine: Engine;
   readonly limits: Limits;
@@ -80,6 +82,7 @@ export class Store implements Reader {
   #inside = false;
   #closing = false;
   #stopped: StoaError | undefined;
+  #full: StoaError | undefined;
 
   /** Assigned to the newest transaction, durable or not; after a failed commit it falls back to the durable one. */
   #lastSeq: number;
@@ -132,8 +135,22 @@ export class Store implements Reader {
     return this.#stopped;
   }
 
+  /** Why the last commit was refused, while that is a full disk; undefined again after the next one that succeeds. */
+  get full(): StoaError | undefined {
+    return this.#full;
+  }
+
   nowMs(): number {
     return this.#clock();
+  }
+
+  /** A write of a few bytes, to see whether the disk takes any. `full` and `stopped` then say how it is. */
+  async tryWriting(): Promise<void> {
+    try {
+      await this.transact((tx) => tx.put(kernelFamilies.meta, triedKey, Buffer.from(String(tx.nowMs))));
+    } catch (error) {
+      if (!isStoreRefusal(error)) throw error;
+    }
   }
 
   // Plain reads see only what is durable.
@@ -331,6 +348,7 @@ export class Store implements Reader {
     }
     this.#state.hotRows.forget(group.overlay);
     this.#committing = undefined;
+    this.#full = undefined;
     this.#feedBytes = written.feedBytes;
     this.#redoBytes = written.redoBytes;
     this.#durableSeq = group.commits.at(-1)?.seq ?? this.#durableSeq;
@@ -385,6 +403,7 @@ export class Store implements Reader {
         },
       );
     }
+    if (diskFull) this.#full = cause;
     const error = diskFull ? cause : (this.#stopped as StoaError);
     const later = this.#collecting;
     this.#collecting = new Group();

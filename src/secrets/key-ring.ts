@@ -2,7 +2,8 @@
 import { createHash, randomBytes } from 'node:crypto';
 import { chmod, readFile, stat } from 'node:fs/promises';
 import { StoaError, messageOf } from '../errors.js';
-import { writeDurably } from '../kernel/files.js';
+import { KeyQueue } from '../key-queue.js';
+import { privateFile, writeDurably } from '../kernel/files.js';
 
 export interface KeyRingOptions {
   /** Null keeps the keys in memory only, for a store that keeps nothing either. */
@@ -42,6 +43,7 @@ export class KeyRing {
   readonly #keys: Map<string, Buffer>;
   #current: string;
   readonly #fixed: boolean;
+  readonly #queue = new KeyQueue();
 
   constructor(file: string | null, keys: Map<string, Buffer>, current: string) {
     this.file = file;
@@ -84,7 +86,7 @@ export class KeyRing {
     );
   }
 
-  /** Makes a new key and lets it encrypt from here on. The old ones stay. */
+  /** Makes a new key and lets it encrypt from here on. The old ones stay: a record or a backup may need any of them. */
   async addKey(): Promise<string> {
     if (this.#fixed) {
       throw new StoaError(
@@ -95,15 +97,20 @@ export class KeyRing {
         },
       );
     }
+    return this.#queue.run('add', () => this.#addKey());
+  }
+
+  async #addKey(): Promise<string> {
     const key = randomBytes(keyBytes);
     const id = idOf(key);
-    const keys = new Map(this.#keys).set(id, key);
-    if (this.file !== null)
-      await writeKeyFile(this.file, {
-        current: id,
-        keys: Object.fromEntries([...keys].map(([name, value]) => [name, value.toString('base64')])),
-      });
     this.#keys.set(id, key);
+    try {
+      if (this.file !== null) await addToKeyFile(this.file, id, this.#keys);
+    } catch (error) {
+      this.#keys.delete(id);
+      throw error;
+    }
+    // Only now: nothing is encrypted with a key that a restart would not find.
     this.#current = id;
     return id;
   }
@@ -136,7 +143,7 @@ async function readKeyFile(file: string): Promise<KeyFile | undefined> {
   try {
     const { mode } = await stat(file);
     // Whoever can read the file can read every secret.
-    if ((mode & 0o077) !== 0) await chmod(file, 0o600);
+    if ((mode & 0o077) !== 0) await chmod(file, privateFile);
     content = await readFile(file, 'utf8');
   } catch (error) {
     // A node:fs error carries a code; a missing file means that this is the first start.
@@ -174,7 +181,21 @@ function parseKeyFile(content: string): KeyFile | undefined {
     : { current, keys: ring };
 }
 
-/** Whole or not at all, and on disk when it returns: a key that is lost takes every secret with it. */
-async function writeKeyFile(file: string, content: KeyFile): Promise<void> {
-  await writeDurably(file, `${JSON.stringify(content, undefined, 2)}\n`, 0o600);
+/**
+ * Whole or not at all, and on disk when it returns: a key that is lost takes every secret with it. What the file
+ * has and memory lacks stays in it, and the file is read again before anything relies on it.
+ */
+async function addToKeyFile(file: string, current: string, keys: ReadonlyMap<string, Buffer>): Promise<void> {
+  const all = {
+    ...(await readKeyFile(file))?.keys,
+    ...Object.fromEntries([...keys].map(([id, key]) => [id, key.toString('base64')])),
+  };
+  await writeDurably(file, `${JSON.stringify({ current, keys: all }, undefined, 2)}\n`);
+  const written = await readKeyFile(file);
+  const isWhole =
+    written?.current === current && Object.entries(all).every(([id, key]) => written.keys[id] === key);
+  if (!isWhole)
+    throw new StoaError('conflict', `Another program changed the key file ${file} while a key was added.`, {
+      fix: 'Let only one server use this data directory, then re-key again. The old key still encrypts.',
+    });
 }

@@ -1,6 +1,7 @@
 /** All secrets of a data directory: the key ring, the sealer, and re-keying of everybody who holds sealed texts. */
 import { readFile, rm } from 'node:fs/promises';
 import { join } from 'node:path';
+import { KeyQueue } from '../key-queue.js';
 import { writeDurably } from '../kernel/files.js';
 import { type KeyRing, openKeyRing } from './key-ring.js';
 import { Sealer } from './sealer.js';
@@ -47,6 +48,7 @@ export class Secrets {
   /** Null for a store that keeps nothing. */
   readonly #markFile: string | null;
   readonly #closing = new AbortController();
+  readonly #queue = new KeyQueue();
   #resuming: Promise<void> = Promise.resolve();
 
   constructor(ring: KeyRing, markFile: string | null) {
@@ -62,15 +64,17 @@ export class Secrets {
 
   /**
    * Makes a new key and puts every secret under it. Keys from the environment are not made here:
-   * then everything goes under the first of them.
+   * then everything goes under the first of them. Of two at once the second begins when the first is done.
    */
-  async rekey(
-    onProgress: (holder: string, resealed: number) => void = () => undefined,
-  ): Promise<RekeyReport> {
+  rekey(onProgress: (holder: string, resealed: number) => void = () => undefined): Promise<RekeyReport> {
+    return this.#queue.run('rekey', () => this.#rekey(onProgress));
+  }
+
+  async #rekey(onProgress: (holder: string, resealed: number) => void): Promise<RekeyReport> {
     await this.#resuming;
     if (this.ring.canAddKey) await this.ring.addKey();
     const keyId = this.ring.currentId;
-    if (this.#markFile !== null) await writeDurably(this.#markFile, keyId, 0o600);
+    if (this.#markFile !== null) await writeDurably(this.#markFile, keyId);
     const resealed: Record<string, number> = {};
     for (const holder of this.#holders)
       resealed[holder.name] = await holder.reseal(

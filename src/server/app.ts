@@ -18,7 +18,7 @@ import type { RouteGroup } from './group.js';
 import { HostCheck, requireHost } from './host-check.js';
 import { LastSeen } from './last-seen.js';
 import { silentLogger } from './log.js';
-import { Metrics } from './metrics.js';
+import { type DroppedLines, Metrics } from './metrics.js';
 import { openApiOf } from './openapi.js';
 import { measureOutbox } from './outbox-metrics.js';
 import { type PipelineServices, addRoute, refuseWhileStopping } from './pipeline.js';
@@ -42,6 +42,10 @@ export interface AppOptions {
   /** All route groups unless given; tests pass their own. */
   groups?: readonly RouteGroup[];
   logger?: Logger;
+  /** Where its lines go, for the number of those that were dropped. */
+  log?: DroppedLines;
+  /** Whether /metrics is only for callers with a token. */
+  metricsNeedToken?: boolean;
   /** Addresses of proxies whose X-Forwarded-For counts. */
   trustedProxies?: readonly string[];
   tls?: HttpsOptions;
@@ -63,6 +67,7 @@ export interface AppServices {
   readonly streams: EventStreams;
   readonly metrics: Metrics;
   readonly spool: SpooledBodies;
+  readonly metricsNeedToken: boolean;
   readonly startedAtMs: number;
   readonly openApi: () => Record<string, unknown>;
   /** True from the moment that a stop began. */
@@ -89,7 +94,7 @@ export function createApp(stoa: Stoa, options: AppOptions = {}): FastifyInstance
   const groups = options.groups ?? routeGroups;
   const logger = options.logger ?? silentLogger();
   const streams = new EventStreams(limits, (caller) => stoa.identity.isLive(caller));
-  const metrics = new Metrics(stoa, streams);
+  const metrics = new Metrics(stoa, streams, options.log);
   measureOutbox(metrics.registry, stoa);
   let stopping = false;
   const isStopping = () => stopping;
@@ -139,6 +144,7 @@ export function createApp(stoa: Stoa, options: AppOptions = {}): FastifyInstance
     streams,
     metrics,
     spool: new SpooledBodies(limits),
+    metricsNeedToken: options.metricsNeedToken === true,
     startedAtMs: Date.now(),
     openApi: () => (openApi ??= openApiOf(groups)),
     isStopping,

@@ -10,7 +10,7 @@ const secretPaths = ['authorization', 'cookie', 'token', 'secret', 'key', 'passw
 ]);
 const secretHeaders = ['headers["x-aicq-room-key"]', '*.headers["x-aicq-room-key"]'];
 
-export function createLogger(level: LogLevel, destination?: DestinationStream): Logger {
+export function createLogger(level: LogLevel, destination: DestinationStream): Logger {
   return pino(
     {
       level,
@@ -18,7 +18,7 @@ export function createLogger(level: LogLevel, destination?: DestinationStream): 
       redact: { paths: [...secretPaths, ...secretHeaders], censor: '[secret]' },
       timestamp: pino.stdTimeFunctions.isoTime,
     },
-    destination ?? pino.destination(2),
+    destination,
   );
 }
 

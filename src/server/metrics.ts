@@ -11,6 +11,11 @@ const secondsBuckets = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.
 /** Redis looks through all of its keys for blocks, and anybody may ask for the numbers: so often at most. */
 const blocksCountedEveryMs = 15_000;
 
+/** Log lines that could not be written. */
+export interface DroppedLines {
+  readonly dropped: number;
+}
+
 interface Pending {
   labels: { method: string; route: string; status: string };
   count: number;
@@ -25,8 +30,14 @@ export class Metrics {
   /** Requests since the last scrape, added up here because a labelled counter costs as much as a small request. */
   readonly #pending = new Map<string, Map<string, Map<number, Pending>>>();
 
-  constructor(stoa: Stoa, streams: EventStreams) {
+  constructor(stoa: Stoa, streams: EventStreams, log: DroppedLines = { dropped: 0 }) {
     const registers = [this.registry];
+    counter(
+      registers,
+      'stoa_log_lines_dropped_total',
+      'Log lines that were dropped because they could not be written at once.',
+      () => log.dropped,
+    );
     this.#requests = new Counter({
       name: 'stoa_http_requests_total',
       help: 'Requests answered.',
@@ -174,20 +185,31 @@ export class Metrics {
       'Age of the oldest timer that is due and not handled.',
       () => kernel.expiryBacklogMs() / 1_000,
     );
-    gauge(registers, 'stoa_leases', 'Leases of agents that are kept, live or lapsed.', () =>
-      kernel.stores.reduce(
-        (sum, store) => sum + (store.engine.stats().families['registry/leases']?.entries ?? 0),
-        0,
-      ),
-    );
+    gauge(registers, 'stoa_leases', 'Leases of agents and tasks that are live.', () => stoa.liveLeases());
     gauge(registers, 'stoa_writes_stopped', 'One while writes are refused after a failed commit.', () =>
-      kernel.stores.some((store) => store.stopped !== undefined) ? 1 : 0,
+      kernel.writes === 'stopped' ? 1 : 0,
+    );
+    gauge(registers, 'stoa_disk_full', 'One while writes are refused because the disk is full.', () =>
+      kernel.writes === 'disk_full' ? 1 : 0,
     );
   }
 }
 
 function gauge(registers: Registry[], name: string, help: string, read: () => number): void {
   const metric: Gauge = new Gauge({ name, help, registers, collect: (): void => metric.set(read()) });
+}
+
+/** Shows a number that is counted elsewhere. */
+function counter(registers: Registry[], name: string, help: string, read: () => number): void {
+  const metric: Counter = new Counter({
+    name,
+    help,
+    registers,
+    collect: (): void => {
+      metric.reset();
+      metric.inc(read());
+    },
+  });
 }
 
 /** The map under a name, made where there is none yet. */

@@ -1,5 +1,5 @@
 import { spawn } from 'node:child_process';
-import { access } from 'node:fs/promises';
+import { access, writeFile } from 'node:fs/promises';
 import { PassThrough } from 'node:stream';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { beforeAll, describe, expect, test } from 'vitest';
@@ -433,6 +433,21 @@ async function exported(command: readonly string[]): Promise<string> {
 }
 
 describe('a mistyped directory', () => {
+  test.each(['status', 'doctor'])(
+    'that is a file, or below one, is refused in a sentence by %s',
+    async (command) => {
+      await writeFile(path('a-file'), '');
+      for (const place of [path('a-file'), path('a-file/below'), '/dev/null']) {
+        const { status, stderr } = await stoa([command, '--data', place]);
+        expect([status, stderr]).toEqual([
+          2,
+          expect.stringContaining(`${place} cannot be used as a data directory`),
+        ]);
+        expect(stderr).not.toMatch(/^\s+at /m);
+      }
+    },
+  );
+
   test.each([
     ['doctor'],
     ['inspect'],

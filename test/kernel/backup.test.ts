@@ -1,5 +1,5 @@
 import { readdirSync, rmSync } from 'node:fs';
-import { cp, mkdtemp, readFile, readdir, rm, truncate, writeFile } from 'node:fs/promises';
+import { cp, mkdtemp, readFile, readdir, rm, symlink, truncate, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
@@ -211,15 +211,19 @@ describe('backups that cannot be trusted', () => {
     await restore({ directory: backups, target: join(directory, 'restored'), families });
     const kernel = await open(join(directory, 'restored'), 'lmdb');
     await expect(backup(kernel, { directory: backups, kind: 'incremental' })).rejects.toThrow(
+      'belongs to a different store',
+    );
+    const own = join(directory, 'own');
+    await expect(backup(kernel, { directory: own, kind: 'incremental' })).rejects.toThrow(
       'holds no full backup of this store',
     );
-    await backup(kernel, { directory: backups, kind: 'full' });
+    await backup(kernel, { directory: own, kind: 'full' });
     await write(kernel.root, 7, 'after the restore');
-    const { name } = await backup(kernel, { directory: backups, kind: 'incremental' });
+    const { name } = await backup(kernel, { directory: own, kind: 'incremental' });
     const state = contents(kernel.root);
     await kernel.close();
     expect(
-      (await restore({ directory: backups, target: join(directory, 'again'), families, name })).chain,
+      (await restore({ directory: own, target: join(directory, 'again'), families, name })).chain,
     ).toHaveLength(2);
     const again = await open(join(directory, 'again'), 'lmdb');
     expect(contents(again.root)).toEqual(state);
@@ -232,16 +236,20 @@ describe('backups that cannot be trusted', () => {
     ).rejects.toThrow('position 3');
   });
 
-  it('is made in the data directory, also at its top, but not among the files of the engine', async () => {
+  it('is made in a directory of its own in the data directory, and not among the files of the engine', async () => {
     const kernel = await open(at('data'), 'lmdb');
-    for (const place of ['shard-00', 'shard-00/db/deeper'])
-      await expect(backup(kernel, { directory: at(`data/${place}`), kind: 'full' })).rejects.toMatchObject({
+    await symlink(at('data/shard-00'), at('innocent'));
+    for (const place of ['data/shard-00', 'data/shard-00/db/deeper', 'innocent'])
+      await expect(backup(kernel, { directory: at(place), kind: 'full' })).rejects.toMatchObject({
         code: 'invalid_request',
       });
-    const { name } = await backup(kernel, { directory: at('data'), kind: 'full' });
+    await expect(backup(kernel, { directory: at('data'), kind: 'full' })).rejects.toMatchObject({
+      code: 'conflict',
+    });
+    const { name } = await backup(kernel, { directory: at('data/backups'), kind: 'full' });
     const state = contents(kernel.root);
     await kernel.close();
-    await restore({ directory: at('data'), target: at('restored'), families, name });
+    await restore({ directory: at('data/backups'), target: at('restored'), families, name });
     for (const place of ['data', 'restored']) {
       const opened = await open(at(place), 'lmdb');
       expect(contents(opened.root)).toEqual(state);

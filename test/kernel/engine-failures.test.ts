@@ -30,18 +30,20 @@ function open(name: EngineName, directory = dataDir): Promise<Engine> {
   return openEngine(name, { ...storeConfigDefaults, data_dir: directory }, families);
 }
 
-async function fill(name: EngineName): Promise<void> {
+/** Thirty rows. `beforeClosing` sees the files as a kill would leave them. */
+async function fill(name: EngineName, beforeClosing?: () => Promise<void>): Promise<void> {
   const engine = await open(name);
   for (let round = 0; round < 30; round += 1) {
     await engine.commit([
       { family: 'documents', key: Buffer.from(`k${round}`), value: Buffer.alloc(3000, 'v') },
     ]);
   }
+  await beforeClosing?.();
   await engine.close();
 }
 
-async function readAll(name: EngineName): Promise<void> {
-  const engine = await open(name);
+async function readAll(name: EngineName, directory = dataDir): Promise<void> {
+  const engine = await open(name, directory);
   try {
     expect([...engine.range('documents', {})]).toHaveLength(30);
   } finally {
@@ -126,18 +128,27 @@ describe('lmdb', () => {
 });
 
 describe('rocksdb', () => {
-  it('refuses a commit on a full disk and leaves nothing of it', async () => {
+  it('refuses a commit on a full disk, leaves nothing of it, and goes on when there is room', async () => {
     const { printed, stored } = await outcomesWith('rocksdb', '000004.log', 'write:error=ENOSPC:when=3');
-    expect(printed.slice(0, 3)).toEqual(['acked 0', 'acked 1', 'failed 2 disk_full unseen']);
-    expect(stored).toEqual(['k0', 'k1']);
+    expect(printed).toEqual([
+      'acked 0',
+      'acked 1',
+      'failed 2 disk_full unseen',
+      'acked 3',
+      'acked 4',
+      'acked 5',
+    ]);
+    expect(stored).toEqual(['k0', 'k1', 'k3', 'k4', 'k5']);
   });
 
   it('says so when the disk has no room to open the database, and loses nothing', async () => {
-    await fill('rocksdb');
+    const killed = await mkdtemp(join(tmpdir(), 'stoa-killed-'));
+    await fill('rocksdb', () => cp(dataDir, killed, { recursive: true }));
     // Opening writes what the log of before holds into this file.
-    const table = ['-P', join(dataDir, '000008.sst'), '-e', 'inject=write:error=ENOSPC'];
-    await expect(commitTraced(compiled, 'rocksdb', dataDir, 1, table)).rejects.toThrow("code: 'disk_full'");
-    await readAll('rocksdb');
+    const table = ['-P', join(killed, '000008.sst'), '-e', 'inject=write:error=ENOSPC'];
+    await expect(commitTraced(compiled, 'rocksdb', killed, 1, table)).rejects.toThrow("code: 'disk_full'");
+    await readAll('rocksdb', killed);
+    await rm(killed, { recursive: true });
   });
 
   it('takes no more commits after a sync failed', async () => {

@@ -1,4 +1,5 @@
-import { mkdtemp, mkdir, readdir, rm, stat, symlink, writeFile } from 'node:fs/promises';
+import { randomUUID } from 'node:crypto';
+import { chmod, mkdtemp, mkdir, readFile, readdir, rm, stat, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
@@ -6,6 +7,7 @@ import { openStoa } from '../../src/index.js';
 import { backup } from '../../src/kernel/backup.js';
 import { makePrivateDirectory, writeDurably } from '../../src/kernel/files.js';
 import { acquireLock } from '../../src/kernel/lock.js';
+import { mountSmallDisk } from './small-disk.js';
 
 let directory: string;
 beforeAll(async () => {
@@ -40,21 +42,70 @@ test.skipIf(process.platform !== 'linux')(
   },
 );
 
-test.skipIf(process.platform !== 'linux')(
-  'a full disk is told as such, and leaves no part of a file',
-  async () => {
-    const full = join(directory, 'full');
-    await mkdir(full);
-    // What is written beside the file, before it gets the file's name, goes to a device that is always full.
-    await symlink('/dev/full', join(full, `stoa.json.${process.pid}.tmp`));
-    await expect(writeDurably(join(full, 'stoa.json'), '{}')).rejects.toMatchObject({
+test('a full disk is reported as such, and leaves the old file and no part of the new one', async () => {
+  const disk = mountSmallDisk(1);
+  try {
+    const path = join(disk.path, 'stoa.json');
+    await writeDurably(path, 'old');
+    disk.fill();
+    await expect(writeDurably(path, '{}')).rejects.toMatchObject({
       code: 'disk_full',
-      message: expect.stringContaining(full),
+      message: expect.stringContaining(disk.path),
       fix: expect.any(String),
     });
-    expect(await readdir(full)).toEqual([]);
+    disk.free();
+    expect([await readFile(path, 'utf8'), await readdir(disk.path)]).toEqual(['old', ['stoa.json']]);
+  } finally {
+    disk.unmount();
+  }
+});
+
+test('of many writers of one file at once each leaves a whole file, and none a draft', async () => {
+  const path = join(directory, 'shared', 'file');
+  await mkdir(join(directory, 'shared'));
+  const contents = Array.from({ length: 20 }, (_, index) => String(index).repeat(50_000));
+  await Promise.all(contents.map((content) => writeDurably(path, content)));
+  expect(contents).toContain(await readFile(path, 'utf8'));
+  expect(await readdir(join(directory, 'shared'))).toEqual(['file']);
+});
+
+test('a draft of a process that was killed goes at the next start', async () => {
+  const data = join(directory, 'drafts');
+  await (await openStoa({ data })).close();
+  await writeFile(join(data, `secret.keys.${randomUUID()}.draft`), 'a part');
+  await writeFile(join(data, 'notes.draft'), 'of somebody else');
+  await (await openStoa({ data })).close();
+  expect((await readdir(data)).filter((name) => name.endsWith('.draft'))).toEqual(['notes.draft']);
+});
+
+test.each(['lmdb', 'rocksdb'] as const)(
+  'every file is for its owner alone in a directory that others can enter: %s',
+  async (engine) => {
+    const umask = process.umask(0o022);
+    try {
+      const data = join(directory, `open-${engine}`);
+      await mkdir(data, { mode: 0o755 });
+      await chmod(data, 0o755);
+      const stoa = await openStoa({ data, engine });
+      await backup(stoa.kernel, { directory: join(data, 'backups'), kind: 'full' });
+      const whileOpen = await modesOf(data);
+      await stoa.close();
+      const known = [...whileOpen, ...(await modesOf(data))];
+      expect(known.length).toBeGreaterThan(10);
+      // RocksDB makes files by itself at any time; the directory that holds them is closed to others.
+      expect(known.filter(({ path, mode }) => (mode & 0o077) !== 0 && path !== data)).toEqual([]);
+    } finally {
+      process.umask(umask);
+    }
   },
 );
+
+async function modesOf(path: string): Promise<{ path: string; mode: number }[]> {
+  const entries = await readdir(path, { recursive: true });
+  return Promise.all(
+    entries.map(async (name) => ({ path: join(path, name), mode: await modeOf(join(path, name)) })),
+  );
+}
 
 test.skipIf(process.platform !== 'linux')(
   'a directory that nobody may write to is refused with what to do',

@@ -52,7 +52,9 @@ async function inStore<T>(
 
 it('does not choose between two stores', async () => {
   const first = await inStore('first', (kernel) => full(kernel));
-  const second = await inStore('second', (kernel) => full(kernel));
+  const second = await inStore('second', (kernel) => full(kernel, 'others'));
+  // By hand: no backup is written beside one of another store.
+  await cp(join(directory, 'others', second.name), join(directory, 'own', second.name), { recursive: true });
   for (const to of [undefined, { position: '0' }]) {
     await expect(from({ to })).rejects.toMatchObject({
       code: 'conflict',

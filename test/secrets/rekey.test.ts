@@ -7,6 +7,7 @@ import { operatorCaller } from '../../src/identity/caller.js';
 import { type Stoa, openStoa } from '../../src/index.js';
 import { limitsWith } from '../../src/limits.js';
 import { globalRoomId } from '../../src/messaging/uuid.js';
+import { createApp } from '../../src/server/app.js';
 
 let directory: string;
 const opened: Stoa[] = [];
@@ -98,4 +99,37 @@ it('a re-keying that is cut off before anybody had heard of it reaches workspace
     )?.[1];
   await expect.poll(sealedUnder).toBe(newKey);
   await expect.poll(() => existsSync(join(directory, 'secret.rekeying'))).toBe(false);
+});
+
+it('many re-keyings at once keep every key: after a restart each secret opens', async () => {
+  const first = await open();
+  const ada = operatorCaller('ada');
+  const author = await post(first, 'scout');
+  const workspace = await first.workspaces.createWorkspace(ada, { name: 'sealed', claude_key: 'sk-1' });
+  const app = createApp(first);
+  const rekey = () =>
+    app.inject({
+      method: 'POST',
+      url: '/v1/secrets/rekey',
+      headers: { host: '127.0.0.1', authorization: `Bearer ${first.operatorToken}` },
+    });
+  const sealed: string[] = [];
+  const answers = await Promise.all(
+    Array.from({ length: 8 }, async (_, index) => {
+      const answer = await rekey();
+      sealed.push(first.secrets.sealer.seal(String(index), 'id'));
+      return answer;
+    }),
+  );
+  await app.close();
+  expect(answers.map(({ statusCode }) => statusCode)).toEqual(answers.map(() => 200));
+  const keys = first.secrets.ring.keyIds;
+  expect(keys).toHaveLength(9);
+
+  const second = await open();
+  expect(second.secrets.ring.keyIds.toSorted()).toEqual(keys.toSorted());
+  expect(second.secrets.ring.currentId).toBe(answers.at(-1)?.json().key_id);
+  expect(sealed.map((text) => second.secrets.sealer.open(text, 'id'))).toHaveLength(8);
+  expect(await post(second, 'scout')).toBe(author);
+  expect(await second.workspaces.revealWorkspaceKey(ada, workspace.id)).toBe('sk-1');
 });

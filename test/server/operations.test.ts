@@ -28,6 +28,43 @@ test('metrics count requests by route, and name no id', async () => {
     expect(text).toMatch(new RegExp(`^${name}`, 'm'));
 });
 
+test('metrics are not for pages of other sites, and can be for callers with a token only', async () => {
+  const open = await running.ask('GET', '/metrics', { headers: { origin: 'https://example.org' } });
+  expect([open.status, open.headers.get('access-control-allow-origin')]).toEqual([200, null]);
+  const guarded = await Running.start({}, { metricsNeedToken: true });
+  const statuses = [];
+  for (const as of [undefined, guarded.reader, guarded.operator])
+    statuses.push((await guarded.ask('GET', '/metrics', as === undefined ? {} : { as })).status);
+  expect(statuses).toEqual([401, 200, 200]);
+  await guarded.stop();
+});
+
+test('leases that are live are counted, of agents and of tasks; a scrape reads no rows', async () => {
+  const leased = await Running.start();
+  const { json } = await leased.ask('POST', '/v1/agents', { as: leased.alice, body: { name: 'holder' } });
+  const held = await leased.ask('POST', `/v1/agents/${json.agent_id}/heartbeat`, {
+    as: leased.alice,
+    body: { holder: 'here' },
+  });
+  expect(held.status).toBe(200);
+  const lines = async () => (await leased.ask('GET', '/metrics')).text;
+  await expect.poll(lines, { timeout: 10_000 }).toMatch(/^stoa_leases 1$/m);
+  const read: string[] = [];
+  const { engine } = leased.stoa.kernel.root;
+  const range = engine.range.bind(engine);
+  Object.assign(engine, {
+    range: (family: string, options: { limit?: number }) => {
+      // The count beside the work goes on meanwhile.
+      if (options.limit !== 1 && !family.endsWith('/leases')) read.push(family);
+      return range(family, options);
+    },
+    stats: () => read.push('stats'),
+  });
+  await lines();
+  expect(read).toEqual([]);
+  await leased.stop();
+});
+
 test('metrics tell how long calls of a database outside the process take', async () => {
   const outside = await Running.start({ datastore: 'memory://' });
   await outside.ask('PUT', '/v1/data/notes/secret-key', { as: outside.alice, body: { value: 1 } });

@@ -1,5 +1,6 @@
 /** `stoa connect`: the MCP configuration of editors and agents, printed or merged into their files. */
-import { copyFile, mkdir, readFile, realpath, rename, stat, writeFile } from 'node:fs/promises';
+import { randomUUID } from 'node:crypto';
+import { chmod, copyFile, mkdir, readFile, realpath, rename, stat, writeFile } from 'node:fs/promises';
 import { dirname, resolve } from 'node:path';
 import { loadConfig } from '../../config.js';
 import { StoaError } from '../../errors.js';
@@ -130,8 +131,10 @@ async function replace(file: string, text: string): Promise<void> {
     ({ mode: bits }) => bits & 0o777,
     () => 0o600,
   );
-  const draft = `${file}.${process.pid}.tmp`;
+  const draft = `${file}.${randomUUID()}.draft`;
   await writeFile(draft, text, { mode });
+  // The program's mask took the rights of others away.
+  await chmod(draft, mode);
   await rename(draft, file);
 }
 

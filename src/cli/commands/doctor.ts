@@ -1,6 +1,11 @@
 /** `stoa doctor`: finds rows that do not fit each other, and mends them. */
+import { resolve } from 'node:path';
+import { loadConfig } from '../../config.js';
 import { StoaError } from '../../errors.js';
-import type { Action } from '../definition.js';
+import { acceptLosses, isLoss } from '../../kernel/durable-note.js';
+import type { Connection } from '../connection.js';
+import type { Action, Context } from '../definition.js';
+import { settingFlags } from '../setting-flags.js';
 
 interface Finding {
   shard: number;
@@ -18,8 +23,9 @@ interface Examination {
   findings: Finding[];
 }
 
-export const doctor: Action = async ({ connect, output }, _args, options) => {
-  const connection = await connect();
+export const doctor: Action = async (context, _args, options) => {
+  const { connect, output } = context;
+  const connection = options['acceptLoss'] === true ? await connectAcceptingLoss(context) : await connect();
   output.say(`Examining ${connection.where} …`);
   const examination = await connection.call<Examination>('POST', '/v1/doctor', {
     body: { repair: options['repair'] === true },
@@ -54,3 +60,16 @@ export const doctor: Action = async ({ connect, output }, _args, options) => {
       : 'Restore a backup into a new directory with: stoa restore',
   });
 };
+
+/** A server that runs has lost nothing: it would not have started. */
+async function connectAcceptingLoss({ connect, output, globals }: Context): Promise<Connection> {
+  try {
+    return await connect();
+  } catch (error) {
+    if (!isLoss(error)) throw error;
+    output.warn(error.message);
+  }
+  const { config } = loadConfig({ flags: settingFlags(globals), environment: process.env });
+  await acceptLosses(resolve(config.data));
+  return connect();
+}

@@ -31,9 +31,7 @@ export const restore: Action = async ({ output, globals }, [directory = ''], opt
       name: textOption(options, 'name'),
       engine: config.engine ?? undefined,
       to,
-      writeKey: withKey
-        ? (content, target) => writeDurably(join(target, keyFileName), content, 0o600)
-        : undefined,
+      writeKey: withKey ? (content, target) => writeDurably(join(target, keyFileName), content) : undefined,
       onProgress: (step) => progress.update(step),
     });
     progress.end();

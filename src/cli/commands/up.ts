@@ -10,6 +10,7 @@ import { operatorTokenPath } from '../../identity/operator-token.js';
 import { type Stoa, type StoaOptions, openStoa } from '../../index.js';
 import { readLock } from '../../kernel/lock.js';
 import { createApp, stopApp } from '../../server/app.js';
+import { LogDestination } from '../../server/log-destination.js';
 import { createLogger } from '../../server/log.js';
 import { settleProcess } from '../../server/process-settings.js';
 import { lockWaitMsMax } from '../connection.js';
@@ -26,7 +27,10 @@ export const up: Action = async ({ output, globals }, _args, options) => {
   const tls = tlsOf(config);
   for (const warning of warnings) output.warn(warning);
   settleProcess();
-  const logger = createLogger(config.logLevel);
+  const log = new LogDestination();
+  const logger = createLogger(config.logLevel, log);
+  // Node itself would print them, and wait until they are read.
+  process.removeAllListeners('warning').on('warning', (warning) => logger.warn(warning.message));
   // Loaded only where it is wanted: whoever has no collector should not wait for it.
   const tracing = config.tracing ? await import('../../tracing/start.js') : undefined;
   const tracer = tracing?.startTracing({
@@ -46,6 +50,8 @@ export const up: Action = async ({ output, globals }, _args, options) => {
       allowedOrigins: config.allowedOrigins,
       trustedProxies: config.trustedProxies,
       logger,
+      log,
+      metricsNeedToken: config.metricsToken,
       ...(tls && { tls }),
       tracer,
     });
@@ -67,7 +73,7 @@ export const up: Action = async ({ output, globals }, _args, options) => {
         secret: stoa.operatorToken,
       });
     const signal = await untilSignal();
-    output.say(`Stopping (${signal}) …`);
+    log.write(`Stopping (${signal}) …\n`);
   } finally {
     if (app !== undefined) await stopApp(app, config.limits.stopSecondsMax);
     await stoa.close();

@@ -184,9 +184,9 @@ export function commitFailure(cause: unknown): StoaError {
 }
 
 /** A commit that left nothing behind because there was no room for it. */
-export function diskFull(cause?: unknown, afterwards = 'Writes work again without a restart.'): StoaError {
+export function diskFull(cause?: unknown): StoaError {
   return new StoaError('disk_full', 'The disk is full; nothing of this commit was written.', {
-    fix: `Free some space on the disk of the data directory. ${afterwards}`,
+    fix: 'Free some space on the disk of the data directory. Writes work again without a restart.',
     cause,
   });
 }

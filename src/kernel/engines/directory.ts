@@ -1,18 +1,20 @@
 /** The directory of a database: made, proved writable, and itself on disk. */
+import { randomUUID } from 'node:crypto';
 import { mkdir, open, rm } from 'node:fs/promises';
 import { readdirSync, statfsSync, statSync } from 'node:fs';
 import { dirname, join, resolve } from 'node:path';
 import { messageOf, StoaError } from '../../errors.js';
-import { fileFailure, syncDirectory } from '../files.js';
+import { fileFailure, makePrivate, privateFile, syncDirectory } from '../files.js';
 
 /** Makes the directory, with its parents, and fails clearly when nothing can be written there. */
 export async function prepareDirectory(dataDir: string): Promise<string> {
   const path = resolve(dataDir);
-  const probe = join(path, `.probe-${process.pid}`);
+  const probe = join(path, `.probe-${randomUUID()}`);
   try {
-    const firstMade = await mkdir(path, { recursive: true });
-    await (await open(probe, 'w')).close();
+    const firstMade = await mkdir(path, { recursive: true, mode: 0o700 });
+    await (await open(probe, 'wx', privateFile)).close();
     await rm(probe);
+    await makePrivate(path);
     // The new names must outlive a power cut as surely as what is stored under them.
     if (firstMade !== undefined) {
       for (let made = path; made.length >= firstMade.length; made = dirname(made))
@@ -33,11 +35,12 @@ export async function prepareDirectory(dataDir: string): Promise<string> {
   return path;
 }
 
-/** Bytes of the files directly in a directory. A file that is deleted meanwhile counts nothing. */
-export function directorySizeBytes(path: string): number {
+/** Bytes of the files directly in a directory, or of those with an ending. A file that is deleted meanwhile counts nothing. */
+export function directorySizeBytes(path: string, ending = ''): number {
   let sizeBytes = 0;
   for (const entry of readdirSync(path, { withFileTypes: true })) {
-    if (entry.isFile()) sizeBytes += statSync(join(path, entry.name), { throwIfNoEntry: false })?.size ?? 0;
+    if (entry.isFile() && entry.name.endsWith(ending))
+      sizeBytes += statSync(join(path, entry.name), { throwIfNoEntry: false })?.size ?? 0;
   }
   return sizeBytes;
 }

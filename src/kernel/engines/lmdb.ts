@@ -1,4 +1,5 @@
 /** LMDB, the default engine: one memory-mapped file, commits on a thread of its own. */
+import { open as openFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { open } from 'lmdb';
 import { messageOf, StoaError } from '../../errors.js';
@@ -10,7 +11,7 @@ import {
   type StoreConfig,
   pageBytesMax,
 } from '../engine.js';
-import { syncDirectory } from '../files.js';
+import { makePrivate, syncDirectory } from '../files.js';
 import { CheckedEngine, commitFailure, damagedData, diskFull, noRoomToOpen } from './checked.js';
 import type { DriverOperation, DriverSnapshot, EngineDriver } from './checked.js';
 import { directorySizeBytes, freeBytes, prepareDirectory } from './directory.js';
@@ -91,6 +92,7 @@ export async function openLmdb(config: StoreConfig, families: readonly string[])
     const databases = new Map<string, LmdbDatabase>();
     for (const name of families)
       databases.set(name, root.openDB({ name, encoding: 'binary', keyEncoding: 'binary' }));
+    await makePrivate(path);
     await syncDirectory(path);
     return new CheckedEngine(new LmdbDriver(path, root, databases));
   } catch (thrown) {
@@ -208,6 +210,13 @@ class LmdbDriver implements EngineDriver<LmdbDatabase> {
   async close(): Promise<void> {
     this.#view.transaction.done();
     await this.#root.close();
+    // Without syncs after each commit this is the first one: a clean stop leaves everything on disk.
+    const file = await openFile(join(this.#path, 'data.mdb'), 'r');
+    try {
+      await file.sync();
+    } finally {
+      await file.close();
+    }
   }
 
   /** The newest state, kept apart from the transaction that lmdb shares among reads of one turn. */

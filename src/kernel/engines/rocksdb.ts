@@ -10,17 +10,17 @@ import {
   type RangeOptions,
   pageBytesMax,
 } from '../engine.js';
-import { writeDurably } from '../files.js';
+import { makePrivate, writeDurably } from '../files.js';
 import { CheckedEngine, commitFailure, damagedData, diskFull, noRoomToOpen } from './checked.js';
 import type { DriverOperation, DriverSnapshot, EngineDriver } from './checked.js';
-import { directorySizeBytes, prepareDirectory } from './directory.js';
+import { directorySizeBytes, freeBytes, prepareDirectory } from './directory.js';
 
 /** A column family's handle, opaque to JavaScript. */
 type ColumnHandle = NonNullable<unknown>;
 
-/** What the package takes with each call. */
+/** What the package takes with each call. The handle is another one each time the database is opened. */
 interface Column {
-  readonly column: ColumnHandle;
+  column: ColumnHandle;
 }
 
 interface RocksIterator {
@@ -75,7 +75,7 @@ const iteratorOptions = {
 const keptBatchBytesMax = 1024 * 1024;
 
 /** Statistics look at so many entries of a family; there is no cheaper way to ask for its size. */
-const statsEntriesMax = 10_000;
+const statsEntriesMax = 1_000;
 
 export async function openRocksdb(config: EngineConfig, families: readonly string[]): Promise<Engine> {
   const { RocksLevel } = await loadPackage();
@@ -87,39 +87,57 @@ export async function openRocksdb(config: EngineConfig, families: readonly strin
     Math.floor(config.block_cache_bytes / Math.max(names.length - scattered.size, 1)),
     cacheBytesMax,
   );
-  try {
-    const database = await RocksLevel.open(path, {
-      createIfMissing: true,
-      keyEncoding: 'buffer',
-      valueEncoding: 'buffer',
-      // Commits run on the main thread: compressing the log would hold up every reader.
-      walCompression: false,
-      columns: Object.fromEntries(
-        names.map((name) => [name, { ...columnOptions, cacheSize: scattered.has(name) ? 0 : cacheSize }]),
-      ),
-    });
-    const columns = new Map(
-      families.map((name): [string, Column] => [name, { column: database.columns[name] as ColumnHandle }]),
-    );
-    return new CheckedEngine(new RocksDriver(path, database, columns, config.sync_writes));
-  } catch (thrown) {
-    throw openFailure(path, thrown);
-  }
+  const options = {
+    createIfMissing: true,
+    keyEncoding: 'buffer',
+    valueEncoding: 'buffer',
+    // Commits run on the main thread: compressing the log would hold up every reader.
+    walCompression: false,
+    columns: Object.fromEntries(
+      names.map((name) => [name, { ...columnOptions, cacheSize: scattered.has(name) ? 0 : cacheSize }]),
+    ),
+  };
+  const open = async (): Promise<RocksDatabase> => {
+    try {
+      return await RocksLevel.open(path, options);
+    } catch (thrown) {
+      throw openFailure(path, thrown);
+    }
+  };
+  const database = await open();
+  await makePrivate(path);
+  const columns = new Map(
+    families.map((name): [string, Column] => [name, { column: database.columns[name] as ColumnHandle }]),
+  );
+  return new CheckedEngine(new RocksDriver(path, open, database, columns, config.sync_writes));
 }
 
 class RocksDriver implements EngineDriver<Column> {
   readonly name = 'rocksdb';
   readonly families: ReadonlyMap<string, Column>;
   readonly #path: string;
-  readonly #database: RocksDatabase;
+  readonly #open: () => Promise<RocksDatabase>;
+  /** Undefined for the moment between closing and opening again. */
+  #database: RocksDatabase | undefined;
   readonly #writeOptions: { sync: boolean };
   /** Used again by each commit: to grow a new one takes a third of the time of filling it. */
   #batch: RocksBatch | undefined;
-  #writeFailed = false;
+  readonly #snapshots = new Set<DriverSnapshot<Column>>();
+  /** RocksDB takes no more writes after one that failed, whatever the reason, until it is opened again. */
+  #hasFailed = false;
+  /** Whether its log holds something that is in no table yet. */
+  #hasWritten = false;
 
-  constructor(path: string, database: RocksDatabase, families: ReadonlyMap<string, Column>, sync: boolean) {
+  constructor(
+    path: string,
+    open: () => Promise<RocksDatabase>,
+    database: RocksDatabase,
+    families: ReadonlyMap<string, Column>,
+    sync: boolean,
+  ) {
     this.families = families;
     this.#path = path;
+    this.#open = open;
     this.#database = database;
     // Only a batch honours `sync`; a single put does not.
     this.#writeOptions = { sync };
@@ -130,7 +148,7 @@ class RocksDriver implements EngineDriver<Column> {
   }
 
   getMany(family: Column, keys: readonly Buffer[]): (Buffer | undefined)[] {
-    const values = this.#reading(() => this.#database._getManySync(keys, family));
+    const values = this.#reading((database) => database._getManySync(keys, family));
     return values.map((value) => {
       if (value === null) throw new StoaError('engine', 'RocksDB gave up reading a value.');
       return value;
@@ -164,13 +182,16 @@ class RocksDriver implements EngineDriver<Column> {
    * invisible until then, and what awaits it runs before any other turn can read.
    */
   async write(operations: readonly DriverOperation<Column>[]): Promise<void> {
+    // Asked beforehand: a write that runs out of space leaves RocksDB unable to write until it is opened again.
+    if (freeBytes(this.#path) < roomFor(operations)) throw diskFull();
+    if (this.#hasFailed) await this.#reopen();
     await new Promise<void>((resolve, reject) => {
       setImmediate(() => {
         try {
           this.#writeNow(operations);
           resolve();
         } catch (thrown) {
-          this.#writeFailed = true;
+          this.#hasFailed = true;
           reject(writeFailure(thrown));
         }
       });
@@ -183,11 +204,18 @@ class RocksDriver implements EngineDriver<Column> {
     for (const family of this.families.values()) {
       iterators.set(family, { iterator: this.#iterator(family, {}), finished: false });
     }
-    return {
+    const snapshot: DriverSnapshot<Column> = {
       next: (family, limit) => {
         const entries: Entry[] = [];
         const cursor = iterators.get(family);
-        if (cursor === undefined) return entries;
+        if (cursor === undefined)
+          throw new StoaError(
+            'disk_full',
+            'The disk was full, and the database was opened again meanwhile.',
+            {
+              fix: 'Begin again: what was read so far belongs to the database before that.',
+            },
+          );
         while (!cursor.finished && entries.length === 0) {
           const page = this.#reading(() => cursor.iterator._nextvSync(limit));
           cursor.finished = page.finished;
@@ -198,8 +226,11 @@ class RocksDriver implements EngineDriver<Column> {
       close: () => {
         for (const { iterator } of iterators.values()) this.#close(iterator);
         iterators.clear();
+        this.#snapshots.delete(snapshot);
       },
     };
+    this.#snapshots.add(snapshot);
+    return snapshot;
   }
 
   stats(): EngineStats {
@@ -216,21 +247,59 @@ class RocksDriver implements EngineDriver<Column> {
     return { sizeBytes: directorySizeBytes(this.#path), families };
   }
 
+  /**
+   * The package cannot flush, and closing leaves everything since the last flush in the log, where RocksDB drops
+   * what follows a damaged record without a word. Opening moves the log into tables, which have checksums.
+   */
   async close(): Promise<void> {
+    await this.#closeDatabase();
+    if (this.#hasWritten) await this.#emptyLog();
+    await makePrivate(this.#path);
+  }
+
+  async #emptyLog(): Promise<void> {
     try {
-      await this.#database.close();
+      await (await this.#open()).close();
     } catch (thrown) {
-      if (!this.#writeFailed)
-        throw new StoaError('engine', `RocksDB could not close: ${messageOf(thrown)}.`, { cause: thrown });
-      // The log that could not be written cannot be flushed either. RocksDB itself is closed by
-      // then; the second call lets the package know.
-      await this.#database.close();
+      // Without room for tables the log stays, and the next start reads it.
+      if (!(thrown instanceof StoaError && thrown.code === 'disk_full')) throw thrown;
     }
   }
 
+  /** Opens the database again, once there is room for what its log holds. Reads are refused for that moment. */
+  async #reopen(): Promise<void> {
+    if (freeBytes(this.#path) < this.#roomToOpen()) throw diskFull();
+    for (const snapshot of this.#snapshots) snapshot.close();
+    await this.#closeDatabase();
+    const database = await this.#open();
+    for (const [name, family] of this.families) family.column = database.columns[name] as ColumnHandle;
+    this.#database = database;
+    this.#hasFailed = false;
+  }
+
+  async #closeDatabase(): Promise<void> {
+    const database = this.#database;
+    this.#database = undefined;
+    this.#batch?.close(reportNothing);
+    this.#batch = undefined;
+    try {
+      await database?.close();
+    } catch (thrown) {
+      if (!this.#hasFailed)
+        throw new StoaError('engine', `RocksDB could not close: ${messageOf(thrown)}.`, { cause: thrown });
+      // The log that could not be written cannot be flushed either. RocksDB itself is closed by
+      // then; the second call lets the package know.
+      await database?.close();
+    }
+  }
+
+  /** What is in the log goes into tables, and the files that RocksDB writes at each start come on top. */
+  #roomToOpen(): number {
+    return 2 * directorySizeBytes(this.#path, '.log') + spareBytes;
+  }
+
   #writeNow(operations: readonly DriverOperation<Column>[]): void {
-    this.#batch ??= this.#database._chainedBatch();
-    const batch = this.#batch;
+    const batch = (this.#batch ??= this.#opened()._chainedBatch());
     let sizeBytes = 0;
     try {
       for (const { family, key, value } of operations) {
@@ -238,6 +307,7 @@ class RocksDriver implements EngineDriver<Column> {
         else batch._put(key, value, family);
         sizeBytes += key.length + (value?.length ?? 0);
       }
+      this.#hasWritten = true;
       batch._writeSync(this.#writeOptions);
     } finally {
       this.#empty(batch, sizeBytes);
@@ -255,21 +325,37 @@ class RocksDriver implements EngineDriver<Column> {
 
   #iterator(family: Column, bounds: RangeOptions): RocksIterator {
     const options = { ...withoutUndefined(bounds), ...family, ...iteratorOptions };
-    return this.#reading(() => this.#database._iterator(options));
+    return this.#reading((database) => database._iterator(options));
   }
 
   #close(iterator: RocksIterator): void {
     iterator.close(reportNothing);
   }
 
-  #reading<T>(read: () => T): T {
+  #opened(): RocksDatabase {
+    if (this.#database !== undefined) return this.#database;
+    throw new StoaError('disk_full', 'The disk was full, and the database is being opened again.', {
+      fix: 'Try again in a second.',
+    });
+  }
+
+  #reading<T>(read: (database: RocksDatabase) => T): T {
+    const database = this.#opened();
     try {
-      return read();
+      return read(database);
     } catch (thrown) {
       if (messageOf(thrown).includes('Corruption')) throw damagedData(this.#path, thrown);
       throw new StoaError('engine', `RocksDB could not read: ${messageOf(thrown)}.`, { cause: thrown });
     }
   }
+}
+
+/** Free space that is left alone: RocksDB writes its own small files and needs some at each start. */
+const spareBytes = 1024 * 1024;
+
+/** Bytes that a commit may need in the log. */
+function roomFor(operations: readonly DriverOperation<Column>[]): number {
+  return operations.reduce((sum, { key, value }) => sum + key.length + (value?.length ?? 0), spareBytes);
 }
 
 /** Closing a batch or an iterator frees memory at once and cannot fail; the package wants a callback all the same. */
@@ -357,7 +443,5 @@ function writeFailure(thrown: unknown): StoaError {
   const message = messageOf(thrown);
   // A record that was cut off while it was appended is dropped at the next start. A failed sync is
   // another matter: the record may be whole.
-  return noSpace.test(message) && /append/i.test(message)
-    ? diskFull(thrown, 'Then restart: RocksDB takes no writes before it is opened anew.')
-    : commitFailure(thrown);
+  return noSpace.test(message) && /append/i.test(message) ? diskFull(thrown) : commitFailure(thrown);
 }

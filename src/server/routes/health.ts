@@ -23,7 +23,9 @@ const healthSchema = z
   })
   .meta({ id: 'Health' });
 
-const probeSchema = z.object({ status: z.enum(['ok', 'stopping', 'writes_stopped']) }).meta({ id: 'Probe' });
+const probeSchema = z
+  .object({ status: z.enum(['ok', 'stopping', 'writes_stopped', 'disk_full']) })
+  .meta({ id: 'Probe' });
 
 /** AICQ's shape and names; it is answered like its other routes, with CORS. */
 export const aicqHealthRoutes = [
@@ -86,9 +88,9 @@ export const healthRoutes = [
     answers: { 200: probeSchema, 503: probeSchema },
     handler: ({ stoa, request }) => {
       if (request.server.stoaServer.isStopping()) return answer(503, { status: 'stopping' as const });
-      if (stoa.kernel.stores.some((store) => store.stopped !== undefined))
-        return answer(503, { status: 'writes_stopped' as const });
-      return { status: 'ok' as const };
+      const { writes } = stoa.kernel;
+      if (writes === 'ok') return { status: 'ok' as const };
+      return answer(503, { status: writes === 'stopped' ? ('writes_stopped' as const) : writes });
     },
   }),
 ];
@@ -98,7 +100,8 @@ function checkStore({ kernel }: Stoa): z.output<typeof checkSchema> {
   try {
     for (const store of kernel.stores) {
       store.get(kernelFamilies.meta, Buffer.from('health'));
-      if (store.stopped !== undefined) return { status: 'fail', message: store.stopped.message };
+      const refusal = store.stopped ?? store.full;
+      if (refusal !== undefined) return { status: 'fail', message: refusal.message };
     }
   } catch (error) {
     return { status: 'fail', message: messageOf(error) };

@@ -28,14 +28,13 @@ export const inspectRoutes = [
         .meta({ id: 'Families' }),
     },
     handler: async ({ stoa }) => {
-      const items = [...(await countedStats(stoa.kernel.stores))].map(
-        ([family, { entries, sizeBytes, estimated }]) => ({
-          family,
-          entries,
-          size_bytes: sizeBytes,
-          estimated,
-        }),
-      );
+      const { families } = await countedStats(stoa.kernel.stores);
+      const items = [...families].map(([family, { entries, sizeBytes, estimated }]) => ({
+        family,
+        entries,
+        size_bytes: sizeBytes,
+        estimated,
+      }));
       return { items: items.toSorted((a, b) => (a.family < b.family ? -1 : 1)), next_cursor: null };
     },
   }),

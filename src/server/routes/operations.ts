@@ -6,13 +6,16 @@ import { StoaError } from '../../errors.js';
 import type { Stoa } from '../../index.js';
 import { type BackupSummaries, summariesIn, summaryOf } from '../../kernel/backup-chain.js';
 import { backup } from '../../kernel/backup.js';
-import { familyStats } from '../../kernel/inspect.js';
+import { countedStats } from '../../kernel/inspect.js';
 import { onceAround } from '../../kernel/once.js';
 import { version } from '../../version.js';
 import { progressAbout, withProgress } from '../progress-stream.js';
 import { defineRoute, operatorOnly } from '../route.js';
 
 const count = z.int().min(0);
+
+/** Rows of a family that the status counts where the engine does not know their number. */
+const statusEntriesMax = 10_000;
 
 const statusSchema = z
   .object({
@@ -23,7 +26,9 @@ const statusSchema = z
     shards: count,
     sync_writes: z.boolean().describe('False: acknowledged writes may be lost with the machine'),
     uptime_seconds: z.number(),
-    writes: z.enum(['ok', 'stopped']),
+    writes: z
+      .enum(['ok', 'disk_full', 'stopped'])
+      .describe('disk_full ends by itself when there is room again, stopped with a restart'),
     position: z.string().describe('The newest position of the change feed'),
     feed_bytes: count,
     expiry_backlog_ms: z.number(),
@@ -90,7 +95,8 @@ export const operationRoutes = [
     handler: async ({ stoa, request }) => {
       const { kernel } = stoa;
       const { startedAtMs, streams } = request.server.stoaServer;
-      const families = [...familyStats(kernel.stores)].map(
+      const stats = await countedStats(kernel.stores, statusEntriesMax);
+      const families = [...stats.families].map(
         ([name, { entries, sizeBytes, estimated }]) =>
           [name, { entries, size_bytes: sizeBytes, estimated }] as const,
       );
@@ -102,15 +108,13 @@ export const operationRoutes = [
         shards: kernel.stores.length,
         sync_writes: stoa.syncWrites,
         uptime_seconds: Math.round((Date.now() - startedAtMs) / 1_000),
-        writes: kernel.stores.some((store) => store.stopped !== undefined)
-          ? ('stopped' as const)
-          : ('ok' as const),
+        writes: kernel.writes,
         position: stoa.changes.position,
         feed_bytes: kernel.stores.reduce((sum, store) => sum + store.feedExtent().sizeBytes, 0),
         expiry_backlog_ms: kernel.expiryBacklogMs(),
         streams: streams.count,
         outbox: await outboxOf(stoa),
-        size_bytes: kernel.stores.reduce((sum, store) => sum + store.engine.stats().sizeBytes, 0),
+        size_bytes: stats.sizeBytes,
         families: Object.fromEntries(families),
       };
     },

@@ -3,8 +3,8 @@ import { readFile } from 'node:fs/promises';
 import { z } from 'zod';
 import { errorKinds } from '../../errors.js';
 import { packageRoot } from '../../version.js';
-import { openToAllSites } from '../cors.js';
-import { answer, anyone, defineRoute } from '../route.js';
+import { missingCredentials } from '../authentication.js';
+import { answer, anyone, authenticated, defineRoute } from '../route.js';
 
 const assets = new URL('assets/reference/', packageRoot);
 const llmsFile = new URL('llms.txt', packageRoot);
@@ -47,13 +47,17 @@ export const referenceRoutes = [
     method: 'GET',
     path: '/metrics',
     summary: 'Numbers for Prometheus',
+    description: 'With the setting `metrics_token` any token is required.',
     tags: ['reference'],
-    principals: anyone,
+    principals: [...authenticated, ...anyone],
     answers: {
       200: { contentType: 'text/plain; version=0.0.4; charset=utf-8', about: 'The Prometheus text format.' },
     },
-    handler: async ({ request }) =>
-      answer(200, await request.server.stoaServer.metrics.registry.metrics(), openToAllSites),
+    handler: ({ request, caller }) => {
+      const { metrics, metricsNeedToken } = request.server.stoaServer;
+      if (metricsNeedToken && caller === null) throw missingCredentials();
+      return metrics.registry.metrics();
+    },
   }),
   defineRoute({
     method: 'GET',
