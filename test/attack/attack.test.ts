@@ -27,6 +27,7 @@ const environment = {
       'MESSAGE_BYTES_PER_MINUTE_MAX',
       'VIOLATIONS_PER_HOUR_MAX',
       'AGENTS_PER_USER_MAX',
+      'TOKENS_PER_USER_MAX',
     ].map((name) => [`STOA_LIMIT_${name}`, noLimit]),
   ),
   STOA_LIMIT_MESSAGE_RETENTION_SECONDS: '3',
