@@ -37,6 +37,8 @@ const environment = {
   STOA_LIMIT_TASK_LEASE_SECONDS: '1',
   STOA_LIMIT_WORK_SESSION_IDLE_SECONDS: '2',
   STOA_LIMIT_IDEMPOTENCY_SECONDS: '2',
+  STOA_LIMIT_CLAIM_WAIT_SECONDS_MAX: '1',
+  STOA_LIMIT_LONG_POLL_SECONDS_MAX: '1',
 };
 
 describe.each(['lmdb', 'rocksdb'] as const)('on %s', (engine) => {

@@ -52,6 +52,17 @@ class Refused extends Error {
 
 type Sign = (request: AttackRequest) => Promise<AttackRequest> | AttackRequest;
 
+const bearer =
+  (token: string, user?: string): Sign =>
+  (request) => ({
+    ...request,
+    headers: {
+      authorization: `Bearer ${token}`,
+      ...(user !== undefined && { 'stoa-user': user }),
+      ...request.headers,
+    },
+  });
+
 export async function attack({ url, operator, pid, requests, seed }: AttackOptions): Promise<AttackReport> {
   const random = new Random(seed);
   const agent = new Agent({ keepAlive: true, maxSockets: 64 });
@@ -97,16 +108,6 @@ export async function attack({ url, operator, pid, requests, seed }: AttackOptio
     (await send({ method: 'GET', path: '/openapi.json', headers: {}, body: undefined })).text,
   ) as OpenApi;
   const made = new Requests(random, document);
-  const bearer =
-    (token: string, user?: string): Sign =>
-    (request) => ({
-      ...request,
-      headers: {
-        authorization: `Bearer ${token}`,
-        ...(user !== undefined && { 'stoa-user': user }),
-        ...request.headers,
-      },
-    });
   const identities: string[] = [];
   const witness = await tokenOf('witness');
   const asAlice = { ...asOperator, 'stoa-user': 'alice' };
@@ -168,10 +169,10 @@ export async function attack({ url, operator, pid, requests, seed }: AttackOptio
     witness,
   };
   const running = new Set<string>();
-  let isOver = false;
+  const state = { isOver: false };
   const watch = async (): Promise<void> => {
     const own = new Agent({ keepAlive: true });
-    while (!isOver) {
+    while (!state.isOver) {
       const [startedMs, cpuMs] = [performance.now(), await cpuMsOf(pid)];
       const during = [...running];
       await again(
@@ -236,7 +237,7 @@ export async function attack({ url, operator, pid, requests, seed }: AttackOptio
   const attacking = Array.from({ length: clients }, async () => {
     while (report.requests < requests && report.faults.length < 20) await one();
   });
-  const attacked = Promise.all(attacking).finally(() => (isOver = true));
+  const attacked = Promise.all(attacking).finally(() => (state.isOver = true));
   await Promise.all([attacked, watch()]);
   for (const stream of streams) stream?.destroy();
   agent.destroy();

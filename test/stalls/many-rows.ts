@@ -1,4 +1,4 @@
-/** A store with a hundred thousand of everything that a list, a search, an export or the doctor walks over. */
+/** A store with much of everything that a list, a search, an export or the doctor walks over. */
 import { randomBytes } from 'node:crypto';
 import type { Caller } from '../../src/identity/caller.js';
 import { operatorCaller } from '../../src/identity/caller.js';
@@ -25,12 +25,13 @@ async function each(count: number, make: (index: number) => Promise<unknown>): P
     );
 }
 
-export async function fillWithManyRows(stoa: Stoa, count: number): Promise<ManyRows> {
+/** So many documents and as many namespaces, which are made quickly; `count` of everything else. */
+export async function fillWithManyRows(stoa: Stoa, documentCount: number, count: number): Promise<ManyRows> {
   const { data, registry, workspaces, messaging } = stoa;
   const { port } = messaging;
-  await documents(stoa, alice, count);
-  // A namespace of its own for each document, and an agent of its own in one namespace.
-  await each(count, (index) => data.set(operatorCaller('wide'), `namespace-${index}`, 'k', index));
+  await documents(stoa, alice, documentCount);
+  await namespaces(stoa, documentCount);
+  // An agent of its own for each write in one namespace.
   await each(count, (index) => data.set(operatorCaller('alice', `worker-${index}`), 'crowded', 'k', index));
   // Half of them are of a user of their own, so that there are as many users.
   await each(count, (index) =>
@@ -79,5 +80,21 @@ async function documents(stoa: Stoa, caller: Caller, count: number): Promise<voi
       Object.fromEntries(
         Array.from({ length: perBatch }, (_, index) => [`key-${from + index}`, { n: index }]),
       ),
+    );
+}
+
+/** Each document in a namespace of its own. */
+async function namespaces({ data }: Stoa, count: number): Promise<void> {
+  const wide = operatorCaller('wide');
+  await data.set(wide, 'model', 'k', 1);
+  const model = await data.getRecord(wide, 'model', 'k');
+  if (model === undefined) throw new Error('The document that was just written is not there.');
+  for (let from = 0; from < count; from += atOnce)
+    await data.port.restore(
+      Array.from({ length: Math.min(atOnce, count - from) }, (_, index) => ({
+        ...model,
+        namespace: `namespace-${from + index}`,
+      })),
+      { isCounted: true },
     );
 }

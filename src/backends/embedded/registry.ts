@@ -270,12 +270,9 @@ export class EmbeddedRegistry implements RegistryPort {
   }
 
   async listUsers(page: KeyedPageRequest): Promise<KeyedPage<StoredUser>> {
-    const keys = function* (store: Store, after: Buffer | null) {
-      for (const { key } of store.range(families.users, after === null ? {} : { gt: after })) yield key;
-    };
     return mergedPage(
       this.#kernel.stores,
-      (store, after) => matches(keys(store, after)),
+      (store, after) => matches(userKeysAfter(store, after)),
       each((store, key) => this.verbs.users.read(store, key)),
       page,
     );
@@ -388,4 +385,8 @@ export class EmbeddedRegistry implements RegistryPort {
     if (place === undefined) throw agentNotFound(agentId);
     return place.store.transact((tx) => body(tx, place.user));
   }
+}
+
+function* userKeysAfter(store: Store, after: Buffer | null): Generator<Buffer> {
+  for (const { key } of store.range(families.users, after === null ? {} : { gt: after })) yield key;
 }
