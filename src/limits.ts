@@ -171,6 +171,16 @@ export const limitDefinitions = {
     default: 16 * 1024 * 1024,
     about: 'Bytes of values on a page of documents; the page ends early after it.',
   },
+  namespaceAgentsListedMax: {
+    default: 1_000,
+    positive: true,
+    about: 'Agents that are listed with a namespace; of more, the first by name.',
+  },
+  namespacePageAgentsMax: {
+    default: 10_000,
+    positive: true,
+    about: 'Agents on a page of namespaces; the page ends early after it.',
+  },
   clearStepMax: {
     default: 1_000,
     positive: true,
@@ -271,7 +281,7 @@ export const limitDefinitions = {
     about:
       'Sessions that go in one commit with their agent; of an agent with more, closed ones go before it.',
   },
-  sessionsPerAgentMax: { default: 1_000, about: 'Active sessions of one agent.' },
+  sessionsPerAgentMax: { default: 1_000, about: 'Active sessions of one agent; 0 means no quota.' },
 
   // Messaging
   messageBytesMax: { default: 4096, about: 'Bytes of a message in a room.' },
@@ -443,7 +453,16 @@ export const limitDefinitions = {
   // Export and import
   importBytesMax: {
     default: 16 * 1024 ** 3,
-    about: 'Bytes of a file of documents that one import takes; they wait on the disk of the server.',
+    about: 'Bytes of one file that is imported through the server; it waits on the disk of the server.',
+  },
+  importSpoolBytesPerCallerMax: {
+    default: 1024 ** 3,
+    about:
+      "Bytes that the imports of one caller take on the server's disk while they are under way; the operator has no such limit.",
+  },
+  importSpoolBytesMax: {
+    default: 16 * 1024 ** 3,
+    about: "Bytes that all imports under way take together on the server's disk.",
   },
   importStepRecordsMax: {
     default: 200,

@@ -1,14 +1,8 @@
 /** An agent's Ed25519 keys: they sign its requests and open its direct messages. No Node built-ins. */
+import { chacha20poly1305 } from '@noble/ciphers/chacha.js';
+import { ed25519, x25519 } from '@noble/curves/ed25519.js';
 import { StoaError } from '../errors.js';
 import { fromBase64, toBase64 } from './base64.js';
-import { open, seal } from './chacha20-poly1305.js';
-import {
-  exchangeKeyOf,
-  exchangePublicOf,
-  exchangeSecretOf,
-  publicKeyOf,
-  sharedSecret,
-} from './curve25519.js';
 
 const seedBytes = 32;
 const nonceBytes = 12;
@@ -51,7 +45,7 @@ export class AgentKeys {
       false,
       ['sign'],
     );
-    return new AgentKeys(seed, signingKey, toBase64(await publicKeyOf(seed)));
+    return new AgentKeys(seed, signingKey, toBase64(ed25519.getPublicKey(seed)));
   }
 
   /** The secret, to keep somewhere safe. */
@@ -74,23 +68,38 @@ export class AgentKeys {
   async openDirect(ciphertext: string): Promise<string> {
     const bytes = fromBase64(ciphertext);
     const ephemeral = bytes.slice(0, 32);
-    const own = exchangeKeyOf(fromBase64(this.publicKey));
-    const key = await directKey(sharedSecret(await exchangeSecretOf(this.#seed), ephemeral), ephemeral, own);
-    const text = open(key, bytes.slice(32, 32 + nonceBytes), bytes.slice(32 + nonceBytes));
-    if (text === undefined)
-      throw new StoaError('invalid_request', 'The direct message cannot be opened with these keys.');
-    return new TextDecoder().decode(text);
+    const nonce = bytes.slice(32, 32 + nonceBytes);
+    try {
+      const shared = x25519.getSharedSecret(ed25519.utils.toMontgomerySecret(this.#seed), ephemeral);
+      const key = await directKey(shared, ephemeral, exchangeKeyOf(this.publicKey));
+      return new TextDecoder().decode(chacha20poly1305(key, nonce).decrypt(bytes.slice(32 + nonceBytes)));
+    } catch (error) {
+      throw new StoaError('invalid_request', 'The direct message cannot be opened with these keys.', {
+        cause: error,
+      });
+    }
   }
 }
 
 /** Encrypts a text so that only the holder of `publicKey` can read it: the server cannot. */
 export async function sealDirect(publicKey: string, text: string): Promise<string> {
-  const recipient = exchangeKeyOf(fromBase64(publicKey));
-  const secret = crypto.getRandomValues(new Uint8Array(32));
-  const ephemeral = exchangePublicOf(secret);
+  const recipient = exchangeKeyOf(publicKey);
+  const { secretKey, publicKey: ephemeral } = x25519.keygen();
   const nonce = crypto.getRandomValues(new Uint8Array(nonceBytes));
-  const key = await directKey(sharedSecret(secret, recipient), ephemeral, recipient);
-  return toBase64(Uint8Array.of(...ephemeral, ...nonce, ...seal(key, nonce, new TextEncoder().encode(text))));
+  const key = await directKey(x25519.getSharedSecret(secretKey, recipient), ephemeral, recipient);
+  const sealed = chacha20poly1305(key, nonce).encrypt(new TextEncoder().encode(text));
+  return toBase64(Uint8Array.of(...ephemeral, ...nonce, ...sealed));
+}
+
+/** The X25519 public key of the same pair as an Ed25519 public key. */
+function exchangeKeyOf(publicKey: string): Uint8Array<ArrayBuffer> {
+  try {
+    return ed25519.utils.toMontgomery(fromBase64(publicKey));
+  } catch (error) {
+    throw new StoaError('invalid_request', 'The public key is not a point of Ed25519 (32 bytes in base64).', {
+      cause: error,
+    });
+  }
 }
 
 async function directKey(

@@ -146,7 +146,7 @@ export interface DocumentReads {
   getMany(scope: Scope, keys: readonly string[]): MaybePromise<(DocumentRecord | undefined)[]>;
   listKeys(scope: Scope, range: KeyRange): MaybePromise<KeySummary[]>;
   listDocuments(scope: Scope, range: KeyRange): MaybePromise<DocumentRecord[]>;
-  /** In code-point order. `signal` is looked at between requests where it takes several. */
+  /** In code-point order; an empty answer is the end. `signal` is looked at between requests where it takes several. */
   listNamespaces(
     user: string,
     after: string | null,
@@ -155,6 +155,12 @@ export interface DocumentReads {
   ): MaybePromise<NamespaceSummary[]>;
   /** Every document of every user, expired ones left out, in an order that allows to go on later. */
   exportPage(after: string | null, limit: number): Promise<ExportPage>;
+  /** Those of the names that have documents, in the order of the names. */
+  describeNamespaces(
+    user: string,
+    names: readonly string[],
+    signal?: Cancellation,
+  ): MaybePromise<NamespaceSummary[]>;
   /**
    * Adds up counted reads of any users. It never changes anything else, and skips documents that are gone. It
    * fails as a whole, or with `PartlyRecorded` where the others were added. A backend that can tell

@@ -7,7 +7,8 @@ import { type Step, type Writer, writeOne } from '../core/write.js';
 import type { ChangeFeed } from '../kernel/changes.js';
 import type { Limits } from '../limits.js';
 import { type Page, type PageRequest, decodeTextCursor, encodeCursor, pageLimit } from '../paging.js';
-import { readableScope, reaches, writableScope } from './access.js';
+import { Slices } from '../yielding.js';
+import { readableScope, writableScope } from './access.js';
 import type {
   DataDocument,
   DocumentRecord,
@@ -16,6 +17,7 @@ import type {
   NamespaceSummary,
   Scope,
 } from './model.js';
+import { compareCodePoints } from './code-point-order.js';
 import { DataNamespace } from './namespace.js';
 import { checkKey, checkPrefix } from './names.js';
 import { type ListOptions, readDocuments, readPage } from './pages.js';
@@ -237,14 +239,38 @@ export class DataService {
     const list = JSON.stringify(['data', caller.user]);
     let after = decodeTextCursor(list, options.cursor, this.limits.namespaceBytesMax);
     const items: NamespaceSummary[] = [];
-    for (;;) {
+    const slices = new Slices();
+    for (let agents = 0; items.length < limit && agents < this.limits.namespacePageAgentsMax;) {
       checkWanted(options.signal);
-      const found = await this.port.listNamespaces(caller.user, after, limit - items.length, options.signal);
-      after = found.at(-1)?.namespace ?? null;
-      items.push(...found.filter(({ namespace }) => reaches(caller, namespace)));
+      const step = await this.#nextNamespaces(caller, after, limit - items.length, options.signal);
+      for (const summary of step.found) {
+        items.push({ ...summary, agents: summary.agents.slice(0, this.limits.namespaceAgentsListedMax) });
+        agents += summary.agents.length;
+      }
+      ({ after } = step);
       if (after === null) return { items, next_cursor: null };
-      if (items.length >= limit) return { items, next_cursor: encodeCursor(list, Buffer.from(after)) };
+      await slices.pause();
     }
+    return { items, next_cursor: encodeCursor(list, Buffer.from(after ?? '')) };
+  }
+
+  /** Credentials that reach a few namespaces ask for those alone, however many the user has. */
+  async #nextNamespaces(
+    { user, scopes }: Caller,
+    after: string | null,
+    limit: number,
+    signal: Cancellation | undefined,
+  ): Promise<{ found: NamespaceSummary[]; after: string | null }> {
+    if (scopes.namespaces === null) {
+      const found = await this.port.listNamespaces(user, after, limit, signal);
+      return { found, after: found.at(-1)?.namespace ?? null };
+    }
+    const names = [...new Set(scopes.namespaces)]
+      .filter((name) => after === null || compareCodePoints(name, after) > 0)
+      .toSorted(compareCodePoints)
+      .slice(0, limit);
+    const found = names.length === 0 ? [] : await this.port.describeNamespaces(user, names, signal);
+    return { found, after: names.at(-1) ?? null };
   }
 
   /** Removes every document of the namespace, step by step; answers how many there were. With an aborted signal it ends after the step under way. */

@@ -141,6 +141,14 @@ export class StorePort implements DataPort {
     return this.#store.listNamespaces(user, after, limit, signal);
   }
 
+  describeNamespaces(
+    user: string,
+    names: readonly string[],
+    signal?: Cancellation,
+  ): MaybePromise<NamespaceSummary[]> {
+    return this.#store.describeNamespaces(user, names, signal);
+  }
+
   exportPage(after: string | null, limit: number): Promise<ExportPage> {
     return this.#store.exportPage(after, limit);
   }

@@ -12,6 +12,7 @@ import {
   invalidCursor,
   pageLimit,
 } from '../paging.js';
+import { Slices } from '../yielding.js';
 import { documentId } from './document-id.js';
 import { ImportQuota } from './import-quota.js';
 import { idCollision, sizeOf } from './merge-document.js';
@@ -121,6 +122,7 @@ export class DataTransfer {
     const items: DocumentRecord[] = [];
     let after = decodeTextCursor(list, request.cursor);
     let sizeBytes = 0;
+    const slices = new Slices();
     do {
       const step = Math.min(limit - items.length, exportStepMax);
       const page = caller.everyUser
@@ -129,6 +131,7 @@ export class DataTransfer {
       items.push(...page.documents);
       sizeBytes += page.documents.reduce((sum, record) => sum + sizeOf(record), 0);
       after = page.after;
+      await slices.pause();
     } while (after !== null && items.length < limit && sizeBytes < this.#options.limits.dataPageBytesMax);
     return { items, next_cursor: after === null ? null : encodeCursor(list, Buffer.from(after)) };
   }

@@ -5,6 +5,7 @@ import { type Commit, decodeFeed, positionKey } from './log.js';
 import type { Store } from './store.js';
 import type { Change } from '../core/change.js';
 import { type Interest, type WaitingReader, WaitingReaders } from './waiting-readers.js';
+import { nextTurn } from '../yielding.js';
 
 export interface FeedCommit extends Commit {
   /** Where to go on after this commit. Opaque to clients. */
@@ -37,8 +38,8 @@ export interface FollowOptions extends FeedReadOptions {
   idleMs: number;
 }
 
-/** Commits looked at for one page, so that a narrow filter does not hold up the event loop. */
-const commitsScannedMax = 5_000;
+/** Changes looked at for one page, so that a narrow filter does not hold up the event loop; a commit without any counts as one. */
+const changesScannedMax = 2_000;
 /** Changes kept decoded in memory a shard: readers near the end share them. */
 const recentChangesMax = 10_000;
 
@@ -68,10 +69,11 @@ export class ChangeFeed {
       options.until === undefined ? undefined : decodePosition(options.until, this.#shards.length);
     const commits: FeedCommit[] = [];
     let taken = 0;
-    for (let scanned = 0; scanned < commitsScannedMax && taken < limit; scanned += 1) {
+    for (let scanned = 0; scanned < changesScannedMax && taken < limit;) {
       const next = this.#earliest(at, until);
       if (next === undefined) return { commits, position: encodePosition(at), more: false };
       at[next.shard] = next.commit.seq;
+      scanned += Math.max(1, next.commit.changes.length);
       const changes =
         options.accept === undefined ? next.commit.changes : next.commit.changes.filter(options.accept);
       if (changes.length === 0) continue;
@@ -102,7 +104,7 @@ export class ChangeFeed {
         yield page;
         quietSinceMs = performance.now();
       } else if (page.more) {
-        await new Promise((resolve) => setImmediate(resolve));
+        await nextTurn();
       } else {
         since = await this.#wait(since, idleLeftMs, options);
       }

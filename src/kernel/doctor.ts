@@ -1,9 +1,9 @@
 /** Looks through a store for rows that do not fit each other, and mends them page by page. */
-import { setImmediate as nextTurn } from 'node:timers/promises';
 import { messageOf } from '../errors.js';
-import type { Entry } from './engine.js';
+import type { Entry, RangeOptions } from './engine.js';
 import type { Store } from './store.js';
 import type { Reader, Transaction } from './transaction.js';
+import { Slices } from '../yielding.js';
 
 export type DamageKind =
   /** A row that follows from another is not there. */
@@ -34,13 +34,50 @@ export interface Damage extends Finding {
   store?: Store;
 }
 
+/** Yielded by a check in the middle of a long count: others may have a turn here. No scan is open across it. */
+export const turn = Symbol('turn');
+export type Found = Damage | typeof turn;
+
+/** Rows that a count goes over between two turns. */
+const rowsPerTurn = 200;
+
+/** Calls back for every row of a range, with turns in between. */
+export function* eachRow(
+  reader: Reader,
+  family: string,
+  range: RangeOptions,
+  onRow: (entry: Entry) => void,
+): Generator<typeof turn, void> {
+  for (let start = range; ;) {
+    let last: Buffer | undefined;
+    let seen = 0;
+    for (const entry of reader.range(family, { ...start, limit: rowsPerTurn })) {
+      onRow(entry);
+      last = entry.key;
+      seen += 1;
+    }
+    if (last === undefined || seen < rowsPerTurn) return;
+    const { lt } = range;
+    start = { gt: last, ...(lt !== undefined && { lt }) };
+    yield turn;
+  }
+}
+
+/** The result of a long count, counted in one turn: inside a transaction nothing else may happen. */
+export function inOneTurn<Result>(count: Generator<typeof turn, Result>): Result {
+  for (;;) {
+    const { done, value } = count.next();
+    if (done === true) return value;
+  }
+}
+
 /** One family, walked in key order. Each domain brings its own checks; their order is the order of repair. */
 export interface Check {
   family: string;
   /** What is wrong with this row, or with rows that follow from it. */
-  inspect(reader: Reader, entry: Entry, store: Store): Iterable<Damage>;
+  inspect(reader: Reader, entry: Entry, store: Store): Iterable<Found>;
   /** After the walk: what is wrong with the family as a whole, such as a row that should be there alone. */
-  conclude?(reader: Reader, store: Store): Iterable<Damage>;
+  conclude?(reader: Reader, store: Store): Iterable<Found>;
 }
 
 export interface ExamineOptions {
@@ -69,7 +106,8 @@ export async function* examine(
   checks: readonly Check[],
   options: ExamineOptions = {},
 ): AsyncGenerator<Finding & { repaired: boolean }> {
-  const limit = options.pageEntries ?? 500;
+  const limit = options.pageEntries ?? 50;
+  const slices = new Slices();
   for (const check of checks) {
     let after: Buffer | undefined;
     for (;;) {
@@ -77,8 +115,7 @@ export async function* examine(
         store.range(check.family, { ...(after !== undefined && { gt: after }), limit }),
       );
       yield* judge(store, (reader) => inspectPage(check, reader, page, store), options);
-      // After each page, however small: whoever uses the store has a turn.
-      await nextTurn();
+      await slices.pause();
       const last = page.at(-1);
       if (last === undefined || page.length < limit) break;
       after = last.key;
@@ -88,7 +125,7 @@ export async function* examine(
 }
 
 /** One page as it is now. A row that a check stumbles over is damage too, and no reason to leave the rest unseen. */
-function* inspectPage(check: Check, reader: Reader, page: readonly Entry[], store: Store): Generator<Damage> {
+function* inspectPage(check: Check, reader: Reader, page: readonly Entry[], store: Store): Generator<Found> {
   for (const { key, value } of page) {
     const now = reader === store ? value : reader.get(check.family, key);
     if (now === undefined) continue;
@@ -108,22 +145,50 @@ function* inspectPage(check: Check, reader: Reader, page: readonly Entry[], stor
 /** Tells what is found, or mends it. */
 async function* judge(
   store: Store,
-  find: (reader: Reader) => Iterable<Damage>,
+  find: (reader: Reader) => Iterable<Found>,
   options: ExamineOptions,
 ): AsyncGenerator<Finding & { repaired: boolean }> {
-  const damages = [...find(store)];
+  const damages = await look(store, find);
   if (damages.length > 0 && options.repair === true) yield* await mendAll(store, find);
   else for (const damage of damages) yield { ...findingOf(damage), repaired: false };
+}
+
+/** Looks that may be disturbed by writes in their middle before one look holds up everybody. */
+const looksMax = 3;
+
+/**
+ * What is wrong now. Somebody may have written while a long count gave others a turn, which then does not fit: what such
+ * a look finds is looked for again, at last in one turn.
+ */
+async function look(store: Store, find: (reader: Reader) => Iterable<Found>): Promise<Damage[]> {
+  const slices = new Slices();
+  for (let looks = 0; looks < looksMax; looks += 1) {
+    const damages: Damage[] = [];
+    let waited = false;
+    for (const found of find(store)) {
+      if (found !== turn) {
+        damages.push(found);
+        continue;
+      }
+      const pause = slices.pause();
+      if (pause === undefined) continue;
+      waited = true;
+      await pause;
+    }
+    if (damages.length === 0 || !waited) return damages;
+  }
+  return Array.from(find(store)).filter((found) => found !== turn);
 }
 
 /** Looks again inside the transaction: what was wrong a moment ago may have been a write on its way. */
 async function mendAll(
   store: Store,
-  find: (reader: Reader) => Iterable<Damage>,
+  find: (reader: Reader) => Iterable<Found>,
 ): Promise<(Finding & { repaired: boolean })[]> {
   const damages = await store.transact((tx) => {
     const found: Damage[] = [];
     for (const damage of find(tx)) {
+      if (damage === turn) continue;
       found.push(damage);
       if (damage.store === undefined || damage.store === store) damage.mend?.(tx);
     }

@@ -1,11 +1,11 @@
 /** The raw entries of a store, for people who want to see the bytes. */
-import { setImmediate as nextTurn } from 'node:timers/promises';
 import { Decoder } from 'cbor-x';
 import { StoaError } from '../errors.js';
 import { didYouMean } from '../nearest.js';
 import { type FamilyStats, prefixRange } from './engine.js';
 import { kernelFamilies } from './families.js';
 import type { Store } from './store.js';
+import { nextTurn } from '../yielding.js';
 
 export interface InspectedEntry {
   /** In hex, as is the value. */

@@ -82,9 +82,17 @@ export class McpEndpoint {
     const options = { authInfo: authInfoOf(caller), parsedBody: body };
     const listen = listenSchema.safeParse(body);
     if (!listen.success) return this.#modern.fetch(request, options);
-    const unknown = (listen.data.params.notifications.resourceSubscriptions ?? []).find(
-      (uri) => targetOf(uri) === undefined,
-    );
+    const wanted = new Set(listen.data.params.notifications.resourceSubscriptions);
+    const { mcpSubscriptionsMax } = this.#stoa.limits;
+    if (wanted.size > mcpSubscriptionsMax)
+      return refusal(
+        400,
+        -32_602,
+        `The request subscribes to ${wanted.size} resources; the limit is ${mcpSubscriptionsMax} (mcpSubscriptionsMax).`,
+        {},
+        listen.data.id,
+      );
+    const unknown = [...wanted].find((uri) => targetOf(uri) === undefined);
     if (unknown !== undefined)
       return refusal(400, -32_602, `There is no resource ${unknown.slice(0, 200)}.`, {}, listen.data.id);
     return this.#listen(request, options, listen.data, caller);
@@ -110,13 +118,13 @@ export class McpEndpoint {
         );
         for (const uri of params.notifications.resourceSubscriptions ?? []) watch.add(uri);
         watch.follow();
+        this.#listening.add(handler);
         return () => {
           watch.close();
           this.#listening.delete(handler);
         };
       },
     });
-    this.#listening.add(handler);
     return handler.fetch(request, options);
   }
 

@@ -32,9 +32,13 @@ export class ResourceWatch {
     const spellings = this.#wanted.get(uriOf(target)) ?? new Set<string>();
     const { mcpSubscriptionsMax } = this.#stoa.limits;
     if (!spellings.has(uri) && this.#count >= mcpSubscriptionsMax)
-      throw new StoaError('overloaded', `A client has at most ${mcpSubscriptionsMax} subscriptions.`, {
-        details: { mcpSubscriptionsMax },
-      });
+      throw new StoaError(
+        'overloaded',
+        `The client has ${this.#count} subscriptions, which is the limit (mcpSubscriptionsMax).`,
+        {
+          details: { mcpSubscriptionsMax },
+        },
+      );
     if (!spellings.has(uri)) this.#count += 1;
     this.#wanted.set(uriOf(target), spellings.add(uri));
     this.follow();

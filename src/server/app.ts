@@ -13,6 +13,7 @@ import { clientErrorAnswer } from './client-error.js';
 import { allowOrigins, isGuarded, openToAllSites } from './cors.js';
 import { EndOfTurn } from './end-of-turn.js';
 import { EventStreams } from './event-stream.js';
+import { SpooledBodies } from './spooled-body.js';
 import type { RouteGroup } from './group.js';
 import { HostCheck, requireHost } from './host-check.js';
 import { LastSeen } from './last-seen.js';
@@ -65,6 +66,7 @@ export interface AppServices {
   readonly routes: readonly Route[];
   readonly streams: EventStreams;
   readonly metrics: Metrics;
+  readonly spool: SpooledBodies;
   readonly metricsNeedToken: boolean;
   readonly startedAtMs: number;
   readonly openApi: () => Record<string, unknown>;
@@ -141,6 +143,7 @@ export function createApp(stoa: Stoa, options: AppOptions = {}): FastifyInstance
     routes,
     streams,
     metrics,
+    spool: new SpooledBodies(limits),
     metricsNeedToken: options.metricsNeedToken === true,
     startedAtMs: Date.now(),
     openApi: () => (openApi ??= openApiOf(groups)),

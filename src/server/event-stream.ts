@@ -134,8 +134,8 @@ export class EventStreams {
   }
 }
 
-/** By whom streams are counted, so that nobody takes the places of all; undefined for the operator. */
-function holderOf({ caller, ip }: FastifyRequest): string | undefined {
+/** The name under which streams and spooled bytes are counted, so that one caller cannot use up all; undefined for the operator. */
+export function holderOf({ caller, ip }: FastifyRequest): string | undefined {
   if (caller === null) return `address ${countedAddress(plainAddress(ip))}`;
   return caller.kind === 'operator' ? undefined : `${caller.kind} ${caller.identity ?? caller.user}`;
 }

@@ -1,45 +1,111 @@
-/** A body of any length as a file on the server's disk, for as long as somebody works on it. */
+/** Bodies of any length as files on the server's disk, for as long as they are worked on; together they stay within a limit. */
 import { createWriteStream } from 'node:fs';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
+import type { FastifyRequest } from 'fastify';
 import { StoaError } from '../errors.js';
+import { type LimitName, type Limits } from '../limits.js';
+import { holderOf } from './event-stream.js';
 
-/** `body` is the request's, on a route with `streamsBody`. */
-export async function withFile<Result>(
-  body: unknown,
-  bytesMax: number,
-  work: (path: string) => Promise<Result>,
-): Promise<Result> {
-  if (!(body instanceof Readable))
-    throw new StoaError('unsupported_media_type', 'An import is sent as lines of JSON.', {
-      fix: 'Send application/x-ndjson.',
-    });
-  const directory = await mkdtemp(join(tmpdir(), 'stoa-import-'));
-  try {
-    const path = join(directory, 'lines.ndjson');
-    await pipeline(
-      body,
-      (chunks: AsyncIterable<Buffer>) => bounded(chunks, bytesMax),
-      createWriteStream(path, { mode: 0o600 }),
+type SpoolLimit = Extract<
+  LimitName,
+  'importBytesMax' | 'importSpoolBytesPerCallerMax' | 'importSpoolBytesMax'
+>;
+
+export class SpooledBodies {
+  readonly #limits: Limits;
+  /** Bytes on the disk by caller; a caller without a file there has no entry. */
+  readonly #bytesOf = new Map<string, number>();
+  #totalBytes = 0;
+
+  /** Bytes of all files that are on the disk now. */
+  get sizeBytes(): number {
+    return this.#totalBytes;
+  }
+
+  constructor(limits: Limits) {
+    this.#limits = limits;
+  }
+
+  /** For a request of a route with `streamsBody`. The file is gone when `work` has ended. */
+  async withFile<Result>(request: FastifyRequest, work: (path: string) => Promise<Result>): Promise<Result> {
+    const { body } = request;
+    if (!(body instanceof Readable))
+      throw new StoaError('unsupported_media_type', 'The body of an import must be lines of JSON.', {
+        fix: 'Send application/x-ndjson.',
+      });
+    const holder = holderOf(request);
+    let sizeBytes = 0;
+    const directory = await mkdtemp(join(tmpdir(), 'stoa-import-'));
+    try {
+      const path = join(directory, 'lines.ndjson');
+      const take = (chunk: Buffer): void => {
+        this.#check(holder, sizeBytes, chunk.length);
+        sizeBytes += chunk.length;
+        this.#add(holder, chunk.length);
+      };
+      await pipeline(
+        body,
+        (chunks: AsyncIterable<Buffer>) => counted(chunks, take),
+        createWriteStream(path, { mode: 0o600 }),
+      );
+      return await work(path);
+    } finally {
+      await rm(directory, { recursive: true, force: true });
+      this.#add(holder, -sizeBytes);
+    }
+  }
+
+  #check(holder: string | undefined, sizeBytes: number, moreBytes: number): void {
+    const held = holder === undefined ? 0 : (this.#bytesOf.get(holder) ?? 0);
+    this.#refuseAbove('importBytesMax', sizeBytes + moreBytes, 'The file');
+    if (holder !== undefined)
+      this.#refuseAbove(
+        'importSpoolBytesPerCallerMax',
+        held + moreBytes,
+        'The files that the caller imports',
+      );
+    this.#refuseAbove(
+      'importSpoolBytesMax',
+      this.#totalBytes + moreBytes,
+      'The files of all imports under way',
     );
-    return await work(path);
-  } finally {
-    await rm(directory, { recursive: true, force: true });
+  }
+
+  #refuseAbove(limit: SpoolLimit, bytes: number, what: string): void {
+    const bytesMax = this.#limits[limit];
+    if (bytes <= bytesMax) return;
+    const isShared = limit === 'importSpoolBytesMax';
+    throw new StoaError(
+      isShared ? 'overloaded' : 'too_large',
+      `${what} would take more than ${bytesMax} bytes on the server's disk (${limit}).`,
+      {
+        fix: isShared
+          ? 'Try again when other imports have ended, or raise the limit.'
+          : 'Split the file, import one part after the other, or raise the limit.',
+        details: { [limit]: bytesMax },
+      },
+    );
+  }
+
+  #add(holder: string | undefined, bytes: number): void {
+    this.#totalBytes += bytes;
+    if (holder === undefined) return;
+    const held = (this.#bytesOf.get(holder) ?? 0) + bytes;
+    if (held === 0) this.#bytesOf.delete(holder);
+    else this.#bytesOf.set(holder, held);
   }
 }
 
-async function* bounded(chunks: AsyncIterable<Buffer>, bytesMax: number): AsyncGenerator<Buffer> {
-  let sizeBytes = 0;
+async function* counted(
+  chunks: AsyncIterable<Buffer>,
+  take: (chunk: Buffer) => void,
+): AsyncGenerator<Buffer> {
   for await (const chunk of chunks) {
-    sizeBytes += chunk.length;
-    if (sizeBytes > bytesMax)
-      throw new StoaError('too_large', `An import has at most ${bytesMax} bytes.`, {
-        fix: 'Split the file, or raise the limit importBytesMax.',
-        details: { importBytesMax: bytesMax },
-      });
+    take(chunk);
     yield chunk;
   }
 }

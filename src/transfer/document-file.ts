@@ -5,7 +5,6 @@ import { isOversized } from '../datastore/transfer.js';
 import type { DataService } from '../datastore/service.js';
 import { StoaError, messageOf } from '../errors.js';
 import type { Caller } from '../core/caller.js';
-import { hasPrototypeKey } from '../prototype-keys.js';
 import { fileLines, parsedLine } from './file-lines.js';
 
 export interface DocumentFileOptions {
@@ -148,8 +147,6 @@ class DocumentFile {
     this.#report.lines += 1;
     try {
       if (fields instanceof Error) throw fields;
-      if (hasPrototypeKey(bytes.toString(), fields))
-        throw new StoaError('invalid_request', 'It has a field named "__proto__", which is not taken.');
       const record = this.#data.transfer.recordFor(this.#caller, fields);
       this.#checkRepeat(number, record);
       return record;

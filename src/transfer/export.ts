@@ -1,6 +1,7 @@
 /** An export as lines of JSON: a header, every record, and a last line by which a cut shows. */
 import { createHash } from 'node:crypto';
 import { StoaError } from '../errors.js';
+import { Slices } from '../yielding.js';
 import { recordKinds } from './kinds.js';
 import {
   type Header,
@@ -38,6 +39,7 @@ export async function* exportLines(
   const kinds = recordKinds.filter(({ domain }) => domains.includes(domain));
   const hash = createHash('sha256');
   const counts: Record<string, number> = {};
+  const slices = new Slices();
   const lineOf = (record: TransferRecord): string => {
     const line = `${JSON.stringify(record)}\n`;
     hash.update(line);
@@ -63,6 +65,7 @@ export async function* exportLines(
       for (const record of page.records) yield lineOf(record);
       counts[type] += page.records.length;
       after = page.after;
+      await slices.pause();
     } while (after !== null);
   }
   yield `${JSON.stringify({ type: 'stoa.end', counts, sha256: hash.digest('hex') } satisfies Trailer)}\n`;

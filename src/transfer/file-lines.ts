@@ -2,6 +2,8 @@
 import { isUtf8 } from 'node:buffer';
 import { createReadStream } from 'node:fs';
 import { StoaError, jsonFaultOf, messageOf } from '../errors.js';
+import { hasPrototypeKey } from '../prototype-keys.js';
+import { Slices } from '../yielding.js';
 
 export interface FileLine {
   /** From 1. */
@@ -15,6 +17,7 @@ const newline = 0x0a;
 export async function* fileLines(path: string): AsyncGenerator<FileLine> {
   let rest: Buffer[] = [];
   let number = 0;
+  const slices = new Slices();
   for await (const chunk of chunksOf(path)) {
     let from = 0;
     for (let end = chunk.indexOf(newline); end !== -1; end = chunk.indexOf(newline, from)) {
@@ -22,6 +25,7 @@ export async function* fileLines(path: string): AsyncGenerator<FileLine> {
       yield { number, bytes: Buffer.concat([...rest, chunk.subarray(from, end + 1)]) };
       rest = [];
       from = end + 1;
+      await slices.pause();
     }
     if (from < chunk.length) rest.push(chunk.subarray(from));
   }
@@ -31,11 +35,16 @@ export async function* fileLines(path: string): AsyncGenerator<FileLine> {
 /** The value on a line, or the reason why there is none. Bytes that are not UTF-8 would silently become U+FFFD. */
 export function parsedLine(bytes: Buffer): unknown {
   if (!isUtf8(bytes)) return new StoaError('invalid_request', 'it is not UTF-8');
+  const text = bytes.toString();
+  let value: unknown;
   try {
-    return JSON.parse(bytes.toString());
+    value = JSON.parse(text);
   } catch (error) {
     return new StoaError('invalid_request', `it is not JSON: ${jsonFaultOf(error)}`);
   }
+  return hasPrototypeKey(text, value)
+    ? new StoaError('invalid_request', 'it has a field named "__proto__", which is refused')
+    : value;
 }
 
 /** A file that cannot be read is an error of ours, whether opening it tells or the first read. */

@@ -44,6 +44,17 @@ describe('the keys of an agent', () => {
       await expect(bob.openDirect(sealed)).rejects.toThrow('cannot be opened');
     }
   });
+
+  it('refuse keys and messages that are not what they should be', async () => {
+    const ann = await AgentKeys.generate();
+    const notAPoint = Buffer.alloc(32, 0xff).toString('base64');
+    for (const key of ['', 'AAAA', notAPoint])
+      await expect(sealDirect(key, 'text')).rejects.toMatchObject({ code: 'invalid_request' });
+    // A key of small order would make the shared secret all zeros, which everybody knows.
+    const smallOrder = Buffer.concat([Buffer.alloc(32), Buffer.alloc(12 + 16)]).toString('base64');
+    for (const message of ['', 'AAAA', smallOrder])
+      await expect(ann.openDirect(message)).rejects.toMatchObject({ code: 'invalid_request' });
+  });
 });
 
 describe('an agent', () => {

@@ -268,3 +268,24 @@ test('a caller that may only read, or only in some namespaces, is held to it', a
   await expect(data.get(narrow, 'closed', 'k')).rejects.toMatchObject({ code: 'forbidden' });
   expect((await data.listNamespaces(narrow)).items.map(({ namespace }) => namespace)).toEqual(['open']);
 });
+
+test('agents of a namespace are listed and forgotten in bounded steps, however many there are', async () => {
+  const limits = { clearStepMax: 2, namespaceAgentsListedMax: 3, namespacePageAgentsMax: 4 };
+  const kernel = await open('memory', { limits });
+  const writer = new DirectoryWriter(kernel);
+  const data = new DataService({ port: new EmbeddedDataStore({ kernel }), writer, limits: kernel.limits });
+  for (const namespace of ['a', 'b', 'c'])
+    for (let worker = 0; worker < 7; worker += 1)
+      await data.set(operatorCaller('ada', `worker-${worker}`), namespace, 'k', worker);
+  const ada = operatorCaller('ada');
+  const page = await data.listNamespaces(ada);
+  expect(page.items[0]?.agents).toEqual(['worker-0', 'worker-1', 'worker-2']);
+  // The rest is on the next page.
+  const rest = await data.listNamespaces(ada, { cursor: page.next_cursor ?? undefined });
+  expect([...page.items, ...rest.items].map(({ namespace }) => namespace)).toEqual(['a', 'b', 'c']);
+  expect(await data.clear(ada, 'a')).toBe(1);
+  expect(await data.clear(ada, 'none')).toBe(0);
+  await data.set(operatorCaller('ada', 'fresh'), 'a', 'k', 1);
+  expect((await data.listNamespaces(ada)).items[0]?.agents).toEqual(['fresh']);
+  await data.close();
+});

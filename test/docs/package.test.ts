@@ -1,6 +1,6 @@
 /** The package as npm would publish it, in an empty project. */
 import { execFile } from 'node:child_process';
-import { mkdir, mkdtemp, readFile, readdir, rm, symlink, writeFile } from 'node:fs/promises';
+import { copyFile, mkdir, mkdtemp, readFile, readdir, rm, symlink, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
@@ -41,6 +41,14 @@ beforeAll(async () => {
   await writeFile(join(directory, 'package.json'), '{"type":"module"}');
 }, 120_000);
 afterAll(() => rm(directory, { recursive: true }));
+
+test('every package that it needs runs on the Node that the tests run on', async () => {
+  const strict = join(directory, 'strict');
+  await mkdir(strict);
+  for (const name of ['package.json', 'package-lock.json'])
+    await copyFile(join(root, name), join(strict, name));
+  await run('npm', ['ci', '--dry-run', '--engine-strict', '--offline'], { cwd: strict });
+});
 
 test.each(['stoa', 'stoa/client', 'stoa/conformance', 'stoa/langgraph'])(
   '%s can be imported',

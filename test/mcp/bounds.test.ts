@@ -87,6 +87,38 @@ test('a request with too many messages is refused whole', async () => {
   ).toHaveLength(3);
 });
 
+const listen = (count: number) =>
+  running.ask('POST', '/mcp', {
+    as: running.alice,
+    headers: { 'mcp-protocol-version': '2026-07-28', 'mcp-method': 'subscriptions/listen' },
+    body: {
+      jsonrpc: '2.0',
+      id: 7,
+      method: 'subscriptions/listen',
+      params: {
+        notifications: {
+          resourceSubscriptions: Array.from({ length: count }, (_, index) => `stoa://data/n/k${index}`),
+        },
+        _meta: {
+          'io.modelcontextprotocol/protocolVersion': '2026-07-28',
+          'io.modelcontextprotocol/clientInfo': { name: 'test', version: '1' },
+          'io.modelcontextprotocol/clientCapabilities': {},
+        },
+      },
+    },
+  });
+
+test('a client that listens names at most as many resources as it may subscribe to', async () => {
+  const refused = await listen(1_001);
+  expect([refused.status, refused.json.id, refused.json.error.code]).toEqual([400, 7, -32_602]);
+  expect(refused.json.error.message).toContain('1001 resources; the limit is 1000 (mcpSubscriptionsMax)');
+  const open = await listen(1_000);
+  expect([open.status, open.headers.get('content-type')]).toEqual([
+    200,
+    expect.stringContaining('event-stream'),
+  ]);
+});
+
 test("a user's agent posts as often as the limit says, the operator as often as it likes", async () => {
   const said = { room: 'global', text: 'hello' };
   const operator = await TestClient.connect(running.url, running.operator, 'legacy');

@@ -180,6 +180,13 @@ describe.each([
     expect(outcomes.filter(({ status }) => status === 'fulfilled')).toHaveLength(2);
   });
 
+  it('are as many as they like where the limit is 0', async () => {
+    const { registry } = await open({ ...options, limits: { sessionsPerAgentMax: 0 } });
+    const agentId = await agentThrough('running');
+    for (let index = 0; index < 3; index += 1) await registry.openSession(alice, agentId);
+    expect((await registry.getAgent(alice, agentId)).active_sessions).toBe(3);
+  });
+
   it('go with their agent, however many they are', async () => {
     const { registry } = await open({ ...options, limits: { sessionsDeletedAtOnceMax: 3 } });
     const agentId = await agentThrough('running');

@@ -48,6 +48,7 @@ describe('bodies', () => {
     ['__proto__', '{"name": "a", "__proto__": {"admin": true}}'],
     ['__proto__ deep inside', '{"name": "a", "labels": {"__proto__": "x"}}'],
     ['__proto__ with an escape', '{"name": "a", "labels": {"\\u005f_proto__": "x"}}'],
+    ['__proto__ with an escaped letter', '{"name": "a", "labels": {"__\\u0070roto__": "x"}}'],
     ['constructor', '{"name": "a", "constructor": {"prototype": {"admin": true}}}'],
     ['nothing at all', ''],
     ['a number too large', '{"name": "a", "spec": {"memory_mb": 1e999}}'],

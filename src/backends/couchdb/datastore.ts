@@ -198,6 +198,15 @@ export class CouchDataStore implements DocumentStore {
     return summaries.slice(0, limit);
   }
 
+  async describeNamespaces(
+    user: string,
+    names: readonly string[],
+    signal?: Cancellation,
+  ): Promise<NamespaceSummary[]> {
+    await this.#agents.flush();
+    return this.#summaries(user, names, signal);
+  }
+
   async clearStep(scope: Scope, after: string | null, limit: number): Promise<ClearStep> {
     await this.#adoption.settle(scope, after === null);
     const page = await this.#client.find(

@@ -208,6 +208,17 @@ export class DynamodbDataStore implements DocumentStore {
     return summaries;
   }
 
+  async describeNamespaces(
+    user: string,
+    names: readonly string[],
+    signal?: Cancellation,
+  ): Promise<NamespaceSummary[]> {
+    await this.#agents.flush();
+    const summaries: NamespaceSummary[] = [];
+    for (const namespace of names) summaries.push(await this.#summarise({ user, namespace }, signal));
+    return summaries.filter(({ count }) => count > 0);
+  }
+
   async clearStep(scope: Scope, after: string | null, limit: number): Promise<ClearStep> {
     if (after === null) await this.#adoption.settle(scope, true);
     const entries: Item[] = [];

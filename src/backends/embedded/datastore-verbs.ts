@@ -143,11 +143,14 @@ export class DataVerbs {
     if (deleted > 0) tx.change(namespaceCleared(scope, deleted, after, through));
     if (through !== null) return { deleted, after: through };
     const agents = Array.from(
-      tx.range(families.agents, prefixRange(documentKey(scope, ''))),
+      tx.range(families.agents, { ...prefixRange(documentKey(scope, '')), limit }),
       ({ key }) => key,
     );
     for (const key of agents) tx.delete(families.agents, key);
-    return { deleted, after: null };
+    // Of more agents the rest goes in further steps, which find no documents any more.
+    const looked = entries.at(-1);
+    const rest = looked === undefined ? (after ?? '') : namesOf(looked.key).key;
+    return { deleted, after: agents.length < limit ? null : rest };
   }
 
   recordAccess(tx: Transaction, read: AccessRead): void {

@@ -23,6 +23,7 @@ import type { Kernel } from '../../kernel/kernel.js';
 import { RowCache } from '../../kernel/row-cache.js';
 import type { Store } from '../../kernel/store.js';
 import { invalidCursor } from '../../paging.js';
+import { Slices } from '../../yielding.js';
 import {
   cachedUserKey,
   checkKeyLimits,
@@ -47,6 +48,9 @@ export interface EmbeddedDataStoreOptions extends Partial<Pick<DataVerbsOptions,
   /** Refuses a second spelling of a known user, which would stand for the same rows; asked before any row of the user is looked at. */
   checkUser?: (user: string) => void;
 }
+
+/** Rows that are looked at before other requests may have a turn: at most some milliseconds. */
+const rowsPerTurn = 200;
 
 export class EmbeddedDataStore implements DataPort {
   readonly capabilities: DataCapabilities = {
@@ -126,13 +130,13 @@ export class EmbeddedDataStore implements DataPort {
     return step(this.#storeOf(scope), (tx) => this.verbs.requireVersion(tx, scope, key, version));
   }
 
-  listKeys(scope: Scope, range: KeyRange): KeySummary[] {
-    return this.#rows(scope, range).map(({ key, value }) => summaryOf(key, value));
+  async listKeys(scope: Scope, range: KeyRange): Promise<KeySummary[]> {
+    return this.#list(scope, range, ({ key, value }) => summaryOf(key, value));
   }
 
-  listDocuments(scope: Scope, range: KeyRange): DocumentRecord[] {
+  async listDocuments(scope: Scope, range: KeyRange): Promise<DocumentRecord[]> {
     const store = this.#storeOf(scope);
-    return this.#rows(scope, range).map(({ key, value }) => readDocument(store, key, value));
+    return this.#list(scope, range, ({ key, value }) => readDocument(store, key, value));
   }
 
   listNamespaces(user: string, after: string | null, limit: number): NamespaceSummary[] {
@@ -142,15 +146,40 @@ export class EmbeddedDataStore implements DataPort {
       after === null
         ? bounds
         : { gt: namespaceKey({ user, namespace: after }), ...(bounds.lt !== undefined && { lt: bounds.lt }) };
-    return Array.from(store.range(families.namespaces, { ...start, limit }), ({ key, value }) => {
-      const namespace = key.toString('utf8', 32);
-      const agents = Array.from(
-        store.range(families.agents, prefixRange(documentKey({ user, namespace }, ''))),
-        (entry) => namesOf(entry.key).key,
-      );
-      const { count, sizeBytes, updatedAtMs } = decodeNamespace(value);
-      return { namespace, count, sizeBytes, agents, updatedAt: timeOfMs(updatedAtMs) };
+    const found: NamespaceSummary[] = [];
+    let agents = 0;
+    // What is left over comes with the next call: whoever asks goes on until nothing is found.
+    for (const { key, value } of store.range(families.namespaces, {
+      ...start,
+      limit: Math.min(limit, rowsPerTurn),
+    })) {
+      const summary = this.#describe({ user, namespace: key.toString('utf8', 32) }, value);
+      found.push(summary);
+      agents += summary.agents.length;
+      if (agents >= rowsPerTurn) break;
+    }
+    return found;
+  }
+
+  describeNamespaces(user: string, names: readonly string[]): NamespaceSummary[] {
+    const store = this.#storeOf({ user });
+    return names.flatMap((namespace) => {
+      const scope = { user, namespace };
+      const row = store.get(families.namespaces, namespaceKey(scope));
+      return row === undefined ? [] : [this.#describe(scope, row)];
     });
+  }
+
+  #describe(scope: Scope, row: Buffer): NamespaceSummary {
+    const agents = Array.from(
+      this.#storeOf(scope).range(families.agents, {
+        ...prefixRange(documentKey(scope, '')),
+        limit: this.#kernel.limits.namespaceAgentsListedMax,
+      }),
+      ({ key }) => namesOf(key).key,
+    );
+    const { count, sizeBytes, updatedAtMs } = decodeNamespace(row);
+    return { namespace: scope.namespace, count, sizeBytes, agents, updatedAt: timeOfMs(updatedAtMs) };
   }
 
   clear(scope: Scope, after: string | null, limit: number): DirectoryStep<ClearStep> {
@@ -228,20 +257,36 @@ export class EmbeddedDataStore implements DataPort {
     return this.#kernel.storeOf(cachedUserKey(user));
   }
 
-  #rows(scope: Scope, { prefix, after, limit }: KeyRange): Entry[] {
+  /** Over rows that have expired it goes on until the page is full or the end is reached, with a turn for others in between. */
+  async #list<Item>(
+    scope: Scope,
+    { prefix, after, limit }: KeyRange,
+    read: (row: Entry) => Item,
+  ): Promise<Item[]> {
     const store = this.#storeOf(scope);
     const first = documentKey(scope, prefix);
     const lt = keyAfterPrefix(first);
     const afterKey = after === null ? undefined : documentKey(scope, after);
-    const start =
+    let start: RangeOptions =
       afterKey === undefined || Buffer.compare(afterKey, first) < 0 ? { gte: first } : { gt: afterKey };
-    const rows: Entry[] = [];
-    for (const entry of store.range(families.documents, { ...start, ...(lt !== undefined && { lt }) })) {
-      if (!isLiveRow(entry.value, store.nowMs())) continue;
-      rows.push(entry);
-      if (rows.length === limit) break;
+    const items: Item[] = [];
+    const slices = new Slices();
+    for (;;) {
+      let looked = 0;
+      for (const entry of store.range(families.documents, {
+        ...start,
+        ...(lt !== undefined && { lt }),
+        limit: rowsPerTurn,
+      })) {
+        looked += 1;
+        start = { gt: entry.key };
+        if (!isLiveRow(entry.value, store.nowMs())) continue;
+        items.push(read(entry));
+        if (items.length === limit) return items;
+      }
+      if (looked < rowsPerTurn) return items;
+      await slices.pause();
     }
-    return rows;
   }
 }
 

@@ -7,10 +7,14 @@ import { userKey } from '../../identity/user-key.js';
 import {
   type Check,
   type Damage,
+  type Found,
   beyondRepair,
   missingRow,
   surplusRow,
   wrongRow,
+  eachRow,
+  inOneTurn,
+  type turn,
 } from '../../kernel/doctor.js';
 import { type Entry, type RangeOptions, prefixRange } from '../../kernel/engine.js';
 import type { Store } from '../../kernel/store.js';
@@ -132,7 +136,7 @@ function* inspectDocument(
       families.namespaces,
       namespace,
       'The namespace of a document is not in the list.',
-      (tx) => tx.put(families.namespaces, namespace, encodeNamespace(counted(tx, namespace))),
+      (tx) => tx.put(families.namespaces, namespace, encodeNamespace(inOneTurn(counted(tx, namespace)))),
     );
   }
 }
@@ -204,16 +208,16 @@ function* inspectNamespace(
   reader: Reader,
   { key, value }: Entry,
   store: Store,
-): Generator<Damage> {
+): Generator<Found> {
   const user = key.subarray(0, userBytes);
   if (reader.get(families.usage, user) === undefined) {
     yield missingRow(families.usage, user, 'What a user has stored is not counted.', (tx) =>
-      tx.put(families.usage, user, encodeUsage(summed(tx, user))),
+      tx.put(families.usage, user, encodeUsage(inOneTurn(summed(tx, user)))),
     );
   }
   const stated = value.length === countBytes ? decodeNamespace(value) : undefined;
   if (stated !== undefined && tallies.agrees(store, key, stated)) return;
-  const { count, sizeBytes, updatedAtMs } = counted(reader, key);
+  const { count, sizeBytes, updatedAtMs } = yield* counted(reader, key);
   if (count === 0) {
     yield surplusRow(families.namespaces, key, 'dangling', 'The namespace has no documents.');
     return;
@@ -232,8 +236,8 @@ function* inspectNamespace(
   );
 }
 
-function* inspectUsage(reader: Reader, { key, value }: Entry): Generator<Damage> {
-  const usage = summed(reader, key);
+function* inspectUsage(reader: Reader, { key, value }: Entry): Generator<Found> {
+  const usage = yield* summed(reader, key);
   const stated = value.length === countBytes ? decodeUsage(value) : undefined;
   if (
     stated?.documents === usage.documents &&
@@ -264,25 +268,25 @@ function documentsOf(namespace: Buffer): RangeOptions {
 }
 
 /** A namespace by its documents. The time of the last write is that of the newest of them. */
-function counted(reader: Reader, namespace: Buffer): NamespaceRow {
+function* counted(reader: Reader, namespace: Buffer): Generator<typeof turn, NamespaceRow> {
   const row: NamespaceRow = { count: 0, sizeBytes: 0, updatedAtMs: 0 };
-  for (const { key, value } of reader.range(families.documents, documentsOf(namespace))) {
+  yield* eachRow(reader, families.documents, documentsOf(namespace), ({ key, value }) => {
     row.count += 1;
     row.sizeBytes += sizeOfRow(value);
     row.updatedAtMs = Math.max(row.updatedAtMs, msOf(decodeDocument(key, value, '').updatedAt));
-  }
+  });
   return row;
 }
 
 /** A user by the rows of its namespaces, which were mended before. */
-function summed(reader: Reader, user: Buffer): Usage {
+function* summed(reader: Reader, user: Buffer): Generator<typeof turn, Usage> {
   const usage: Usage = { ...noUsage };
-  for (const { value } of reader.range(families.namespaces, prefixRange(user))) {
-    if (value.length !== countBytes) continue;
+  yield* eachRow(reader, families.namespaces, prefixRange(user), ({ value }) => {
+    if (value.length !== countBytes) return;
     const { count, sizeBytes } = decodeNamespace(value);
     usage.documents += count;
     usage.sizeBytes += sizeBytes;
     usage.namespaces += 1;
-  }
+  });
   return usage;
 }

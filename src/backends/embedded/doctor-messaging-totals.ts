@@ -1,5 +1,14 @@
 /** What `stoa doctor` checks of the totals of `/stats`: each against the rows that it counts. */
-import { type Check, type Damage, missingRow, surplusRow, wrongRow } from '../../kernel/doctor.js';
+import {
+  type Check,
+  type Damage,
+  type Found,
+  eachRow,
+  missingRow,
+  surplusRow,
+  type turn,
+  wrongRow,
+} from '../../kernel/doctor.js';
 import type { Store } from '../../kernel/store.js';
 import type { Reader } from '../../kernel/transaction.js';
 import { byRank, topRoomsMax } from '../../messaging/totals.js';
@@ -60,11 +69,11 @@ export class TotalsDoctor {
     };
   }
 
-  *#inspectTotals(reader: Reader): Generator<Damage> {
+  *#inspectTotals(reader: Reader): Generator<Found> {
     const counts = read<CountsRow>(reader, countsKey);
     const top = read<TopRow>(reader, topKey);
     if (isRight(counts, this.#walked) && isTop(reader, top, this.#walked)) return;
-    const counted = countAll(reader);
+    const counted = yield* countAll(reader);
     if (!isRight(counts, counted))
       yield damageOf(
         reader,
@@ -101,15 +110,15 @@ function withRoom(counted: Counted, room: RoomRow): Counted {
   };
 }
 
-function countAll(reader: Reader): Counted {
+function* countAll(reader: Reader): Generator<typeof turn, Counted> {
   let counted = nothingCounted;
-  for (const { value } of reader.range(families.rooms, {})) {
+  yield* eachRow(reader, families.rooms, {}, ({ value }) => {
     const room = roomOf(value);
     if (room !== undefined) counted = withRoom(counted, room);
-  }
+  });
   let [agents, stored] = [0, 0];
-  for (const _ of reader.range(families.agents, {})) agents += 1;
-  for (const _ of reader.range(families.messages, {})) stored += 1;
+  yield* eachRow(reader, families.agents, {}, () => (agents += 1));
+  yield* eachRow(reader, families.messages, {}, () => (stored += 1));
   return { ...counted, agents, stored };
 }
 

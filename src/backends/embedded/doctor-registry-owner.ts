@@ -1,5 +1,5 @@
 /** What several checks of the registry ask: whether an agent is there, and whether a kept count is right. */
-import { type Damage, wrongRow } from '../../kernel/doctor.js';
+import { type Found, eachRow, type turn, wrongRow } from '../../kernel/doctor.js';
 import { prefixRange } from '../../kernel/engine.js';
 import type { Reader } from '../../kernel/transaction.js';
 import { agentCountKey, agentKey } from '../../registry/keys.js';
@@ -22,19 +22,19 @@ export class AgentOwners {
   }
 }
 
-export function* inspectAgentCount(reader: Reader, user: Buffer): Generator<Damage> {
+export function* inspectAgentCount(reader: Reader, user: Buffer): Generator<Found> {
   const key = agentCountKey(user);
   const stored = reader.get(families.counts, key);
   const kept = stored === undefined || stored.length === 8 ? readCount(reader, key) : NaN;
-  const counted = countRows(reader, families.agents, user);
+  const counted = yield* countRows(reader, families.agents, user);
   if (kept !== counted)
     yield wrongRow(families.counts, key, `The count says ${kept} agents; there are ${counted}.`, (tx) =>
       writeCount(tx, key, counted),
     );
 }
 
-export function countRows(reader: Reader, family: string, prefix: Buffer): number {
+export function* countRows(reader: Reader, family: string, prefix: Buffer): Generator<typeof turn, number> {
   let count = 0;
-  for (const _ of reader.range(family, prefixRange(prefix))) count += 1;
+  yield* eachRow(reader, family, prefixRange(prefix), () => (count += 1));
   return count;
 }

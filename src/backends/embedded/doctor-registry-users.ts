@@ -1,7 +1,14 @@
 /** What `stoa doctor` checks of the registry's users, counts, links and of its part of the directory. */
 import { messageOf } from '../../errors.js';
 import { userKey } from '../../identity/user-key.js';
-import { type Check, type Damage, beyondRepair, missingRow, surplusRow } from '../../kernel/doctor.js';
+import {
+  type Check,
+  type Damage,
+  type Found,
+  beyondRepair,
+  missingRow,
+  surplusRow,
+} from '../../kernel/doctor.js';
 import { type Entry, prefixRange } from '../../kernel/engine.js';
 import { kernelFamilies } from '../../kernel/families.js';
 import type { Kernel } from '../../kernel/kernel.js';
@@ -28,7 +35,7 @@ export function userChecks(kernel: Kernel, owners: AgentOwners): Check[] {
   ];
 }
 
-function* inspectCountRow(reader: Reader, { key, value }: Entry): Generator<Damage> {
+function* inspectCountRow(reader: Reader, { key, value }: Entry): Generator<Found> {
   const id = key.subarray(1);
   if (key[0] === countKinds.agentsOfUser) yield* inspectAgentCount(reader, id);
   else if (value.length !== 8) yield surplusRow(families.counts, key, 'wrong', 'The row is not a count.');

@@ -4,6 +4,7 @@ import { messageOf } from '../../errors.js';
 import {
   type Check,
   type Damage,
+  type Found,
   beyondRepair,
   missingRow,
   surplusRow,
@@ -77,7 +78,7 @@ function* inspectAgent(
   reader: Reader,
   { key, value }: Entry,
   store: Store,
-): Generator<Damage> {
+): Generator<Found> {
   const user = key.subarray(0, 32);
   const agent = key.subarray(32);
   let record: AgentRecord;
@@ -117,10 +118,14 @@ function* inspectAgent(
   yield* inspectCount(reader, key, user);
 }
 
-function* inspectMeta(reader: Reader, record: AgentRecord, agentKey: Buffer): Generator<Damage> {
+function* inspectMeta(reader: Reader, record: AgentRecord, agentKey: Buffer): Generator<Found> {
   const agent = agentKey.subarray(userKeyBytes);
   const both = readBoth(reader, agentKey);
-  const activeSessions = countRows(reader, families.sessionsByStatus, sessionStatusPrefix('active', agent));
+  const activeSessions = yield* countRows(
+    reader,
+    families.sessionsByStatus,
+    sessionStatusPrefix('active', agent),
+  );
   if (typeof both === 'string') {
     yield missingRow(
       families.agentMeta,
@@ -200,10 +205,9 @@ function* inspectOwner(
 }
 
 /** With a user's first agent, the count of all of them. */
-function* inspectCount(reader: Reader, key: Buffer, user: Buffer): Generator<Damage> {
-  for (const first of reader.range(families.agents, { ...prefixRange(user), limit: 1 })) {
-    if (first.key.equals(key)) yield* inspectAgentCount(reader, user);
-  }
+function* inspectCount(reader: Reader, key: Buffer, user: Buffer): Generator<Found> {
+  const [first] = [...reader.range(families.agents, { ...prefixRange(user), limit: 1 })];
+  if (first?.key.equals(key) === true) yield* inspectAgentCount(reader, user);
 }
 
 function inspectAgentIndex(family: string): Check['inspect'] {
@@ -233,7 +237,7 @@ function inspectOfAgent(family: string): Check['inspect'] {
   };
 }
 
-function* inspectLease(reader: Reader, entry: Entry, store: Store): Generator<Damage> {
+function* inspectLease(reader: Reader, entry: Entry, store: Store): Generator<Found> {
   const { key } = entry;
   let lease: Lease;
   try {

@@ -1,6 +1,6 @@
 /** What must hold between the records of workspaces, their indexes, counters and leases. */
-import type { Check, Damage } from '../../kernel/doctor.js';
-import { beyondRepair, missingRow, surplusRow, wrongRow } from '../../kernel/doctor.js';
+import type { Check, Damage, Found } from '../../kernel/doctor.js';
+import { beyondRepair, eachRow, missingRow, surplusRow, type turn, wrongRow } from '../../kernel/doctor.js';
 import { prefixRange } from '../../kernel/engine.js';
 import type { Store } from '../../kernel/store.js';
 import type { Reader } from '../../kernel/transaction.js';
@@ -134,7 +134,7 @@ function* leaseDamage(reader: Reader, key: Buffer): Generator<Damage> {
 }
 
 /** A session that has a limit has a timer that ends it; its activity moves the limit, and leaves the timer. */
-function* sessionDamage(timers: SharedTimers, reader: Reader, id: string, store: Store): Generator<Damage> {
+function* sessionDamage(timers: SharedTimers, reader: Reader, id: string, store: Store): Generator<Found> {
   yield* sessionCounterDamage(reader, id);
   const session = readRecord(reader, 'session', id);
   const deadline = session === undefined ? undefined : sessionDeadline(session);
@@ -166,22 +166,17 @@ function* noteDamage(reader: Reader, key: Buffer): Generator<Damage> {
   }
 }
 
-function* sessionCounterDamage(reader: Reader, id: string): Generator<Damage> {
-  const counted = (['pending', 'running'] as const).reduce(
-    (sum, status) => sum + countKeys(reader, indexPrefix('task', 'status', id, status)),
-    0,
-  );
-  yield* counterDamage(reader, 'session', id, counted);
+function* sessionCounterDamage(reader: Reader, id: string): Generator<Found> {
+  const pending = yield* sumBelow(reader, indexPrefix('task', 'status', id, 'pending'), () => 1);
+  const running = yield* sumBelow(reader, indexPrefix('task', 'status', id, 'running'), () => 1);
+  yield* counterDamage(reader, 'session', id, pending + running);
 }
 
-function* projectCounterDamage(reader: Reader, id: string): Generator<Damage> {
-  const sessions = idsBelow(reader, indexPrefix('session', 'project', id));
-  yield* counterDamage(
-    reader,
-    'project',
-    id,
-    sessions.reduce((sum, session) => sum + openTasks(reader, 'session', session), 0),
+function* projectCounterDamage(reader: Reader, id: string): Generator<Found> {
+  const counted = yield* sumBelow(reader, indexPrefix('session', 'project', id), (session) =>
+    openTasks(reader, 'session', session),
   );
+  yield* counterDamage(reader, 'project', id, counted);
 }
 
 function* counterDamage(
@@ -200,12 +195,11 @@ function* counterDamage(
     );
 }
 
-function* workspaceCounterDamage(reader: Reader, id: string): Generator<Damage> {
+function* workspaceCounterDamage(reader: Reader, id: string): Generator<Found> {
   const workspace = readRecord(reader, 'workspace', id);
   if (workspace === undefined) return;
-  const counted = idsBelow(reader, indexPrefix('project', 'workspace', id)).reduce(
-    (sum, project) => sum + openTasks(reader, 'project', project),
-    0,
+  const counted = yield* sumBelow(reader, indexPrefix('project', 'workspace', id), (project) =>
+    openTasks(reader, 'project', project),
   );
   if (counted === workspace.active_tasks) return;
   yield wrongRow(
@@ -275,12 +269,15 @@ function idOf(key: Buffer): string {
   return key.toString().slice(key.indexOf(':') + 1);
 }
 
-function idsBelow(reader: Reader, prefix: Buffer): string[] {
-  return Array.from(reader.range(buckets.indexes, prefixRange(prefix)), ({ value }) => value.toString());
-}
-
-function countKeys(reader: Reader, prefix: Buffer): number {
-  let count = 0;
-  for (const _ of reader.range(buckets.indexes, prefixRange(prefix))) count += 1;
-  return count;
+/** The sum over the ids that an index has under a prefix. */
+function* sumBelow(
+  reader: Reader,
+  prefix: Buffer,
+  numberOf: (id: string) => number,
+): Generator<typeof turn, number> {
+  let sum = 0;
+  yield* eachRow(reader, buckets.indexes, prefixRange(prefix), ({ value }) => {
+    sum += numberOf(value.toString());
+  });
+  return sum;
 }

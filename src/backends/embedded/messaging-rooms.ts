@@ -1,6 +1,6 @@
 /** Rooms and their messages in the embedded store: a post is one commit with its index and its counters. */
 import { randomUUID } from 'node:crypto';
-import type { Entry } from '../../kernel/engine.js';
+import type { Entry, RangeOptions } from '../../kernel/engine.js';
 import type { Reader, Transaction } from '../../kernel/transaction.js';
 import { StoaError } from '../../errors.js';
 import type { Limits } from '../../limits.js';
@@ -10,6 +10,7 @@ import { refuse } from '../../messaging/refusals.js';
 import { type ByteWindow, bytesLeftIn, nextTsMs, spendBytes } from '../../messaging/room-clock.js';
 import { newUlidBytes, ulidBytes, ulidTimeMs } from '../../messaging/ulid.js';
 import { uuidBytes } from '../../messaging/uuid.js';
+import { Slices } from '../../yielding.js';
 import { scheduleExpiry } from './messaging-retention-timers.js';
 import {
   HotRow,
@@ -67,18 +68,33 @@ export function createRoom(
   return room;
 }
 
-export function publicRooms(reader: Reader, limit: number, offset: number): Room[] {
+/** Rooms before an offset are skipped one by one: the index has no count of what lies behind a place. */
+export async function publicRooms(reader: Reader, limit: number, offset: number): Promise<Room[]> {
   const keys: Buffer[] = [];
-  let skipped = 0;
-  for (const { key } of reader.range(families.roomsByActivity, { reverse: true, limit: offset + limit })) {
-    if (skipped < offset) skipped += 1;
-    else keys.push(Buffer.from(roomOfActivityKey(key)));
+  const slices = new Slices();
+  let left = offset;
+  let bounds: RangeOptions = {};
+  while (keys.length < limit) {
+    const page = [
+      ...reader.range(families.roomsByActivity, {
+        ...bounds,
+        reverse: true,
+        limit: Math.min(left + limit - keys.length, roomsPerStep),
+      }),
+    ];
+    for (const { key } of page.slice(left)) keys.push(Buffer.from(roomOfActivityKey(key)));
+    left = Math.max(0, left - page.length);
+    const last = page.at(-1);
+    if (last === undefined) break;
+    bounds = { lt: last.key };
+    await slices.pause();
   }
   return reader
     .getMany(families.rooms, keys)
     .flatMap((value) => (value === undefined ? [] : [decode<RoomRow>(value)]));
 }
 
+const roomsPerStep = 1_000;
 const postedRoom = new HotRow<RoomRow>();
 const spentBytes = new HotRow<ByteWindow>();
 

@@ -7,6 +7,7 @@ import { ulidBytes } from '../../messaging/ulid.js';
 import { uuidBytes } from '../../messaging/uuid.js';
 import { oldestLivingMs } from './messaging-rooms.js';
 import { decodeMessage, families, timedKey } from './messaging-rows.js';
+import { nextTurn } from '../../yielding.js';
 import type { WaitingIndex } from './messaging-waiting-words.js';
 import {
   type WaitingWords,
@@ -21,7 +22,7 @@ import {
 } from './messaging-words.js';
 
 /** Other requests get a turn after so many steps. */
-const stepsPerTurn = 2_000;
+const stepsPerTurn = 1_000;
 
 export async function searchMessages(
   store: Store,
@@ -36,7 +37,7 @@ export async function searchMessages(
     const end = new Walk(store, waiting, query, oldestMs, upper).run(query.limit - messages.length, messages);
     if (end === undefined) return { messages, restBeforeMs: null };
     upper = end;
-    await new Promise((resolve) => setImmediate(resolve));
+    await nextTurn();
   }
   // It goes on at a whole millisecond, with what it has found of that one left to the next time.
   const reachedMs = timeOf(upper);

@@ -237,7 +237,7 @@ export class EmbeddedMessaging implements MessagingPort {
 
   async publicRooms(limit: number, offset: number): Promise<{ rooms: Room[]; total: number }> {
     return {
-      rooms: rooms.publicRooms(this.#kernel.root, limit, offset),
+      rooms: await rooms.publicRooms(this.#kernel.root, limit, offset),
       total: readCounts(this.#kernel.root).publicRooms,
     };
   }

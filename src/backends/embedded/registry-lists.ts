@@ -4,6 +4,7 @@ import type { Store } from '../../kernel/store.js';
 import type { Reader } from '../../kernel/transaction.js';
 import { labelPrefix, namePrefix, statusPrefix } from '../../registry/keys.js';
 import type { AgentFilter, KeyedPage, KeyedPageRequest } from '../../registry/port.js';
+import { Slices } from '../../yielding.js';
 import { registryFamilies as families } from './registry-families.js';
 
 /** An index whose keys are a prefix followed by user and agent. */
@@ -61,16 +62,44 @@ export function* matches(keys: Iterable<Buffer>): Generator<ListKey> {
 type KeyText = 'hex' | 'utf8';
 
 /** The key that a page begins after. */
-export function keyOf(after: string | null, keyText: KeyText): Buffer | null {
+function keyOf(after: string | null, keyText: KeyText): Buffer | null {
   return after === null ? null : Buffer.from(after, keyText);
 }
 
+/** The keys of a list in one store, those after a key. */
+export type KeysOf = (store: Store, after: Buffer | null) => Iterable<ListKey>;
+
+/** Items that are read before other requests may have a turn. */
+const itemsPerStep = 100;
+
 /** One page over all stores: their ordered keys merged, so that the cursor means the same in each. */
-export function mergedPage<T>(
+export async function mergedPage<T>(
+  stores: readonly Store[],
+  keysOf: KeysOf,
+  read: ReadMany<T>,
+  { after, limit }: KeyedPageRequest,
+  keyText: KeyText,
+): Promise<KeyedPage<T>> {
+  const items: T[] = [];
+  const slices = new Slices();
+  for (let nextKey = after; ;) {
+    const from = keyOf(nextKey, keyText);
+    const stepLimit = Math.min(limit - items.length, itemsPerStep);
+    const step = mergedStep(stores, (store) => keysOf(store, from), read, stepLimit, keyText);
+    items.push(...step.items);
+    ({ nextKey } = step);
+    // A short step with more behind it has done its share of work.
+    if (nextKey === null || items.length === limit || step.items.length < stepLimit)
+      return { items, nextKey };
+    await slices.pause();
+  }
+}
+
+function mergedStep<T>(
   stores: readonly Store[],
   keysOf: (store: Store) => Iterable<ListKey>,
   read: ReadMany<T>,
-  page: KeyedPageRequest,
+  limit: number,
   keyText: KeyText,
 ): KeyedPage<T> {
   const items: T[] = [];
@@ -87,8 +116,8 @@ export function mergedPage<T>(
     waiting = [];
   };
   for (const found of merged(stores, keysOf)) {
-    if (items.length + waiting.length === page.limit) readWaiting();
-    if (items.length === page.limit) return { items, nextKey: lastKey };
+    if (items.length + waiting.length === limit) readWaiting();
+    if (items.length === limit) return { items, nextKey: lastKey };
     if (!found.isMatch) {
       readWaiting();
       return { items, nextKey: found.key.toString(keyText) };

@@ -87,10 +87,10 @@ export class SessionVerbs {
 
   #checkRoom(agent: StoredAgent): void {
     const { sessionsPerAgentMax } = this.#limits;
-    if (agent.activeSessions < sessionsPerAgentMax) return;
+    if (sessionsPerAgentMax === 0 || agent.activeSessions < sessionsPerAgentMax) return;
     throw new StoaError(
       'quota_exceeded',
-      `The agent has ${agent.activeSessions} active sessions, as many as it may have.`,
+      `The agent has ${agent.activeSessions} active sessions; the limit is ${sessionsPerAgentMax} (sessionsPerAgentMax).`,
       {
         fix: 'Close a session first.',
         details: { active_sessions: agent.activeSessions, sessions_max: sessionsPerAgentMax },

@@ -39,7 +39,7 @@ import {
   linkedIdentities,
   unlinkIdentity,
 } from './registry-links.js';
-import { each, keyOf, matches, matchingAgents, mergedPage } from './registry-lists.js';
+import { each, matches, matchingAgents, mergedPage } from './registry-lists.js';
 import { agentIdOfRow, findAgent, readAgents, readCount, readSession } from './registry-rows.js';
 import { SessionVerbs, sessionExists } from './registry-sessions.js';
 import { UserVerbs, keyOfUser } from './registry-users.js';
@@ -142,10 +142,9 @@ export class EmbeddedRegistry implements RegistryPort {
   ): Promise<KeyedPage<AgentView>> {
     const user = scope === null ? null : this.#userOf(scope);
     const stores = user === null ? this.#kernel.stores : [this.#kernel.storeOf(user)];
-    const after = keyOf(page.after, 'hex');
-    const { items, nextKey } = mergedPage(
+    const { items, nextKey } = await mergedPage(
       stores,
-      (store) => matchingAgents(store, filter, user, after, this.#kernel.limits.listSeeksMax),
+      (store, after) => matchingAgents(store, filter, user, after, this.#kernel.limits.listSeeksMax),
       readAgents,
       page,
       'hex',
@@ -273,13 +272,18 @@ export class EmbeddedRegistry implements RegistryPort {
     const agent = idBytes(agentId);
     const family = status === undefined ? families.sessionsByAgent : families.sessionsByStatus;
     const prefix = status === undefined ? agent : sessionStatusPrefix(status, agent);
-    const bounds = prefixRange(prefix);
-    const after = keyOf(page.after, 'hex');
-    if (after !== null) Object.assign(bounds, { gte: undefined, gt: Buffer.concat([prefix, after]) });
-    const keys = function* (reader: Reader) {
+    const keys = function* (reader: Reader, after: Buffer | null) {
+      const bounds = prefixRange(prefix);
+      if (after !== null) Object.assign(bounds, { gte: undefined, gt: Buffer.concat([prefix, after]) });
       for (const { key } of reader.range(family, bounds)) yield key.subarray(prefix.length);
     };
-    return mergedPage([store], (reader) => matches(keys(reader)), each(readSession), page, 'hex');
+    return mergedPage(
+      [store],
+      (reader, after) => matches(keys(reader, after)),
+      each(readSession),
+      page,
+      'hex',
+    );
   }
 
   closeSession(
@@ -303,13 +307,9 @@ export class EmbeddedRegistry implements RegistryPort {
   }
 
   async listUsers(page: KeyedPageRequest): Promise<KeyedPage<StoredUser>> {
-    const after = keyOf(page.after, 'hex');
-    const keys = function* (reader: Reader) {
-      for (const { key } of reader.range(families.users, after === null ? {} : { gt: after })) yield key;
-    };
     return mergedPage(
       this.#kernel.stores,
-      (store) => matches(keys(store)),
+      (store, after) => matches(userKeysAfter(store, after)),
       each((store, key) => this.verbs.users.read(store, key)),
       page,
       'hex',
@@ -352,10 +352,9 @@ export class EmbeddedRegistry implements RegistryPort {
     agentId: string,
     page: KeyedPageRequest,
   ): Promise<KeyedPage<string>> {
-    const after = keyOf(page.after, 'utf8');
     return mergedPage(
       [this.#storeOfAgent(scope, agentId)],
-      (store) => matches(linkedIdentities(store, idBytes(agentId), after)),
+      (store, after) => matches(linkedIdentities(store, idBytes(agentId), after)),
       each((_store, key) => key.toString()),
       page,
       'utf8',
@@ -425,4 +424,8 @@ export class EmbeddedRegistry implements RegistryPort {
     const { store, user } = this.#place(scope, id);
     return step<Result>(store, (tx) => run(tx, user));
   }
+}
+
+function* userKeysAfter(store: Store, after: Buffer | null): Generator<Buffer> {
+  for (const { key } of store.range(families.users, after === null ? {} : { gt: after })) yield key;
 }

@@ -259,6 +259,17 @@ export class FirestoreDataStore implements DocumentStore {
     return found;
   }
 
+  async describeNamespaces(
+    user: string,
+    names: readonly string[],
+    signal?: Cancellation,
+  ): Promise<NamespaceSummary[]> {
+    await this.#agents.flush();
+    const found: NamespaceSummary[] = [];
+    for (const namespace of names) found.push(await this.#summarise({ user, namespace }, signal));
+    return found.filter(({ count }) => count > 0);
+  }
+
   async clearStep(scope: Scope, after: string | null, limit: number): Promise<ClearStep> {
     const page = await this.#snapshots(
       this.#ordered(scope, { prefix: '', after })

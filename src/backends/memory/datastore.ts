@@ -88,6 +88,10 @@ export class MemoryDataStore implements DocumentStore {
       .slice(0, limit);
   }
 
+  describeNamespaces(user: string, names: readonly string[]): NamespaceSummary[] {
+    return this.listNamespaces(user, null, Infinity).filter(({ namespace }) => names.includes(namespace));
+  }
+
   listNamespaces(user: string, after: string | null, limit: number): NamespaceSummary[] {
     return [...this.#namespaces.values()]
       .filter(

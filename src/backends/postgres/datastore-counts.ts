@@ -81,8 +81,7 @@ export interface CountedNamespace extends Omit<NamespaceSummary, 'agents'> {
 export async function countedNamespaces(
   sql: PostgresSql,
   user: string,
-  after: string,
-  limit: number,
+  { after = '', names = null, limit }: { after?: string; names?: readonly string[] | null; limit: number },
   now: string,
 ): Promise<CountedNamespace[]> {
   const found = await query<{
@@ -95,10 +94,10 @@ export async function countedNamespaces(
     sql,
     `WITH expired AS MATERIALIZED (SELECT "userId", namespace, "sizeBytes" FROM agent_data_store WHERE "expiresAt" <= $3)
       SELECT namespace, sum(documents) AS count, sum("sizeBytes") AS "sizeBytes", max("updatedAt") AS "updatedAt", count(*) AS rows
-        FROM (SELECT namespace, documents, "sizeBytes", "updatedAt" FROM agent_data_store_counts WHERE "userId" = $1 AND namespace > $2
-          UNION ALL SELECT namespace, -1, -"sizeBytes", NULL FROM expired WHERE "userId" = $1 AND namespace > $2) AS counted
+        FROM (SELECT namespace, documents, "sizeBytes", "updatedAt" FROM agent_data_store_counts WHERE "userId" = $1 AND namespace > $2 AND ($5::text[] IS NULL OR namespace = ANY($5::text[]))
+          UNION ALL SELECT namespace, -1, -"sizeBytes", NULL FROM expired WHERE "userId" = $1 AND namespace > $2 AND ($5::text[] IS NULL OR namespace = ANY($5::text[]))) AS counted
         GROUP BY namespace HAVING sum(documents) > 0 ORDER BY namespace LIMIT $4`,
-    [user, after, now, limit],
+    [user, after, now, limit, names],
   );
   return found.map(({ namespace, count, sizeBytes, updatedAt, rows }) => ({
     namespace,

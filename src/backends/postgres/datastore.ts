@@ -44,7 +44,12 @@ import {
 } from './connection.js';
 import { AccessWrites } from './datastore-access.js';
 import { noteAgents } from './datastore-agents.js';
-import { countedNamespaces, foldCounts, usageByNamespace } from './datastore-counts.js';
+import {
+  type CountedNamespace,
+  countedNamespaces,
+  foldCounts,
+  usageByNamespace,
+} from './datastore-counts.js';
 import { type DocumentRow, columnsRead, dataMigrations, recordOf, valuesList } from './datastore-sql.js';
 import { DataOutbox, telling, tellingCleared } from './datastore-outbox.js';
 import {
@@ -250,13 +255,26 @@ export class PostgresDataStore implements DataPort {
   }
 
   async listNamespaces(user: string, after: string | null, limit: number): Promise<NamespaceSummary[]> {
-    const rows = await countedNamespaces(this.#sql, user, after ?? '', limit, this.#now());
+    return this.#described(
+      user,
+      await countedNamespaces(this.#sql, user, { after: after ?? '', limit }, this.#now()),
+    );
+  }
+
+  async describeNamespaces(user: string, names: readonly string[]): Promise<NamespaceSummary[]> {
+    return this.#described(
+      user,
+      await countedNamespaces(this.#sql, user, { names, limit: names.length }, this.#now()),
+    );
+  }
+
+  async #described(user: string, rows: readonly CountedNamespace[]): Promise<NamespaceSummary[]> {
     if (rows.length === 0) return [];
     if (rows.some((row) => row.rows > countRowsMax)) await foldCounts(this.#sql, user);
     const agents = await query<{ namespace: string; agent: string }>(
       this.#sql,
-      'SELECT namespace, agent FROM agent_data_store_agents WHERE "userId" = $1 AND namespace BETWEEN $2 AND $3 ORDER BY namespace, agent',
-      [user, rows[0]?.namespace ?? '', rows.at(-1)?.namespace ?? ''],
+      'SELECT namespace, agent FROM agent_data_store_agents WHERE "userId" = $1 AND namespace = ANY($2::text[]) ORDER BY namespace, agent',
+      [user, rows.map(({ namespace }) => namespace)],
     );
     return rows.map(({ namespace, count, sizeBytes, updatedAt }) => ({
       namespace,

@@ -58,6 +58,30 @@ export function listTests(test: RegisterTest, context: ConformanceContext): void
     );
   });
 
+  test('credentials that reach a few namespaces list those alone, as the others do', async () => {
+    const data = await context.service();
+    const all = context.caller(context.newUser(), 'worker');
+    for (const name of ['a', 'b', '～', '😀', 'e']) await data.set(all, name, 'k', name);
+    const wanted = ['😀', 'b', 'none', 'b', 'e', '～'];
+    const narrow = { ...all, scopes: { ...all.scopes, namespaces: wanted } };
+    const whole = (await data.listNamespaces(all)).items.filter(({ namespace }) =>
+      wanted.includes(namespace),
+    );
+    assert.deepEqual(
+      whole.map(({ namespace }) => namespace),
+      ['b', 'e', '～', '😀'],
+    );
+    assert.deepEqual((await data.listNamespaces(narrow)).items, whole);
+    const paged: typeof whole = [];
+    let cursor: string | undefined;
+    do {
+      const page = await data.listNamespaces(narrow, { limit: 1, ...(cursor !== undefined && { cursor }) });
+      paged.push(...page.items);
+      cursor = page.next_cursor ?? undefined;
+    } while (cursor !== undefined);
+    assert.deepEqual(paged, whole);
+  });
+
   test('a list of keys says version, size and last write; with values it is the documents', async () => {
     const data = await context.service();
     const caller = context.caller(context.newUser());

@@ -11,7 +11,6 @@ import { validate } from '../../validate.js';
 import { goneOf } from '../gone.js';
 import { withProgress } from '../progress-stream.js';
 import { JsonText, answer, routesOf } from '../route.js';
-import { withFile } from '../spooled-body.js';
 import { positioned } from './positioned.js';
 
 const valueRoutes = routesOf('data', data, dataSchemas, {
@@ -78,7 +77,7 @@ const documentRoutes = routesOf('documents', documents, documentSchemas, {
     stoa.data.transfer.import(caller, body.documents, { dryRun: body.dry_run === true }),
   importLines: async ({ stoa, caller, query, request, reply, streams }) => {
     stoa.data.transfer.checkMayImport(caller);
-    return withFile(request.body, stoa.limits.importBytesMax, (path) =>
+    return request.server.stoaServer.spool.withFile(request, (path) =>
       withProgress({ stoa, request, reply, streams }, (onProgress) =>
         importDocumentFile(stoa.data, caller, path, {
           dryRun: query.dry_run,

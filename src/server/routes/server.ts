@@ -25,7 +25,6 @@ import { decodeCursor, encodeCursor, invalidCursor, pageLimit } from '../../pagi
 import { version } from '../../version.js';
 import { withProgress } from '../progress-stream.js';
 import { answer, routesOf, streaming } from '../route.js';
-import { withFile } from '../spooled-body.js';
 import { secondsIso } from './messaging-wire.js';
 
 /** Rows of a family that the status counts where the engine does not know their number. */
@@ -119,7 +118,7 @@ const stateRoutes = routesOf('server', server, serverSchemas, {
       onConflict: query.on_conflict,
       keepGoing: query.keep_going,
     };
-    return withFile(request.body, Infinity, (path) =>
+    return request.server.stoaServer.spool.withFile(request, (path) =>
       withProgress({ stoa, request, reply, streams }, (onProgress) =>
         stoa.transfer.import(caller, path, { ...choices, onProgress }),
       ),

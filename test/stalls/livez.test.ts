@@ -1,0 +1,163 @@
+/** Whoever lists, searches, exports or examines much, /livez answers meanwhile. */
+import { once } from 'node:events';
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { Worker } from 'node:worker_threads';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { operatorCaller } from '../../src/core/caller.js';
+import { Running } from '../server/running.js';
+import { type ManyRows, fillWithManyRows } from './many-rows.js';
+
+/** Documents and namespaces; `STALL_ROWS` is the number of everything else. */
+const documentRows = 100_000;
+const rows = Number(process.env['STALL_ROWS'] ?? 10_000);
+const delayMsMax = 100;
+/** A machine that does something else for a moment delays one attempt, work in one turn delays each. */
+const attemptsMax = 3;
+const noLimit = 1_000_000_000;
+
+interface Asked {
+  method?: string;
+  path: string;
+  headers?: Record<string, string>;
+  body?: string;
+}
+
+interface Watched {
+  answers: { status: number; sizeBytes: number }[];
+  longestMs: number;
+  tookMs: number;
+}
+
+let directory: string;
+let running: Running;
+let watcher: Worker;
+let many: ManyRows;
+let narrow: string;
+
+beforeAll(async () => {
+  directory = await mkdtemp(join(tmpdir(), 'stoa-stalls-'));
+  running = await Running.start({
+    data: directory,
+    engine: 'lmdb',
+    storeConfig: { sync_writes: false },
+    limits: {
+      agentsPerUserMax: noLimit,
+      sessionsPerAgentMax: 0,
+      messageBytesPerMinuteMax: noLimit,
+      messageClockAheadSecondsMax: noLimit,
+      searchesPerMinuteMax: noLimit,
+      channelReadsPerMinuteMax: noLimit,
+      addressRequestsPerMinuteMax: noLimit,
+    },
+  });
+  many = await fillWithManyRows(running.stoa, documentRows, rows);
+  const scopes = { write: true, namespaces: ['namespace-99999', 'none'] };
+  narrow = (await running.stoa.identity.createToken(operatorCaller(), 'wide', { scopes }, null)).token;
+  watcher = new Worker(new URL('watcher.mjs', import.meta.url), { workerData: { url: running.url } });
+}, 1_800_000);
+afterAll(async () => {
+  // oxlint-disable-next-line unicorn/require-post-message-target-origin -- a thread has no origin
+  watcher.postMessage('stop');
+  await once(watcher, 'exit');
+  await running.stop();
+  await rm(directory, { recursive: true });
+});
+
+async function watched(requests: readonly Asked[]): Promise<Watched> {
+  // oxlint-disable-next-line unicorn/require-post-message-target-origin -- a thread has no origin
+  watcher.postMessage({ requests });
+  const [answer] = (await once(watcher, 'message')) as [Watched];
+  return answer;
+}
+
+/** The shortest of the longest delays of /livez while the requests run, all at once. */
+async function delayMs(requests: readonly Asked[]): Promise<number> {
+  let leastMs = Infinity;
+  for (let attempt = 0; attempt < attemptsMax && leastMs > delayMsMax; attempt += 1) {
+    const { answers, longestMs, tookMs } = await watched(requests);
+    for (const { status } of answers) expect([requests[0]?.path, status]).toEqual([requests[0]?.path, 200]);
+    leastMs = Math.min(leastMs, longestMs);
+    if (process.env['STALL_ROWS'] !== undefined)
+      console.log(requests[0]?.path.slice(0, 60), Math.round(longestMs), Math.round(tookMs), answers[0]);
+  }
+  return leastMs;
+}
+
+const bearer = (token: string, user?: string) => ({
+  authorization: `Bearer ${token}`,
+  ...(user !== undefined && { 'stoa-user': user }),
+});
+
+function lists(): [name: string, asked: Asked, atOnce?: number][] {
+  const alice = bearer(running.alice);
+  const operator = bearer(running.operator);
+  const get = (path: string, headers: Record<string, string> = alice): Asked => ({ path, headers });
+  const post = (path: string, body: unknown, headers: Record<string, string> = alice): Asked => ({
+    method: 'POST',
+    path,
+    headers: { ...headers, 'content-type': 'application/json' },
+    body: JSON.stringify(body),
+  });
+  const mcp = (token: string) =>
+    post(
+      '/mcp',
+      {
+        jsonrpc: '2.0',
+        id: 1,
+        method: 'resources/list',
+        params: { cursor: Buffer.from('{"section":"data"}').toString('base64url') },
+      },
+      {
+        ...bearer(token),
+        accept: 'application/json, text/event-stream',
+      },
+    );
+  return [
+    ['namespaces that a narrow token reaches', get('/v1/data?limit=1', bearer(narrow)), 20],
+    ['resources that a narrow token reaches', mcp(narrow), 20],
+    ['namespaces with many agents', get('/v1/data?limit=1000')],
+    ['namespaces', get('/v1/data?limit=1000', bearer(running.operator, 'wide')), 5],
+    ['keys', get('/v1/data/many?limit=1000'), 5],
+    ['documents', get('/v1/data/many?values=true&limit=1000'), 5],
+    ['documents of one user for export', get('/v1/documents?limit=1000', bearer(running.operator, 'wide'))],
+    ['documents of all for export', get('/v1/documents?limit=1000', operator)],
+    ['agents', get('/v1/agents?limit=1000'), 5],
+    ['agents by three filters', get('/v1/agents?status=provisioning&label=half:low&name=nobody'), 5],
+    ['agents by label and status', get('/v1/agents?status=running&label=parity:1'), 5],
+    ['agents of all users', get('/v1/agents?limit=1000', operator)],
+    ['sessions of an agent', get(`/v1/agents/${many.agentId}/sessions?limit=1000`), 5],
+    ['users', get('/v1/users?limit=1000', operator), 5],
+    ['workspaces', get('/v1/workspaces?limit=100'), 5],
+    ['workspaces that a filter leaves out', get('/v1/workspaces?limit=100&status=active&path=nowhere'), 5],
+    ['workspaces by status alone', get('/v1/workspaces?limit=100&status=archived'), 5],
+    ['tasks', get(`/v1/sessions/${many.sessionId}/tasks?limit=100`), 5],
+    ['ready tasks', get(`/v1/projects/${many.projectId}/tasks/ready?limit=100`), 5],
+    ['tokens', get('/v1/users/alice/tokens', operator)],
+    ['blocks', get('/v1/blocks', operator)],
+    ['identities of an agent', get(`/v1/agents/${many.agentId}/identities`)],
+    ['rooms', get('/channels?limit=100'), 5],
+    ['rooms far down the list', get(`/channels?limit=100&offset=${rows - 50}`), 20],
+    ['messages', get('/room/global?limit=200')],
+    ['search of a word that all have', get('/find?q=common&limit=100'), 5],
+    ['search of words that few have together', get('/find?q=word1+word2'), 5],
+    ['search of a rare word', get('/find?q=rare7+common'), 5],
+    ['changes from the oldest', get('/v1/changes?limit=1000', operator), 5],
+    ['changes of a narrow topic', get('/v1/changes?topics=identity&limit=1000', operator), 5],
+    ['families', get('/v1/inspect', operator)],
+    ['rows of a family', get('/v1/inspect/agent_data_store?limit=1000', operator), 5],
+    ['metrics', get('/metrics', operator), 5],
+    ['stats', get('/stats', operator), 5],
+    ['export of everything', get('/v1/export', operator)],
+    ['export of a user with little', get('/v1/export', bearer(running.operator, 'user-1')), 5],
+    ['doctor', post('/v1/doctor', {}, operator)],
+  ];
+}
+
+test('/livez waits at most 100 ms while lists, searches, exports and the doctor go over many rows', async () => {
+  const delays: Record<string, number> = {};
+  for (const [name, asked, atOnce = 1] of lists())
+    delays[name] = Math.round(await delayMs(Array.from({ length: atOnce }, () => asked)));
+  expect(Object.fromEntries(Object.entries(delays).filter(([, ms]) => ms > delayMsMax))).toEqual({});
+}, 1_800_000);
