@@ -27,6 +27,7 @@ import { DataService } from './datastore/service.js';
 import { messageOf } from './errors.js';
 import type { Writer } from './core/write.js';
 import { DirectoryStoreNotes } from './homes/directory/store-notes.js';
+import { LongWork } from './homes/directory/long-work.js';
 import { DirectoryWriter } from './homes/directory/writer.js';
 import { IdentityLinks } from './identity/links.js';
 import { ensureOperatorToken } from './identity/operator-token.js';
@@ -93,6 +94,8 @@ export interface Stoa {
   readonly secrets: Secrets;
   readonly changes: ChangesService;
   readonly commit: CommitService;
+  /** Work outside of transactions, done once for an Idempotency-Key. */
+  readonly longWork: LongWork;
   /** Export and import of everything, for the operator. */
   readonly transfer: TransferService;
   /** The operator's own token, as it is in `operator.token`. */
@@ -253,6 +256,7 @@ export async function openStoa(options: StoaOptions): Promise<Stoa> {
       secrets,
       changes,
       commit,
+      longWork: new LongWork(kernel, writer),
       transfer,
       operatorToken,
       liveLeases: () => leaseCounts.live,

@@ -23,7 +23,6 @@ import {
   storeMark,
   writeManifest,
 } from './manifest.js';
-import { forgetAnswer, idempotencyTimer } from './once.js';
 import { type Outage, closedMark, lastAliveMs, outagesMark, outagesWith, readOutages } from './outages.js';
 import { ShardPairs, finishIntents } from './shard-pairs.js';
 import { type GroupFacts, Store } from './store.js';
@@ -199,7 +198,6 @@ export class Kernel {
         }),
     );
     this.#pairs = new ShardPairs(stores, (error) => this.#onError(error, 'clearing a finished write'));
-    this.handleTimer(idempotencyTimer, forgetAnswer);
   }
 
   /** Times in which no server ran on this directory, oldest first: leases do not lapse in them. */

@@ -7,7 +7,7 @@ import { verifyBackups } from '../../src/kernel/backup-read.js';
 import { backup } from '../../src/kernel/backup.js';
 import type { EngineName } from '../../src/kernel/engine.js';
 import { kernelFamilies } from '../../src/kernel/families.js';
-import { faceOf } from '../../src/kernel/joint.js';
+import type { Snapshot } from '../../src/kernel/engine.js';
 import { type Kernel, openKernel } from '../../src/kernel/kernel.js';
 import { restore } from '../../src/kernel/restore.js';
 import type { Store } from '../../src/kernel/store.js';
@@ -275,15 +275,21 @@ describe('backups that cannot be trusted', () => {
       dataDir: at('data'),
       families,
       limits: limitsWith(),
-      wrapEngine: (engine) =>
-        faceOf(engine, {
-          snapshot: () => {
-            held += 1;
-            for (const name of readdirSync(at('lost'))) rmSync(at(`lost/${name}`), { recursive: true });
-            const snapshot = engine.snapshot();
-            return { next: snapshot.next, close: () => snapshot.close().then(() => void (held -= 1)) };
+      wrapEngine: (engine) => {
+        const snapshot = (): Snapshot => {
+          held += 1;
+          for (const name of readdirSync(at('lost'))) rmSync(at(`lost/${name}`), { recursive: true });
+          const taken = engine.snapshot();
+          return { next: taken.next, close: () => taken.close().then(() => void (held -= 1)) };
+        };
+        return new Proxy(engine, {
+          get: (target, name) => {
+            if (name === 'snapshot') return snapshot;
+            const member: unknown = Reflect.get(target, name, target);
+            return typeof member === 'function' ? member.bind(target) : member;
           },
-        }),
+        });
+      },
     });
     await expect(backup(kernel, { directory: at('lost'), kind: 'full' })).rejects.toMatchObject({
       code: 'engine',

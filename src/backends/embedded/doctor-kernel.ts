@@ -3,7 +3,6 @@ import { messageOf } from '../../errors.js';
 import { type Check, type Damage, surplusRow, wrongRow } from '../../kernel/doctor.js';
 import type { Entry } from '../../kernel/engine.js';
 import { kernelFamilies as families } from '../../kernel/families.js';
-import { idempotencyTimer } from '../../kernel/once.js';
 import { keptAnswerTimer, putKeptBytes } from '../../homes/directory/kept-answers.js';
 import { timerOf } from '../../kernel/timers.js';
 import type { Reader } from '../../kernel/transaction.js';
@@ -17,7 +16,6 @@ import { sessionTimer } from './workspaces-sessions.js';
 import { leaseTimer as taskTimer } from './workspaces-task-rows.js';
 
 const kinds: ReadonlySet<string> = new Set([
-  idempotencyTimer,
   keptAnswerTimer,
   dataTimer,
   tokenTimer,
@@ -37,9 +35,8 @@ export const kernelChecks: readonly Check[] = [
 /** An answer that cannot be read would refuse its key for ever, to a caller who may repeat the request. */
 function* inspectAnswer(reader: Reader, { key, value }: Entry): Generator<Damage> {
   let expiresAtMs: unknown;
-  let user: unknown;
   try {
-    ({ expiresAtMs, user } = JSON.parse(value.toString()) as { expiresAtMs?: unknown; user?: unknown });
+    ({ expiresAtMs } = JSON.parse(value.toString()) as { expiresAtMs?: unknown });
   } catch (error) {
     yield {
       ...surplusRow(families.idempotency, key, 'wrong', `A kept answer is not JSON: ${messageOf(error)}.`),
@@ -52,7 +49,7 @@ function* inspectAnswer(reader: Reader, { key, value }: Entry): Generator<Damage
   else
     yield* inspectTimer(
       reader,
-      { atMs: expiresAtMs, kind: user === undefined ? idempotencyTimer : keptAnswerTimer, reference: key },
+      { atMs: expiresAtMs, kind: keptAnswerTimer, reference: key },
       'A kept answer would not be forgotten when its time is over.',
     );
 }

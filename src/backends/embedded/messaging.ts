@@ -4,7 +4,7 @@ import { type DirectoryStep, type Now, step } from '../../homes/directory/step.j
 import type { Kernel } from '../../kernel/kernel.js';
 import type { Commit } from '../../kernel/log.js';
 import { RowCache } from '../../kernel/row-cache.js';
-import { once } from '../../kernel/once.js';
+import { deliveryOwner, findAnswer, keepAnswer } from '../../homes/directory/kept-answers.js';
 import { importNotice } from '../../messaging/imports.js';
 import type { Reader, Transaction } from '../../kernel/transaction.js';
 import type {
@@ -320,15 +320,18 @@ export class EmbeddedMessaging implements MessagingPort {
       seconds: 2 * limits.commitDeliverySecondsMax,
     };
     const unbounded = { ...limits, messageBytesPerMinuteMax: Infinity };
-    return this.#kernel.root.transact((tx) =>
-      once(tx, idempotency, () => {
-        const { id, tsMs } =
-          'roomId' in message
-            ? rooms.postMessage(tx, unbounded, message)
-            : inboxes.sendDirect(tx, limits, message);
-        return { id, tsMs };
-      }),
-    );
+    return this.#kernel.root.transact((tx) => {
+      const [before] = findAnswer(tx, idempotency, tx.nowMs) ?? [];
+      // It was kept below.
+      if (before !== undefined) return before as Delivered;
+      const { id, tsMs } =
+        'roomId' in message
+          ? rooms.postMessage(tx, unbounded, message)
+          : inboxes.sendDirect(tx, limits, message);
+      const delivered = { id, tsMs };
+      keepAnswer(tx, deliveryOwner, idempotency, [delivered], limits);
+      return delivered;
+    });
   }
 
   async bytesLeft(agentId: string): Promise<number> {

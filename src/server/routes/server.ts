@@ -20,7 +20,6 @@ import { backup } from '../../kernel/backup.js';
 import { examineAll } from '../../kernel/doctor.js';
 import { keyBytesMax } from '../../kernel/engine.js';
 import { countedStats, familyNamed, inspectFamily } from '../../kernel/inspect.js';
-import { onceAround } from '../../kernel/once.js';
 import { decodeCursor, encodeCursor, invalidCursor, pageLimit } from '../../paging.js';
 import { version } from '../../version.js';
 import { withProgress } from '../progress-stream.js';
@@ -131,7 +130,7 @@ const backupRoutes = routesOf('backups', backups, backupSchemas, {
     next_cursor: null,
     ...(await summariesOrNone(directoryOf(stoa, query.directory), query.directory !== undefined)),
   }),
-  create: ({ stoa, body, idempotency, request, reply, streams }) => {
+  create: ({ stoa, caller, body, idempotency, request, reply, streams }) => {
     const directory = directoryOf(stoa, body.directory);
     const readKey = body.with_key ? () => readFile(stoa.secrets.ring.fileForCopy()) : undefined;
     return withProgress({ stoa, request, reply, streams }, (onProgress) => {
@@ -142,7 +141,7 @@ const backupRoutes = routesOf('backups', backups, backupSchemas, {
         ),
         not_included: [...stoa.keptElsewhere],
       });
-      return idempotency === null ? make() : onceAround(stoa.kernel.root, idempotency, make);
+      return stoa.longWork.once(caller, idempotency, make);
     });
   },
 });

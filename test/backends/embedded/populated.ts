@@ -9,7 +9,7 @@ import { newUlid } from '../../../src/messaging/ulid.js';
 import { uuidBytes } from '../../../src/messaging/uuid.js';
 import { userKey } from '../../../src/identity/user-key.js';
 import type { Stoa } from '../../../src/index.js';
-import { once } from '../../../src/kernel/once.js';
+import { keepAnswer } from '../../../src/homes/directory/kept-answers.js';
 import { writtenPort } from '../../messaging/written-port.js';
 
 /** Not at the end of a step of expiry: messages that follow each other share a timer. */
@@ -112,7 +112,13 @@ export async function populate(stoa: Stoa): Promise<void> {
   await port.claimNonce(author.id, 'a-nonce').then(({ durable }) => durable);
   await port.block({ address: '203.0.113.7', reason: 'noise', expiresAtMs: nowMs + 60_000 });
   await opened.root.transact((tx) => {
-    once(tx, { scope: 'ada', key: 'k', fingerprint: 'f', seconds: 60 }, () => 1);
+    keepAnswer(
+      tx,
+      userKey('ada'),
+      { scope: 'ada', key: 'k', fingerprint: 'f', seconds: 60 },
+      [1],
+      stoa.limits,
+    );
     // As if the data store were kept in PostgreSQL.
     tx.put(dataFamilies.carried, Buffer.concat([userKey('ada'), Buffer.alloc(8, 1)]), Buffer.alloc(0));
     tx.put(messaging.rateWindows, Buffer.from('violations'), Buffer.from('[]'));

@@ -1,0 +1,55 @@
+/** Work that is not a transaction, like a backup, done once for an Idempotency-Key. */
+import type { Caller } from '../../core/caller.js';
+import type { Idempotency } from '../../core/idempotency.js';
+import type { Writer } from '../../core/write.js';
+import { StoaError } from '../../errors.js';
+import type { Kernel } from '../../kernel/kernel.js';
+import { step } from './step.js';
+
+interface Running {
+  readonly fingerprint: string;
+  readonly answer: Promise<unknown>;
+}
+
+export class LongWork {
+  readonly #kernel: Kernel;
+  readonly #writer: Writer;
+  readonly #running = new Map<string, Running>();
+
+  constructor(kernel: Kernel, writer: Writer) {
+    this.#kernel = kernel;
+    this.#writer = writer;
+  }
+
+  /**
+   * A repeat while the work runs waits for it, and a later one gets the kept answer. The answer is
+   * kept after the work: where the server dies before that, a repeat does the work again.
+   */
+  async once<T>(caller: Caller, idempotency: Idempotency | null, work: () => Promise<T>): Promise<T> {
+    if (idempotency === null) return work();
+    const name = JSON.stringify([idempotency.scope, idempotency.key]);
+    const running = this.#running.get(name);
+    if (running !== undefined && running.fingerprint !== idempotency.fingerprint)
+      throw new StoaError('idempotency_mismatch', 'The Idempotency-Key is in use by a different request.', {
+        fix: 'Use a new key for a new request.',
+      });
+    // What runs under the name was asked for by the same request.
+    if (running !== undefined) return running.answer as Promise<T>;
+    const answer = this.#answer(caller, idempotency, work);
+    this.#running.set(name, { fingerprint: idempotency.fingerprint, answer });
+    try {
+      return await answer;
+    } finally {
+      this.#running.delete(name);
+    }
+  }
+
+  async #answer<T>(caller: Caller, idempotency: Idempotency, work: () => Promise<T>): Promise<T> {
+    const [before] = (await this.#writer.answered(caller, idempotency)) ?? [];
+    // It was kept by the same request.
+    if (before !== undefined) return before as T;
+    const result = await work();
+    await this.#writer.write({ caller, idempotency }, [step<unknown>(this.#kernel.root, () => result)]);
+    return result;
+  }
+}
