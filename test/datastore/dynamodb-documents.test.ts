@@ -298,11 +298,11 @@ describe('documents in DynamoDB', () => {
     await data.set(operatorCaller('a:b'), 'c', 'k', 'theirs');
     const [record] = (await data.listDocuments(operatorCaller('a:b'), 'c')).items;
     if (record === undefined) throw new Error('There is no document.');
-    await expect(data.port.restore([{ ...record, userId: 'a', namespace: 'b:c' }])).rejects.toMatchObject({
+    await expect(opened[0]?.restore([{ ...record, userId: 'a', namespace: 'b:c' }])).rejects.toMatchObject({
       code: 'id_collision',
     });
     await expect(
-      data.port.restore([
+      opened[0]?.restore([
         { ...record, userId: 'p:q', namespace: 'r' },
         { ...record, userId: 'p', namespace: 'q:r' },
       ]),

@@ -145,7 +145,7 @@ test('what a batch leaves unprocessed is asked for again', async () => {
   expect(leftOver).toBe(4);
   leftOver = 0;
   const { documents } = await data.port.exportPage(null, 100);
-  await data.port.restore(documents);
+  await opened.at(-1)?.restore(documents);
   expect(leftOver).toBe(4);
   leftOver = -1_000;
   await expect(

@@ -199,7 +199,7 @@ describe('documents in Firestore (emulator)', () => {
     for (let index = 0; index < 6; index += 1) await data.set(caller, 'restored', `k${index}`, large);
     const { items } = await data.listDocuments(caller, 'restored');
     await data.clear(caller, 'restored');
-    await data.port.restore(items);
+    await store.restore(items);
     expect((await data.listKeys(caller, 'restored')).items).toHaveLength(6);
   });
 
