@@ -103,22 +103,13 @@ test('every type that a call of the client answers with is exported', async () =
     ).flat(),
   );
   const answered = new Set<string>();
-  for (const name of [
-    'admin',
-    'agent',
-    'agents',
-    'changes',
-    'data',
-    'direct',
-    'index',
-    'rooms',
-    'tasks',
-  ]) {
+  for (const name of ['admin', 'agent', 'agents', 'changes', 'data', 'direct', 'index', 'rooms', 'tasks']) {
     const text = await readFile(join(declarations, `${name}.d.ts`), 'utf8');
     for (const [, answer = ''] of text.matchAll(/\): (?:Promise|AsyncGenerator)<(.*)>;$/gm))
       for (const [type] of answer.matchAll(/\b[A-Z]\w+\b/g)) answered.add(type);
   }
-  for (const parameter of ['Value', 'Other', 'Fallback', 'Record', 'Omit', 'Uint8Array']) answered.delete(parameter);
+  for (const parameter of ['Value', 'Other', 'Fallback', 'Record', 'Omit', 'Uint8Array'])
+    answered.delete(parameter);
   expect(answered.size).toBeGreaterThan(25);
   expect([...answered].filter((type) => !exported.has(type))).toEqual([]);
 });
