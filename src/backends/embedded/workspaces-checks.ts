@@ -1,5 +1,5 @@
 /** Checks of a commit on tasks: each refuses the write by throwing. */
-import { claimFailure } from '../../commit/checks.js';
+import { claimFailure } from '../../workspaces/claim-failure.js';
 import { versionFailure } from '../../core/version-failure.js';
 import { StoaError } from '../../errors.js';
 import { type Outage, extendedByOutages } from '../../kernel/outages.js';

@@ -1,5 +1,5 @@
 /** Tasks in PostgreSQL: claimed with SKIP LOCKED, so that claimers never wait for each other. */
-import { claimFailure } from '../../commit/checks.js';
+import { claimFailure } from '../../workspaces/claim-failure.js';
 import { versionFailure } from '../../core/version-failure.js';
 import { StoaError } from '../../errors.js';
 import { type Task, type TaskLease, isOpen } from '../../workspaces/model.js';
