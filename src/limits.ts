@@ -50,10 +50,10 @@ export const limitDefinitions = {
   fieldErrorsMax: { default: 100, positive: true, about: 'Wrong fields that one refusal lists.' },
   jsonDepthMax: { default: 200, about: 'Levels of nesting in a JSON body.' },
   jsonValuesMax: {
-    default: 2_000_000,
+    default: 1_000_000,
     positive: true,
     about:
-      'Values in a JSON body; a list or an object counts as four. Parsing more would hold up other requests.',
+      'Values in a JSON body; a list, an object and each member of an object count as four. Parsing more would hold up other requests.',
   },
   listItemsMax: {
     default: 10_000,
