@@ -212,6 +212,7 @@ export async function openStoa(options: StoaOptions): Promise<Stoa> {
       data,
       workspaces,
       messaging,
+      checkName: (caller) => registry.checkOwnName(caller),
       sealer: secrets.sealer,
       urls,
       onCall,

@@ -242,9 +242,9 @@ export const limitDefinitions = {
     about: 'Requests of one call that are under way to a database server at a time.',
   },
   foreignDocumentsSeconds: {
-    default: 3_600,
+    default: 5,
     about:
-      'How often a namespace on DynamoDB is looked through for documents of other programs, which lists would miss; 0 means before every list.',
+      'How often a namespace on CouchDB or DynamoDB that is listed is looked through for documents of other programs, which lists would miss; 0 means before every list.',
   },
   knownAgentSeconds: {
     default: 60,
@@ -304,7 +304,8 @@ export const limitDefinitions = {
   directRetentionSeconds: { default: 7 * 24 * 3600, about: 'Life of a direct message, from its own time.' },
   messageClockAheadSecondsMax: {
     default: 60,
-    about: "How far a room's time may run ahead of the clock before posting is refused.",
+    about:
+      "How far a message's time may be ahead of the clock before `stoa doctor` reports it. Posting is never refused for it.",
   },
   messagesPageDefault: {
     default: 50,

@@ -1,7 +1,7 @@
 /** Commits where the domains are: in the data directory, or in the PostgreSQL that several of them share. */
 import type { CommitDomain, CommitPlace, Home } from '../commit/placement.js';
 import { PlacedCommit } from '../commit/placement.js';
-import { CommitService } from '../commit/service.js';
+import { CommitService, type CommitServiceOptions } from '../commit/service.js';
 import type { DataService } from '../datastore/service.js';
 import { Joint } from '../kernel/joint.js';
 import type { Kernel } from '../kernel/kernel.js';
@@ -26,6 +26,7 @@ export interface OpenCommitOptions {
   data: DataService;
   workspaces: WorkspacesService;
   messaging: MessagingService;
+  checkName: CommitServiceOptions['checkName'];
   sealer: Sealer;
   /** The URL of each domain, or `embedded`. */
   urls: Readonly<Record<'data' | 'workspaces' | 'messaging', string>>;
@@ -65,6 +66,7 @@ export async function openCommit(options: OpenCommitOptions): Promise<CommitServ
     port: new PlacedCommit({ homes, places }),
     limits: kernel.limits,
     position: () => kernel.feed.position,
+    checkName: options.checkName,
     outboxes: () => Promise.all(opened.map((port) => port.outbox())),
     close: async () => {
       for (const port of opened) await port.close();

@@ -18,16 +18,13 @@ type Post = Extract<Operation, { op: 'room.post' }>;
 type Send = Extract<Operation, { op: 'dm.send' }>;
 type Signed = NonNullable<Post['signed']>;
 
-/** Where wrong room keys of commits are counted: a commit comes with credentials, so by its user. */
-const addressOf = (caller: Caller): string => `commit:${caller.user}`;
-
 export async function postToRoom(
   part: MessagingPart,
   caller: Caller,
   { room: id, body, pid = '', key, signed }: Post,
 ): Promise<{ id: string; ts: number; room: string }> {
   const author = await authorOf(part, caller, body, signed);
-  const room = await part.rooms.enter(caller, id, { key, address: addressOf(caller) });
+  const room = await part.rooms.enter(caller, id, { key, address: caller.address });
   const message = await part.rooms.post(author.caller, room, { body, pid }, author.signature);
   return { id: message.id, ts: message.tsMs, room: room.id };
 }

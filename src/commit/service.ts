@@ -25,6 +25,8 @@ export interface CommitServiceOptions {
   position: () => string;
   /** What each outbox holds; there are none where every domain is embedded. */
   outboxes?: () => Promise<OutboxFacts[]>;
+  /** Refuses a caller who names an agent that it cannot act as. */
+  checkName: (caller: Pick<Caller, 'kind' | 'user' | 'agent'>) => void;
   close?: () => Promise<void>;
 }
 
@@ -64,6 +66,9 @@ export class CommitService {
       );
     }
     for (const check of checks) requireReach(caller, check);
+    for (const operation of operations)
+      if (operation.op === 'task.claim' && operation.agent_id !== undefined)
+        this.#options.checkName({ ...caller, agent: operation.agent_id });
     try {
       const results = await port.commit(caller, checks, operations, idempotency);
       return { ok: true, results, position: position() };

@@ -23,6 +23,8 @@ export interface Caller {
   /** The fencing number sent with `Stoa-Fence`. */
   fence: number | null;
   tokenId: string | null;
+  /** From where the request came; undefined inside a program that uses the library. */
+  address?: string;
 }
 
 export const fullScopes: Scopes = { write: true, namespaces: null };

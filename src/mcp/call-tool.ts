@@ -28,6 +28,8 @@ export async function answerCall(
   if (tool === undefined)
     throw new ProtocolError(ProtocolErrorCode.InvalidParams, `Unknown tool: ${name.slice(0, 100)}`);
   try {
+    // A program may call itself by the name of such an agent.
+    stoa.registry.checkOwnName(caller);
     const own = caller.fence === null ? stoa : stoa.fenced(caller);
     // Every output schema is an object.
     const structured = (await tool.run({ stoa: own, caller, signal }, validate(tool.input, input))) as Record<

@@ -22,7 +22,7 @@ export async function enterRoom(
     throw new StoaError('not_found', `There is no public room named "${reference.slice(0, 100)}".`, {
       fix: 'post makes it; "global" is always there.',
     });
-  return rooms.enter(caller, id, { key, address: `mcp ${caller.user}` });
+  return rooms.enter(caller, id, { key, address: caller.address });
 }
 
 /** The same; a name that no room has gets one. */
@@ -69,7 +69,10 @@ export async function takeRate(
   const { gate } = stoa.messaging;
   const limit = gate.limitFor(method, path);
   if (limit === undefined) return;
-  const decision = await gate.take(limit, `mcp ${caller.user}`, caller);
-  if (decision?.allowed === false)
-    throw refuse('rate', { fix: 'Wait a minute, or say more in fewer messages.' });
+  const address = caller.address ?? '';
+  const decision = await gate.take(limit, address, caller);
+  if (decision?.allowed !== false) return;
+  const refusal = refuse('rate', { fix: 'Wait a minute, or say more in fewer messages.' });
+  await gate.refused(address, `${refusal.message}: MCP ${method} ${path}`);
+  throw refusal;
 }

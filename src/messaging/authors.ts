@@ -30,6 +30,16 @@ interface KeptAuthor {
 /** Kept identities that stay in memory: neither they nor their keys ever change. */
 const knownMax = 1_000;
 
+/** An id that no identity has. */
+const nobodyId = '00000000-0000-0000-0000-000000000000';
+
+/** Under which name the server keeps the identity of an agent. */
+function ownerOf({ user, agent }: Pick<Caller, 'user' | 'agent'>): string {
+  return createHash('sha256')
+    .update(JSON.stringify([user, agent]))
+    .digest('hex');
+}
+
 export class Authors {
   readonly #known = new Map<string, KeptAuthor>();
   readonly #port: MessagingPort;
@@ -43,10 +53,7 @@ export class Authors {
   /** The author of what a caller writes now; `signature` is that of the request, where it has one. */
   async authorOf(caller: Caller | null, signature: CheckedSignature | null): Promise<Author> {
     if (caller === null) throw refuse('missingAuthHeaders');
-    if (!caller.scopes.write)
-      throw new StoaError('forbidden', 'The token can only read.', {
-        fix: 'Use a token with the scope "write".',
-      });
+    // An identity speaks for itself, whatever its link allows it to do with the data of its user.
     if (caller.identity !== null) {
       return {
         id: caller.identity,
@@ -54,20 +61,29 @@ export class Authors {
         prove: (body) => (signature === null ? null : proofOf(signature, body)),
       };
     }
+    if (!caller.scopes.write)
+      throw new StoaError('forbidden', 'The token can only read.', {
+        fix: 'Use a token with the scope "write".',
+      });
     const { identity, seed } = await this.#kept(caller);
     return { id: identity.id, serverSigned: true, prove: (body) => this.#proveFor(identity, seed, body) };
   }
 
-  /** The identity whose inbox a caller reads. */
+  /** The identity whose inbox a caller reads. To read makes none: before its first message an agent has nobody's inbox, which is empty. */
   async readerOf(caller: Caller | null): Promise<string> {
     if (caller === null) throw refuse('missingAuthHeaders');
-    return caller.identity ?? (await this.#kept(caller)).identity.id;
+    if (caller.identity !== null) return caller.identity;
+    const owner = ownerOf(caller);
+    return this.#known.get(owner)?.identity.id ?? (await this.#port.keptBy(owner)) ?? nobodyId;
   }
 
-  async #kept(caller: Caller): Promise<KeptAuthor> {
-    const owner = createHash('sha256')
-      .update(JSON.stringify([caller.user, caller.agent]))
-      .digest('hex');
+  /** The identity of an agent that somebody writes to, made unless it is there. */
+  async recipientOf(agent: Pick<Caller, 'user' | 'agent'>): Promise<string> {
+    return (await this.#kept(agent)).identity.id;
+  }
+
+  async #kept(caller: Pick<Caller, 'user' | 'agent'>): Promise<KeptAuthor> {
+    const owner = ownerOf(caller);
     const known = this.#known.get(owner);
     if (known !== undefined) return known;
     const { identity, sealedSeed } = await this.#port.keep(owner, () => {

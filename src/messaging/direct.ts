@@ -50,6 +50,11 @@ export class DirectMessages {
     return this.#authors.readerOf(caller);
   }
 
+  /** The inbox of an agent of the same user, for those who write to it by name. */
+  recipientOf(agent: Pick<Caller, 'user' | 'agent'>): Promise<string> {
+    return this.#authors.recipientOf(agent);
+  }
+
   async read(agentId: string, span: Span, waitMs: number, signal: AbortSignal): Promise<Page<DirectMessage>> {
     const page = await this.#port.inbox(agentId, span);
     if (page.items.length > 0 || waitMs === 0 || !('afterMs' in span)) return page;

@@ -1,4 +1,6 @@
 /** The gate before every messaging route: blocked addresses, load from one address, rates of endpoints. */
+import { isIP } from 'node:net';
+import { StoaError } from '../errors.js';
 import type { Caller } from '../identity/caller.js';
 import type { Limits } from '../limits.js';
 import { type AddressRanges, countedAddress, isLoopback, plainAddress } from './addresses.js';
@@ -19,6 +21,9 @@ export interface GateOptions {
 }
 
 const minute = 60;
+/** How long an address that was not blocked passes without another look; a block on another server is news within that time. */
+const unblockedMs = 5_000;
+const addressesKeptMax = 10_000;
 
 export class Gate {
   readonly #port: MessagingPort;
@@ -26,6 +31,9 @@ export class Gate {
   readonly #allowed: AddressRanges;
   readonly #autoBlock: boolean;
   readonly #watch: BlockWatch;
+  /** By counted address. */
+  readonly #unblockedUntilMs = new Map<string, number>();
+  readonly #stopListening: () => void;
   readonly #table: readonly RateLimit[];
   /** Null for a route without a limit. */
   readonly #found = new Map<string, RateLimit | null>();
@@ -37,6 +45,9 @@ export class Gate {
     this.#autoBlock = autoBlock;
     this.#watch = new BlockWatch(port, limits.streamHeartbeatSeconds * 1_000);
     this.#table = rateLimitTable(limits);
+    this.#stopListening = port.subscribe((notice) => {
+      if (notice.topic === 'block') this.#unblockedUntilMs.delete(notice.address);
+    });
   }
 
   isExempt(address: string): boolean {
@@ -63,6 +74,18 @@ export class Gate {
       this.#limits.addressRequestsPerMinuteMax,
       minute,
     );
+  }
+
+  /** On doors that count no requests by address: an answer holds for a few seconds, or until news of a block. */
+  checkBlocked(address: string): void | Promise<void> {
+    if (this.isExempt(address)) return undefined;
+    const counted = countedAddress(address);
+    const nowMs = performance.now();
+    if ((this.#unblockedUntilMs.get(counted) ?? 0) > nowMs) return undefined;
+    return this.#refuseBlocked(counted).then(() => {
+      if (this.#unblockedUntilMs.size >= addressesKeptMax) this.#unblockedUntilMs.clear();
+      this.#unblockedUntilMs.set(counted, nowMs + unblockedMs);
+    });
   }
 
   /** Once more for a request that has waited: its address may be blocked by now. */
@@ -130,12 +153,20 @@ export class Gate {
     return this.#port.blocks();
   }
 
-  /** An address, or the name under which it is listed. */
+  /** An address, or the network under which it is listed. */
   unblock(address: string): Promise<boolean> {
-    return this.#port.unblock(countedAddress(plainAddress(address)));
+    const network = /^(.+)\/64$/.exec(address)?.[1];
+    const plain = plainAddress(network ?? address);
+    if (isIP(plain) === 0 || (network !== undefined && isIP(plain) !== 6))
+      throw new StoaError('invalid_request', `"${address}" is not an IP address.`, {
+        fix: 'Use an address as GET /v1/blocks lists it, such as 203.0.113.7 or 2001:db8::/64.',
+        details: { field: 'ip' },
+      });
+    return this.#port.unblock(countedAddress(plain));
   }
 
   close(): void {
+    this.#stopListening();
     this.#watch.close();
   }
 }

@@ -7,7 +7,7 @@ export type Topic = { kind: 'room'; id: string } | { kind: 'inbox'; id: string }
 export interface Delivery {
   onMessage(topic: Topic, message: Message | DirectMessage): void;
   onDeleted?(topic: Topic, messageId: string): void;
-  /** Messages came in behind the reader's position: it should read the topic anew. */
+  /** Messages came in behind the reader's position: it should read the topic again. */
   onImported?(topic: Topic): void;
   /** Resolves when the reader has taken what it got: one that catches up is not sent more than it takes. */
   drained?(): Promise<void>;
@@ -17,8 +17,10 @@ export interface Delivery {
 
 interface Reader {
   delivery: Delivery;
-  /** The time of the last message that it got. */
+  /** Where it said that it is, then the time of the last message that it got. It may be past every message there is. */
   positionMs: number;
+  /** Its position when the page that is being handed out began: several messages of a page may have one time. */
+  fromMs: number;
 }
 
 /** Messages read at once for a reader that has to catch up. */
@@ -27,7 +29,10 @@ const catchUpPage = 200;
 export class MessageHub {
   readonly #port: MessagingPort;
   readonly #channels = new Map<string, Channel>();
+  /** Ends each wait that is under way. */
+  readonly #waits = new Set<() => void>();
   readonly #stop: () => void;
+  #stopped = false;
 
   constructor(port: MessagingPort) {
     this.#port = port;
@@ -37,18 +42,24 @@ export class MessageHub {
   /** Delivers all that comes after `afterMs`, first what is stored, then what happens. Returns the way to stop it. */
   follow(topic: Topic, afterMs: number, delivery: Delivery): () => void {
     const key = keyOf(topic.kind, topic.id);
-    const channel =
-      this.#channels.get(key) ?? new Channel(this.#port, topic, () => this.#channels.delete(key));
+    const channel: Channel =
+      this.#channels.get(key) ??
+      new Channel(this.#port, topic, () => {
+        // A reader may leave twice, and the second time another channel may have taken this place.
+        if (this.#channels.get(key) === channel) this.#channels.delete(key);
+      });
     this.#channels.set(key, channel);
-    return channel.join({ delivery, positionMs: afterMs });
+    return channel.join({ delivery, positionMs: afterMs, fromMs: afterMs });
   }
 
-  /** Resolves true as soon as there is something after `afterMs`, false when the time is over. */
+  /** Resolves true as soon as there is something after `afterMs`, false when the time is over or the server stops. */
   wait(topic: Topic, afterMs: number, timeoutMs: number, signal: AbortSignal): Promise<boolean> {
+    if (signal.aborted || this.#stopped) return Promise.resolve(false);
     return new Promise((resolve, reject) => {
       const finish = (outcome: () => void) => {
         clearTimeout(timeout);
         signal.removeEventListener('abort', onEnd);
+        this.#waits.delete(onEnd);
         // A message may be there before `follow` has returned.
         queueMicrotask(() => leave());
         outcome();
@@ -56,12 +67,18 @@ export class MessageHub {
       const onEnd = () => finish(() => resolve(false));
       const timeout = setTimeout(onEnd, timeoutMs);
       signal.addEventListener('abort', onEnd);
+      this.#waits.add(onEnd);
       const leave = this.follow(topic, afterMs, {
         onMessage: () => finish(() => resolve(true)),
         onFailure: (error) => finish(() => reject(error)),
       });
-      if (signal.aborted) onEnd();
     });
+  }
+
+  /** Ends every wait at once; later ones end as they begin. */
+  stopWaiting(): void {
+    this.#stopped = true;
+    for (const end of this.#waits) end();
   }
 
   close(): void {
@@ -86,17 +103,25 @@ function keyOf(kind: Topic['kind'], id: string): string {
   return `${kind} ${id}`;
 }
 
-/** One room or inbox with readers: a new message is read once and handed to all who are up to date. */
+/**
+ * One room or inbox with readers: a new message is read once and handed to all who are up to date.
+ * A reader has caught up when a page after its position has nothing more. No step compares positions
+ * to find an end: a message may be deleted or expire meanwhile, and a reader may name any position.
+ */
 class Channel {
   readonly #port: MessagingPort;
   readonly #topic: Topic;
   readonly #onEmpty: () => void;
+  /** Each reads for itself until a page is its last. */
+  readonly #catchingUp = new Set<Reader>();
+  /** They have caught up and get messages with the next read of the channel. */
+  readonly #arrived = new Set<Reader>();
   readonly #live = new Set<Reader>();
-  readonly #joining = new Set<Reader>();
-  /** Every live reader has got all up to here. */
+  /** No message that a live reader lacks is at or before this time. */
   #positionMs = 0;
   #pumping = false;
   #woken = false;
+  #imported = false;
 
   constructor(port: MessagingPort, topic: Topic, onEmpty: () => void) {
     this.#port = port;
@@ -105,12 +130,11 @@ class Channel {
   }
 
   join(reader: Reader): () => void {
-    this.#joining.add(reader);
+    this.#catchingUp.add(reader);
     void this.#catchUp(reader);
     return () => {
-      this.#joining.delete(reader);
-      this.#live.delete(reader);
-      if (this.#live.size + this.#joining.size === 0) this.#onEmpty();
+      for (const readers of [this.#catchingUp, this.#arrived, this.#live]) readers.delete(reader);
+      if (this.#catchingUp.size + this.#arrived.size + this.#live.size === 0) this.#onEmpty();
     };
   }
 
@@ -120,35 +144,39 @@ class Channel {
   }
 
   announceDeleted(messageId: string): void {
-    for (const { delivery } of [...this.#live, ...this.#joining])
-      delivery.onDeleted?.(this.#topic, messageId);
+    for (const { delivery } of this.#readers()) delivery.onDeleted?.(this.#topic, messageId);
   }
 
   announceImported(): void {
-    for (const { delivery } of [...this.#live, ...this.#joining]) delivery.onImported?.(this.#topic);
+    this.#imported = true;
+    for (const { delivery } of this.#readers()) delivery.onImported?.(this.#topic);
     this.wake();
+  }
+
+  #readers(): Reader[] {
+    return [...this.#live, ...this.#arrived, ...this.#catchingUp];
   }
 
   async #catchUp(reader: Reader): Promise<void> {
     try {
       for (;;) {
         const { items, hasMore } = await this.#read(reader.positionMs);
-        if (!this.#joining.has(reader)) return;
+        reader.fromMs = reader.positionMs;
         for (const message of items) {
+          if (!this.#catchingUp.has(reader)) return;
           deliver(reader, this.#topic, message);
           if (reader.delivery.drained !== undefined) await reader.delivery.drained();
         }
-        // Between this line and the next nothing else runs: no message can slip through.
-        if (!hasMore && (this.#live.size === 0 || this.#positionMs <= reader.positionMs)) break;
+        if (!this.#catchingUp.has(reader)) return;
+        if (!hasMore || items.length === 0) break;
       }
     } catch (error) {
-      this.#joining.delete(reader);
+      this.#catchingUp.delete(reader);
       reader.delivery.onFailure(error);
       return;
     }
-    this.#joining.delete(reader);
-    if (this.#live.size === 0) this.#positionMs = reader.positionMs;
-    this.#live.add(reader);
+    this.#catchingUp.delete(reader);
+    this.#arrived.add(reader);
     this.wake();
   }
 
@@ -156,26 +184,56 @@ class Channel {
     if (this.#pumping) return;
     this.#pumping = true;
     try {
-      while (this.#woken && this.#live.size > 0) {
+      while (this.#woken) {
         this.#woken = false;
+        this.#admit();
+        if (this.#live.size === 0) break;
+        if (this.#imported) await this.#pullBack();
         const { items, hasMore } = await this.#read(this.#positionMs);
-        this.#woken ||= hasMore;
+        for (const reader of this.#live) reader.fromMs = reader.positionMs;
         for (const message of items) {
-          this.#positionMs = Math.max(this.#positionMs, message.tsMs);
+          this.#positionMs = message.tsMs;
           for (const reader of this.#live) deliver(reader, this.#topic, message);
         }
+        this.#woken ||= hasMore && items.length > 0;
       }
     } catch (error) {
-      const readers = [...this.#live];
+      const readers = [...this.#live, ...this.#arrived];
       this.#live.clear();
+      this.#arrived.clear();
       for (const { delivery } of readers) delivery.onFailure(error);
     } finally {
       this.#pumping = false;
     }
   }
 
+  /**
+   * Between two reads of the channel, so that a page that is under way was not read for newcomers.
+   * The next page begins where the one that is furthest behind is; the others skip what they have.
+   */
+  #admit(): void {
+    for (const reader of this.#arrived) {
+      this.#positionMs =
+        this.#live.size === 0 ? reader.positionMs : Math.min(this.#positionMs, reader.positionMs);
+      this.#live.add(reader);
+    }
+    this.#arrived.clear();
+  }
+
+  /** Times that were ahead of the clock may have been mended: readers that are past the newest message wait for what comes after it. */
+  async #pullBack(): Promise<void> {
+    this.#imported = false;
+    const { items } = await this.#page({ beforeMs: null, limit: 1 });
+    const newestMs = items[0]?.tsMs ?? 0;
+    this.#positionMs = Math.min(this.#positionMs, newestMs);
+    for (const reader of this.#live) reader.positionMs = Math.min(reader.positionMs, newestMs);
+  }
+
   #read(afterMs: number): Promise<Page<Message> | Page<DirectMessage>> {
-    const span: Span = { afterMs, limit: catchUpPage };
+    return this.#page({ afterMs, limit: catchUpPage });
+  }
+
+  #page(span: Span): Promise<Page<Message> | Page<DirectMessage>> {
     return this.#topic.kind === 'room'
       ? this.#port.messages(this.#topic.id, span)
       : this.#port.inbox(this.#topic.id, span);
@@ -183,7 +241,7 @@ class Channel {
 }
 
 function deliver(reader: Reader, topic: Topic, message: Message | DirectMessage): void {
-  if (message.tsMs <= reader.positionMs) return;
+  if (message.tsMs <= reader.fromMs) return;
   reader.positionMs = message.tsMs;
   reader.delivery.onMessage(topic, message);
 }

@@ -188,7 +188,8 @@ export class Identities {
   }
 
   async unlink(caller: Caller, id: string): Promise<Identity> {
-    const identity = await this.#linkable(caller, id);
+    const isOwn = caller.identity !== null && caller.identity === canonicalUuid(id);
+    const identity = isOwn ? await this.get(id) : await this.#linkable(caller, id);
     if (identity.link === null || (identity.link.user !== caller.user && caller.kind !== 'operator')) {
       throw new StoaError('not_found', 'The identity is not linked to this user.');
     }

@@ -92,7 +92,14 @@ export interface SearchQuery {
   afterMs: number;
   /** Exclusive; null searches from the newest. */
   beforeMs: number | null;
+  /** The last message of the page before: of the time `beforeMs` itself, the search goes on after it. */
+  last?: MessagePlace | null;
   limit: number;
+}
+
+export interface MessagePlace {
+  roomId: string;
+  messageId: string;
 }
 
 export interface SearchResult {
@@ -142,6 +149,8 @@ export interface MessagingPort {
   register(input: NewIdentity): Promise<{ identity: Identity; created: boolean }>;
   /** The server-kept identity of an owner, made unless it is there, with its sealed seed. */
   keep(owner: string, make: () => KeptIdentity): Promise<{ identity: Identity; sealedSeed: string }>;
+  /** The id of the server-kept identity of an owner, where there is one. */
+  keptBy(owner: string): Promise<string | undefined>;
   /** Passes every sealed seed and its owner through `reseal` and keeps what comes back; answers how many changed. */
   resealKept(reseal: (sealedSeed: string, owner: string) => string): Promise<number>;
   identity(id: string): Promise<Identity | undefined>;

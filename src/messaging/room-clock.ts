@@ -3,11 +3,8 @@ import type { Limits } from '../limits.js';
 import { refuse } from './refusals.js';
 
 /** The next time in a room or an inbox: the clock's, or just after the last one when that is later. */
-export function nextTsMs(lastTsMs: number, nowMs: number, limits: Limits): number {
-  const tsMs = Math.max(nowMs, lastTsMs + 1);
-  if (tsMs > nowMs + limits.messageClockAheadSecondsMax * 1000)
-    throw refuse('rate', { fix: 'Post more slowly: the room is ahead of the clock.' });
-  return tsMs;
+export function nextTsMs(lastTsMs: number, nowMs: number): number {
+  return Math.max(nowMs, lastTsMs + 1);
 }
 
 /** The bytes that an agent posted in the minute that began at `fromMs`. */
@@ -18,9 +15,16 @@ export interface ByteWindow {
 
 export const byteWindowMs = 60_000;
 
+/** The window, while it lasts. One that begins after now was opened before the clock was set back. */
+function currentWindow(window: ByteWindow | undefined, nowMs: number): ByteWindow | undefined {
+  return window !== undefined && window.fromMs <= nowMs && nowMs - window.fromMs < byteWindowMs
+    ? window
+    : undefined;
+}
+
 /** Bytes that are left of the minute. */
 export function bytesLeftIn(window: ByteWindow | undefined, nowMs: number, limits: Limits): number {
-  const used = window === undefined || nowMs - window.fromMs >= byteWindowMs ? 0 : window.bytes;
+  const used = currentWindow(window, nowMs)?.bytes ?? 0;
   return Math.max(0, limits.messageBytesPerMinuteMax - used);
 }
 
@@ -31,8 +35,7 @@ export function spendBytes(
   nowMs: number,
   limits: Limits,
 ): ByteWindow {
-  const current =
-    window === undefined || nowMs - window.fromMs >= byteWindowMs ? { fromMs: nowMs, bytes: 0 } : window;
+  const current = currentWindow(window, nowMs) ?? { fromMs: nowMs, bytes: 0 };
   const spent = { fromMs: current.fromMs, bytes: current.bytes + bytes };
   if (spent.bytes > limits.messageBytesPerMinuteMax)
     throw byteLimitReached(current.fromMs + byteWindowMs - nowMs);

@@ -1,23 +1,30 @@
 /** The keys of private rooms: hashed slowly, checked off the main thread, remembered for a moment. */
 import { createHmac, randomBytes } from 'node:crypto';
 import { hash, verify } from '@node-rs/bcrypt';
+import type { Caller } from '../identity/caller.js';
 import type { Limits } from '../limits.js';
 import { countedAddress } from './addresses.js';
 import type { Room } from './model.js';
 import type { MessagingPort, RateKey } from './port.js';
 import { refuse } from './refusals.js';
+import type { RateDecision } from './sliding-windows.js';
 
 const cost = 10;
 const minute = 60;
 const rememberedMax = 10_000;
 
-/** A key that somebody came with. */
+/** Who gives a key, over whichever door: wrong ones count for the address, and for the caller where one is proven. */
+export interface KeyGiver {
+  caller: Caller | null;
+  address: string | undefined;
+}
+
 interface Guess {
   room: Room;
   key: string;
   /** Room and key, as memory knows them. */
   tag: string;
-  counter: RateKey;
+  counters: readonly RateKey[];
 }
 
 export class RoomKeys {
@@ -27,7 +34,7 @@ export class RoomKeys {
   readonly #secret = randomBytes(32);
   /** Tag of a room and a right key → when to check it again. */
   readonly #checked = new Map<string, number>();
-  /** Keys that are being checked, by who gave them: each may turn out to be wrong. */
+  /** Keys that are being checked, by their counters: each may turn out to be wrong. */
   readonly #checking = new Map<string, Set<Promise<void>>>();
 
   constructor(port: MessagingPort, limits: Limits) {
@@ -42,64 +49,78 @@ export class RoomKeys {
     return hash(key, cost);
   }
 
-  /** Returns when the key opens the room; a public room needs none. `address` is whose wrong keys are counted. */
-  async check(room: Room, key: string | undefined, address: string): Promise<void> {
+  /** Returns when the key opens the room; a public room needs none. */
+  async check(room: Room, key: string | undefined, giver: KeyGiver): Promise<void> {
     if (!room.isPrivate) return;
     if (key === undefined || key === '') throw refuse('roomKeyRequired');
     const tag = createHmac('sha256', this.#secret).update(`${room.id}|${key}`).digest('base64');
-    const guess: Guess = {
-      room,
-      key,
-      tag,
-      counter: { endpoint: 'room-key', scope: 'ip', subject: countedAddress(address) },
-    };
+    const guess: Guess = { room, key, tag, counters: countersOf(giver) };
     while (!this.#isKnown(tag)) {
       // Counted before it is checked, so that a hundred guesses at once, on whichever servers, are a hundred guesses.
-      const decision = await this.#port.takeRate(
-        guess.counter,
-        this.#limits.roomKeyGuessesPerMinuteMax,
-        minute,
-      );
-      if (decision.allowed) {
-        if (await this.#track(guess.counter.subject, this.#try(guess))) return;
+      const full = await this.#count(guess.counters);
+      if (full === undefined) {
+        if (await this.#track(guess.counters, this.#try(guess))) return;
         throw refuse('roomKeyWrong');
       }
-      const checking = this.#checking.get(guess.counter.subject);
-      if (checking === undefined) throw refuse('rate', { details: { decision } });
+      const checking = this.#checking.get(nameOf(full.counter));
+      if (checking === undefined) throw refuse('rate', { details: { decision: full.decision } });
       // A key before it may turn out to be right, and then does not count.
       await Promise.race(checking);
     }
+  }
+
+  /** Counts a guess in all counters, or in none: then answers the one that is full. */
+  async #count(
+    counters: readonly RateKey[],
+  ): Promise<{ counter: RateKey; decision: RateDecision } | undefined> {
+    for (const [at, counter] of counters.entries()) {
+      const decision = await this.#port.takeRate(counter, this.#limits.roomKeyGuessesPerMinuteMax, minute);
+      if (decision.allowed) continue;
+      await this.#giveBack(counters.slice(0, at));
+      return { counter, decision };
+    }
+    return undefined;
+  }
+
+  async #giveBack(counters: readonly RateKey[]): Promise<void> {
+    for (const counter of counters) await this.#port.returnRate(counter, minute);
   }
 
   #isKnown(tag: string): boolean {
     return (this.#checked.get(tag) ?? 0) > this.#port.nowMs();
   }
 
-  /** Whoever waits for it waits for its end, good or bad. */
-  async #track(guesser: string, trying: Promise<boolean>): Promise<boolean> {
+  /** Those who wait for it wait for its end, good or bad. */
+  async #track(counters: readonly RateKey[], trying: Promise<boolean>): Promise<boolean> {
     const ended = trying.then(
       () => undefined,
       () => undefined,
     );
-    const checking = this.#checking.get(guesser) ?? new Set();
-    this.#checking.set(guesser, checking.add(ended));
+    const names = counters.map(nameOf);
+    for (const name of names) {
+      const checking = this.#checking.get(name) ?? new Set();
+      this.#checking.set(name, checking.add(ended));
+    }
     try {
       return await trying;
     } finally {
-      checking.delete(ended);
-      if (checking.size === 0) this.#checking.delete(guesser);
+      for (const name of names) {
+        const checking = this.#checking.get(name);
+        checking?.delete(ended);
+        if (checking?.size === 0) this.#checking.delete(name);
+      }
     }
   }
 
   /** Only wrong keys stay counted. */
-  async #try({ room, key, tag, counter }: Guess): Promise<boolean> {
+  async #try({ room, key, tag, counters }: Guess): Promise<boolean> {
     let isWrong = false;
     try {
       isWrong = !(await this.#opens(room, key));
       if (!isWrong) this.#remember(tag);
       return !isWrong;
     } finally {
-      if (!isWrong) await this.#port.returnRate(counter, minute);
+      if (!isWrong) await this.#giveBack(counters);
     }
   }
 
@@ -114,4 +135,21 @@ export class RoomKeys {
     const [oldest] = this.#checked.keys();
     if (oldest !== undefined) this.#checked.delete(oldest);
   }
+}
+
+function countersOf({ caller, address }: KeyGiver): RateKey[] {
+  const endpoint = 'room-key';
+  const counters: RateKey[] = [];
+  if (address !== undefined) counters.push({ endpoint, scope: 'ip', subject: countedAddress(address) });
+  if (caller !== null)
+    counters.push(
+      caller.identity === null
+        ? { endpoint, scope: 'user', subject: caller.user }
+        : { endpoint, scope: 'agent', subject: caller.identity },
+    );
+  return counters;
+}
+
+function nameOf({ scope, subject }: RateKey): string {
+  return `${scope} ${subject}`;
 }

@@ -5,7 +5,7 @@ import type { Authors } from './authors.js';
 import type { MessageHub } from './hub.js';
 import type { Message, Room } from './model.js';
 import { roomNameOf, wellFormed } from './names.js';
-import type { MessagingPort, Page, Span } from './port.js';
+import type { MessagePlace, MessagingPort, Page, Span } from './port.js';
 import type { CheckedSignature } from './proof.js';
 import { refuse } from './refusals.js';
 import type { RoomKeys } from './room-keys.js';
@@ -26,8 +26,8 @@ export interface RoomsOptions {
 /** How a caller comes to a room: with a key, from an address. */
 export interface RoomAccess {
   key: string | undefined;
-  /** Whose wrong keys are counted. */
-  address: string;
+  /** For which wrong keys are counted, beside the caller; undefined where the caller has none. */
+  address: string | undefined;
 }
 
 export interface SearchRequest {
@@ -35,7 +35,22 @@ export interface SearchRequest {
   limit: number;
   room: string | undefined;
   afterMs: number;
-  beforeMs: number | null;
+  /** Null begins with the newest message. */
+  from: SearchPosition | null;
+}
+
+/** Where the next page of a search begins: before a time, or after the last message shown. */
+export interface SearchPosition {
+  beforeMs: number;
+  last: MessagePlace | null;
+}
+
+export interface SearchPage {
+  results: { message: Message; room: Room }[];
+  /** Null at the end. */
+  next: SearchPosition | null;
+  /** The search stopped at its bound on steps. */
+  truncated: boolean;
 }
 
 export class Rooms {
@@ -63,7 +78,7 @@ export class Rooms {
   async enter(caller: Caller | null, id: string, access: RoomAccess): Promise<Room> {
     const room = await this.find(id);
     if (caller?.kind !== 'operator' || access.key !== undefined)
-      await this.#options.keys.check(room, access.key, access.address);
+      await this.#options.keys.check(room, access.key, { caller, address: access.address });
     return room;
   }
 
@@ -142,26 +157,35 @@ export class Rooms {
   }
 
   /** Public rooms only, newest first. A query without a usable word finds nothing. */
-  async search({
-    query,
-    limit,
-    room,
-    afterMs,
-    beforeMs,
-  }: SearchRequest): Promise<{ results: { message: Message; room: Room }[]; restBeforeMs: number | null }> {
+  async search({ query, limit, room, afterMs, from }: SearchRequest): Promise<SearchPage> {
     const { port, limits } = this.#options;
     if (query === '') throw refuse('queryMissing');
     if ([...query].length > limits.searchQueryCharactersMax) throw refuse('queryLong');
     const roomId = room === undefined ? null : canonicalRoomId(room);
     if (roomId === undefined) throw refuse('roomId');
     const words = queryWords(query);
-    if (words.length === 0) return { results: [], restBeforeMs: null };
-    const { messages, restBeforeMs } = await port.search({ words, roomId, afterMs, beforeMs, limit });
+    if (words.length === 0) return { results: [], next: null, truncated: false };
+    // One more than is shown: it tells whether there is more.
+    const { messages: found, restBeforeMs } = await port.search({
+      words,
+      roomId,
+      afterMs,
+      beforeMs: from?.beforeMs ?? null,
+      last: from?.last ?? null,
+      limit: limit + 1,
+    });
+    const messages = found.slice(0, limit);
     const rooms = await port.rooms([...new Set(messages.map((message) => message.roomId))]);
     const results = messages.flatMap((message) => {
-      const found = rooms.get(message.roomId);
-      return found === undefined || found.isPrivate ? [] : [{ message, room: found }];
+      const itsRoom = rooms.get(message.roomId);
+      return itsRoom === undefined || itsRoom.isPrivate ? [] : [{ message, room: itsRoom }];
     });
-    return { results, restBeforeMs };
+    const last = messages.at(-1);
+    if (found.length > limit && last !== undefined) {
+      const { roomId: lastRoom, id: messageId, tsMs } = last;
+      return { results, next: { beforeMs: tsMs, last: { roomId: lastRoom, messageId } }, truncated: false };
+    }
+    const next = restBeforeMs === null ? null : { beforeMs: restBeforeMs, last: null };
+    return { results, next, truncated: next !== null };
   }
 }

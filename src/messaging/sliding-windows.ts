@@ -40,6 +40,8 @@ export class SlidingWindows {
     this.#forget(nowMs);
     const window = this.#windows.get(key) ?? { times: [], windowMs };
     const { times } = window;
+    // The clock was set back: what was counted ahead of it counts from now on, and not until it gets there again.
+    for (let at = times.length - 1; at >= 0 && (times[at] as number) > nowMs; at -= 1) times[at] = nowMs;
     let gone = 0;
     while (gone < times.length && (times[gone] as number) <= nowMs - windowMs) gone += 1;
     if (gone > 0) times.splice(0, gone);
@@ -92,7 +94,7 @@ export class SlidingWindows {
   }
 
   #forget(nowMs: number): void {
-    if (nowMs - this.#forgottenAtMs < forgetEveryMs) return;
+    if (Math.abs(nowMs - this.#forgottenAtMs) < forgetEveryMs) return;
     this.#forgottenAtMs = nowMs;
     for (const [key, { times, windowMs }] of this.#windows) {
       if ((times.at(-1) ?? 0) <= nowMs - windowMs) this.#windows.delete(key);

@@ -73,7 +73,10 @@ export function ulidBytes(text: string): Buffer | undefined {
   return bytes;
 }
 
-/** The time in an id, or undefined for what is no id. */
+/** The latest time that an id can hold. */
+export const latestTimeMs = 2 ** 48 - 1;
+
+/** The time in an id, or undefined for text that is not an id. */
 export function ulidTimeMs(text: string): number | undefined {
   return ulidBytes(text)?.readUIntBE(0, 6);
 }

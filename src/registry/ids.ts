@@ -33,6 +33,11 @@ export function makeSessionId(nowMs: number): string {
 }
 
 /** An agent id in lower case; a wrong length and a wrong digit are told apart. */
+/** Whether a text has the form of an agent's id. */
+export function isAgentId(text: string): boolean {
+  return text.length === agentIdDigits && /^[0-9a-f]+$/.test(text);
+}
+
 export function parseAgentId(text: string): string {
   if (text.length !== agentIdDigits) {
     throw new StoaError(

@@ -100,4 +100,6 @@ export interface RegistryPort {
   linkedAgent(identity: string): Promise<StoredAgent | undefined>;
   /** At once, as every signed request asks for it. */
   isLinked(user: string, agentId: string, identity: string): boolean;
+  /** The identities that speak for the agent of that name or id. */
+  identitiesOf(user: string, agent: string): readonly string[];
 }

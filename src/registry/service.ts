@@ -130,6 +130,20 @@ export class RegistryService {
     return this.#port.getAgent(user, agentId) !== undefined && this.#port.isLinked(user, agentId, identity);
   }
 
+  /** The identity that speaks for an agent, by its name or id; undefined for an agent without a key of its own. */
+  identityOf(user: string, agent: string): string | undefined {
+    return this.#port.identitiesOf(user, agent)[0];
+  }
+
+  /** Refuses a token that goes by the name of an agent with a key of its own: what is done under that name is signed. */
+  checkOwnName({ kind, user, agent }: Pick<Caller, 'kind' | 'user' | 'agent'>): void {
+    if (kind === 'agent' || agent === null || this.identityOf(user, agent) === undefined) return;
+    throw new StoaError('forbidden', `The agent "${agent}" has a key of its own; a token cannot act as it.`, {
+      fix: "Sign the request with the agent's key, or use another name in Stoa-Agent.",
+      details: { agent },
+    });
+  }
+
   /** The same answer as JSON text, at once. */
   agentText(caller: Caller, agentId: string): AgentText {
     const agent = this.#requireAgent(caller, agentId);

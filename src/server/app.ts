@@ -203,6 +203,7 @@ export function createApp(stoa: Stoa, options: AppOptions = {}): FastifyInstance
     stopping = true;
     streams.stop();
     stoa.workspaces.stopWaiting();
+    stoa.messaging.hub.stopWaiting();
     // Node counts a connection that has asked nothing yet as busy and would wait for it.
     for (const socket of connections) if (socket.bytesRead === 0) socket.destroy();
     await Promise.all(stops.map((stop) => stop()));

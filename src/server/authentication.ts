@@ -6,6 +6,7 @@ import type { IdentityService, ProvenPrincipal } from '../identity/service.js';
 import { checkUserId } from '../identity/user-key.js';
 import type { Stoa } from '../index.js';
 import type { Limits } from '../limits.js';
+import { addressOf } from './caller-address.js';
 
 export interface Authenticator {
   readonly name: string;
@@ -55,7 +56,7 @@ export function missingCredentials(): StoaError {
 export function callerOf(
   principal: ProvenPrincipal,
   request: FastifyRequest,
-  { limits, identity }: Pick<Stoa, 'limits' | 'identity'>,
+  { limits, identity, registry }: Pick<Stoa, 'limits' | 'identity' | 'registry'>,
 ): Caller {
   const { headers } = request;
   const isPlain =
@@ -64,7 +65,8 @@ export function callerOf(
     headers['stoa-fence'] === undefined;
   const caller = isPlain ? plainCaller(principal) : namedCaller(principal, request, limits);
   if (!caller.everyUser) identity.checkUser(caller.user);
-  return caller;
+  registry.checkOwnName(caller);
+  return { ...caller, address: addressOf(request) };
 }
 
 /** The headers with which a request says more of itself than its credentials do. */

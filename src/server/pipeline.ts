@@ -7,6 +7,7 @@ import type { Stoa } from '../index.js';
 import type { Limits } from '../limits.js';
 import { type FieldError, check, fieldErrors, invalidFields } from '../validate.js';
 import { type Authenticator, callerOf, missingCredentials } from './authentication.js';
+import { addressOf } from './caller-address.js';
 import { conditionsOf, entityTag, isNotModified, unconditional } from './conditions.js';
 import { type AnswerWriter, type SharedHeaders, apiHeaders, serverHeaders } from './answer-writer.js';
 import { isGuarded } from './cors.js';
@@ -87,6 +88,8 @@ class RoutePipeline {
   readonly #isOpen: boolean;
   /** By the route's own path, not the request's: that has many spellings. */
   readonly #isGuarded: boolean;
+  /** Routes of messaging look for themselves, and the operator can always lift a block. */
+  readonly #isBlockable: boolean;
   readonly #rateLimit: RateLimit | undefined;
   readonly #hasPlainParams: PlainParams | undefined;
   readonly #takesConditions: boolean;
@@ -106,6 +109,7 @@ class RoutePipeline {
     this.#late = this.#authenticators.filter(({ needs }) => needs === 'body');
     this.#isOpen = principals.includes('anyone');
     this.#isGuarded = isGuarded(route.path);
+    this.#isBlockable = this.#isGuarded && route.path !== '/v1/blocks';
     this.#rateLimit = !isForAnyoneAlone && route.path.startsWith('/v1') ? services.rateLimit : undefined;
     this.#hasPlainParams = plainParamsOf(route.params);
     this.#takesConditions = route.versioned === true && route.writes && route.creates !== true;
@@ -126,7 +130,13 @@ class RoutePipeline {
     try {
       refuseWhileStopping(this.#services);
       requireHost(request);
-      const entering = this.#onRequest?.(request, reply);
+      const unblocked = this.#isBlockable
+        ? this.#services.stoa.messaging.gate.checkBlocked(addressOf(request))
+        : undefined;
+      const entering =
+        unblocked instanceof Promise
+          ? unblocked.then(() => this.#onRequest?.(request, reply))
+          : this.#onRequest?.(request, reply);
       const entered =
         entering instanceof Promise
           ? entering.then(() => this.#enter(request, reply))
@@ -195,7 +205,9 @@ class RoutePipeline {
         { fix: `Use credentials of: ${principals.join(', ')}.`, details: { allowed: principals } },
       );
     }
-    if (writes && !caller.scopes.write)
+    // A link limits what an identity may do with the data of its user, not with itself and its messages.
+    const isOwn = caller.kind === 'agent' && (!this.#isGuarded || this.#route.ofItself === true);
+    if (writes && !isOwn && !caller.scopes.write)
       throw new StoaError('forbidden', 'The token can only read.', {
         fix: 'Use a token with the scope "write".',
       });

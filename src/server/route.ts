@@ -104,6 +104,8 @@ interface RouteFacts {
   versioned?: boolean;
   /** It changes something, so that a read-only token is refused. Every method but GET does unless this says false. */
   writes?: boolean;
+  /** An identity changes nothing but itself with it: no link keeps it from that. */
+  ofItself?: boolean;
   /** With `Accept: text/event-stream` it answers a stream of server-sent events. */
   streams?: boolean;
   /** The limit on the body, when it is not `bodyBytesMax`. */

@@ -5,8 +5,8 @@ import { StoaError } from '../../src/errors.js';
 import { operatorCaller } from '../../src/identity/caller.js';
 import { type Stoa, openStoa } from '../../src/index.js';
 import { globalRoomId } from '../../src/messaging/uuid.js';
-import { dynamodb } from '../datastore/dynamodb-table.js';
-import { sharedPostgres, sharedServer } from '../servers/shared.js';
+import { dropTable, dynamodb } from '../datastore/dynamodb-table.js';
+import { sharedPostgres, sharedServer, uniqueName } from '../servers/shared.js';
 
 const ada = operatorCaller('ada', 'planner');
 const domains = ['data', 'registry', 'workspaces', 'messaging'] as const;
@@ -74,6 +74,7 @@ describe.each(mixtures.map((mixture) => ({ title: titleOf(mixture), mixture })))
   let stoa: Stoa;
   let sessionId: string;
   let agentId: string;
+  let drop: (() => Promise<void>) | undefined;
   beforeAll(async () => {
     const urls = new Map<Place, string>([
       ['embedded', 'embedded'],
@@ -84,13 +85,17 @@ describe.each(mixtures.map((mixture) => ({ title: titleOf(mixture), mixture })))
       if (place === 'couchdb')
         urls.set(
           place,
-          new URL(`/places_${process.pid}`, (await sharedServer('couchdb')).url).href.replace(
+          new URL(`/${uniqueName('places')}`, (await sharedServer('couchdb')).url).href.replace(
             /^http/,
             'couchdb',
           ),
         );
-      if (place === 'dynamodb')
-        urls.set(place, dynamodb((await sharedServer('dynamodb')).url, `places_${process.pid}`));
+      if (place === 'dynamodb') {
+        const { url } = await sharedServer('dynamodb');
+        const table = uniqueName('places');
+        urls.set(place, dynamodb(url, table));
+        drop = () => dropTable(url, table);
+      }
     }
     const urlOf = (domain: Domain): string => urls.get(placeOf(mixture, domain)) ?? '';
     const redis =
@@ -108,7 +113,10 @@ describe.each(mixtures.map((mixture) => ({ title: titleOf(mixture), mixture })))
     sessionId = (await stoa.workspaces.createSession(ada, project.id, { status: 'active' })).id;
     agentId = (await stoa.registry.createAgent(ada, { name: 'scout' })).agent_id;
   }, 120_000);
-  afterAll(() => stoa.close());
+  afterAll(async () => {
+    await stoa.close();
+    await drop?.();
+  });
 
   /** What a commit of all domains would change. */
   async function state(word: string): Promise<unknown> {

@@ -1,18 +1,23 @@
-/** What goes wrong between the data store and DynamoDB, on an emulator behind a proxy that makes it go wrong. */
-import { afterAll, afterEach, beforeAll, expect, test, vi } from 'vitest';
+/** What goes wrong between the data store and DynamoDB, on DynamoDB Local behind a proxy that makes it go wrong. */
+import {
+  CreateTableCommand,
+  DescribeTableCommand,
+  DescribeTimeToLiveCommand,
+  DynamoDBClient,
+} from '@aws-sdk/client-dynamodb';
+import { afterAll, afterEach, beforeAll, expect, onTestFinished, test, vi } from 'vitest';
 import { type DynamodbDataStore, openDynamodbDataStore } from '../../src/backends/dynamodb/datastore.js';
 import { documentId } from '../../src/datastore/document-id.js';
 import { DataService } from '../../src/datastore/service.js';
 import { operatorCaller } from '../../src/identity/caller.js';
 import { type Limits, limitsWith } from '../../src/limits.js';
-import { start as startDynamodb } from '../servers/dynamodb.js';
 import { type Answer, FaultyProxy } from '../servers/faulty-proxy.js';
-import { noteServer, sharedServer } from '../servers/shared.js';
-import { dynamodb } from './dynamodb-table.js';
+import { sharedServer, uniqueName } from '../servers/shared.js';
+import { dropTable, dynamodb, putNative } from './dynamodb-table.js';
 
 let proxy: FaultyProxy;
 const opened: DynamodbDataStore[] = [];
-const table = `faults_${process.pid}`;
+const table = uniqueName('faults');
 const caller = operatorCaller('user-1', 'agent');
 
 beforeAll(async () => {
@@ -22,6 +27,7 @@ beforeAll(async () => {
 afterEach(() => proxy.heal());
 afterAll(async () => {
   for (const store of opened) await store.close();
+  for (const name of [table, `${table}_namespaces`]) await dropTable(proxy.url, name);
   await proxy.stop();
 });
 
@@ -41,7 +47,7 @@ function operationOf(target: string): string {
 }
 
 test.each(['ProvisionedThroughputExceededException', 'ThrottlingException'])(
-  '%s is waited out (emulator)',
+  '%s is waited out',
   async (type) => {
     const data = await open();
     const refused = new Map<string, number>();
@@ -63,7 +69,7 @@ test.each(['ProvisionedThroughputExceededException', 'ThrottlingException'])(
   },
 );
 
-test('a list of namespaces whose caller goes away is not read to its end (emulator)', async () => {
+test('a list of namespaces whose caller goes away is not read to its end', async () => {
   const data = await open();
   const user = operatorCaller('gone');
   for (const namespace of ['a', 'b', 'c', 'd']) await data.set(user, namespace, 'k', 1);
@@ -81,7 +87,7 @@ test('a list of namespaces whose caller goes away is not read to its end (emulat
   expect(asked.filter((operation) => operation === 'Query').length).toBeLessThan(5);
 });
 
-test('a close ends the requests that are under way, however long they might take (emulator)', async () => {
+test('a close ends the requests that are under way, however long they might take', async () => {
   const data = await open({ backendRequestSecondsMax: 3_600 });
   const asked = new Promise<void>((resolve) => {
     proxy.before = () => {
@@ -95,7 +101,7 @@ test('a close ends the requests that are under way, however long they might take
   await waiting;
 });
 
-test('throttling that does not end is a clear error, and nothing was written (emulator)', async () => {
+test('throttling that does not end is a clear error, and nothing was written', async () => {
   const data = await open({ backendAttemptsMax: 3 });
   let requests = 0;
   proxy.intercept = ({ target }) => {
@@ -113,7 +119,7 @@ test('throttling that does not end is a clear error, and nothing was written (em
   expect(await data.get(caller, 'throttled', 'k')).toBeUndefined();
 });
 
-test('what a batch leaves unprocessed is asked for again (emulator)', async () => {
+test('what a batch leaves unprocessed is asked for again', async () => {
   const data = await open();
   const values = Object.fromEntries(Array.from({ length: 230 }, (_, index) => [`k${index}`, index]));
   await data.setMany(caller, 'unprocessed', values);
@@ -142,7 +148,7 @@ test('what a batch leaves unprocessed is asked for again (emulator)', async () =
   ).rejects.toMatchObject({ code: 'backend_unavailable' });
 });
 
-test('a write whose answer was lost happens once (emulator)', async () => {
+test('a write whose answer was lost happens once', async () => {
   const data = await open();
   await data.increment(caller, 'lost', 'count');
   let lost = 0;
@@ -157,7 +163,7 @@ test('a write whose answer was lost happens once (emulator)', async () => {
   expect(await data.getEntry(caller, 'lost', 'count')).toMatchObject({ value: 9, version: 3 });
 });
 
-test('a write whose answer was lost happens once, also when others have written since (emulator)', async () => {
+test('a write whose answer was lost happens once, also when others have written since', async () => {
   const [data, other] = [await open(), await open()];
   await data.increment(caller, 'overtaken', 'count');
   let lost = 0;
@@ -172,7 +178,7 @@ test('a write whose answer was lost happens once, also when others have written 
   expect(await data.getEntry(caller, 'overtaken', 'count')).toMatchObject({ value: 32, version: 5 });
 });
 
-test('reads are counted once, also when only some of them could be written (emulator)', async () => {
+test('reads are counted once, also when only some of them could be written', async () => {
   const errors: unknown[] = [];
   const first = await open({ backendAttemptsMax: 2, backendInFlightMax: 2 });
   const data = new DataService({
@@ -198,7 +204,7 @@ test('reads are counted once, also when only some of them could be written (emul
   expect(counts).toEqual(keys.map(() => 1));
 });
 
-test('an agent that could not be noted beside its write is noted with the next one (emulator)', async () => {
+test('an agent that could not be noted beside its write is noted with the next one', async () => {
   const data = await open({ backendAttemptsMax: 1 });
   proxy.intercept = ({ target, body }) =>
     operationOf(target) === 'UpdateItem' && body.includes('_namespaces')
@@ -211,7 +217,30 @@ test('an agent that could not be noted beside its write is noted with the next o
   expect(items.find(({ namespace }) => namespace === 'noted')?.agents).toEqual(['agent']);
 });
 
-test('lists never scan the table (emulator)', async () => {
+test('a list by another process does not wait for a look through a namespace that had one', async () => {
+  const [data, other] = [await open(), await open()];
+  await data.set(caller, 'looked', 'ours', 1);
+  await data.listKeys(caller, 'looked');
+  await putNative(proxy.url, table, {
+    _id: documentId('user-1', 'looked', 'theirs'),
+    userId: 'user-1',
+    namespace: 'looked',
+    key: 'theirs',
+    value: 1,
+    createdAt: '2026-02-05T10:00:00Z',
+    updatedAt: '2026-02-05T10:00:00Z',
+  });
+  let goOn = (): void => undefined;
+  const held = new Promise<void>((resolve) => (goOn = resolve));
+  proxy.before = ({ body }) => (body.includes('userId-namespace-index') ? held : Promise.resolve());
+  const list = async (): Promise<string[]> =>
+    (await other.listKeys(caller, 'looked')).items.map(({ key }) => key);
+  expect(await list()).toEqual(['ours']);
+  goOn();
+  await expect.poll(list, { timeout: 20_000 }).toEqual(['ours', 'theirs']);
+});
+
+test('lists never scan the table', async () => {
   const data = await open();
   const operations = new Set<string>();
   proxy.intercept = ({ target }) => {
@@ -228,33 +257,26 @@ test('lists never scan the table (emulator)', async () => {
   expect([...operations]).toContain('Scan');
 });
 
-test('two processes that start at once on an empty server make one table and wait until it can be used (emulator)', async () => {
-  const server = await startDynamodb({ createTableMs: 700 });
-  await noteServer(server.describe);
-  const limits = limitsWith();
-  const stores = await Promise.all(
-    [1, 2, 3].map(() =>
-      openDynamodbDataStore(new URL(dynamodb(server.url, `start_${process.pid}`)), {
-        limits,
-        nowMs: Date.now,
-      }),
-    ),
-  );
-  try {
-    await Promise.all(
-      stores.map((port, index) => new DataService({ port, limits }).set(caller, 'n', `k${index}`, index)),
-    );
-    const [first] = stores;
-    expect(
-      await first?.listKeys({ user: 'user-1', namespace: 'n' }, { prefix: '', after: null, limit: 10 }),
-    ).toHaveLength(3);
-  } finally {
-    for (const store of stores) await store.close();
-    await server.stop();
-  }
+test('processes that start at once make one table and wait until it can be used', async () => {
+  const name = uniqueName('start');
+  onTestFinished(() => dropTable(proxy.url, name));
+  const looks = new Map<string, number>();
+  // DynamoDB Local has a table at once; the service takes a while.
+  proxy.intercept = ({ target, body }) => {
+    const { TableName: table } = JSON.parse(body) as { TableName: string };
+    if (operationOf(target) === 'CreateTable') looks.set(table, 0);
+    const before = looks.get(table);
+    if (operationOf(target) !== 'DescribeTable' || before === undefined) return undefined;
+    looks.set(table, before + 1);
+    return before < 5 ? { status: 200, body: { Table: { TableStatus: 'CREATING' } } } : undefined;
+  };
+  const services = await Promise.all([1, 2, 3].map(() => open({}, name)));
+  await Promise.all(services.map((data, index) => data.set(caller, 'n', `k${index}`, index)));
+  expect((await services[0]?.listKeys(caller, 'n'))?.items).toHaveLength(3);
+  expect([...looks.values()].every((times) => times > 5)).toBe(true);
 });
 
-test('a table that never becomes usable is an error that says so (emulator)', async () => {
+test('a table that never becomes usable is an error that says so', async () => {
   proxy.intercept = ({ target }) =>
     operationOf(target) === 'DescribeTable'
       ? { status: 200, body: { Table: { TableStatus: 'CREATING' } } }
@@ -265,82 +287,99 @@ test('a table that never becomes usable is an error that says so (emulator)', as
   });
 });
 
-test('an index that another program did not make is added and waited for (emulator)', async () => {
-  const asked: string[] = [];
-  const seedIndex = {
-    IndexName: 'their-name',
-    IndexStatus: 'ACTIVE',
-    KeySchema: [
-      { AttributeName: 'userId', KeyType: 'HASH' },
-      { AttributeName: 'namespace', KeyType: 'RANGE' },
-    ],
-  };
-  let looks = 0;
-  // The emulator cannot add an index to a table, so the proxy plays that part of the service.
-  proxy.intercept = ({ target, body }) => {
-    const operation = operationOf(target);
-    if (operation === 'UpdateTable') asked.push(body);
-    if (operation === 'UpdateTable')
-      return asked.length === 1 ? refusal('LimitExceededException') : { status: 200, body: {} };
-    if (operation !== 'DescribeTable' || body.includes('_namespaces')) return undefined;
-    if (asked.length > 1) looks += 1;
-    const ours = {
-      IndexName: 'stoa-scope-key-index',
-      IndexStatus: looks < 3 ? 'CREATING' : 'ACTIVE',
-      KeySchema: [
-        { AttributeName: 'scopeKey', KeyType: 'HASH' },
-        { AttributeName: 'key', KeyType: 'RANGE' },
-      ],
-    };
-    const indexes = looks === 0 ? [seedIndex] : [seedIndex, ours];
-    return {
-      status: 200,
-      body: {
-        Table: {
-          TableStatus: looks > 0 && looks < 3 ? 'UPDATING' : 'ACTIVE',
-          KeySchema: [{ AttributeName: '_id', KeyType: 'HASH' }],
-          GlobalSecondaryIndexes: indexes,
-          ProvisionedThroughput: { ReadCapacityUnits: 5, WriteCapacityUnits: 6 },
-        },
-      },
-    };
-  };
-  const data = await open();
-  expect(looks).toBeGreaterThanOrEqual(3);
-  expect(asked).toHaveLength(2);
-  expect(JSON.parse(asked[1] ?? '')).toMatchObject({
-    GlobalSecondaryIndexUpdates: [
-      {
-        Create: {
-          IndexName: 'stoa-scope-key-index',
-          ProvisionedThroughput: { ReadCapacityUnits: 5, WriteCapacityUnits: 6 },
-        },
-      },
-    ],
+test('indexes that another program did not make are added one after the other and waited for', async () => {
+  const name = uniqueName('theirs');
+  onTestFinished(() => dropTable(proxy.url, name));
+  const driver = new DynamoDBClient({
+    endpoint: proxy.url,
+    region: 'local',
+    credentials: { accessKeyId: 'test', secretAccessKey: 'test' },
   });
+  await driver.send(
+    new CreateTableCommand({
+      TableName: name,
+      AttributeDefinitions: [{ AttributeName: '_id', AttributeType: 'S' }],
+      KeySchema: [{ AttributeName: '_id', KeyType: 'HASH' }],
+      ProvisionedThroughput: { ReadCapacityUnits: 5, WriteCapacityUnits: 6 },
+    }),
+  );
+  await putNative(proxy.url, name, {
+    _id: documentId('user-1', 'n', 'k'),
+    userId: 'user-1',
+    namespace: 'n',
+    key: 'k',
+    value: 1,
+    createdAt: '2026-02-05T10:00:00Z',
+    updatedAt: '2026-02-05T10:00:00Z',
+  });
+  const data = await open({}, name);
+  const { Table } = await driver.send(new DescribeTableCommand({ TableName: name }));
+  expect(
+    Table?.GlobalSecondaryIndexes?.map(({ IndexName, IndexStatus, ProvisionedThroughput }) => [
+      IndexName,
+      IndexStatus,
+      ProvisionedThroughput?.WriteCapacityUnits,
+    ]).toSorted(),
+  ).toEqual([
+    ['stoa-scope-key-index', 'ACTIVE', 6],
+    ['userId-namespace-index', 'ACTIVE', 6],
+  ]);
+  const { TimeToLiveDescription } = await driver.send(new DescribeTimeToLiveCommand({ TableName: name }));
+  expect(TimeToLiveDescription).toMatchObject({
+    TimeToLiveStatus: 'ENABLED',
+    AttributeName: 'expiresAtSeconds',
+  });
+  expect((await data.listKeys(caller, 'n')).items).toMatchObject([{ key: 'k', sizeBytes: 1 }]);
+  driver.destroy();
+});
+
+test("an index with the seed's keys under another name is used as it is", async () => {
+  const name = uniqueName('named');
+  onTestFinished(() => dropTable(proxy.url, name));
+  const driver = new DynamoDBClient({
+    endpoint: proxy.url,
+    region: 'local',
+    credentials: { accessKeyId: 'test', secretAccessKey: 'test' },
+  });
+  await driver.send(
+    new CreateTableCommand({
+      TableName: name,
+      BillingMode: 'PAY_PER_REQUEST',
+      AttributeDefinitions: ['_id', 'userId', 'namespace'].map((name) => ({
+        AttributeName: name,
+        AttributeType: 'S' as const,
+      })),
+      KeySchema: [{ AttributeName: '_id', KeyType: 'HASH' }],
+      GlobalSecondaryIndexes: [
+        {
+          IndexName: 'their-name',
+          KeySchema: [
+            { AttributeName: 'userId', KeyType: 'HASH' },
+            { AttributeName: 'namespace', KeyType: 'RANGE' },
+          ],
+          Projection: { ProjectionType: 'ALL' },
+        },
+      ],
+    }),
+  );
   const queried: string[] = [];
   proxy.intercept = ({ target, body }) => {
     if (operationOf(target) === 'Query') queried.push(body);
-    return operationOf(target) === 'Query' ? { status: 200, body: { Items: [] } } : undefined;
+    return undefined;
   };
-  await data.listNamespaces(caller);
+  const data = await open({}, name);
+  await data.set(caller, 'n', 'k', 1);
+  expect((await data.listNamespaces(caller)).items).toMatchObject([{ namespace: 'n', count: 1 }]);
   expect(queried[0]).toContain('their-name');
-});
-
-test('DynamoDB is asked to delete what has expired by itself (emulator)', async () => {
-  const asked: unknown[] = [];
-  proxy.intercept = ({ target, body }) => {
-    if (operationOf(target) !== 'UpdateTimeToLive') return undefined;
-    asked.push(JSON.parse(body));
-    return { status: 200, body: {} };
-  };
-  await open();
-  expect(asked).toEqual([
-    { TableName: table, TimeToLiveSpecification: { Enabled: true, AttributeName: 'expiresAtSeconds' } },
+  const { Table } = await driver.send(new DescribeTableCommand({ TableName: name }));
+  expect(Table?.GlobalSecondaryIndexes?.map(({ IndexName }) => IndexName).toSorted()).toEqual([
+    'stoa-scope-key-index',
+    'their-name',
   ]);
+  driver.destroy();
 });
 
-test('a table with other keys is refused (emulator)', async () => {
+test('a table with other keys is refused', async () => {
   await open();
   await expect(open({}, `${table}_namespaces`)).rejects.toMatchObject({
     code: 'invalid_config',
@@ -348,7 +387,7 @@ test('a table with other keys is refused (emulator)', async () => {
   });
 });
 
-test('wrong credentials are an error of the configuration (emulator)', async () => {
+test('wrong credentials are an error of the configuration', async () => {
   proxy.intercept = () =>
     refusal('UnrecognizedClientException', 'The security token included in the request is invalid.');
   await expect(open()).rejects.toMatchObject({
@@ -357,7 +396,7 @@ test('wrong credentials are an error of the configuration (emulator)', async () 
   });
 });
 
-test('a deletion, a clear and counted reads happen once and say so when their answers are lost (emulator)', async () => {
+test('a deletion, a clear and counted reads happen once and say so when their answers are lost', async () => {
   const data = await open();
   const keys = ['a', 'b', 'c', 'd'];
   await data.setMany(caller, 'lost once', Object.fromEntries(keys.map((key) => [key, 1])));
@@ -382,7 +421,7 @@ test('a deletion, a clear and counted reads happen once and say so when their an
   expect(lost.size).toBeGreaterThan(4);
 });
 
-test('what is still being tried again ends with the store, and asks nobody any more (emulator)', async () => {
+test('what is still being tried again ends with the store, and asks nobody any more', async () => {
   const data = await open({ backendAttemptsMax: 1_000 });
   let asked = 0;
   proxy.intercept = () => {

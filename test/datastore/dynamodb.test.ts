@@ -3,8 +3,8 @@ import { type DynamodbDataStore, openDynamodbDataStore } from '../../src/backend
 import { dataStoreConformance } from '../../src/datastore/conformance/index.js';
 import { limitsWith } from '../../src/limits.js';
 import { type Gate, startGate } from '../servers/gate.js';
-import { sharedServer } from '../servers/shared.js';
-import { dynamodb, putNative } from './dynamodb-table.js';
+import { sharedServer, uniqueName } from '../servers/shared.js';
+import { dropTable, dynamodb, putNative } from './dynamodb-table.js';
 
 let direct: string;
 let gate: Gate;
@@ -12,17 +12,17 @@ beforeAll(async () => {
   direct = (await sharedServer('dynamodb')).url;
   gate = await startGate(direct);
 });
-afterAll(() => gate.close());
+afterAll(async () => {
+  await gate.close();
+  await dropTable(direct, table);
+});
 
-const table = `conformance_${process.pid}`;
+const table = uniqueName('conformance');
 const open = (options: Parameters<typeof openDynamodbDataStore>[1]): Promise<DynamodbDataStore> =>
   openDynamodbDataStore(new URL(dynamodb(gate.url, table)), options);
 
-// The emulator writes a few hundred items a second.
-const patiently = (name: string, body: () => Promise<void>): void => test(name, body, 300_000);
-
-describe('the data store on DynamoDB (emulator)', () => {
-  dataStoreConformance(patiently, {
+describe('the data store on DynamoDB', () => {
+  dataStoreConformance((name, body) => test(name, body, 300_000), {
     open: (options) => open({ ...options, limits: limitsWith({ ...options.limits, backendDelayMsMax: 50 }) }),
     putForeign: (document) => putNative(direct, table, document),
     outage: { stop: () => gate.close(), start: () => gate.open() },

@@ -2,6 +2,7 @@
 import { FieldValue, GeoPoint, Timestamp } from '@google-cloud/firestore';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { toName } from '../../src/backends/firestore/documents.js';
+import { emulatorMessageBytesMax } from '../../src/backends/firestore/client.js';
 import { FirestoreDataStore, openFirestoreDataStore } from '../../src/backends/firestore/datastore.js';
 import { documentId } from '../../src/datastore/document-id.js';
 import { collectionName } from '../../src/datastore/model.js';
@@ -27,7 +28,12 @@ beforeAll(async () => {
   faulty = new FaultyFirestore(server.firestore);
   data = new DataService({
     port: new FirestoreDataStore(
-      { firestore: faulty.client(), values: FieldValue, collection: collectionName },
+      {
+        firestore: faulty.client(),
+        values: FieldValue,
+        collection: collectionName,
+        messageBytesMax: emulatorMessageBytesMax,
+      },
       { limits, nowMs: Date.now },
     ),
     limits,
@@ -175,18 +181,33 @@ describe('documents in Firestore (emulator)', () => {
     expect(await data.get(caller, 'large', 'k')).toBe(value);
   });
 
-  test('a batch is whole or not at all, and one over 10 MiB is refused whole', async () => {
+  test('a batch is one commit as long as it fits into one message of the server, and refused whole when it does not', async () => {
     const large = 'x'.repeat(900_000);
-    const batch = Object.fromEntries(Array.from({ length: 12 }, (_, index) => [`k${index}`, large]));
-    await expect(data.setMany(caller, 'batch', batch)).rejects.toMatchObject({
+    const batch = (count: number): Record<string, string> =>
+      Object.fromEntries(Array.from({ length: count }, (_, index) => [`k${index}`, large]));
+    await expect(data.setMany(caller, 'batch', batch(5))).rejects.toMatchObject({
       code: 'too_large',
-      message: expect.stringMatching(/in one commit/),
+      message: expect.stringMatching(/^The batch needs about 45\d{5} bytes in one commit; .* 4194304 in one/),
     });
+    expect((await data.listKeys(caller, 'batch')).items).toEqual([]);
+    await data.setMany(caller, 'whole', batch(4));
+    expect((await data.listKeys(caller, 'whole')).items).toHaveLength(4);
+  });
+
+  test('documents that are restored together are written in as many commits as they need', async () => {
+    const large = 'x'.repeat(900_000);
+    for (let index = 0; index < 6; index += 1) await data.set(caller, 'restored', `k${index}`, large);
+    const { items } = await data.listDocuments(caller, 'restored');
+    await data.clear(caller, 'restored');
+    await data.port.restore(items);
+    expect((await data.listKeys(caller, 'restored')).items).toHaveLength(6);
+  });
+
+  test('a batch that meets the document of another owner is not written at all', async () => {
     await data.set(operatorCaller('a:b'), 'c', 'taken', 'theirs');
     await expect(data.setMany(operatorCaller('a'), 'b:c', { free: 1, taken: 2 })).rejects.toMatchObject({
       code: 'id_collision',
     });
-    expect((await data.listKeys(caller, 'batch')).items).toEqual([]);
     expect((await data.listKeys(operatorCaller('a'), 'b:c')).items).toEqual([]);
   });
 });
@@ -229,6 +250,15 @@ describe('what goes wrong on the way to Firestore (emulator)', () => {
     });
     faulty.recover();
     expect(await data.get(caller, 'quota', 'k')).toBeUndefined();
+  });
+
+  test('a message that is too large for the server is an error that says so, and is not sent again', async () => {
+    faulty.fail(8, 'Received message larger than max (5000000 vs. 4194304)', 1);
+    await expect(data.set(caller, 'message', 'k', 1)).rejects.toMatchObject({
+      code: 'too_large',
+      message: expect.stringMatching(/larger than this Firestore server takes in one message/),
+    });
+    expect(await data.get(caller, 'message', 'k')).toBeUndefined();
   });
 
   test('a missing index is an error of the configuration that says how to make it', async () => {
@@ -308,6 +338,8 @@ describe('what goes wrong on the way to Firestore (emulator)', () => {
   });
 
   test('a commit whose answer was lost happens once', async () => {
+    // Counted reads that are written meanwhile would lose their answer instead.
+    await data.tracker.flush();
     await data.increment(caller, 'lost', 'count');
     faulty.answersLost = 1;
     expect(await data.increment(caller, 'lost', 'count')).toMatchObject({ value: 2, version: 2 });
@@ -318,6 +350,8 @@ describe('what goes wrong on the way to Firestore (emulator)', () => {
   });
 
   test('a commit whose answer was lost happens once, also when others have written since', async () => {
+    // Counted reads that are written meanwhile would lose their answer instead.
+    await data.tracker.flush();
     await data.increment(caller, 'overtaken', 'count');
     faulty.answersLost = 1;
     faulty.afterLost = async () => {

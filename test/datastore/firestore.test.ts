@@ -1,5 +1,6 @@
 import { FieldValue } from '@google-cloud/firestore';
 import { afterAll, beforeAll, describe, test } from 'vitest';
+import { emulatorMessageBytesMax } from '../../src/backends/firestore/client.js';
 import { FirestoreDataStore, type FirestoreOptions } from '../../src/backends/firestore/datastore.js';
 import { collectionName } from '../../src/datastore/model.js';
 import { dataStoreConformance } from '../../src/datastore/conformance/index.js';
@@ -19,7 +20,12 @@ afterAll(() => server.stop());
 
 async function open(options: FirestoreOptions): Promise<FirestoreDataStore> {
   const store = new FirestoreDataStore(
-    { firestore: faulty.client(), values: FieldValue, collection: collectionName },
+    {
+      firestore: faulty.client(),
+      values: FieldValue,
+      collection: collectionName,
+      messageBytesMax: emulatorMessageBytesMax,
+    },
     { ...options, limits: limitsWith({ ...options.limits, backendDelayMsMax: 50 }) },
   );
   await store.checkIndexes();

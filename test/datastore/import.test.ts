@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { request as httpRequest } from 'node:http';
 import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
-import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
+import { afterAll, beforeAll, describe, expect, onTestFinished, test, vi } from 'vitest';
 import { openDynamodbDataStore } from '../../src/backends/dynamodb/datastore.js';
 import { DataService } from '../../src/datastore/service.js';
 import { operatorCaller } from '../../src/identity/caller.js';
@@ -13,8 +13,8 @@ import { limitsWith } from '../../src/limits.js';
 import { importDocumentFile } from '../../src/transfer/document-file.js';
 import { useProgram } from '../cli/program.js';
 import { Running } from '../server/running.js';
-import { sharedPostgres, sharedServer } from '../servers/shared.js';
-import { dynamodb } from './dynamodb-table.js';
+import { sharedPostgres, sharedServer, uniqueName } from '../servers/shared.js';
+import { dropTable, dynamodb } from './dynamodb-table.js';
 
 const program = useProgram();
 const ada = operatorCaller('ada');
@@ -164,12 +164,14 @@ test('documents of several shards come in together or not at all', async () => {
   await stoa.close();
 });
 
-test("an id that is another owner's keeps the lines before it out (emulator)", async () => {
+test("an id that is another owner's keeps the lines before it out", async () => {
   const options = { limits: limitsWith({ importStepRecordsMax: 1 }), nowMs: Date.now };
   const { url } = await sharedServer('dynamodb');
+  const table = uniqueName('import');
+  onTestFinished(() => dropTable(url, table));
   const data = new DataService({
     ...options,
-    port: await openDynamodbDataStore(new URL(dynamodb(url, `import_${process.pid}`)), options),
+    port: await openDynamodbDataStore(new URL(dynamodb(url, table)), options),
   });
   await data.set(operatorCaller('a:b'), 'c', 'k', 'theirs');
   const lines = [lineOf('good'), `{"userId":"a","namespace":"b:c","key":"k","createdAt":"${at}","value":1}`];

@@ -1,8 +1,9 @@
 /** Documents on their way between DynamoDB and Firestore, both emulators. */
 import { FieldValue } from '@google-cloud/firestore';
-import { expect, test } from 'vitest';
+import { expect, onTestFinished, test } from 'vitest';
 import { openDynamodbDataStore } from '../../src/backends/dynamodb/datastore.js';
 import { MemoryDataStore } from '../../src/backends/memory/datastore.js';
+import { emulatorMessageBytesMax } from '../../src/backends/firestore/client.js';
 import { FirestoreDataStore } from '../../src/backends/firestore/datastore.js';
 import { documentId } from '../../src/datastore/document-id.js';
 import { collectionName } from '../../src/datastore/model.js';
@@ -12,16 +13,18 @@ import { DataService } from '../../src/datastore/service.js';
 import { operatorCaller } from '../../src/identity/caller.js';
 import { limitsWith } from '../../src/limits.js';
 import { start as startFirestore } from '../servers/firestore.js';
-import { noteServer, sharedServer } from '../servers/shared.js';
-import { dynamodb, putNative } from './dynamodb-table.js';
+import { noteServer, sharedServer, uniqueName } from '../servers/shared.js';
+import { dropTable, dynamodb, putNative } from './dynamodb-table.js';
 import { FaultyFirestore } from './faulty-firestore.js';
 
 test('a dry run names the documents that the target cannot hold, and the move and an import refuse the same ones (emulator)', async () => {
   const options = { limits: limitsWith(), nowMs: Date.now };
   const { url } = await sharedServer('dynamodb');
+  const table = uniqueName('small');
+  onTestFinished(() => dropTable(url, table));
   const [from, to] = [
     new MemoryDataStore(options),
-    await openDynamodbDataStore(new URL(dynamodb(url, `small_${process.pid}`)), options),
+    await openDynamodbDataStore(new URL(dynamodb(url, table)), options),
   ];
   try {
     const source = new DataService({ port: from, limits: options.limits });
@@ -30,7 +33,10 @@ test('a dry run names the documents that the target cannot hold, and the move an
       { id: documentId('u', 'n', 'large'), reason: expect.stringContaining('dynamodb') as string },
     ];
     expect(
-      await surveyDocuments({ from, limits: options.limits }, await capacityOf(dynamodb(url, 'unmade'))),
+      await surveyDocuments(
+        { from, limits: options.limits },
+        await capacityOf(dynamodb(url, uniqueName('unmade'))),
+      ),
     ).toEqual({ documents: 2, oversized: [], refused });
     expect(await moveDocuments({ from, to, limits: options.limits })).toMatchObject({
       copied: 1,
@@ -63,7 +69,10 @@ test('documents of ours and of other programs move from DynamoDB to Firestore an
   const { url } = await sharedServer('dynamodb');
   const server = await startFirestore();
   await noteServer(server.describe);
-  const tables = [`move_${process.pid}`, `moved_${process.pid}`] as const;
+  const tables = [uniqueName('move'), uniqueName('moved')] as const;
+  onTestFinished(async () => {
+    for (const table of tables) await dropTable(url, table);
+  });
   const [source, target] = [
     await openDynamodbDataStore(new URL(dynamodb(url, tables[0])), options),
     await openDynamodbDataStore(new URL(dynamodb(url, tables[1])), options),
@@ -73,6 +82,7 @@ test('documents of ours and of other programs move from DynamoDB to Firestore an
       firestore: new FaultyFirestore(server.firestore).client(),
       values: FieldValue,
       collection: collectionName,
+      messageBytesMax: emulatorMessageBytesMax,
     },
     options,
   );

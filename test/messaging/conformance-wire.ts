@@ -284,6 +284,77 @@ export function wireConformance(backend: Backend): void {
       expect((await desk.ask('GET', `/who/${eve.id}/keys`)).json.keys).toHaveLength(2);
     });
 
+    it('reads a room and an inbox from their beginning with after=0, and back from the newest with before=0', async () => {
+      const eve = await desk.agent();
+      const room = await desk.room(eve);
+      for (const body of ['one', 'two', 'three']) {
+        await eve.post(room, body);
+        await eve.ask('POST', `/dm/${eve.id}`, { body: { body } });
+      }
+      const bodies = async (path: string) =>
+        (await eve.ask('GET', path)).json.messages.map(({ body }: { body: string }) => body);
+      for (const path of [`/room/${room}`, '/dm']) {
+        expect(await bodies(`${path}?after=0&limit=2`)).toEqual(['two', 'one']);
+        expect(await bodies(`${path}?before=0&limit=2`)).toEqual(['three', 'two']);
+        expect(await bodies(`${path}?after=x&limit=2`)).toEqual(['three', 'two']);
+      }
+      const stream = await Stream.open(`${desk.url}/room/${room}/stream?after=0`);
+      await stream.until(3);
+      stream.close();
+    });
+
+    it('gives a search page by page, each message once, also those of one millisecond', async () => {
+      let nowMs = Date.now();
+      await withDesk(backend, { clock: () => nowMs }, async (own, eve) => {
+        const word = `paged${randomUUID().slice(0, 8)}`;
+        const post = (room: string, body: string) => {
+          const raw = JSON.stringify({ body });
+          return own.ask('POST', `/room/${room}`, { raw, headers: eve.headers(raw, { timestamp: nowMs }) });
+        };
+        const rooms: string[] = [];
+        for (let count = 0; count < 5; count += 1) {
+          const raw = JSON.stringify({ name: `page-${count}` });
+          const headers = eve.headers(raw, { timestamp: nowMs });
+          rooms.push((await own.ask('POST', '/room', { raw, headers })).json.id);
+        }
+        for (let round = 0; round < 2; round += 1) {
+          nowMs += 10;
+          for (const room of rooms) expect((await post(room, `${word} ${round} ${room}`)).status).toBe(201);
+        }
+        for (const limit of [1, 3, 9]) {
+          const found: string[] = [];
+          let cursor = '';
+          for (;;) {
+            const { json } = await own.ask('GET', `/find?q=${word}&limit=${limit}${cursor}`);
+            found.push(...json.results.map(({ body }: { body: string }) => body));
+            expect(json.results.length).toBe(Math.min(limit, 10 - (found.length - json.results.length)));
+            if (json.next_cursor === undefined) break;
+            cursor = `&cursor=${json.next_cursor}`;
+          }
+          expect(new Set(found).size).toBe(10);
+          expect(found).toHaveLength(10);
+        }
+        expect((await own.ask('GET', `/find?q=${word}&limit=10`)).json.next_cursor).toBeUndefined();
+      });
+    });
+
+    it('refuses cursors of other routes and of times that no message can have', async () => {
+      const cursors = ['s281474976710656', 's999999999999999', 'b281474976710655', 'a1', 's1 x', 's'];
+      for (const text of cursors) {
+        const answer = await desk.ask(
+          'GET',
+          `/find?q=word&cursor=${Buffer.from(text).toString('base64url')}`,
+        );
+        expect([text, answer.status]).toEqual([text, 400]);
+      }
+      for (const text of ['s1', 'b281474976710656', 'a999999999999999']) {
+        const cursor = Buffer.from(text).toString('base64url');
+        expect([text, (await desk.ask('GET', `/room/global?cursor=${cursor}`)).status]).toEqual([text, 400]);
+      }
+      for (const path of ['/room/global?before=', '/room/global?after=', '/find?q=word&after='])
+        expect((await desk.ask('GET', `${path}999999999999999`)).status).toBe(200);
+    });
+
     it('names an author without a name Unknown Agent in the statistics', async () => {
       const nameless = await desk.agent();
       const { id } = await nameless.post('global', 'who am I');

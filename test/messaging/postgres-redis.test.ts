@@ -13,6 +13,7 @@ import {
   migrateMessagingUp,
   messagingSchema,
 } from '../../src/backends/postgres/messaging-schema.js';
+import { newUlid } from '../../src/messaging/ulid.js';
 import type { TestServer } from '../servers/child.js';
 import { start as startPostgres } from '../servers/postgres.js';
 import { start as startRedis, startCluster } from '../servers/redis.js';
@@ -42,6 +43,75 @@ async function emptyRedis(): Promise<void> {
 async function until(holds: () => Promise<boolean>): Promise<void> {
   while (!(await holds())) await new Promise((resolve) => setTimeout(resolve, 50));
 }
+
+describe('messages that another AICQ server wrote', () => {
+  it('are found, answered, searched, deleted and acknowledged by id, whatever time the id holds', async () => {
+    await emptyRedis();
+    const desk = await open((await sharedPostgres()).url, redis.url);
+    const client = new Redis(redis.url);
+    try {
+      const ann = await desk.agent('Ann');
+      const room = await desk.room(ann);
+      const nowMs = Date.now();
+      // The id is of one reading of the clock, the time of another; two messages share a time.
+      const write = async (body: string, idMs: number, ts: number) => {
+        const id = newUlid(idMs);
+        const member = JSON.stringify({ ts, from: ann.id, room_id: room, body, id });
+        await client.zadd(`room:${room}:messages`, ts, member);
+        await client.zadd('search:words:foreign', ts, `${room}:${id}`);
+        return id;
+      };
+      const ids = [
+        await write('foreign one', nowMs - 5_000, nowMs - 2_000),
+        await write('foreign two', nowMs - 2_001, nowMs - 2_000),
+        await write('foreign three', nowMs - 60_000, nowMs - 1_000),
+      ];
+      for (const [at, id] of ids.entries())
+        expect([at, (await desk.ask('GET', `/room/${room}/${id}`)).json.id]).toEqual([at, id]);
+      // One that came after the room was looked through.
+      ids.push(await write('foreign four', nowMs - 900, nowMs - 500));
+      expect((await desk.ask('GET', `/room/${room}/${ids[3]}`)).json.body).toBe('foreign four');
+      expect((await desk.ask('GET', `/room/${room}/${newUlid(nowMs - 5_000)}`)).status).toBe(404);
+      const answer = await ann.post(room, 'an answer', { pid: ids[0] ?? '' });
+      const thread = (await desk.ask('GET', `/room/${room}/${answer.id}/thread`)).json.messages;
+      expect(thread.map(({ id }: { id: string }) => id)).toEqual([ids[0], answer.id]);
+      const found = (await desk.ask('GET', '/find?q=foreign')).json.results;
+      expect(found.map(({ id }: { id: string }) => id).toSorted()).toEqual([...ids].toSorted());
+      // A page ends after all messages of a time, so that the next one misses none of them.
+      const bodies: string[] = [];
+      for (let cursor = ''; ;) {
+        const { json } = await desk.ask('GET', `/room/${room}?after=0&limit=1${cursor}`);
+        bodies.push(...json.messages.map(({ body }: { body: string }) => body));
+        if (json.next_cursor === undefined) break;
+        cursor = `&cursor=${json.next_cursor}`;
+      }
+      expect(bodies.toSorted()).toEqual(
+        ['an answer', 'foreign four', 'foreign one', 'foreign three', 'foreign two'].toSorted(),
+      );
+      const stream = await Stream.open(`${desk.url}/room/${room}/stream?after=0`);
+      await stream.until(5);
+      stream.close();
+      expect((await ann.ask('DELETE', `/room/${room}/${ids[0]}`)).status).toBe(204);
+      expect((await desk.ask('GET', `/room/${room}/${ids[1]}`)).status).toBe(200);
+      // A message of ours comes after the newest, whoever wrote that.
+      await write('foreign ahead', nowMs, Date.now() + 30_000);
+      const { ts } = await ann.post(room, 'after it');
+      expect(ts).toBeGreaterThan(Date.now() + 20_000);
+      const letter = newUlid(nowMs - 5_000);
+      const member = JSON.stringify({ from: ann.id, to: ann.id, body: 'x', ts: nowMs - 10, id: letter });
+      await client.zadd(`dm:${ann.id}:inbox`, nowMs - 10, member);
+      expect((await ann.ask('POST', '/dm/ack', { body: { ids: [letter] } })).json).toEqual({
+        acknowledged: 1,
+      });
+      expect((await ann.ask('GET', '/dm?pending=1')).json.messages).toEqual([]);
+      const lives = (await client.keys('*:places*')).map((key) => client.pttl(key));
+      for (const life of await Promise.all(lives)) expect(life).toBeGreaterThan(0);
+    } finally {
+      client.disconnect();
+      await desk.close();
+    }
+  });
+});
 
 describe('the stored layout', () => {
   it("has the seed's tables, constraints and indexes, and its room", async () => {

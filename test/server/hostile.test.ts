@@ -33,6 +33,9 @@ function rawRequest(line: string, headers: string[], body = ''): string {
   ].join('\r\n');
 }
 
+const put = (value: string) =>
+  floodable.ask('PUT', '/v1/data/n/k', { as: floodable.alice, raw: `{"value":${value}}`, headers: json });
+
 describe('bodies with very many values', () => {
   test.each([
     ['operations of a commit', 'POST', '/v1/commit', (list: string) => `{"operations":${list}}`],
@@ -52,8 +55,6 @@ describe('bodies with very many values', () => {
   });
 
   test('more of them than the limit are refused before they are parsed', async () => {
-    const put = (value: string) =>
-      floodable.ask('PUT', '/v1/data/n/k', { as: floodable.alice, raw: `{"value":${value}}`, headers: json });
     for (const value of [
       `[${'0,'.repeat(1_000_000)}0]`,
       `[${'{},'.repeat(250_000)}0]`,

@@ -24,6 +24,7 @@ export const sharedServers = {
   'redis-cluster': async () => (await import('./redis.js')).startCluster(),
   couchdb: async () => (await import('./couchdb.js')).start(),
   dynamodb: async () => (await import('./dynamodb.js')).start(),
+  firestore: async () => (await import('./firestore.js')).startGoogleEmulator(),
 } as const satisfies Record<string, () => Promise<TestServer>>;
 
 export type SharedServerName = keyof typeof sharedServers;

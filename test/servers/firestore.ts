@@ -1,27 +1,25 @@
-/** Firestore for the tests: an in-process emulator behind the real SDK, or the one at FIRESTORE_EMULATOR_HOST. */
+/** Firestore for the tests: the emulator at FIRESTORE_EMULATOR_HOST, or Google's where its CLI is installed, or one in the process. */
+import { existsSync, realpathSync } from 'node:fs';
 import { createRequire } from 'node:module';
-import { dirname, join } from 'node:path';
+import { delimiter, dirname, join } from 'node:path';
 import { Firestore } from '@google-cloud/firestore';
 import { compareCodePoints } from '../../src/datastore/code-point-order.js';
-import type { TestServer } from './child.js';
+import { Child, type TestServer, freePort } from './child.js';
+import { sharedServer, uniqueName } from './shared.js';
 
 export interface FirestoreServer extends TestServer {
   firestore: Firestore;
 }
 
-const projectId = 'stoa-test';
-
-/** It lives in the calling process, so each suite has one of its own. */
+/** Each suite has a project of its own, and so a database of its own. */
 export async function start(): Promise<FirestoreServer> {
+  const projectId = uniqueName('stoa').replace('_', '-');
   const given = process.env['FIRESTORE_EMULATOR_HOST'];
-  if (given !== undefined && given !== '') {
-    const firestore = new Firestore({ projectId });
-    return {
-      url: `firestore://${projectId}`,
-      describe: `Firestore emulator at ${given} (given)`,
-      firestore,
-      stop: () => firestore.terminate(),
-    };
+  if (given !== undefined && given !== '')
+    return connect(projectId, given, `Firestore emulator at ${given} (given)`);
+  if (googleEmulator() !== undefined) {
+    const { url, describe } = await sharedServer('firestore');
+    return connect(projectId, new URL(url).host, describe);
   }
   const { FirestoreMock } = loadEmulator();
   const mock = new FirestoreMock();
@@ -33,6 +31,56 @@ export async function start(): Promise<FirestoreServer> {
     firestore: database.firestore() as unknown as Firestore,
     stop: async () => mock.deleteAll(),
   };
+}
+
+/** Google's emulator, one for all suites. */
+export async function startGoogleEmulator(): Promise<TestServer> {
+  const jar = googleEmulator();
+  if (jar === undefined) throw new Error("Google's Firestore emulator is not installed.");
+  const port = await freePort();
+  // Its start script leaves Java running when the script is ended, so Java is started here.
+  const child = new Child("Google's Firestore emulator", 'java', [
+    '-Duser.language=en',
+    '-XX:TieredStopAtLevel=1',
+    '-XX:+UseSerialGC',
+    '-Xmx512m',
+    '-cp',
+    jar,
+    'com.google.cloud.datastore.emulator.firestore.CloudFirestore',
+    'start',
+    '--host=127.0.0.1',
+    `--port=${port}`,
+  ]);
+  const url = `http://127.0.0.1:${port}`;
+  await child.until(() =>
+    fetch(url).then(
+      () => true,
+      () => false,
+    ),
+  );
+  return { url, describe: "Firestore emulator (Google's)", stop: () => child.stop() };
+}
+
+/** The emulator that comes with the Google Cloud CLI, beside the program `gcloud`. */
+function googleEmulator(): string | undefined {
+  const gcloud = (process.env['PATH'] ?? '')
+    .split(delimiter)
+    .map((directory) => join(directory, 'gcloud'))
+    .find((path) => existsSync(path));
+  if (gcloud === undefined) return undefined;
+  const home = dirname(dirname(realpathSync(gcloud)));
+  const jar = join(home, 'platform', 'cloud-firestore-emulator', 'cloud-firestore-emulator.jar');
+  return existsSync(jar) ? jar : undefined;
+}
+
+/** The driver takes the address of an emulator only from this variable, when a client is made. */
+function connect(projectId: string, host: string, describe: string): FirestoreServer {
+  const before = process.env['FIRESTORE_EMULATOR_HOST'];
+  process.env['FIRESTORE_EMULATOR_HOST'] = host;
+  const firestore = new Firestore({ projectId });
+  if (before === undefined) delete process.env['FIRESTORE_EMULATOR_HOST'];
+  else process.env['FIRESTORE_EMULATOR_HOST'] = before;
+  return { url: `firestore://${projectId}`, describe, firestore, stop: () => firestore.terminate() };
 }
 
 type Emulator = typeof import('@firebase-bridge/firestore-admin');

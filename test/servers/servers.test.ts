@@ -1,6 +1,7 @@
 import { afterAll, expect, test } from 'vitest';
+import { callCouchdb } from '../datastore/couchdb-database.js';
 import { start as startFirestore } from './firestore.js';
-import { noteServer, sharedPostgres, sharedServer } from './shared.js';
+import { noteServer, sharedPostgres, sharedServer, uniqueName } from './shared.js';
 
 const ended: (() => Promise<void>)[] = [];
 afterAll(async () => {
@@ -38,37 +39,32 @@ test('Redis answers alone and as a cluster of three masters', async () => {
 
 test('CouchDB is up, guards revisions and pages a _find by bookmark with 25 as its default limit', async () => {
   const { url } = await sharedServer('couchdb');
-  const call = async (
+  const papers = `/${uniqueName('papers')}`;
+  const call = (
     method: string,
     path: string,
     body?: unknown,
-  ): Promise<{ status: number; body: Record<string, unknown> }> => {
-    const answer = await fetch(url + path, {
-      method,
-      headers: { 'Content-Type': 'application/json' },
-      ...(body !== undefined && { body: JSON.stringify(body) }),
-    });
-    return { status: answer.status, body: (await answer.json()) as Record<string, unknown> };
-  };
+  ): Promise<{ status: number; body: Record<string, unknown> }> => callCouchdb(url, method, path, body);
   expect(await call('GET', '/_up')).toMatchObject({ status: 200, body: { status: 'ok' } });
-  expect((await call('PUT', '/papers')).status).toBe(201);
-  expect((await call('PUT', '/papers/one', { n: 1 })).status).toBe(201);
-  expect((await call('PUT', '/papers/one', { n: 2 })).status).toBe(409);
+  expect((await fetch(new URL(url).origin + papers)).status).toBe(401);
+  expect((await call('PUT', papers)).status).toBe(201);
+  expect((await call('PUT', `${papers}/one`, { n: 1 })).status).toBe(201);
+  expect((await call('PUT', `${papers}/one`, { n: 2 })).status).toBe(409);
   const docs = Array.from({ length: 30 }, (_, n) => ({
     _id: `doc-${String(n).padStart(2, '0')}`,
     n,
     kind: 'doc',
   }));
-  await call('POST', '/papers/_bulk_docs', { docs });
-  await call('POST', '/papers/_index', { index: { fields: ['kind'] }, name: 'by-kind' });
-  const first = await call('POST', '/papers/_find', { selector: { kind: 'doc' } });
+  await call('POST', `${papers}/_bulk_docs`, { docs });
+  await call('POST', `${papers}/_index`, { index: { fields: ['kind'] }, name: 'by-kind' });
+  const first = await call('POST', `${papers}/_find`, { selector: { kind: 'doc' } });
   expect(first.body['docs']).toHaveLength(25);
-  const second = await call('POST', '/papers/_find', {
+  const second = await call('POST', `${papers}/_find`, {
     selector: { kind: 'doc' },
     bookmark: first.body['bookmark'],
   });
   expect(second.body['docs']).toHaveLength(5);
-  const last = await call('POST', '/papers/_find', {
+  const last = await call('POST', `${papers}/_find`, {
     selector: { kind: 'doc' },
     bookmark: second.body['bookmark'],
   });
@@ -78,6 +74,7 @@ test('CouchDB is up, guards revisions and pages a _find by bookmark with 25 as i
 test('DynamoDB refuses a conditional write whose condition does not hold', async () => {
   const { DynamoDBClient, CreateTableCommand, PutItemCommand } = await import('@aws-sdk/client-dynamodb');
   const { url } = await sharedServer('dynamodb');
+  const table = uniqueName('papers');
   const client = new DynamoDBClient({
     endpoint: url,
     region: 'local',
@@ -85,14 +82,14 @@ test('DynamoDB refuses a conditional write whose condition does not hold', async
   });
   await client.send(
     new CreateTableCommand({
-      TableName: 'papers',
+      TableName: table,
       BillingMode: 'PAY_PER_REQUEST',
       AttributeDefinitions: [{ AttributeName: 'id', AttributeType: 'S' }],
       KeySchema: [{ AttributeName: 'id', KeyType: 'HASH' }],
     }),
   );
   const put = new PutItemCommand({
-    TableName: 'papers',
+    TableName: table,
     Item: { id: { S: 'one' } },
     ConditionExpression: 'attribute_not_exists(id)',
   });

@@ -1,4 +1,5 @@
 /** How a suite asks for a server: `const { url } = await sharedServer('postgres')` in its `beforeAll`. */
+import { randomBytes } from 'node:crypto';
 import { relative } from 'node:path';
 import { expect, inject } from 'vitest';
 import type { SharedServerName } from './desk.js';
@@ -27,6 +28,11 @@ export async function sharedPostgres(): Promise<{ url: string; describe: string 
 }
 
 let databases = 0;
+
+/** A name that no other run has, so that a second run on the same server starts with nothing. */
+export function uniqueName(prefix: string): string {
+  return `${prefix}_${randomBytes(5).toString('hex')}`;
+}
 
 /** Says in the run's last lines that this suite ran on a server which it started by itself. */
 export async function noteServer(describe: string): Promise<void> {

@@ -1,13 +1,4 @@
 /** The servers that ship no types: only what the tests call. */
-declare module 'dynalite' {
-  import type { Server } from 'node:http';
-  export default function dynalite(options: {
-    createTableMs?: number;
-    deleteTableMs?: number;
-    updateTableMs?: number;
-  }): Server;
-}
-
 declare module 'pouchdb-core' {
   interface PouchConstructor {
     plugin(plugin: unknown): PouchConstructor;
@@ -29,13 +20,23 @@ declare module 'pouchdb-mapreduce/lib/index-browser.js' {
 
 declare module 'express-pouchdb' {
   import type { IncomingMessage, ServerResponse } from 'node:http';
+  type Done<Result> = (error: Error | null, result: Result) => void;
   export type FindQuery = Record<string, unknown>;
   export interface FoundPage {
-    docs: unknown[];
+    docs: { _id: string }[];
     bookmark?: string;
+    execution_stats?: { total_docs_examined: number };
   }
-  interface Database {
-    find: (query: FindQuery, done: (error: Error | null, answer: FoundPage) => void) => void;
+  export interface Index {
+    fields: (string | Record<string, string>)[];
+    partial_filter_selector?: unknown;
+  }
+  export interface Database {
+    find: (query: FindQuery, done: Done<FoundPage>) => void;
+    explain: (query: FindQuery, done: Done<{ index: { def: Index } }>) => void;
+    createIndex: (request: { index: Index; name?: string; ddoc?: string }, done: Done<object>) => void;
+    bulkDocs: (request: { docs: object[] }, options: object, done: Done<object[]>) => unknown;
+    put: (document: object) => Promise<object>;
   }
   interface App {
     (request: IncomingMessage, response: ServerResponse): void;

@@ -35,7 +35,8 @@ import type { Limits } from '../../limits.js';
 import { chunksOf } from '../in-flight.js';
 import { NamespaceAgents } from '../namespace-agents.js';
 import { contended } from '../retries.js';
-import { CouchClient, type CouchDocument, isUnanswered } from './client.js';
+import { Adoption } from './adoption.js';
+import { CouchClient, type CouchDocument } from './client.js';
 import {
   couchId,
   fromCouch,
@@ -49,20 +50,15 @@ import {
   toCouch,
 } from './documents.js';
 import { GuardedWrites } from './guarded-writes.js';
+import { expiryIndex, foreignIndex, keyIndex, seedIndex } from './indexes.js';
 import { NamespaceView } from './namespace-view.js';
+import { isUnanswered } from './transport.js';
 
 export interface CouchOptions {
   limits: Limits;
   nowMs: () => number;
   prepare?: boolean;
 }
-
-/** The seed's index, and ours: keys in code-point order, and documents by expiry. */
-const indexes = {
-  seed: 'idx-user-namespace',
-  keys: 'idx-user-namespace-key',
-  expiry: 'idx-expires',
-} as const;
 
 /** `couchdb://user:password@host:5984[/database]`; `couchdbs://` for TLS. */
 export async function openCouchDataStore(url: URL, options: CouchOptions): Promise<CouchDataStore> {
@@ -94,13 +90,15 @@ export class CouchDataStore implements DataStorePort {
   readonly #agents: NamespaceAgents;
   /** Namespaces written to by this process, for which the seed's index was ensured. */
   readonly #ensured = new Set<string>();
-  /** When each namespace was last looked through for documents that have no place in our index. */
-  readonly #adopted = new Map<string, number>();
+  readonly #adoption: Adoption;
+  /** The design document of the seed's index; CouchDB names it when the index is made. */
+  #seedDesign: string | undefined;
 
   constructor(client: CouchClient, database: string, options: CouchOptions) {
     this.#client = client;
     this.#writes = new GuardedWrites(client, database, options.limits);
     this.#view = new NamespaceView(client, database, options.limits);
+    this.#adoption = new Adoption({ client, writes: this.#writes, database, limits: options.limits });
     this.#database = database;
     this.#namespaces = `${database}_namespaces`;
     this.#limits = options.limits;
@@ -118,15 +116,15 @@ export class CouchDataStore implements DataStorePort {
   /** Databases and indexes, made where they are missing. */
   async prepare(): Promise<void> {
     for (const database of [this.#database, this.#namespaces]) await this.#client.createDatabase(database);
-    await this.#client.createIndex(this.#database, indexes.seed, ['userId', 'namespace']);
-    await this.#client.createIndex(this.#database, indexes.keys, ['userId', 'namespace', 'keyHex']);
-    await this.#client.createIndex(this.#database, indexes.expiry, ['expiresAt']);
+    this.#seedDesign = await this.#client.createIndex(this.#database, seedIndex);
+    for (const index of [keyIndex, foreignIndex, expiryIndex])
+      await this.#client.createIndex(this.#database, index);
     await this.#view.prepare();
     const served = await this.#client.explain(this.#database, this.#namespaceQuery('user', null));
-    if (served !== undefined && served !== indexes.seed) {
+    if (served !== undefined && served !== seedIndex.name) {
       throw new StoaError(
         'damaged_data',
-        `CouchDB would answer a list of namespaces from "${served}" instead of the index ${indexes.seed}.`,
+        `CouchDB would answer a list of namespaces from "${served}" instead of the index ${seedIndex.name}.`,
         { fix: `Check the indexes of the database ${this.#database}.` },
       );
     }
@@ -181,7 +179,7 @@ export class CouchDataStore implements DataStorePort {
     // One request a namespace: CouchDB's own order decides which comes next, so that all are needed before ours can.
     for (let last: string | null = null; ;) {
       checkWanted(signal);
-      const [next] = await this.#client.find(this.#database, this.#namespaceQuery(user, last));
+      const [next] = await this.#client.find(this.#database, this.#namespaceQuery(user, last), signal);
       if (next === undefined) break;
       last = String(next['namespace']);
       if (next['userId'] === user) names.add(last);
@@ -210,7 +208,7 @@ export class CouchDataStore implements DataStorePort {
   }
 
   async clearStep(scope: Scope, after: string | null, limit: number): Promise<ClearStep> {
-    await this.#adopt(scope);
+    await this.#adoption.settle(scope, after === null);
     const page = await this.#client.find(
       this.#database,
       this.#rangeQuery(scope, { prefix: '', after, limit }, [
@@ -315,7 +313,7 @@ export class CouchDataStore implements DataStorePort {
       selector,
       fields: ['_id', '_rev'],
       limit,
-      use_index: indexes.expiry,
+      use_index: expiryIndex.ddoc,
     });
     // A document that was written meanwhile conflicts, and stays.
     return (await this.#writes.bulk(expired.map(deleted))).filter(({ error }) => error === undefined).length;
@@ -348,13 +346,14 @@ export class CouchDataStore implements DataStorePort {
 
   /** Live documents in code-point order of their keys. */
   async #range(scope: Scope, range: KeyRange, fields?: readonly string[]): Promise<CouchDocument[]> {
-    await this.#adopt(scope, range.signal);
+    await this.#adoption.settle(scope, false, range.signal);
     const found: CouchDocument[] = [];
     for (let { after } = range; ;) {
       checkWanted(range.signal);
       const page = await this.#client.find(
         this.#database,
         this.#rangeQuery(scope, { ...range, after }, fields),
+        range.signal,
       );
       found.push(
         ...page.filter((document) => isOf(scope, document) && isLiveDocument(document, this.#nowMs())),
@@ -380,7 +379,7 @@ export class CouchDataStore implements DataStorePort {
       },
       sort: [{ userId: 'asc' }, { namespace: 'asc' }, { keyHex: 'asc' }],
       limit,
-      use_index: indexes.keys,
+      use_index: keyIndex.ddoc,
       ...(fields !== undefined && { fields }),
     };
   }
@@ -391,47 +390,15 @@ export class CouchDataStore implements DataStorePort {
       sort: [{ userId: 'asc' }, { namespace: 'asc' }],
       fields: ['userId', 'namespace'],
       limit: 1,
-      use_index: indexes.seed,
+      ...(this.#seedDesign !== undefined && { use_index: this.#seedDesign }),
     };
-  }
-
-  /** Documents of other programs have no place in our index yet; they get it, and nothing else of them changes. */
-  async #adopt(scope: Scope, signal?: Cancellation): Promise<void> {
-    const id = `${scope.user}\n${scope.namespace}`;
-    const lastMs = this.#adopted.get(id) ?? -Infinity;
-    if (Date.now() - lastMs < this.#limits.foreignDocumentsSeconds * 1_000) return;
-    if (this.#adopted.size > rememberedMax) this.#adopted.clear();
-    const selector = { userId: scope.user, namespace: scope.namespace, keyHex: { $exists: false } };
-    const foreign = await this.#client.find(this.#database, {
-      selector,
-      fields: ['_id'],
-      limit: Number.MAX_SAFE_INTEGER,
-      use_index: indexes.seed,
-    });
-    // Any number of them, with values of any size: only a few are held at a time.
-    for (const ids of chunksOf(
-      foreign.map(({ _id }) => _id),
-      adoptedTogether,
-    )) {
-      checkWanted(signal);
-      const own = (await this.#writes.look(ids)).filter(
-        (document) =>
-          document !== undefined &&
-          isOf(scope, document) &&
-          isDocument(document) &&
-          document['keyHex'] === undefined,
-      );
-      // One that changes meanwhile is found by the next look.
-      await this.#writes.bulk(own.map((document) => placed(document as CouchDocument))); // Those that are gone were just left out.
-    }
-    this.#adopted.set(id, Date.now());
   }
 
   /** The seed ensures its index again on the first write to each namespace. */
   async #ensureIndexed(scope: Scope): Promise<void> {
     const id = `${scope.user}\n${scope.namespace}`;
     if (this.#ensured.has(id)) return;
-    await this.#client.createIndex(this.#database, indexes.seed, ['userId', 'namespace']);
+    this.#seedDesign = await this.#client.createIndex(this.#database, seedIndex);
     await this.#keepNamespace(scope);
     if (this.#ensured.size > rememberedMax) this.#ensured.clear();
     this.#ensured.add(id);
@@ -522,9 +489,6 @@ export class CouchDataStore implements DataStorePort {
   }
 }
 
-/** Documents of other programs that are read and written together. */
-const adoptedTogether = 50;
-
 /** Namespaces after which the memory of what was ensured starts over. */
 const rememberedMax = 10_000;
 
@@ -535,17 +499,6 @@ function agentsIn(namespace: CouchDocument | undefined): string[] {
 
 function namespaceId(scope: Scope): string {
   return `${Buffer.from(scope.user).toString('base64url')}:${Buffer.from(scope.namespace).toString('base64url')}`;
-}
-
-/** A document of another program with its place in our index; nothing else of it changes. */
-function placed(document: CouchDocument): CouchDocument {
-  return {
-    ...document,
-    keyHex: orderKey(String(document['key'])),
-    sizeBytes: sizeOf(fromCouch(document)),
-    indexedAt: document['updatedAt'],
-    valueText: undefined,
-  };
 }
 
 function deleted(document: CouchDocument): CouchDocument {

@@ -36,6 +36,7 @@ export function orderKey(key: string): string {
 
 /** `indexedAt` says of which write `sizeBytes` and `keyHex` are: another program may change a document and leave them. */
 export function toCouch(record: DocumentRecord, before: CouchDocument | undefined): CouchDocument {
+  const metadataJson = JSON.stringify(record.metadata);
   return {
     ...toSeedFields(record),
     _id: couchId(scopeOf(record), record.key),
@@ -45,17 +46,27 @@ export function toCouch(record: DocumentRecord, before: CouchDocument | undefine
     keyHex: orderKey(record.key),
     sizeBytes: sizeOf(record),
     indexedAt: record.updatedAt,
-    // PouchDB, which many replicate with, loses a member of this name.
-    ...(record.valueJson.includes('"__proto__"') && { valueText: record.valueJson }),
+    ...(isAltered(record.valueJson) && { valueText: record.valueJson }),
+    ...(isAltered(metadataJson) && { metadataText: metadataJson }),
   };
 }
 
+/**
+ * Whether JSON may come back changed. CouchDB turns the smallest numbers into 0 (5e-324; all of them have an exponent
+ * below -307, or as many zeros), and PouchDB, which many replicate with, loses a member named `__proto__`.
+ */
+function isAltered(json: string): boolean {
+  return /e-\d{3}|0{100}|"__proto__"/i.test(json);
+}
+
 export function fromCouch(document: CouchDocument): DocumentRecord {
-  const { valueText, indexedAt, updatedAt } = document;
-  return fromSeedFields(
-    document,
-    typeof valueText === 'string' && indexedAt === updatedAt ? valueText : undefined,
-  );
+  const { valueText, metadataText, indexedAt, updatedAt } = document;
+  if (indexedAt !== updatedAt) return fromSeedFields(document);
+  const fields =
+    typeof metadataText === 'string'
+      ? { ...document, metadata: JSON.parse(metadataText) as unknown }
+      : document;
+  return fromSeedFields(fields, typeof valueText === 'string' ? valueText : undefined);
 }
 
 /** Undefined where the document itself has to be looked at. */

@@ -5,8 +5,9 @@ import type { Limits } from '../../limits.js';
 import { chunksOf, mapInFlight } from '../in-flight.js';
 import { backOff, contended } from '../retries.js';
 import { newWriteId } from '../write-ids.js';
-import { type BulkResult, type CouchClient, type CouchDocument, isUnanswered } from './client.js';
+import type { BulkResult, CouchClient, CouchDocument } from './client.js';
 import { couchId } from './documents.js';
+import { isUnanswered } from './transport.js';
 
 const documentsPerRequest = 500;
 const requestBytesMax = 4 * 1024 * 1024;
@@ -163,10 +164,10 @@ export class GuardedWrites {
   }
 }
 
-function refused({ error, reason }: BulkResult): StoaError {
+export function refused({ id, error, reason }: BulkResult): StoaError {
   const isTooLarge = error === 'too_large' || error === 'document_too_large';
   return new StoaError(
     isTooLarge ? 'too_large' : 'engine',
-    `CouchDB refused the document: ${reason ?? error}.`,
+    `CouchDB refused the document "${id}": ${reason ?? error}.`,
   );
 }

@@ -19,48 +19,54 @@ export interface AdoptionOptions {
 /** Namespaces after which the memory of when they were looked through starts over. */
 const rememberedMax = 10_000;
 
+/** Of its time, a namespace is looked through at most this part: a look reads all of it, and costs capacity. */
+const lookingShare = 0.1;
+
+interface Look {
+  /** When the next look may begin, by the clock of this process, which is never set back; Infinity while one waits or is under way. */
+  dueMs: number;
+  /** What lists wait for. */
+  done: Promise<void>;
+}
+
 /**
  * Such a document is in the seed's index and not in ours, so lists would miss it. A namespace is looked
  * through before its first list, and later again behind the lists: the seed's index does not say which of
- * its entries are new, and reading all of it takes its time. When that was is kept beside the agents,
- * for every process.
+ * its entries are new, and reading all of it takes its time. That a namespace was looked through once is
+ * kept beside the agents, for every process.
  */
 export class Adoption {
   readonly #options: AdoptionOptions;
-  /** When each namespace was last looked through, and what lists wait for. */
-  readonly #looks = new Map<string, { atMs: number; done: Promise<void> }>();
+  readonly #looks = new Map<string, Look>();
+  /** Looks behind the lists, one at a time. */
+  #behind = Promise.resolve();
   #isClosed = false;
 
   constructor(options: AdoptionOptions) {
     this.#options = options;
   }
 
-  /** Resolves when the namespace has been looked through; with `isFresh`, by a look that begins now. */
+  /** Resolves when the namespace was looked through once; with `isFresh`, by a look that begins now. */
   async settle(scope: Scope, isFresh = this.#options.limits.foreignDocumentsSeconds === 0): Promise<void> {
+    if (isFresh) {
+      await this.#look(scope);
+      return;
+    }
     const id = scopeKeyOf(scope);
     if (this.#looks.size > rememberedMax) this.#looks.clear();
-    let last = isFresh ? undefined : this.#looks.get(id);
-    if (last === undefined) {
-      const keptAtMs = isFresh ? null : await this.#keptLook(scope);
-      last = keptAtMs === null ? this.#begin(scope) : { atMs: keptAtMs, done: Promise.resolve() };
-      this.#looks.set(id, last);
+    let look = this.#looks.get(id);
+    if (look === undefined) {
+      look = { dueMs: Infinity, done: Promise.resolve() };
+      look.done = this.#first(scope, look);
+      this.#looks.set(id, look);
     }
     try {
-      await last.done;
+      await look.done;
     } catch (error) {
       this.#looks.delete(id);
       throw error;
     }
-    if (Date.now() - last.atMs < this.#options.limits.foreignDocumentsSeconds * 1000 || isFresh) return;
-    const next = this.#begin(scope);
-    this.#looks.set(id, { atMs: next.atMs, done: Promise.resolve() });
-    next.done.catch((error: unknown) => {
-      this.#looks.delete(id);
-      if (!this.#isClosed)
-        process.emitWarning(
-          `looking for documents of other programs in "${scope.namespace}": ${messageOf(error)}`,
-        );
-    });
+    if (performance.now() >= look.dueMs) this.#lookBehind(scope, look);
   }
 
   /** A look that is still under way ends with the connection. */
@@ -68,29 +74,54 @@ export class Adoption {
     this.#isClosed = true;
   }
 
-  #begin(scope: Scope): { atMs: number; done: Promise<void> } {
-    const atMs = Date.now();
-    return { atMs, done: this.#look(scope).then(() => this.#keepLook(scope, atMs)) };
+  /** Another process may have been the first: then the next look is behind the list. */
+  async #first(scope: Scope, look: Look): Promise<void> {
+    if (await this.#wasLookedThrough(scope)) {
+      look.dueMs = 0;
+      return;
+    }
+    await this.#timed(scope, look);
+    await this.#keepLook(scope);
   }
 
-  async #keptLook(scope: Scope): Promise<number | null> {
+  #lookBehind(scope: Scope, look: Look): void {
+    look.dueMs = Infinity;
+    this.#behind = this.#behind
+      .then(() => (this.#isClosed ? undefined : this.#timed(scope, look)))
+      .catch((error: unknown) => {
+        look.dueMs = performance.now() + this.#options.limits.foreignDocumentsSeconds * 1_000;
+        if (!this.#isClosed)
+          process.emitWarning(
+            `looking for documents of other programs in "${scope.namespace}": ${messageOf(error)}`,
+          );
+      });
+  }
+
+  async #timed(scope: Scope, look: Look): Promise<void> {
+    const startMs = performance.now();
+    await this.#look(scope);
+    const restMs = (performance.now() - startMs) * (1 / lookingShare - 1);
+    look.dueMs = performance.now() + Math.max(this.#options.limits.foreignDocumentsSeconds * 1_000, restMs);
+  }
+
+  async #wasLookedThrough(scope: Scope): Promise<boolean> {
     const { client, tables } = this.#options;
     const { Item: kept } = await client.call('GetItem', {
       TableName: tables.namespaces,
       Key: namespaceKey(scope),
       ConsistentRead: true,
     });
-    return kept?.['lookedAtMs']?.N === undefined ? null : Number(kept['lookedAtMs'].N);
+    return kept?.['lookedAtMs'] !== undefined;
   }
 
-  async #keepLook(scope: Scope, atMs: number): Promise<void> {
+  async #keepLook(scope: Scope): Promise<void> {
     const { client, tables } = this.#options;
     await client.call('UpdateItem', {
       TableName: tables.namespaces,
       Key: namespaceKey(scope),
       UpdateExpression: 'SET #lookedAtMs = :atMs',
       ExpressionAttributeNames: { '#lookedAtMs': 'lookedAtMs' },
-      ExpressionAttributeValues: { ':atMs': { N: String(atMs) } },
+      ExpressionAttributeValues: { ':atMs': { N: String(Date.now()) } },
     });
   }
 

@@ -83,10 +83,11 @@ export function toItem(record: DocumentRecord, writeId: string, before?: Item): 
     ...(record.createdByAgent !== null && { createdByAgent: { S: record.createdByAgent } }),
     ...(record.lastAccessedByAgent !== null && { lastAccessedByAgent: { S: record.lastAccessedByAgent } }),
     ...(record.lastAccessedAt !== null && { lastAccessedAt: { S: record.lastAccessedAt } }),
-    ...(Object.keys(metadata).length > 0 &&
-      (isNative(metadata)
-        ? { metadata: toAttribute(metadata) }
-        : { metadataJson: { S: JSON.stringify(metadata) } })),
+    // The map is for other programs; DynamoDB gives its members back in another order, so the text is what we read.
+    ...(Object.keys(metadata).length > 0 && {
+      metadataJson: { S: JSON.stringify(metadata) },
+      ...(isNative(metadata) && { metadata: toAttribute(metadata) }),
+    }),
     // DynamoDB deletes by itself what has a time in seconds that is past.
     ...(expiresAt !== null && {
       expiresAt: { S: expiresAt },

@@ -12,13 +12,16 @@ import type { Store } from '../../kernel/store.js';
 import type { Reader } from '../../kernel/transaction.js';
 import type { Limits } from '../../limits.js';
 import { type DirectMessage, type Message, isExpired } from '../../messaging/model.js';
-import { ulidBytes, ulidTimeMs } from '../../messaging/ulid.js';
+import { ulidBytes } from '../../messaging/ulid.js';
+import { inspectDirectTime, inspectMessageTime, latestTsMs, newestTsMs } from './doctor-messaging-times.js';
 import type { TotalsDoctor } from './doctor-messaging-totals.js';
 import type { WordDoctor } from './doctor-messaging-words.js';
 import type { SharedTimers } from './doctor-timers.js';
 import { expiryTimers, roundedExpiryMs } from './messaging-retention-timers.js';
+import { type Placed, placeKey, putPlace } from './messaging-places.js';
 import { readRoom, threadKey } from './messaging-rooms.js';
 import { decodeDirect, decodeMessage, families, nothing, timeOfKey, timedKey } from './messaging-rows.js';
+import { indexedId, timeOf } from './messaging-words.js';
 
 const idBytes = 16;
 const timeBytes = 6;
@@ -38,25 +41,17 @@ export function messageChecks(doctors: MessageDoctors): Check[] {
       inspect: (reader, entry, store) => inspectMessage(doctors, reader, entry, store),
     },
     { family: families.threads, inspect: inspectThread },
-    { family: families.inboxes, inspect: inspectDirect },
+    {
+      family: families.inboxes,
+      inspect: (reader, entry, store) => inspectDirect(limits, reader, entry, store),
+    },
+    { family: families.places, inspect: inspectPlaceRow },
     { family: families.pending, inspect: inspectPending },
     {
       family: families.inboxClocks,
       inspect: (reader, entry, store) => inspectClock(limits, timers, reader, entry, store),
     },
   ];
-}
-
-/** The time of the newest message under a room or an agent; 0 where there is none. */
-export function newestTsMs(reader: Reader, family: string, id: Buffer): number {
-  for (const { key } of reader.range(family, { ...prefixRange(id), reverse: true, limit: 1 }))
-    return timeOfKey(key);
-  return 0;
-}
-
-/** The latest time that a clock can show: whoever posts is refused before it goes further ahead. */
-export function latestTsMs({ messageClockAheadSecondsMax }: Limits, newestMs: number, nowMs: number): number {
-  return Math.max(newestMs, nowMs + messageClockAheadSecondsMax * 1000);
 }
 
 /** The timer that takes the newest message away takes all older ones with it. */
@@ -97,14 +92,14 @@ function* inspectMessage(
   }
   const roomKey = Buffer.from(key.subarray(0, idBytes));
   const room = readRoom(reader, roomKey);
-  if (ulidTimeMs(message.id) !== message.tsMs)
-    yield beyondRepair(
-      families.messages,
-      key,
-      'wrong',
-      `The message ${message.id} stands at another time than its id says.`,
-    );
-  else if (room === undefined)
+  if (room !== undefined) {
+    const ahead = [...inspectMessageTime(limits, key, message, store.nowMs())];
+    yield* ahead;
+    // What leads to it is made with its new time.
+    if (ahead.length > 0) return;
+  }
+  yield* inspectPlace(reader, roomKey, { id, tsMs: message.tsMs }, message.id);
+  if (room === undefined)
     yield beyondRepair(families.messages, key, 'missing', `The room of the message ${message.id} is gone.`);
   if (message.rootId !== null) {
     const thread = threadKey(roomKey, message.rootId, message.tsMs);
@@ -116,7 +111,35 @@ function* inspectMessage(
   }
   // The lists of what has expired may go before the message itself.
   if (room?.isPrivate === false && !isExpired(message.tsMs, limits.messageRetentionSeconds, store.nowMs()))
-    yield* words.findable(reader, message, id, roomKey);
+    yield* words.findable(reader, message, indexedId(id, message.tsMs), roomKey);
+}
+
+/** A message whose id holds another time is found by its id through a row of its own. */
+function* inspectPlace(reader: Reader, owner: Buffer, placed: Placed, messageId: string): Generator<Damage> {
+  const place = placeKey(owner, placed.id);
+  if (timeOf(placed.id) === placed.tsMs || hasPlace(reader, place, placed.tsMs)) return;
+  yield missingRow(families.places, place, `The message ${messageId} cannot be found by its id.`, (tx) =>
+    putPlace(tx, owner, placed),
+  );
+}
+
+function hasPlace(reader: Reader, place: Buffer, tsMs: number): boolean {
+  const value = reader.get(families.places, place);
+  return value?.length === timeBytes && timeOfKey(value) === tsMs;
+}
+
+/** Of a room or of an inbox: either may have the message. */
+function* inspectPlaceRow(reader: Reader, { key, value }: Entry): Generator<Damage> {
+  const owner = key.subarray(0, idBytes);
+  const messageKey = timedKey(owner, value.length === timeBytes ? timeOfKey(value) : 0);
+  const posted = reader.get(families.messages, messageKey);
+  const sent = reader.get(families.inboxes, messageKey);
+  const found = [
+    posted === undefined ? undefined : readable(() => decodeMessage(messageKey, posted)),
+    sent === undefined ? undefined : readable(() => decodeDirect(messageKey, sent)),
+  ].some((message) => ulidBytes(message?.id ?? '')?.equals(key.subarray(idBytes)) === true);
+  if (!found)
+    yield surplusRow(families.places, key, 'dangling', 'The message of the row is not at its time.');
 }
 
 function* inspectThread(reader: Reader, { key }: Entry): Generator<Damage> {
@@ -139,22 +162,25 @@ function* inspectThread(reader: Reader, { key }: Entry): Generator<Damage> {
   }
 }
 
-function* inspectDirect(reader: Reader, { key, value }: Entry): Generator<Damage> {
+function* inspectDirect(
+  limits: Limits,
+  reader: Reader,
+  { key, value }: Entry,
+  store: Store,
+): Generator<Damage> {
   const message =
     key.length === idBytes + timeBytes ? readable<DirectMessage>(() => decodeDirect(key, value)) : undefined;
-  if (message === undefined || typeof message.acknowledged !== 'boolean') {
+  const id = ulidBytes(message?.id ?? '');
+  if (message === undefined || id === undefined || typeof message.acknowledged !== 'boolean') {
     yield beyondRepair(families.inboxes, key, 'unreadable', 'The direct message cannot be read.');
     return;
   }
   const agent = key.subarray(0, idBytes);
-  if (ulidTimeMs(message.id) !== message.tsMs)
-    yield beyondRepair(
-      families.inboxes,
-      key,
-      'wrong',
-      `The direct message ${message.id} stands at another time than its id says.`,
-    );
-  else if (reader.get(families.agents, agent) === undefined)
+  const ahead = [...inspectDirectTime(limits, key, message, store.nowMs())];
+  yield* ahead;
+  if (ahead.length > 0) return;
+  yield* inspectPlace(reader, agent, { id, tsMs: message.tsMs }, message.id);
+  if (reader.get(families.agents, agent) === undefined)
     yield beyondRepair(
       families.inboxes,
       key,
@@ -207,7 +233,7 @@ function* inspectClock(
   const newestMs = newestTsMs(reader, families.inboxes, key);
   const clockMs = value.length === timeBytes ? timeOfKey(value) : -1;
   // Ahead of its messages it may be: the newest of them were swept.
-  if (clockMs < newestMs || clockMs > latestTsMs(limits, newestMs, store.nowMs())) {
+  if (clockMs < newestMs || clockMs > Math.max(newestMs, latestTsMs(limits, store.nowMs()))) {
     yield wrongRow(families.inboxClocks, key, 'The clock of an inbox does not fit its messages.', (tx) =>
       tx.put(families.inboxClocks, key, timedKey(nothing, newestMs)),
     );

@@ -12,6 +12,7 @@ import type { Limits } from '../../limits.js';
 import { type Message, isExpired } from '../../messaging/model.js';
 import { indexWords } from '../../messaging/tokenizer.js';
 import { ulidBytes } from '../../messaging/ulid.js';
+import { latestTsMs } from './doctor-messaging-times.js';
 import type { SharedTimers } from './doctor-timers.js';
 import { expiryTimers, roundedExpiryMs } from './messaging-retention-timers.js';
 import { readRoom } from './messaging-rooms.js';
@@ -21,6 +22,7 @@ import {
   entryBytes,
   idBytes,
   indexMessage,
+  indexedId,
   lastNotAbove,
   listAt,
   newestFiled,
@@ -154,7 +156,7 @@ export class WordDoctor {
       return;
     }
     // The next segment begins after the newest message that was filed.
-    if (timeOf(key) > store.nowMs() + this.#limits.messageClockAheadSecondsMax * 1000) {
+    if (timeOf(key) > latestTsMs(this.#limits, store.nowMs())) {
       yield surplusRow(families.wordBatches, key, 'wrong', 'The row speaks of messages of the time to come.');
       return;
     }
@@ -169,11 +171,11 @@ export class WordDoctor {
   }
 
   *#inspectList(reader: Reader, { key, value }: Entry, store: Store): Generator<Damage> {
-    const problem = this.#listProblem(reader, key, value);
+    const problem = this.#listProblem(reader, key, value, store.nowMs());
     if (problem !== undefined) {
       yield {
         ...surplusRow(families.wordLists, key, 'wrong', problem),
-        repair: 'delete the row, and index its messages anew',
+        repair: 'delete the row, and index its messages again',
       };
       return;
     }
@@ -207,7 +209,7 @@ export class WordDoctor {
     );
   }
 
-  #listProblem(reader: Reader, key: Buffer, value: Buffer): string | undefined {
+  #listProblem(reader: Reader, key: Buffer, value: Buffer, nowMs: number): string | undefined {
     const end = key.length - idBytes - 1;
     if (end <= segmentBytes || key[end] !== 0) return 'The key is not that of a list.';
     if (
@@ -216,6 +218,8 @@ export class WordDoctor {
       !value.subarray(0, idBytes).equals(key.subarray(end + 1))
     )
       return 'The list is not named by its oldest message.';
+    if (timeOf(value.subarray(value.length - entryBytes)) > latestTsMs(this.#limits, nowMs))
+      return 'The list has messages whose time is ahead of the clock.';
     const word = key.toString('utf8', segmentBytes, end);
     for (let at = 0; at < value.length; at += entryBytes) {
       const id = value.subarray(at, at + idBytes);
@@ -299,5 +303,6 @@ function readMessage(reader: Reader, id: Buffer, room: Buffer): Message | undefi
   const key = timedKey(room, timeOf(id));
   const value = reader.get(families.messages, key);
   const message = value === undefined ? undefined : decodeMessage(key, value);
-  return message !== undefined && ulidBytes(message.id)?.equals(id) === true ? message : undefined;
+  const found = ulidBytes(message?.id ?? '');
+  return found !== undefined && indexedId(found, timeOf(id)).equals(id) ? message : undefined;
 }

@@ -14,13 +14,8 @@ import type { Reader } from '../../kernel/transaction.js';
 import type { Limits } from '../../limits.js';
 import { uuidBytes } from '../../messaging/uuid.js';
 import { guardChecks } from './doctor-messaging-guards.js';
-import {
-  type MessageDoctors,
-  inspectExpiry,
-  latestTsMs,
-  messageChecks,
-  newestTsMs,
-} from './doctor-messaging-messages.js';
+import { type MessageDoctors, inspectExpiry, messageChecks } from './doctor-messaging-messages.js';
+import { inspectActivityTime, latestTsMs, newestTsMs } from './doctor-messaging-times.js';
 import { TotalsDoctor } from './doctor-messaging-totals.js';
 import { WordDoctor } from './doctor-messaging-words.js';
 import { SharedTimers } from './doctor-timers.js';
@@ -161,8 +156,11 @@ function* inspectRoom(
     newestTsMs(reader, families.messages, key),
     limits.messageRetentionSeconds,
   );
+  const ahead = [...inspectActivityTime(limits, key, room, store.nowMs())];
+  yield* ahead;
   const active = activityKey(room, key);
-  if (room.isPrivate || reader.get(families.roomsByActivity, active) !== undefined) return;
+  if (ahead.length > 0 || room.isPrivate || reader.get(families.roomsByActivity, active) !== undefined)
+    return;
   yield missingRow(
     families.roomsByActivity,
     active,
@@ -180,7 +178,8 @@ function* inspectRoomClock(
   store: Store,
 ): Generator<Damage> {
   const newestMs = newestTsMs(reader, families.messages, key);
-  if (room.lastTsMs >= newestMs && room.lastTsMs <= latestTsMs(limits, newestMs, store.nowMs())) return;
+  if (room.lastTsMs >= newestMs && room.lastTsMs <= Math.max(newestMs, latestTsMs(limits, store.nowMs())))
+    return;
   yield wrongRow(families.rooms, key, `The clock of the room ${room.id} does not fit its messages.`, (tx) =>
     tx.put(families.rooms, key, encode({ ...room, lastTsMs: newestMs } satisfies RoomRow)),
   );

@@ -41,8 +41,8 @@ export class Nonces {
     }
   }
 
-  isUsed(agentId: string, nonce: string, nowMs: number): boolean {
-    return this.#isUsed(nonceHash(keyOf(agentId, nonce), namedAt), this.#bucketAt(nowMs));
+  isUsed(agentId: string, nonce: string): boolean {
+    return this.#isUsed(nonceHash(keyOf(agentId, nonce), namedAt));
   }
 
   /** False when it was there already. Whoever inserts one and fails to commit it calls `forget`. */
@@ -50,7 +50,7 @@ export class Nonces {
     const bucket = this.#bucketAt(tx.nowMs);
     const key = keyOf(agentId, nonce);
     const hash = nonceHash(key, namedAt);
-    if (this.#isUsed(hash, bucket)) return false;
+    if (this.#isUsed(hash)) return false;
     key.writeUIntBE(bucket, 0, bucketBytes);
     key.writeUIntBE(tx.nowMs, bucketBytes, timeBytes);
     this.#usedIn(bucket).add(hash);
@@ -74,9 +74,9 @@ export class Nonces {
     for (const old of this.#used.keys()) if (old < bucket - bucketsBack) this.#used.delete(old);
   }
 
-  #isUsed(hash: Hash, current: number): boolean {
-    for (let bucket = current; bucket >= current - bucketsBack; bucket -= 1)
-      if (this.#used.get(bucket)?.has(hash) === true) return true;
+  /** In any bucket: after the clock was set back, those ahead of it hold nonces that could come again. */
+  #isUsed(hash: Hash): boolean {
+    for (const used of this.#used.values()) if (used.has(hash)) return true;
     return false;
   }
 

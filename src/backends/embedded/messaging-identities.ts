@@ -51,6 +51,11 @@ export function keep(
   return { identity, sealedSeed: made.sealedSeed };
 }
 
+export function keptBy(reader: Reader, owner: string): string | undefined {
+  const value = reader.get(families.keptAgents, Buffer.from(owner, 'hex'));
+  return value === undefined ? undefined : decode<KeptRow>(value).id;
+}
+
 /** One step of re-keying: so many rows after `after`; answers where to go on, or null at the end. */
 export function resealStep(
   tx: Transaction,

@@ -5,8 +5,9 @@ import { type DirectMessage, isExpired } from '../../messaging/model.js';
 import type { NewDirectMessage, Page, Span } from '../../messaging/port.js';
 import { refuse } from '../../messaging/refusals.js';
 import { nextTsMs } from '../../messaging/room-clock.js';
-import { newUlid, ulidTimeMs } from '../../messaging/ulid.js';
+import { newUlid, ulidBytes } from '../../messaging/ulid.js';
 import { uuidBytes } from '../../messaging/uuid.js';
+import { deletePlace, placesOf, putPlace } from './messaging-places.js';
 import { scheduleExpiry } from './messaging-retention-timers.js';
 import { oldestLivingMs, readSpan } from './messaging-rooms.js';
 import { decodeDirect, encodeDirect, families, nothing, timeOfKey, timedKey } from './messaging-rows.js';
@@ -15,12 +16,10 @@ export function sendDirect(tx: Transaction, limits: Limits, input: NewDirectMess
   const agent = uuidBytes(input.to);
   if (tx.get(families.agents, agent) === undefined) throw refuse('recipientUnknown');
   const clock = tx.get(families.inboxClocks, agent);
-  const tsMs = nextTsMs(clock === undefined ? 0 : timeOfKey(clock), tx.nowMs, limits);
+  const tsMs = nextTsMs(clock === undefined ? 0 : timeOfKey(clock), tx.nowMs);
   const message: DirectMessage = { ...input, id: newUlid(tsMs), tsMs, acknowledged: false };
   tx.put(families.inboxClocks, agent, timedKey(nothing, tsMs));
-  tx.put(families.inboxes, timedKey(agent, tsMs), encodeDirect(message));
-  tx.put(families.pending, timedKey(agent, tsMs), nothing);
-  scheduleExpiry(tx, 'inbox', agent, tsMs + limits.directRetentionSeconds * 1000);
+  storeDirect(tx, limits, message);
   tx.change({
     domain: 'messaging',
     kind: 'direct.received',
@@ -31,6 +30,60 @@ export function sendDirect(tx: Transaction, limits: Limits, input: NewDirectMess
     recipient: input.to,
   });
   return message;
+}
+
+/** A direct message with all that leads to it, and the timer that ends its life. */
+export function storeDirect(tx: Transaction, limits: Limits, message: DirectMessage): void {
+  const { id, to, tsMs, acknowledged } = message;
+  const agent = uuidBytes(to);
+  const key = timedKey(agent, tsMs);
+  tx.put(families.inboxes, key, encodeDirect(message));
+  if (acknowledged) tx.delete(families.pending, key);
+  else tx.put(families.pending, key, nothing);
+  const bytes = ulidBytes(id);
+  if (bytes !== undefined) putPlace(tx, agent, { id: bytes, tsMs });
+  scheduleExpiry(tx, 'inbox', agent, tsMs + limits.directRetentionSeconds * 1000);
+}
+
+export function removeDirect(tx: Transaction, { id, to, tsMs }: DirectMessage): void {
+  const agent = uuidBytes(to);
+  const key = timedKey(agent, tsMs);
+  tx.delete(families.inboxes, key);
+  tx.delete(families.pending, key);
+  const bytes = ulidBytes(id);
+  if (bytes !== undefined) deletePlace(tx, agent, { id: bytes, tsMs });
+}
+
+/** Gives a direct message another time, with its id and its place among the others as they are. */
+export function moveDirect(tx: Transaction, limits: Limits, message: DirectMessage, tsMs: number): void {
+  removeDirect(tx, message);
+  storeDirect(tx, limits, { ...message, tsMs });
+  announceDirectImported(tx, message);
+}
+
+/** A message of a time that readers may have passed already: they look at the inbox again. */
+export function announceDirectImported(tx: Transaction, { id, to }: Pick<DirectMessage, 'id' | 'to'>): void {
+  tx.change({
+    domain: 'messaging',
+    kind: 'direct.imported',
+    id,
+    user: null,
+    version: null,
+    audience: 'recipient',
+    recipient: to,
+  });
+}
+
+function findDirect(reader: Reader, agent: Buffer, messageId: string): DirectMessage | undefined {
+  const id = ulidBytes(messageId);
+  if (id === undefined) return undefined;
+  for (const tsMs of placesOf(reader, agent, id)) {
+    const key = timedKey(agent, tsMs);
+    const value = reader.get(families.inboxes, key);
+    const message = value === undefined ? undefined : decodeDirect(key, value);
+    if (message?.id === messageId) return message;
+  }
+  return undefined;
 }
 
 export function readInbox(
@@ -82,12 +135,10 @@ export function acknowledge(
   const agent = uuidBytes(agentId);
   let acknowledged = 0;
   for (const id of new Set(ids)) {
-    const tsMs = ulidTimeMs(id);
-    if (tsMs === undefined || isExpired(tsMs, limits.directRetentionSeconds, tx.nowMs)) continue;
-    const key = timedKey(agent, tsMs);
-    const value = tx.get(families.inboxes, key);
-    const message = value === undefined ? undefined : decodeDirect(key, value);
-    if (message?.id !== id || message.acknowledged) continue;
+    const message = findDirect(tx, agent, id);
+    if (message === undefined || message.acknowledged) continue;
+    if (isExpired(message.tsMs, limits.directRetentionSeconds, tx.nowMs)) continue;
+    const key = timedKey(agent, message.tsMs);
     tx.put(families.inboxes, key, encodeDirect({ ...message, acknowledged: true }));
     tx.delete(families.pending, key);
     acknowledged += 1;

@@ -43,6 +43,11 @@ const decoders: Readonly<Record<string, EntryDecoder>> = {
   }),
   [families.totals]: (key, value) => ({ row: key.toString(), ...json(key, value) }),
   [families.messages]: (key, value) => decodeMessage(key, value),
+  [families.places]: (key, value) => ({
+    room_or_agent_id: uuidOfBytes(key),
+    message_id: ulidOfBytes(key.subarray(idBytes)),
+    message_at: isoTime(timeOfKey(value)),
+  }),
   [families.threads]: (key) => ({
     room_id: uuidOfBytes(key),
     first_message_at: isoTime(timeOf(key.subarray(idBytes))),

@@ -6,7 +6,8 @@ import type { Block } from '../../messaging/model.js';
 import { dropNonces } from './messaging-guards.js';
 import { expiryTimers } from './messaging-retention-timers.js';
 import { oldestLivingMs, removeMessage } from './messaging-rooms.js';
-import { decode, decodeMessage, families, timedKey } from './messaging-rows.js';
+import { removeDirect } from './messaging-inboxes.js';
+import { decode, decodeDirect, decodeMessage, families, timedKey } from './messaging-rows.js';
 import { expireLists } from './messaging-words.js';
 
 /** One step of the sweeper. */
@@ -43,10 +44,7 @@ function expireDirects(tx: Transaction, limits: Limits, agent: Buffer): void {
   const due = [
     ...tx.range(families.inboxes, { gte: timedKey(agent, 0), lt: before, limit: messagesPerStep }),
   ];
-  for (const { key } of due) {
-    tx.delete(families.inboxes, key);
-    tx.delete(families.pending, key);
-  }
+  for (const { key, value } of due) removeDirect(tx, decodeDirect(key, value));
   if (due.length === messagesPerStep)
     tx.schedule({ atMs: tx.nowMs, kind: expiryTimers.inbox, reference: agent });
 }

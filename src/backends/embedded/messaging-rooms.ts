@@ -27,7 +27,8 @@ import {
   timeOfKey,
   timedKey,
 } from './messaging-rows.js';
-import { forgetMessage, indexMessage } from './messaging-words.js';
+import { forgetMessage, indexMessage, indexedId } from './messaging-words.js';
+import { deletePlace, placesOf, putPlace } from './messaging-places.js';
 import { countMessage, countRoom, newestRoom, rankRoom } from './messaging-totals.js';
 
 export function readRoom(reader: Reader, id: Buffer): RoomRow | undefined {
@@ -107,15 +108,12 @@ export function postMessage(tx: Transaction, limits: Limits, input: NewMessage):
   if (input.parentId !== null && parent === undefined) throw refuse('parentUnknown');
   spend(tx, limits, input.from, Buffer.byteLength(input.body));
 
-  const tsMs = nextTsMs(room.lastTsMs, tx.nowMs, limits);
+  const tsMs = nextTsMs(room.lastTsMs, tx.nowMs);
   const rootId = parent === undefined ? null : (parent.rootId ?? parent.id);
   const { id, bytes: idBytes } = newUlidBytes(tsMs);
   const message: Message = { ...input, id, rootId, tsMs };
-  tx.put(families.messages, timedKey(roomKey, tsMs), encodeMessage(message));
-  if (rootId !== null) tx.put(families.threads, threadKey(roomKey, rootId, tsMs), nothing);
-  if (!room.isPrivate) indexMessage(tx, roomKey, idBytes, message.body);
+  storeMessage(tx, limits, room, message, idBytes);
   moveRoom(tx, room, roomKey, tsMs);
-  scheduleExpiry(tx, 'room', roomKey, tsMs + limits.messageRetentionSeconds * 1000);
   tx.change({
     domain: 'messaging',
     kind: 'message.posted',
@@ -128,17 +126,55 @@ export function postMessage(tx: Transaction, limits: Limits, input: NewMessage):
   return message;
 }
 
+/** A message with all that leads to it, and the timer that ends its life. */
+function storeMessage(
+  tx: Transaction,
+  limits: Limits,
+  { isPrivate }: Room,
+  message: Message,
+  id: Buffer,
+): void {
+  const { roomId, rootId, tsMs, body } = message;
+  const roomKey = uuidBytes(roomId);
+  tx.put(families.messages, timedKey(roomKey, tsMs), encodeMessage(message));
+  putPlace(tx, roomKey, { id, tsMs });
+  if (rootId !== null) tx.put(families.threads, threadKey(roomKey, rootId, tsMs), nothing);
+  if (!isPrivate) indexMessage(tx, roomKey, indexedId(id, tsMs), body);
+  scheduleExpiry(tx, 'room', roomKey, tsMs + limits.messageRetentionSeconds * 1000);
+}
+
 /** Writes a message as an export had it; the room's own counters come with the room. */
 export function restoreMessage(tx: Transaction, limits: Limits, room: RoomRow, message: Message): void {
-  const roomKey = uuidBytes(room.id);
-  tx.put(families.messages, timedKey(roomKey, message.tsMs), encodeMessage(message));
-  if (message.rootId !== null)
-    tx.put(families.threads, threadKey(roomKey, message.rootId, message.tsMs), nothing);
-  if (!room.isPrivate) indexMessage(tx, roomKey, idBytesOf(message), message.body);
+  storeMessage(tx, limits, room, message, idBytesOf(message));
   // The room's clock only goes forward.
   if (room.lastTsMs < message.tsMs)
-    tx.put(families.rooms, roomKey, encode({ ...room, lastTsMs: message.tsMs } satisfies RoomRow));
-  scheduleExpiry(tx, 'room', roomKey, message.tsMs + limits.messageRetentionSeconds * 1000);
+    tx.put(families.rooms, uuidBytes(room.id), encode({ ...room, lastTsMs: message.tsMs } satisfies RoomRow));
+}
+
+/** Gives a message another time, with its id and its place among the others as they are. */
+export function moveMessage(
+  tx: Transaction,
+  limits: Limits,
+  room: RoomRow,
+  message: Message,
+  tsMs: number,
+): void {
+  removeMessage(tx, message);
+  storeMessage(tx, limits, room, { ...message, tsMs }, idBytesOf(message));
+  announceImported(tx, room, message.id);
+}
+
+/** A message of a time that readers may have passed already: they look at the room again. */
+export function announceImported(tx: Transaction, room: Room, messageId: string): void {
+  tx.change({
+    domain: 'messaging',
+    kind: 'message.imported',
+    id: `${room.id}/${messageId}`,
+    user: null,
+    version: null,
+    audience: room.isPrivate ? 'operator' : 'public',
+    facts: { room: room.id },
+  });
 }
 
 /** Writes a room as an export had it, over what is there. */
@@ -162,7 +198,9 @@ const listedMs = 1_000;
 function moveRoom(tx: Transaction, room: RoomRow, roomKey: Buffer, tsMs: number): void {
   const { nowMs } = tx;
   const listedAtMs = room.listedAtMs ?? room.lastActiveAtMs;
-  const staysFirst = room.isPrivate || (newestRoom(tx) === room.id && nowMs - listedAtMs < listedMs);
+  // A time ahead of the clock is from before the clock was set back.
+  const isListedNow = listedAtMs <= nowMs && nowMs - listedAtMs < listedMs;
+  const staysFirst = room.isPrivate || (newestRoom(tx) === room.id && isListedNow);
   const next: RoomRow = {
     ...room,
     messageCount: room.messageCount + 1,
@@ -198,7 +236,7 @@ export function bytesLeft(reader: Reader, limits: Limits, agentId: string, nowMs
 function idBytesOf({ id }: Message): Buffer {
   const bytes = ulidBytes(id);
   if (bytes === undefined)
-    throw new StoaError('internal', `A stored message has the id "${id}", which is no ULID.`);
+    throw new StoaError('internal', `A stored message has the id "${id}", which is not a ULID.`);
   return bytes;
 }
 
@@ -206,7 +244,6 @@ export function threadKey(roomKey: Buffer, rootId: string, tsMs: number): Buffer
   return timedKey(timedKey(roomKey, ulidTimeMs(rootId) ?? 0), tsMs);
 }
 
-/** A message's id contains its time, which is its place in the room. */
 export function findMessage(
   reader: Reader,
   limits: Limits,
@@ -214,20 +251,28 @@ export function findMessage(
   messageId: string,
   nowMs: number,
 ): Message | undefined {
-  const tsMs = ulidTimeMs(messageId);
-  if (tsMs === undefined || isExpired(tsMs, limits.messageRetentionSeconds, nowMs)) return undefined;
-  const key = timedKey(uuidBytes(roomId), tsMs);
-  const value = reader.get(families.messages, key);
-  const message = value === undefined ? undefined : decodeMessage(key, value);
-  return message?.id === messageId ? message : undefined;
+  const id = ulidBytes(messageId);
+  if (id === undefined) return undefined;
+  const roomKey = uuidBytes(roomId);
+  for (const tsMs of placesOf(reader, roomKey, id)) {
+    if (isExpired(tsMs, limits.messageRetentionSeconds, nowMs)) continue;
+    const key = timedKey(roomKey, tsMs);
+    const value = reader.get(families.messages, key);
+    const message = value === undefined ? undefined : decodeMessage(key, value);
+    if (message?.id === messageId) return message;
+  }
+  return undefined;
 }
 
 /** Takes a message and all that leads to it out of the store. The room's total stays. */
 export function removeMessage(tx: Transaction, message: Message): void {
-  const roomKey = uuidBytes(message.roomId);
-  tx.delete(families.messages, timedKey(roomKey, message.tsMs));
-  if (message.rootId !== null) tx.delete(families.threads, threadKey(roomKey, message.rootId, message.tsMs));
-  forgetMessage(tx, idBytesOf(message));
+  const { roomId, rootId, tsMs } = message;
+  const roomKey = uuidBytes(roomId);
+  const id = idBytesOf(message);
+  tx.delete(families.messages, timedKey(roomKey, tsMs));
+  deletePlace(tx, roomKey, { id, tsMs });
+  if (rootId !== null) tx.delete(families.threads, threadKey(roomKey, rootId, tsMs));
+  forgetMessage(tx, indexedId(id, tsMs));
 }
 
 export function deleteMessage(tx: Transaction, limits: Limits, roomId: string, messageId: string): boolean {
@@ -303,8 +348,8 @@ export function readThread(
   const roomKey = uuidBytes(roomId);
   const rootTsMs = ulidTimeMs(rootId) ?? 0;
   const items: Message[] = [];
-  const root = afterMs < rootTsMs ? findMessage(reader, limits, roomId, rootId, nowMs) : undefined;
-  if (root !== undefined) items.push(root);
+  const root = findMessage(reader, limits, roomId, rootId, nowMs);
+  if (root !== undefined && afterMs < root.tsMs) items.push(root);
   const span: Span = { afterMs, limit: limit - items.length };
   const { entries, hasMore } = readSpan(
     reader,
@@ -315,7 +360,9 @@ export function readThread(
   );
   const keys = entries.map(({ key }) => timedKey(roomKey, timeOfKey(key)));
   for (const [index, value] of reader.getMany(families.messages, keys).entries()) {
-    if (value !== undefined) items.push(decodeMessage(keys[index] as Buffer, value));
+    const message = value === undefined ? undefined : decodeMessage(keys[index] as Buffer, value);
+    // Two first messages whose ids hold one time share these rows.
+    if (message?.rootId === rootId) items.push(message);
   }
   return { items, hasMore };
 }

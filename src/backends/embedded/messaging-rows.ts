@@ -1,5 +1,6 @@
 /** The families of messaging in the embedded store, and the bytes of their keys and values. */
 import type { DirectMessage, Identity, IdentityKey, Message, Room } from '../../messaging/model.js';
+import { latestTimeMs } from '../../messaging/ulid.js';
 import { uuidOfBytes } from '../../messaging/uuid.js';
 
 export const families = {
@@ -19,8 +20,10 @@ export const families = {
   roomsByActivity: 'messaging/rooms_by_activity',
   /** One row: the totals of `/stats`. */
   totals: 'messaging/totals',
-  /** Room id, time → message. A time is unique in its room, and the message's id contains it. */
+  /** Room id, time → message. A time is unique in its room, and nearly always the one in the message's id. */
   messages: 'messaging/messages',
+  /** Room or agent id, message id → time; for messages and direct messages whose id holds another time. */
+  places: 'messaging/message_places',
   /** Room id, time of the thread's first message, time → nothing. */
   threads: 'messaging/threads',
   /** Message id → room id and the words of a message, until they are filed in lists. */
@@ -52,7 +55,7 @@ export const messagingFamilies: readonly string[] = Object.values(families);
 const timeBytes = 6;
 export const nothing = Buffer.alloc(0);
 /** Greater than any time of six bytes that a clock will show. */
-export const endOfTimeMs = 2 ** 48 - 1;
+export const endOfTimeMs = latestTimeMs;
 
 export function encode(value: unknown): Buffer {
   return Buffer.from(JSON.stringify(value));

@@ -3,6 +3,7 @@ import type { Store } from '../../kernel/store.js';
 import type { Limits } from '../../limits.js';
 import type { Message } from '../../messaging/model.js';
 import type { SearchQuery, SearchResult } from '../../messaging/port.js';
+import { ulidBytes } from '../../messaging/ulid.js';
 import { uuidBytes } from '../../messaging/uuid.js';
 import { oldestLivingMs } from './messaging-rooms.js';
 import { decodeMessage, families, timedKey } from './messaging-rows.js';
@@ -12,6 +13,7 @@ import {
   type WaitingWords,
   entryBytes,
   idBytes,
+  indexedId,
   lastNotAbove,
   listAt,
   segmentOf,
@@ -30,7 +32,7 @@ export async function searchMessages(
 ): Promise<SearchResult> {
   const oldestMs = Math.max(oldestLivingMs(store.nowMs(), limits.messageRetentionSeconds), query.afterMs + 1);
   const messages: Message[] = [];
-  let upper = query.beforeMs === null ? Buffer.alloc(idBytes, 0xff) : highestIdOf(query.beforeMs - 1);
+  let upper = firstId(query);
   for (let steps = 0; steps < limits.searchStepsMax; steps += stepsPerTurn) {
     const end = new Walk(store, waiting, query, oldestMs, upper).run(query.limit - messages.length, messages);
     if (end === undefined) return { messages, restBeforeMs: null };
@@ -40,6 +42,13 @@ export async function searchMessages(
   // It goes on at a whole millisecond, with what it has found of that one left to the next time.
   const reachedMs = timeOf(upper);
   return { messages: messages.filter(({ tsMs }) => tsMs > reachedMs), restBeforeMs: reachedMs + 1 };
+}
+
+/** The highest id that the search may find. */
+function firstId({ beforeMs, last = null }: SearchQuery): Buffer {
+  if (beforeMs === null) return Buffer.alloc(idBytes, 0xff);
+  const shown = last === null ? undefined : ulidBytes(last.messageId);
+  return shown === undefined ? highestIdOf(beforeMs - 1) : below(indexedId(shown, beforeMs));
 }
 
 /** What is left of a turn, for all words of a search together. */
@@ -135,7 +144,10 @@ class Walk {
     if (this.#room !== undefined && !this.#room.equals(room)) return undefined;
     const messageKey = timedKey(room, timeOf(id));
     const value = this.#store.get(families.messages, messageKey);
-    return value === undefined ? undefined : decodeMessage(messageKey, value);
+    const message = value === undefined ? undefined : decodeMessage(messageKey, value);
+    const found = ulidBytes(message?.id ?? '');
+    // Another message may have the time of one that is gone.
+    return found !== undefined && indexedId(found, timeOf(id)).equals(id) ? message : undefined;
   }
 }
 

@@ -50,6 +50,14 @@ export class WaitingWords implements MessageWords {
   }
 }
 
+/** Under which id the index knows a message: its own, with its time in the room where the two differ. */
+export function indexedId(id: Buffer, tsMs: number): Buffer {
+  if (timeOf(id) === tsMs) return id;
+  const indexed = Buffer.from(id);
+  indexed.writeUIntBE(tsMs, 0, 6);
+  return indexed;
+}
+
 /** Makes a message findable, in the commit that stores it. */
 export function indexMessage(tx: Transaction, room: Buffer, id: Buffer, body: string): void {
   const words = indexWords(body);

@@ -154,6 +154,10 @@ export class EmbeddedMessaging implements MessagingPort {
     return this.#kernel.root.transact((tx) => identities.keep(tx, owner, make));
   }
 
+  async keptBy(owner: string): Promise<string | undefined> {
+    return identities.keptBy(this.#kernel.root, owner);
+  }
+
   async resealKept(reseal: (sealedSeed: string, owner: string) => string): Promise<number> {
     let changed = 0;
     let after: Buffer | null = null;
@@ -339,7 +343,7 @@ export class EmbeddedMessaging implements MessagingPort {
   // Guards
 
   async nonceUsed(agentId: string, nonce: string): Promise<boolean> {
-    return this.#nonces.isUsed(agentId, nonce, this.nowMs());
+    return this.#nonces.isUsed(agentId, nonce);
   }
 
   /**

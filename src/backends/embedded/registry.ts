@@ -8,8 +8,8 @@ import type { Store } from '../../kernel/store.js';
 import { KeyQueue } from '../../key-queue.js';
 import type { Transaction } from '../../kernel/transaction.js';
 import type { AgentChange } from '../../registry/changes.js';
-import { NanosecondClock, idBytes, makeAgentId, makeSessionId } from '../../registry/ids.js';
-import { agentCountKey, linkByIdentityKey, sessionStatusPrefix } from '../../registry/keys.js';
+import { NanosecondClock, idBytes, isAgentId, makeAgentId, makeSessionId } from '../../registry/ids.js';
+import { agentCountKey, linkByIdentityKey, nameKey, sessionStatusPrefix } from '../../registry/keys.js';
 import type { LeaseTimes } from '../../registry/lease.js';
 import type { Lease, SessionRecord, SessionStatus, StoredAgent, StoredUser } from '../../registry/model.js';
 import type {
@@ -39,6 +39,9 @@ import { each, matches, matchingAgents, mergedPage } from './registry-lists.js';
 import { agentIdOfRow, findAgent, readAgents, readCount, readSession } from './registry-rows.js';
 import { SessionVerbs, sessionExists, sessionNotFound } from './registry-sessions.js';
 import { UserVerbs, keyOfUser } from './registry-users.js';
+
+const noBytes = Buffer.alloc(0);
+const agentIdBytes = 32;
 
 export { registryFamilies } from './registry-families.js';
 export { decodeRegistryEntry } from './registry-inspect.js';
@@ -80,11 +83,22 @@ export class EmbeddedRegistry implements RegistryPort {
   readonly #clock = new NanosecondClock();
   /** By id. An agent is three rows, and most agents are asked for far more often than they change. */
   readonly #agents: RowCache<StoredAgent>;
+  /** By user and agent name: asked with each request that names an agent, and nearly always none. */
+  readonly #identityNames = new Map<string, readonly string[]>();
   readonly #ids = new KeyQueue();
 
   constructor(kernel: Kernel, options: EmbeddedRegistryOptions = {}) {
     this.#kernel = kernel;
     this.#agents = new RowCache(kernel.stores, kernel.limits.agentsCachedMax, agentIdOfRow);
+    for (const store of kernel.stores)
+      store.onWritten((operations) => {
+        if (
+          operations.some(
+            ({ family }) => family === families.identityLinks || family === families.agentsByName,
+          )
+        )
+          this.#identityNames.clear();
+      });
     this.verbs = new RegistryVerbs(kernel);
     this.verbs.leases.onPresenceLost.push(...(options.onPresenceLost ?? []));
   }
@@ -333,6 +347,23 @@ export class EmbeddedRegistry implements RegistryPort {
         .get(families.identityLinks, linkByIdentityKey(identity))
         ?.equals(idBytes(agentId)) ?? false
     );
+  }
+
+  identitiesOf(user: string, agent: string): readonly string[] {
+    const name = `${user}\0${agent}`;
+    const known = this.#identityNames.get(name);
+    if (known !== undefined) return known;
+    const key = userKey(user);
+    const store = this.#kernel.storeOf(key);
+    const named = Array.from(
+      store.range(families.agentsByName, prefixRange(nameKey(agent, key, noBytes))),
+      (row) => row.key.subarray(-agentIdBytes),
+    );
+    const byId = isAgentId(agent) && this.getAgent(user, agent) !== undefined ? [idBytes(agent)] : [];
+    const found = [...named, ...byId].flatMap((id) => Array.from(linkedIdentities(store, id, null), String));
+    if (this.#identityNames.size >= this.#kernel.limits.agentsCachedMax) this.#identityNames.clear();
+    this.#identityNames.set(name, found);
+    return found;
   }
 
   /** Where a thing of this scope lies: in the user's shard, or where the directory has it. */

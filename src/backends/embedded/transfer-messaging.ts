@@ -8,15 +8,14 @@ import type { DirectLine, IdentityLine, MessageLine, RoomLine } from '../../tran
 import { erased, orphan } from '../../transfer/judging.js';
 import type { RecordStore } from '../../transfer/port.js';
 import { readIdentity } from './messaging-identities.js';
-import { scheduleExpiry } from './messaging-retention-timers.js';
-import { readRoom, removeMessage, restoreMessage, restoreRoom } from './messaging-rooms.js';
+import { announceDirectImported, storeDirect } from './messaging-inboxes.js';
+import { announceImported, readRoom, removeMessage, restoreMessage, restoreRoom } from './messaging-rooms.js';
 import {
   type IdentityKeyRow,
   decode,
   decodeDirect,
   decodeMessage,
   encode,
-  encodeDirect,
   families,
   nothing,
   timeOfKey,
@@ -87,16 +86,7 @@ export function messagingRecords(kernel: Kernel): [type: string, store: RecordSt
             if (before === undefined) countImportedMessage(tx);
             else removeMessage(tx, messageOf(before));
             restoreMessage(tx, limits, room, messageOf(line));
-            const audience = room.isPrivate ? 'operator' : 'public';
-            tx.change({
-              domain: 'messaging',
-              kind: 'message.imported',
-              id: `${line.roomId}/${line.id}`,
-              user: null,
-              version: null,
-              audience,
-              facts: { room: line.roomId },
-            });
+            announceImported(tx, room, line.id);
           },
         }),
       ),
@@ -119,24 +109,12 @@ export function messagingRecords(kernel: Kernel): [type: string, store: RecordSt
               : orphan(`The identity ${to}`),
           put: (tx, line) => {
             const inbox = uuidBytes(line.to);
-            const key = timedKey(inbox, line.tsMs);
             // The schema has looked at the line; a proof is stored as it was sent.
-            tx.put(families.inboxes, key, encodeDirect(directOf(line)));
-            if (line.acknowledged) tx.delete(families.pending, key);
-            else tx.put(families.pending, key, nothing);
+            storeDirect(tx, limits, directOf(line));
             const clock = tx.get(families.inboxClocks, inbox);
             if (clock === undefined || timeOfKey(clock) < line.tsMs)
               tx.put(families.inboxClocks, inbox, timedKey(nothing, line.tsMs));
-            scheduleExpiry(tx, 'inbox', inbox, line.tsMs + limits.directRetentionSeconds * 1000);
-            tx.change({
-              domain: 'messaging',
-              kind: 'direct.imported',
-              id: line.id,
-              user: null,
-              version: null,
-              audience: 'recipient',
-              recipient: line.to,
-            });
+            announceDirectImported(tx, line);
           },
         }),
       ),

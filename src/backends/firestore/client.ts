@@ -64,6 +64,10 @@ export interface FirestoreDriver {
   FieldValue: FieldValues;
 }
 
+/** Bytes that one message may have: the service takes 10 MiB, its emulators 4 MiB. */
+export const serviceMessageBytesMax = 10 * 1024 * 1024;
+export const emulatorMessageBytesMax = 4 * 1024 * 1024;
+
 export function loadDriver(): Promise<FirestoreDriver> {
   return importOptional<FirestoreDriver>('@google-cloud/firestore', 7);
 }
@@ -189,7 +193,17 @@ function closed(): StoaError {
 /** A request that was late is not sent again: it has had its time. */
 function mayPass(error: unknown): boolean {
   const transient: readonly (number | undefined)[] = [grpc.resourceExhausted, grpc.aborted, grpc.unavailable];
-  return !(error instanceof FirestoreError) && transient.includes(statusOf(error));
+  return (
+    !(error instanceof FirestoreError) && transient.includes(statusOf(error)) && !isMessageTooLarge(error)
+  );
+}
+
+/** The same status as a quota that is used up, but the message can never succeed. */
+function isMessageTooLarge(error: unknown): boolean {
+  return (
+    statusOf(error) === grpc.resourceExhausted &&
+    /larger than max|exceeds maximum|too large/i.test(messageOf(error))
+  );
 }
 
 function statusOf(error: unknown): number | undefined {
@@ -203,6 +217,13 @@ function translated(error: unknown): StoaError {
   const message = messageOf(error);
   switch (status) {
     case grpc.resourceExhausted:
+      if (isMessageTooLarge(error))
+        return new FirestoreError(
+          'too_large',
+          `The request is larger than this Firestore server takes in one message: ${message}`,
+          status,
+          { fix: 'Write fewer or smaller documents in one batch.', cause: error },
+        );
       return new FirestoreError('backend_unavailable', `Firestore asks to slow down: ${message}`, status, {
         fix: 'Try again later, or raise the quota of the project.',
         cause: error,

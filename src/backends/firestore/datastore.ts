@@ -45,9 +45,11 @@ import {
   type Query,
   type Snapshot,
   conditionOf,
+  emulatorMessageBytesMax,
   grpc,
   isStatus,
   loadDriver,
+  serviceMessageBytesMax,
 } from './client.js';
 import { deleteAll, deleteUnchanged } from './deletions.js';
 import {
@@ -72,9 +74,18 @@ export interface FirestoreOptions {
   prepare?: boolean;
 }
 
-/** What Firestore takes in one request, less a little for what surrounds the documents. */
-const commitBytesMax = 10 * 1024 * 1024 - 64 * 1024;
+/** Bytes of a message that surround the documents of a commit, and each of them: its path, the names of its fields once more, its condition. */
+const surroundingBytes = 16 * 1024;
+const surroundingBytesPerDocument = 2 * 1024;
 const documentsPerRequest = 300;
+
+export interface FirestorePlace {
+  firestore: Firestore;
+  values: FieldValues;
+  collection: string;
+  /** What the server takes in one message. */
+  messageBytesMax: number;
+}
 
 /** `firestore://project[/collection]?database=…`; the collection is `agent_data_store` where none is named. */
 export async function openFirestoreDataStore(
@@ -85,6 +96,8 @@ export async function openFirestoreDataStore(
     throw new StoaError('invalid_config', 'A Firestore URL names a project: firestore://my-project.');
   const driver = await loadDriver();
   const database = url.searchParams.get('database');
+  // The variable by which the driver finds an emulator.
+  const isEmulator = (process.env['FIRESTORE_EMULATOR_HOST'] ?? '') !== '';
   const firestore = new driver.Firestore({
     projectId: decodeURIComponent(url.hostname),
     ...(database !== null && { databaseId: database }),
@@ -94,6 +107,7 @@ export async function openFirestoreDataStore(
       firestore,
       values: driver.FieldValue,
       collection: decodeURIComponent(url.pathname.slice(1)) || collectionName,
+      messageBytesMax: isEmulator ? emulatorMessageBytesMax : serviceMessageBytesMax,
     },
     options,
   );
@@ -122,14 +136,13 @@ export class FirestoreDataStore implements DataStorePort {
   readonly #documents: Collection;
   readonly #namespaces: Collection;
   readonly #requests: FirestoreRequests;
+  readonly #messageBytesMax: number;
   readonly #limits: Limits;
   readonly #nowMs: () => number;
   readonly #agents: NamespaceAgents;
 
-  constructor(
-    place: { firestore: Firestore; values: FieldValues; collection: string },
-    options: FirestoreOptions,
-  ) {
+  constructor(place: FirestorePlace, options: FirestoreOptions) {
+    this.#messageBytesMax = place.messageBytesMax;
     this.#firestore = place.firestore;
     this.#values = place.values;
     this.#documents = place.firestore.collection(place.collection);
@@ -358,7 +371,7 @@ export class FirestoreDataStore implements DataStorePort {
     writeId: string,
   ): { commit: Batch; result: BatchResult } {
     const commit = this.#firestore.batch();
-    let sizeBytes = 0;
+    let sizeBytes = surroundingBytes + batch.deletes.length * surroundingBytesPerDocument;
     const sets = batch.sets.map((write, index) => {
       const snapshot = seen[index];
       const current = snapshot?.data();
@@ -367,7 +380,7 @@ export class FirestoreDataStore implements DataStorePort {
       const existing = current === undefined ? undefined : fromFields(current);
       const merged = mergeDocument(scope, existing, write, this.#nowMs(), this.#limits);
       const fields = toFields(merged, writeId, current);
-      sizeBytes += documentBytes(fields);
+      sizeBytes += documentBytes(fields) + surroundingBytesPerDocument;
       const reference = this.#documents.doc(nameOf(scope, write.key));
       if (current === undefined) commit.create(reference, fields);
       else {
@@ -385,11 +398,12 @@ export class FirestoreDataStore implements DataStorePort {
       commit.delete(this.#documents.doc(nameOf(scope, key)), conditionOf(snapshot));
       return true;
     });
-    if (sizeBytes > commitBytesMax) {
+    const messageBytesMax = this.#messageBytesMax;
+    if (sizeBytes > messageBytesMax) {
       throw new StoaError(
         'too_large',
-        `Firestore takes at most ${commitBytesMax} bytes in one commit; this batch has ${sizeBytes}.`,
-        { fix: 'Split the batch.', details: { sizeBytes, commitBytesMax } },
+        `The batch needs about ${sizeBytes} bytes in one commit; this Firestore server takes ${messageBytesMax} in one message.`,
+        { fix: 'Split the batch.', details: { sizeBytes, messageBytesMax } },
       );
     }
     return { commit, result: { sets, deletes } };
@@ -530,13 +544,14 @@ export class FirestoreDataStore implements DataStorePort {
     documents: readonly (readonly [string, Fields])[],
   ): Generator<(readonly [string, Fields])[]> {
     let chunk: (readonly [string, Fields])[] = [];
-    let sizeBytes = 0;
+    let sizeBytes = surroundingBytes;
     for (const entry of documents) {
-      const entryBytes = documentBytes(entry[1]);
-      if (chunk.length >= documentsPerRequest || sizeBytes + entryBytes > commitBytesMax) {
+      const entryBytes = documentBytes(entry[1]) + surroundingBytesPerDocument;
+      // Nobody was promised one commit, so they are small enough for every server.
+      if (chunk.length >= documentsPerRequest || sizeBytes + entryBytes > emulatorMessageBytesMax) {
         yield chunk;
         chunk = [];
-        sizeBytes = 0;
+        sizeBytes = surroundingBytes;
       }
       chunk.push(entry);
       sizeBytes += entryBytes;

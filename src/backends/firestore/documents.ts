@@ -80,8 +80,11 @@ export function toFields(record: DocumentRecord, writeId: string, before: Fields
     _id: documentId(record.userId, record.namespace, record.key),
     ...present,
     value: valueJson,
-    ...(Object.keys(metadata).length > 0 &&
-      (isNative(metadata) ? { metadata } : { metadataJson: JSON.stringify(metadata) })),
+    // The map is for other programs; Firestore sorts its members, so the text is what we read.
+    ...(Object.keys(metadata).length > 0 && {
+      metadataJson: JSON.stringify(metadata),
+      ...(isNative(metadata) && { metadata }),
+    }),
     sizeBytes: Buffer.byteLength(valueJson),
     jsonAt: record.updatedAt,
     writeId,

@@ -98,6 +98,15 @@ export class PostgresIdentities {
     return kept;
   }
 
+  async keptBy(owner: string): Promise<string | undefined> {
+    const [row] = await query<{ agent_id: string }>(
+      this.#sql,
+      'SELECT agent_id FROM kept_agents WHERE owner = $1',
+      [owner],
+    );
+    return row?.agent_id;
+  }
+
   async resealKept(reseal: (sealedSeed: string, owner: string) => string): Promise<number> {
     let changed = 0;
     for (let after: string | undefined = ''; after !== undefined;) {

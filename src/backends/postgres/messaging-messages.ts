@@ -5,7 +5,8 @@ import type { Delivered, Delivery, NewDirectMessage, NewMessage, Page, Span } fr
 import { refuse } from '../../messaging/refusals.js';
 import { byteLimitReached } from '../../messaging/room-clock.js';
 import { indexWords } from '../../messaging/tokenizer.js';
-import { ulidChance, ulidTimeMs } from '../../messaging/ulid.js';
+import { ulidChance } from '../../messaging/ulid.js';
+import { MessagePlaces } from './messaging-places.js';
 import { type RedisConnection, type RedisKeys, runScript, withRedis } from './messaging-redis.js';
 
 /** The seed's fields, and after them ours. */
@@ -39,9 +40,11 @@ const indexedAtOnce = 100;
 
 export class RedisMessages {
   readonly #options: MessagesOptions;
+  readonly #places: MessagePlaces;
 
   constructor(options: MessagesOptions) {
     this.#options = options;
+    this.#places = new MessagePlaces(options);
   }
 
   /** On one server the message, its index, the bytes and the room's time are one step. On a cluster only what lies with the room is. */
@@ -75,7 +78,6 @@ export class RedisMessages {
       scriptKeys.length,
       ...scriptKeys,
       nowMs(),
-      limits.messageClockAheadSecondsMax * 1000,
       limits.messageRetentionSeconds * 1000,
       isCluster ? '' : bytes,
       bytesMax,
@@ -91,8 +93,6 @@ export class RedisMessages {
       isIndexedLater ? 'later' : '',
     ]);
     const [outcome, id, ts, total] = answer as [string, string, string, string];
-    if (outcome === 'ahead')
-      throw refuse('rate', { fix: 'Post more slowly: the room is ahead of the clock.' });
     if (outcome === 'parent') throw refuse('parentUnknown');
     if (outcome === 'bytes') throw byteLimitReached(Number(id));
     if (isIndexedLater) await this.#indexPosted(words, room.id, id, Number(ts));
@@ -170,34 +170,26 @@ export class RedisMessages {
   }
 
   async read(roomId: string, span: Span): Promise<Page<Message>> {
-    const members = await this.#span(
-      this.#options.keys.messages(roomId),
-      span,
-      this.#options.limits.messageRetentionSeconds,
-    );
-    return pageOf(members.map(messageOf), span.limit);
+    const { keys, limits } = this.#options;
+    return this.#page(keys.messages(roomId), span, limits.messageRetentionSeconds, messageOf);
   }
 
-  /** An id contains its time, which is its score: no scan. */
   async find(roomId: string, messageId: string): Promise<Message | undefined> {
     return (await this.findMany([{ roomId, messageId }]))[0];
   }
 
-  async findMany(wanted: readonly { roomId: string; messageId: string }[]): Promise<Message[]> {
-    const { redis, keys, limits, nowMs } = this.#options;
+  /** By id; `tsMs` is where the message lies, for those who know it. */
+  async findMany(
+    wanted: readonly { roomId: string; messageId: string; tsMs?: number }[],
+  ): Promise<Message[]> {
+    const { keys, limits, nowMs } = this.#options;
     const oldestMs = nowMs() - limits.messageRetentionSeconds * 1000;
-    const found = await withRedis(() =>
-      Promise.all(
-        wanted.map(async ({ roomId, messageId }) => {
-          const tsMs = ulidTimeMs(messageId);
-          if (tsMs === undefined || tsMs <= oldestMs) return undefined;
-          const [member] = await redis.commands.zrangebyscore(keys.messages(roomId), tsMs, tsMs);
-          const message = member === undefined ? undefined : messageOf(member);
-          return message?.id === messageId ? message : undefined;
-        }),
-      ),
+    const members = await Promise.all(
+      wanted.map(({ roomId, messageId, tsMs }) => this.#places.find(keys.messages(roomId), messageId, tsMs)),
     );
-    return found.filter((message) => message !== undefined);
+    return members
+      .flatMap((member) => (member === undefined ? [] : [messageOf(member)]))
+      .filter(({ tsMs }) => tsMs > oldestMs);
   }
 
   /** The message at a time, of which a room has one at most. */
@@ -214,28 +206,26 @@ export class RedisMessages {
   }
 
   async thread(roomId: string, rootId: string, afterMs: number, limit: number): Promise<Page<Message>> {
-    const root = afterMs < (ulidTimeMs(rootId) ?? 0) ? await this.find(roomId, rootId) : undefined;
+    const first = await this.find(roomId, rootId);
+    const root = first !== undefined && afterMs < first.tsMs ? first : undefined;
+    const room = limit - (root === undefined ? 0 : 1);
     const ids = await this.#span(
       this.#options.keys.thread(roomId, rootId),
-      { afterMs, limit: limit - (root === undefined ? 0 : 1) },
+      { afterMs, limit: room },
       this.#options.limits.messageRetentionSeconds,
     );
-    const room = limit - (root === undefined ? 0 : 1);
     const answers = await this.findMany(ids.slice(0, room).map((messageId) => ({ roomId, messageId })));
     return { items: root === undefined ? answers : [root, ...answers], hasMore: ids.length > room };
   }
 
   async delete(room: Room, messageId: string): Promise<boolean> {
     const { redis, keys, channel, origin } = this.#options;
-    const message = await this.find(room.id, messageId);
-    if (message === undefined) return false;
+    const member = await this.#places.find(keys.messages(room.id), messageId);
+    if (member === undefined) return false;
+    const message = messageOf(member);
     return withRedis(async () => {
-      // The time is the message's alone, so that of two who delete at once one removes it.
-      const removed = await redis.commands.zremrangebyscore(
-        keys.messages(room.id),
-        message.tsMs,
-        message.tsMs,
-      );
+      // Of two who delete at once one removes it.
+      const removed = await redis.commands.zrem(keys.messages(room.id), member);
       if (message.rootId !== null) await redis.commands.zrem(keys.thread(room.id, message.rootId), messageId);
       await Promise.all(
         indexWords(message.body).map((word) =>
@@ -260,7 +250,6 @@ export class RedisMessages {
       delivery === null ? keys.inbox(input.to) : keys.inboxDelivery(input.to, delivery),
       keys.pending(input.to),
       nowMs(),
-      limits.messageClockAheadSecondsMax * 1000,
       limits.directRetentionSeconds * 1000,
       ulidChance(),
       before,
@@ -269,19 +258,13 @@ export class RedisMessages {
       `${origin} inbox ${input.to}`,
       delivery === null ? '' : deliveryMs(limits),
     ]);
-    const [outcome, id, ts] = answer as [string, string, string];
-    if (outcome === 'ahead')
-      throw refuse('rate', { fix: 'Send more slowly: the inbox is ahead of the clock.' });
+    const [, id, ts] = answer as [string, string, string];
     return { ...input, id, tsMs: Number(ts), acknowledged: false };
   }
 
   async inbox(agentId: string, span: Span): Promise<Page<DirectMessage>> {
-    const members = await this.#span(
-      this.#options.keys.inbox(agentId),
-      span,
-      this.#options.limits.directRetentionSeconds,
-    );
-    const page = pageOf(members.map(directOf), span.limit);
+    const { keys, limits } = this.#options;
+    const page = await this.#page(keys.inbox(agentId), span, limits.directRetentionSeconds, directOf);
     return { ...page, items: await this.#withAcknowledged(agentId, page.items) };
   }
 
@@ -301,12 +284,14 @@ export class RedisMessages {
 
   async acknowledge(agentId: string, ids: readonly string[]): Promise<number> {
     const { redis, keys, limits } = this.#options;
-    const named = [...new Set(ids)].flatMap((id) => {
-      const tsMs = ulidTimeMs(id);
-      return tsMs === undefined ? [] : [tsMs, id];
-    });
+    const inbox = keys.inbox(agentId);
+    const members = await Promise.all([...new Set(ids)].map((id) => this.#places.find(inbox, id)));
+    const named = members
+      .flatMap((member) => (member === undefined ? [] : [directOf(member)]))
+      .flatMap(({ id, tsMs }) => [tsMs, id]);
+    if (named.length === 0) return 0;
     const args = [
-      keys.inbox(agentId),
+      inbox,
       keys.acknowledged(agentId),
       keys.pending(agentId),
       limits.directRetentionSeconds * 1000,
@@ -322,6 +307,35 @@ export class RedisMessages {
       redis.commands.zmscore(keys.acknowledged(agentId), ...messages.map(({ id }) => id)),
     );
     return messages.map((message, index) => ({ ...message, acknowledged: (scores[index] ?? null) !== null }));
+  }
+
+  async #page<T extends { tsMs: number }>(
+    key: string,
+    span: Span,
+    retentionSeconds: number,
+    read: (member: string) => T,
+  ): Promise<Page<T>> {
+    const items = (await this.#span(key, span, retentionSeconds)).map(read);
+    const tsMs = items[span.limit - 1]?.tsMs;
+    const next = items[span.limit];
+    if (next === undefined || tsMs === undefined || next.tsMs !== tsMs) return pageOf(items, span.limit);
+    // Another AICQ server may give several messages one time. The next page begins past that time, so that this one takes all of them.
+    const { commands } = this.#options.redis;
+    const isForward = 'afterMs' in span;
+    const [same, beyond] = await withRedis(() =>
+      Promise.all([
+        isForward ? commands.zrangebyscore(key, tsMs, tsMs) : commands.zrevrangebyscore(key, tsMs, tsMs),
+        this.#span(
+          key,
+          isForward ? { afterMs: tsMs, limit: 0 } : { beforeMs: tsMs, limit: 0 },
+          retentionSeconds,
+        ),
+      ]),
+    );
+    return {
+      items: [...items.filter((item) => item.tsMs !== tsMs), ...same.map(read)],
+      hasMore: beyond.length > 0,
+    };
   }
 
   /** One more than the page holds, so that the page knows whether there is more. */

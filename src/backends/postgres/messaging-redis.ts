@@ -146,6 +146,11 @@ export class RedisKeys {
     return `room:${this.#tag(roomId)}:${unindexedPart}`;
   }
 
+  /** Ids of a room or an inbox whose own time is not their score, with their scores; beside it, how far it was read for them. */
+  places(list: string): { index: string; readUpTo: string } {
+    return { index: `${list}:places`, readUpTo: `${list}:places:read` };
+  }
+
   thread(roomId: string, rootId: string): string {
     return `room:${this.#tag(roomId)}:thread:${rootId}`;
   }

@@ -14,6 +14,13 @@ local function ulid(ts, chance)
 end
 local function number(value) return string.format('%.0f', value) end`;
 
+/** The clock's time, or just after the newest message: another AICQ server may have written that, and it does not know our key. */
+const nextTime = `
+local function nextTime(list, clock, now)
+  local newest = redis.call('ZRANGE', list, -1, -1, 'WITHSCORES')[2] or '0'
+  return math.max(now, tonumber(newest) + 1, tonumber(redis.call('GET', clock) or '0') + 1)
+end`;
+
 /** Takes bytes from an agent's minute, or answers how long it lasts. */
 const spendBytes = `
 local function spend(key, size, max)
@@ -53,64 +60,62 @@ const pendingMark = 'list';
 export const scripts = {
   /**
    * Keys: messages, clock, count, thread, bytes, delivery, then the words, or where those lie elsewhere what is not indexed yet.
-   * Arguments: now, how far ahead, retention, size, bytes a minute, the total so far, parent's time, chance, JSON around id and time (two parts), channel, news around id, room id, how long a delivery is remembered, whether the words are indexed later.
+   * Arguments: now, retention, size, bytes a minute, the total so far, parent's time, chance, JSON around id and time (two parts), channel, news around id, room id, how long a delivery is remembered, whether the words are indexed later.
    */
   stoaPost: {
     keys: undefined,
-    lua: `${ulid}${spendBytes}${deliveredBefore}${indexWord}
-local now, ahead, retention = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3])
-if ARGV[14] ~= '' then
+    lua: `${ulid}${nextTime}${spendBytes}${deliveredBefore}${indexWord}
+local now, retention = tonumber(ARGV[1]), tonumber(ARGV[2])
+if ARGV[13] ~= '' then
   local id, ts = deliveredBefore(KEYS[6])
-  if id then return {'ok', id, ts, redis.call('GET', KEYS[3]) or ARGV[6]} end
+  if id then return {'ok', id, ts, redis.call('GET', KEYS[3]) or ARGV[5]} end
 end
-local ts = math.max(now, tonumber(redis.call('GET', KEYS[2]) or '0') + 1)
-if ts > now + ahead then return {'ahead'} end
-if ARGV[7] ~= '' and redis.call('ZCOUNT', KEYS[1], ARGV[7], ARGV[7]) == 0 then return {'parent'} end
-if ARGV[4] ~= '' then
-  local wait = spend(KEYS[5], tonumber(ARGV[4]), tonumber(ARGV[5]))
+local ts = nextTime(KEYS[1], KEYS[2], now)
+if ARGV[6] ~= '' and redis.call('ZCOUNT', KEYS[1], ARGV[6], ARGV[6]) == 0 then return {'parent'} end
+if ARGV[3] ~= '' then
+  local wait = spend(KEYS[5], tonumber(ARGV[3]), tonumber(ARGV[4]))
   if wait then return {'bytes', wait} end
 end
-local id = ulid(ts, ARGV[8])
+local id = ulid(ts, ARGV[7])
 local life = number(ts + retention - now)
 redis.call('SET', KEYS[2], number(ts), 'PX', life)
 redis.call('ZREMRANGEBYSCORE', KEYS[1], '-inf', number(now - retention))
-redis.call('ZADD', KEYS[1], number(ts), '{"id":"' .. id .. '",' .. ARGV[9] .. ',"ts":' .. number(ts) .. ARGV[10] .. '}')
+redis.call('ZADD', KEYS[1], number(ts), '{"id":"' .. id .. '",' .. ARGV[8] .. ',"ts":' .. number(ts) .. ARGV[9] .. '}')
 redis.call('PEXPIRE', KEYS[1], life)
-if ARGV[7] ~= '' then
+if ARGV[6] ~= '' then
   redis.call('ZADD', KEYS[4], number(ts), id)
   redis.call('PEXPIRE', KEYS[4], life)
 end
-if ARGV[15] ~= '' then
+if ARGV[14] ~= '' then
   redis.call('ZADD', KEYS[7], number(ts), id)
   redis.call('PEXPIRE', KEYS[7], life)
 else
-  for index = 7, #KEYS do indexWord(KEYS[index], now, retention, ts, ARGV[13] .. ':' .. id) end
+  for index = 7, #KEYS do indexWord(KEYS[index], now, retention, ts, ARGV[12] .. ':' .. id) end
 end
 local total
 if redis.call('EXISTS', KEYS[3]) == 0 then
-  total = tonumber(ARGV[6]) + 1
+  total = tonumber(ARGV[5]) + 1
   redis.call('SET', KEYS[3], number(total))
 else
   total = redis.call('INCR', KEYS[3])
 end
 redis.call('PEXPIRE', KEYS[3], 604800000)
-if ARGV[14] ~= '' then redis.call('SET', KEYS[6], id .. ' ' .. number(ts), 'PX', ARGV[14]) end
-redis.call('PUBLISH', ARGV[11], ARGV[12] .. ' ' .. id)
+if ARGV[13] ~= '' then redis.call('SET', KEYS[6], id .. ' ' .. number(ts), 'PX', ARGV[13]) end
+redis.call('PUBLISH', ARGV[10], ARGV[11] .. ' ' .. id)
 return {'ok', id, number(ts), number(total)}`,
   },
 
-  /** Keys: inbox, clock, delivery, pending. Arguments: now, how far ahead, retention, chance, JSON around id and time, channel, news around id, how long a delivery is remembered. */
+  /** Keys: inbox, clock, delivery, pending. Arguments: now, retention, chance, JSON around id and time, channel, news around id, how long a delivery is remembered. */
   stoaSend: {
     keys: 4,
-    lua: `${ulid}${deliveredBefore}
-local now, ahead, retention = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3])
-if ARGV[9] ~= '' then
+    lua: `${ulid}${nextTime}${deliveredBefore}
+local now, retention = tonumber(ARGV[1]), tonumber(ARGV[2])
+if ARGV[8] ~= '' then
   local id, ts = deliveredBefore(KEYS[3])
   if id then return {'ok', id, ts} end
 end
-local ts = math.max(now, tonumber(redis.call('GET', KEYS[2]) or '0') + 1)
-if ts > now + ahead then return {'ahead'} end
-local id = ulid(ts, ARGV[4])
+local ts = nextTime(KEYS[1], KEYS[2], now)
+local id = ulid(ts, ARGV[3])
 local life = number(ts + retention - now)
 -- An inbox whose list of what is pending is missing gets it when somebody reads it.
 if redis.call('EXISTS', KEYS[4]) == 1 or redis.call('EXISTS', KEYS[1]) == 0 then
@@ -120,10 +125,10 @@ if redis.call('EXISTS', KEYS[4]) == 1 or redis.call('EXISTS', KEYS[1]) == 0 then
 end
 redis.call('SET', KEYS[2], number(ts), 'PX', life)
 redis.call('ZREMRANGEBYSCORE', KEYS[1], '-inf', number(now - retention))
-redis.call('ZADD', KEYS[1], number(ts), '{"id":"' .. id .. '",' .. ARGV[5] .. ',"ts":' .. number(ts) .. ARGV[6] .. '}')
+redis.call('ZADD', KEYS[1], number(ts), '{"id":"' .. id .. '",' .. ARGV[4] .. ',"ts":' .. number(ts) .. ARGV[5] .. '}')
 redis.call('PEXPIRE', KEYS[1], life)
-if ARGV[9] ~= '' then redis.call('SET', KEYS[3], id .. ' ' .. number(ts), 'PX', ARGV[9]) end
-redis.call('PUBLISH', ARGV[7], ARGV[8] .. ' ' .. id)
+if ARGV[8] ~= '' then redis.call('SET', KEYS[3], id .. ' ' .. number(ts), 'PX', ARGV[8]) end
+redis.call('PUBLISH', ARGV[6], ARGV[7] .. ' ' .. id)
 return {'ok', id, number(ts)}`,
   },
 
@@ -146,7 +151,7 @@ return {'ok', id, number(ts)}`,
 local count = 0
 for index = 2, #ARGV, 2 do
   for _, member in ipairs(redis.call('ZRANGEBYSCORE', KEYS[1], ARGV[index], ARGV[index])) do
-    if string.find(member, '{"id":"' .. ARGV[index + 1] .. '"', 1, true) == 1 then
+    if string.find(member, '"id":"' .. ARGV[index + 1] .. '"', 1, true) then
       count = count + redis.call('ZADD', KEYS[2], 'NX', ARGV[index], ARGV[index + 1])
       redis.call('ZREM', KEYS[3], ARGV[index + 1])
     end
@@ -171,7 +176,7 @@ if life > 0 and redis.call('EXISTS', KEYS[3]) == 0 then
   repeat
     local page = redis.call('ZRANGEBYSCORE', KEYS[1], from, '+inf', 'WITHSCORES', 'LIMIT', 0, 200)
     for index = 1, #page, 2 do
-      local id = string.match(page[index], '^{"id":"(%w+)"')
+      local id = string.match(page[index], '"id":"(%w+)"')
       if id and not redis.call('ZSCORE', KEYS[2], id) then redis.call('ZADD', KEYS[3], page[index + 1], id) end
       from = '(' .. page[index + 1]
     end

@@ -2,8 +2,8 @@
 import type { Limits } from '../../limits.js';
 import type { Message } from '../../messaging/model.js';
 import type { SearchQuery, SearchResult } from '../../messaging/port.js';
-import { ulidTimeMs } from '../../messaging/ulid.js';
 import type { RedisMessages } from './messaging-messages.js';
+import { type Entry, entriesOf } from './messaging-places.js';
 import { type RedisConnection, type RedisKeys, withRedis } from './messaging-redis.js';
 
 const pageSize = 200;
@@ -29,7 +29,10 @@ export async function searchRedis(
   const [shortest = '', ...others] = query.words.toSorted(
     (a, b) => (sizes[query.words.indexOf(a)] ?? 0) - (sizes[query.words.indexOf(b)] ?? 0),
   );
-  let newest = query.beforeMs === null ? '+inf' : `(${query.beforeMs}`;
+  const { beforeMs, last = null } = query;
+  // In a list, what has the same time stands in the order of its text.
+  const lastShown = last === null ? '' : `${last.roomId}:${last.messageId}`;
+  let newest = beforeMs === null ? '+inf' : last === null ? `(${beforeMs}` : String(beforeMs);
   const found: Message[] = [];
   let reachedMs = 0;
   /** Those of the last page that the next one begins with again: what is posted meanwhile moves places, not times. */
@@ -37,18 +40,35 @@ export async function searchRedis(
   // A step is a look at one message in one list, as it is in the embedded store.
   for (let steps = 0; steps < limits.searchStepsMax; steps += pageSize * query.words.length) {
     const wantedMembers = pageSize + seen.size;
-    const page = await withRedis(() =>
-      redis.commands.zrevrangebyscore(keys.word(shortest), newest, `(${oldestMs}`, 'LIMIT', 0, wantedMembers),
+    const page = entriesOf(
+      await withRedis(() =>
+        redis.commands.zrevrangebyscore(
+          keys.word(shortest),
+          newest,
+          `(${oldestMs}`,
+          'WITHSCORES',
+          'LIMIT',
+          0,
+          wantedMembers,
+        ),
+      ),
     );
-    const fresh = page.filter((member) => !seen.has(member));
-    const inRoom =
-      query.roomId === null ? fresh : fresh.filter((member) => member.startsWith(`${query.roomId ?? ''}:`));
+    const fresh = page.filter(
+      ({ member, tsMs }) =>
+        !seen.has(member) &&
+        (last === null || tsMs !== beforeMs || member < lastShown) &&
+        (query.roomId === null || member.startsWith(`${query.roomId}:`)),
+    );
     const matching = await inAll(
       redis,
       others.map((word) => keys.word(word)),
-      inRoom,
+      fresh,
     );
-    const wanted = matching.map((member) => ({ roomId: member.slice(0, 36), messageId: member.slice(37) }));
+    const wanted = matching.map(({ member, tsMs }) => ({
+      roomId: member.slice(0, 36),
+      messageId: member.slice(37),
+      tsMs,
+    }));
     // Only as many as are still missing are fetched; those that are gone make room for the next.
     for (let at = 0; at < wanted.length && found.length < query.limit; at += query.limit) {
       found.push(
@@ -57,26 +77,22 @@ export async function searchRedis(
     }
     if (found.length >= query.limit || page.length < wantedMembers)
       return { messages: found, restBeforeMs: null };
-    reachedMs = timeOf(page.at(-1));
+    reachedMs = page.at(-1)?.tsMs ?? 0;
     newest = String(reachedMs);
-    seen = new Set(page.filter((member) => timeOf(member) === reachedMs));
+    seen = new Set(page.filter(({ tsMs }) => tsMs === reachedMs).map(({ member }) => member));
   }
   // It goes on at a whole millisecond, with what it has found of that one left to the next time.
   return { messages: found.filter(({ tsMs }) => tsMs > reachedMs), restBeforeMs: reachedMs + 1 };
 }
 
-function timeOf(member: string | undefined): number {
-  return ulidTimeMs(member?.slice(37) ?? '') ?? 0;
-}
-
 async function inAll(
   redis: RedisConnection,
   keys: readonly string[],
-  members: readonly string[],
-): Promise<readonly string[]> {
-  if (members.length === 0 || keys.length === 0) return members;
+  entries: readonly Entry[],
+): Promise<readonly Entry[]> {
+  if (entries.length === 0 || keys.length === 0) return entries;
   const scores = await withRedis(() =>
-    Promise.all(keys.map((key) => redis.commands.zmscore(key, ...members))),
+    Promise.all(keys.map((key) => redis.commands.zmscore(key, ...entries.map(({ member }) => member)))),
   );
-  return members.filter((_, index) => scores.every((list) => (list[index] ?? null) !== null));
+  return entries.filter((_, index) => scores.every((list) => (list[index] ?? null) !== null));
 }

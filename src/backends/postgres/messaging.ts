@@ -198,6 +198,10 @@ export class PostgresMessaging implements MessagingPort {
     return this.#identities.keep(owner, make);
   }
 
+  keptBy(owner: string): Promise<string | undefined> {
+    return this.#identities.keptBy(owner);
+  }
+
   resealKept(reseal: (sealedSeed: string, owner: string) => string): Promise<number> {
     return this.#identities.resealKept(reseal);
   }

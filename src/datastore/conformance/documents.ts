@@ -71,6 +71,26 @@ export function documentTests(test: RegisterTest, context: ConformanceContext): 
     assert.deepEqual((await data.getEntry(caller, 'n', 'k'))?.metadata, { a: 1 });
   });
 
+  test('metadata comes back as it was, its members in their order', async () => {
+    const data = await context.service();
+    const caller = context.caller(context.newUser());
+    const metadata = {
+      z: 1,
+      version: '1.0',
+      author: { name: 'é', born: [1, { y: 1, b: 2 }] },
+      a: { z: null, m: true, c: 0.1 },
+    };
+    await data.set(caller, 'n', 'k', 1, { metadata });
+    assert.equal(JSON.stringify((await data.getEntry(caller, 'n', 'k'))?.metadata), JSON.stringify(metadata));
+    await data.set(caller, 'n', 'k', 2, { metadata: { b: 2 } });
+    assert.equal(
+      JSON.stringify((await data.getEntry(caller, 'n', 'k'))?.metadata),
+      JSON.stringify({ ...metadata, b: 2 }),
+    );
+    await data.set(caller, 'n', 'k', 3, { metadata: { smallest: 5e-324 } });
+    assert.equal((await data.getEntry(caller, 'n', 'k'))?.metadata['smallest'], 5e-324);
+  });
+
   test('every JSON value comes back as it was', async () => {
     const data = await context.service();
     const caller = context.caller(context.newUser());
@@ -83,6 +103,8 @@ export function documentTests(test: RegisterTest, context: ConformanceContext): 
       1e300,
       2 ** 53,
       0.1,
+      5e-324,
+      Number.MAX_VALUE,
       '',
       'text',
       'nul \u0000 inside',

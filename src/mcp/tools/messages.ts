@@ -123,7 +123,7 @@ const find = defineTool({
       limit: Math.min(wanted ?? searchResultsDefault, searchResultsMax),
       room: within,
       afterMs: after ?? 0,
-      beforeMs: null,
+      from: null,
     });
     const messages = await shown(
       context,
@@ -161,7 +161,7 @@ const directMessage = defineTool({
 
 export const messageTools = [post, read, find, directMessage];
 
-/** The identity that the server keeps for an agent of the same user: its inbox is there before it first reads it. */
+/** The identity of an agent of the same user: its own, or the one that the server keeps for it and makes with the first message to it. */
 async function identityOf(
   { stoa, caller }: Pick<ToolContext, 'stoa' | 'caller'>,
   name: string,
@@ -171,8 +171,10 @@ async function identityOf(
     Buffer.byteLength(name) <= stoa.limits.agentHeaderBytesMax &&
     !/[\p{Cc}\p{Cs}]/u.test(name);
   if (!isName) throw new StoaError('invalid_request', 'to: is not the name or id of an agent.');
+  const own = stoa.registry.identityOf(caller.user, name);
+  if (own !== undefined) return own;
   if (!caller.scopes.write) throw new StoaError('forbidden', 'These credentials can only read.');
-  return stoa.messaging.direct.readerOf({ ...caller, agent: name, identity: null });
+  return stoa.messaging.direct.recipientOf({ user: caller.user, agent: name });
 }
 
 async function shown(

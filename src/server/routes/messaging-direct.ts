@@ -1,8 +1,9 @@
 /** Direct messages over HTTP: sending, the inbox, what is pending, acknowledging. */
 import { z } from 'zod';
+import { addressOf } from '../caller-address.js';
 import { goneSignal } from '../gone.js';
 import { authenticated, defineRoute } from '../route.js';
-import { addressOf, limited, signatureOf } from './messaging-gate.js';
+import { limited, signatureOf } from './messaging-gate.js';
 import { newestFirst, nextCursorOf, pagingParameters, spanOf, waitMsOf } from './messaging-rooms.js';
 import { directSchema, isSet, looseQuery, readFields, shownDirect } from './messaging-wire.js';
 

@@ -2,7 +2,6 @@
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { z } from 'zod';
 import { StoaError } from '../../errors.js';
-import { callerAddress } from '../../messaging/addresses.js';
 import type { Signer, SignedRequest } from '../../messaging/authentication.js';
 import type { Identity } from '../../messaging/model.js';
 import { isRefusal, refuse } from '../../messaging/refusals.js';
@@ -10,6 +9,7 @@ import { type MessagingService, principalOf } from '../../messaging/service.js';
 import type { RateDecision } from '../../messaging/sliding-windows.js';
 import { SharedHeaders, securityHeaders } from '../answer-writer.js';
 import type { Authenticator } from '../authentication.js';
+import { addressOf } from '../caller-address.js';
 import type { ErrorWriter } from '../group.js';
 import type { RouteContext } from '../route.js';
 import type { Caller } from '../../identity/caller.js';
@@ -53,16 +53,6 @@ export async function beforeMessaging(request: FastifyRequest, reply: FastifyRep
   const { gate } = messagingOf(request);
   const decision = await gate.admit(addressOf(request));
   if (decision?.allowed === false) throw tooMany(reply, decision);
-}
-
-/** Forwarding headers count only from configured proxies. */
-export function addressOf(request: FastifyRequest): string {
-  const header = request.headers['x-forwarded-for'];
-  return callerAddress(
-    request.socket.remoteAddress ?? '',
-    Array.isArray(header) ? header.join(',') : header,
-    messagingOf(request).proxies,
-  );
 }
 
 /** Signatures: both schemes here, RFC 9421 alone on /v1 and /mcp. */

@@ -248,7 +248,9 @@ export const identityLinkRoutes = [
     path: '/v1/identities/{id}/link',
     summary: 'Take the link away again',
     tags: ['identities'],
-    principals: ['operator', 'user'],
+    description: 'The user, or the identity itself: it may always leave.',
+    principals: authenticated,
+    ofItself: true,
     params: idParams,
     answers: { 204: null },
     handler: async ({ stoa, caller, params, streams }) => {

@@ -6,25 +6,28 @@ import type { Message, Room } from '../../messaging/model.js';
 import type { Page, Span } from '../../messaging/port.js';
 import type { RoomAccess } from '../../messaging/rooms.js';
 import type { MessagingService } from '../../messaging/service.js';
+import { addressOf } from '../caller-address.js';
 import { goneSignal } from '../gone.js';
 import { JsonText, answer, anyone, authenticated, defineRoute } from '../route.js';
-import { addressOf, limited, signatureOf } from './messaging-gate.js';
+import { limited, signatureOf } from './messaging-gate.js';
 import { RoomPages } from './messaging-room-pages.js';
 import {
   type Query,
   channelSchema,
   decodeCursor,
+  decodeSearchCursor,
   encodeCursor,
+  encodeSearchCursor,
   isSet,
   limitOf,
   looseQuery,
   messageSchema,
   numberOf,
   readFields,
-  secondsIso,
   shownChannel,
   shownMessage,
   textOf,
+  timeOf,
 } from './messaging-wire.js';
 
 const readers = ['operator', 'user', 'agent', 'anyone'] as const;
@@ -73,7 +76,7 @@ function headerText(header: string): string {
   return isUtf8(bytes) ? bytes.toString() : header;
 }
 
-/** A cursor wins over `after`, `after` over `before`; 0 or a bad value means absent. */
+/** A cursor wins over `after`, `after` over `before`; a bad value means absent, and so does 0 of `before`. */
 export function spanOf(query: Query, fallback: number, max: number): Span {
   const limit = limitOf(query, fallback, max);
   const cursor = textOf(query, 'cursor');
@@ -81,7 +84,7 @@ export function spanOf(query: Query, fallback: number, max: number): Span {
     const { direction, tsMs } = decodeCursor(cursor);
     return direction === 'after' ? { afterMs: tsMs, limit } : { beforeMs: tsMs, limit };
   }
-  const afterMs = numberOf(query, 'after');
+  const afterMs = timeOf(query, 'after');
   return afterMs === undefined ? { beforeMs: numberOf(query, 'before') ?? null, limit } : { afterMs, limit };
 }
 
@@ -299,7 +302,7 @@ export const roomRoutes = [
       limit: 'At most 100.',
       room: 'Only this room.',
       after: pagingParameters.after,
-      cursor: 'The next_cursor of an answer that was cut off.',
+      cursor: 'The next_cursor of the page before.',
     }),
     answers: {
       200: z
@@ -311,10 +314,7 @@ export const roomRoutes = [
             .literal(true)
             .optional()
             .meta({ description: 'The search stopped at its bound; older messages may match too.' }),
-          next_cursor: z
-            .string()
-            .optional()
-            .meta({ description: 'Where a search that was cut off goes on.' }),
+          next_cursor: z.string().optional().meta({ description: 'There is more: pass it as cursor.' }),
         })
         .meta({ id: 'SearchResults' }),
     },
@@ -323,13 +323,12 @@ export const roomRoutes = [
       const text = textOf(query, 'q') ?? '';
       const limit = limitOf(query, searchResultsDefault, searchResultsMax);
       const cursor = textOf(query, 'cursor');
-      const beforeMs = cursor === undefined ? null : decodeCursor(cursor).tsMs;
-      const { results, restBeforeMs } = await messaging.rooms.search({
+      const { results, next, truncated } = await messaging.rooms.search({
         query: text,
         limit,
         room: textOf(query, 'room'),
         afterMs: numberOf(query, 'after') ?? 0,
-        beforeMs,
+        from: cursor === undefined ? null : decodeSearchCursor(cursor),
       });
       const shown = results.map(({ message, room }) => ({
         id: message.id,
@@ -343,10 +342,8 @@ export const roomRoutes = [
         query: text,
         results: shown,
         total: shown.length,
-        ...(restBeforeMs !== null && {
-          truncated: true as const,
-          next_cursor: encodeCursor({ direction: 'before', tsMs: restBeforeMs }),
-        }),
+        ...(truncated && { truncated: true as const }),
+        ...(next !== null && { next_cursor: encodeSearchCursor(next) }),
       };
     }),
   }),
@@ -372,7 +369,7 @@ export const roomRoutes = [
               agent_id: z.string(),
               agent_name: z.string(),
               body: z.string(),
-              timestamp: z.string(),
+              timestamp: z.int().meta({ description: 'Unix milliseconds.' }),
             }),
           ),
         })
@@ -395,7 +392,7 @@ export const roomRoutes = [
           agent_id: message.from,
           agent_name: authorName,
           body: [...message.body].slice(0, shownCharacters).join(''),
-          timestamp: secondsIso(message.tsMs),
+          timestamp: message.tsMs,
         })),
       };
     }),

@@ -6,18 +6,19 @@ import type { DirectMessage, Message } from '../../messaging/model.js';
 import { refuse } from '../../messaging/refusals.js';
 import type { MessagingService } from '../../messaging/service.js';
 import { canonicalUuid } from '../../messaging/uuid.js';
+import { addressOf } from '../caller-address.js';
 import { type EventStreams, type StreamEvent, eventText } from '../event-stream.js';
 import { authenticated, defineRoute, streaming } from '../route.js';
-import { addressOf, limited } from './messaging-gate.js';
+import { limited } from './messaging-gate.js';
 import { accessOf, pagingParameters } from './messaging-rooms.js';
 import {
   type Query,
   isSet,
   looseQuery,
-  numberOf,
   shownDirect,
   shownMessage,
   textOf,
+  timeOf,
 } from './messaging-wire.js';
 
 /** Where a reader is in each topic of its stream. */
@@ -61,19 +62,33 @@ async function follow(
   messaging: MessagingService,
   topics: readonly Topic[],
   show: Show,
+  isStale?: () => Promise<boolean>,
 ): Promise<typeof streaming> {
   const verify = isSet(query, 'verify');
   const ids = topics.map(({ id }) => id);
   const header = request.headers['last-event-id'];
   const from = typeof header === 'string' ? header : textOf(query, 'last_event_id');
   const positions = from === undefined ? new Map<string, number>() : decodePositions(from, ids);
-  const afterMs = numberOf(query, 'after');
-  for (const topic of topics)
-    if (!positions.has(topic.id)) positions.set(topic.id, afterMs ?? (await newestMs(messaging, topic)));
+  const afterMs = timeOf(query, 'after');
+  const nowMs = messaging.port.nowMs();
+  for (const topic of topics) {
+    const givenMs = positions.get(topic.id) ?? afterMs;
+    // Nothing may come after a position that is ahead of the clock for years: such a reader begins with what comes next.
+    if (givenMs === undefined || givenMs > nowMs) {
+      const newest = await newestMs(messaging, topic);
+      positions.set(topic.id, Math.min(givenMs ?? newest, newest));
+    } else positions.set(topic.id, givenMs);
+  }
   const stops: (() => void)[] = [];
   const stream = streams.open(reply, {
     onEnd: () => stops.forEach((stop) => stop()),
-    onIdle: () => ({ event: 'position', id: encodePositions(positions), data: {} }),
+    onIdle: () => {
+      void isStale?.().then(
+        (stale) => stale && stream.end(),
+        () => stream.end(),
+      );
+      return { event: 'position', id: encodePositions(positions), data: {} };
+    },
   });
   // From its first moment on, a reader that loses the connection knows where to go on.
   stream.send({ event: 'position', id: encodePositions(positions), data: {} });
@@ -211,6 +226,8 @@ export const streamRoutes = [
           messaging,
           [{ kind: 'inbox', id: agentId }],
           showInInbox,
+          // The agent gets an inbox with its first message; whoever reads for it then connects again.
+          async () => (await messaging.direct.readerOf(caller)) !== agentId,
         );
       },
     ),

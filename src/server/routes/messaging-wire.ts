@@ -4,6 +4,8 @@ import type { FastifyRequest } from 'fastify';
 import type { DirectMessage, Identity, Message, Room } from '../../messaging/model.js';
 import { shownProof } from '../../messaging/proof.js';
 import { refuse } from '../../messaging/refusals.js';
+import type { SearchPosition } from '../../messaging/rooms.js';
+import { latestTimeMs } from '../../messaging/ulid.js';
 
 /** What a field is read as. A missing field and null are the kind's own nothing. */
 interface FieldKinds {
@@ -110,9 +112,14 @@ export function textOf(query: Query, name: string): string | undefined {
 
 /** A whole number of one or more, or undefined for anything else. */
 export function numberOf(query: Query, name: string): number | undefined {
-  const text = textOf(query, name);
-  const value = text !== undefined && /^\d{1,15}$/.test(text) ? Number(text) : 0;
+  const value = timeOf(query, name) ?? 0;
   return value > 0 ? value : undefined;
+}
+
+/** A time in milliseconds, 0 included, or undefined for anything else. */
+export function timeOf(query: Query, name: string): number | undefined {
+  const text = textOf(query, name);
+  return text !== undefined && /^\d{1,15}$/.test(text) ? Number(text) : undefined;
 }
 
 /** Bad values fall back to the default, larger ones to the most there is. */
@@ -136,11 +143,34 @@ export function encodeCursor({ direction, tsMs }: Cursor): string {
 }
 
 export function decodeCursor(text: string): Cursor {
+  const [direction, digits] = cursorParts(text, /^([ab])(\d{1,15})$/);
+  return { direction: direction === 'b' ? 'before' : 'after', tsMs: cursorTime(digits) };
+}
+
+/** Where a search goes on: before a time, or after the last message shown. */
+export function encodeSearchCursor({ beforeMs, last }: SearchPosition): string {
+  const place = last === null ? '' : ` ${last.roomId} ${last.messageId}`;
+  return Buffer.from(`s${beforeMs}${place}`).toString('base64url');
+}
+
+export function decodeSearchCursor(text: string): SearchPosition {
+  const [digits, roomId, messageId] = cursorParts(text, /^s(\d{1,15})(?: ([0-9a-f-]{36}) ([0-9A-Z]{26}))?$/);
+  const last = roomId === undefined || messageId === undefined ? null : { roomId, messageId };
+  return { beforeMs: cursorTime(digits), last };
+}
+
+/** The groups of a cursor's text; refuses one that was not made here. */
+function cursorParts(text: string, pattern: RegExp): (string | undefined)[] {
   const decoded = Buffer.from(text, 'base64url').toString('latin1');
-  const [, direction, digits] = /^([ab])(\d{1,15})$/.exec(decoded) ?? [];
-  if (digits === undefined || Buffer.from(decoded, 'latin1').toString('base64url') !== text)
-    throw refuse('cursor');
-  return { direction: direction === 'b' ? 'before' : 'after', tsMs: Number(digits) };
+  const found = pattern.exec(decoded);
+  if (found === null || Buffer.from(decoded, 'latin1').toString('base64url') !== text) throw refuse('cursor');
+  return found.slice(1);
+}
+
+function cursorTime(digits: string | undefined): number {
+  const tsMs = Number(digits);
+  if (!(tsMs <= latestTimeMs)) throw refuse('cursor');
+  return tsMs;
 }
 
 /** AICQ's times: seconds, UTC. */

@@ -136,6 +136,7 @@ export const projectRoutes = [
     body: schemas.claimRequestSchema.default({}),
     answers: { 200: schemas.claimSchema, 204: null },
     handler: async ({ stoa, caller, params: { id }, body, reply }) => {
+      stoa.registry.checkOwnName({ ...caller, agent: body.agent_id ?? null });
       // No task goes to somebody who is gone.
       const signal = (body.wait ?? 0) > 0 ? goneSignal(reply) : undefined;
       return (await stoa.workspaces.claimTask(caller, id, body, signal)) ?? answer(204);

@@ -105,6 +105,14 @@ const derived: Readonly<Record<string, Rule>> = {
   'messaging/identity_keys': { lost: 'same', extra: [[stranger.subarray(0, 22), text('{"publicKey":""}')]] },
   'messaging/rooms_by_activity': { lost: 'same', extra: [[stranger.subarray(0, 22), none]] },
   'messaging/totals': { lost: 'otherwise', spoiled: 'otherwise', extra: [[text('bottom'), text('{}')]] },
+  'messaging/message_places': {
+    lost: 'same',
+    spoiled: 'same',
+    extra: [
+      [stranger.subarray(0, 32), timeBytes(nowMs)],
+      [stranger.subarray(0, 5), none],
+    ],
+  },
   'messaging/threads': {
     lost: 'same',
     extra: [

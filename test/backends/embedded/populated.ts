@@ -1,7 +1,11 @@
 /** A store with something in every family. */
 import { dataFamilies } from '../../../src/backends/embedded/datastore-rows.js';
+import { readRoom, restoreMessage } from '../../../src/backends/embedded/messaging-rooms.js';
+import { countImportedMessage } from '../../../src/backends/embedded/messaging-totals.js';
 import { families as messaging } from '../../../src/backends/embedded/messaging-rows.js';
 import { fileWords, readWaiting } from '../../../src/backends/embedded/messaging-words.js';
+import { newUlid } from '../../../src/messaging/ulid.js';
+import { uuidBytes } from '../../../src/messaging/uuid.js';
 import { operatorCaller } from '../../../src/identity/caller.js';
 import { userKey } from '../../../src/identity/user-key.js';
 import type { Stoa } from '../../../src/index.js';
@@ -79,6 +83,23 @@ export async function populate(stoa: Stoa): Promise<void> {
   await post(room.id, 'filed words come again', opening.id);
   await opened.root.transact((tx) => fileWords(tx, readWaiting(tx), stoa.limits.messageRetentionSeconds));
   await post(room.id, 'these words wait', opening.id);
+  // As another AICQ server writes one: its id and its time are of two moments.
+  const imported = {
+    id: newUlid(nowMs - 3),
+    roomId: closed.id,
+    rootId: null,
+    tsMs: nowMs + 9,
+    from: author.id,
+    body: 'late',
+    parentId: null,
+    proof: null,
+    serverSigned: false,
+  };
+  await opened.root.transact((tx) => {
+    const row = readRoom(tx, uuidBytes(closed.id));
+    countImportedMessage(tx);
+    if (row !== undefined) restoreMessage(tx, stoa.limits, { ...row, messageCount: 2 }, imported);
+  });
   const direct = { from: author.id, to: reader.id, body: 'sealed', proof: null, serverSigned: false };
   const { id } = await port.send(direct);
   await port.send(direct);

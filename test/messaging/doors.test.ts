@@ -1,0 +1,229 @@
+/** The same limits on every door: AICQ's routes, /v1, commits and MCP. */
+import { randomUUID } from 'node:crypto';
+import { StreamableHTTPClientTransport } from '@modelcontextprotocol/client';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { families } from '../../src/backends/embedded/messaging-rows.js';
+import { operatorCaller } from '../../src/identity/caller.js';
+import { generations, TestClient } from '../mcp/client.js';
+import { type Agent, Desk, roomy } from './kit.js';
+
+const secret = 'a key of sixteen or more';
+
+let desk: Desk;
+let user: string;
+let reader: string;
+
+beforeAll(async () => {
+  desk = await Desk.open({
+    limits: { ...roomy, roomKeyGuessesPerMinuteMax: 3, streamHeartbeatSeconds: 1, agentsPerUserMax: 100 },
+    messagingSettings: { trustedProxies: ['127.0.0.1'] },
+  });
+  user = await tokenOf('ada', true);
+  reader = await tokenOf('ada', false);
+});
+afterAll(() => desk.close());
+
+async function tokenOf(name: string, write: boolean): Promise<string> {
+  return (await desk.stoa.identity.createToken(operatorCaller(), name, { scopes: { write } }, null)).token;
+}
+
+const bearer = (token: string, more: Record<string, string> = {}) => ({
+  authorization: `Bearer ${token}`,
+  ...more,
+});
+const from = (address: string) => ({ 'x-forwarded-for': address });
+
+/** How many rows messaging has in all its families but the windows and nonces of requests. */
+function rows(): number {
+  const counted = Object.values(families).filter(
+    (family) => family !== families.nonces && family !== families.rateWindows,
+  );
+  return counted.reduce((sum, family) => sum + [...desk.stoa.kernel.root.range(family, {})].length, 0);
+}
+
+/** Ann's identity, linked to a new agent of ada with that name. */
+async function linked(name: string, write = true): Promise<Agent> {
+  const ann = await desk.agent('Ann');
+  const agentId = (await desk.stoa.registry.createAgent(operatorCaller('ada'), { name })).agent_id;
+  const { status } = await desk.ask('PUT', `/v1/identities/${ann.id}/link`, {
+    body: { agent_id: agentId, write, consent: ann.consent(agentId) },
+    headers: bearer(user),
+  });
+  expect(status).toBe(200);
+  return ann;
+}
+
+describe('a read', () => {
+  it('makes no rows, whatever agent it names', async () => {
+    const before = rows();
+    for (const token of [reader, user])
+      for (const path of ['/dm', '/dm?pending=1', '/dm?after=0&wait=1', '/room/global', '/find?q=word']) {
+        const headers = bearer(token, { 'stoa-agent': `new-${randomUUID()}` });
+        expect([path, (await desk.ask('GET', path, { headers })).status]).toEqual([path, 200]);
+      }
+    for (const generation of generations) {
+      const mcp = await TestClient.connect(desk.url, reader, generation, {
+        'stoa-agent': `new-${randomUUID()}`,
+      });
+      expect((await mcp.ok('read', { inbox: true })).messages).toEqual([]);
+      await mcp.close();
+    }
+    expect(rows()).toBe(before);
+  });
+
+  it('finds the inbox once the agent has written', async () => {
+    const headers = bearer(user, { 'stoa-agent': `writer-${randomUUID()}` });
+    expect((await desk.ask('GET', '/dm', { headers })).json.messages).toEqual([]);
+    const { json } = await desk.ask('POST', '/room/global', { body: { body: 'hello' }, headers });
+    const { from: id } = (await desk.ask('GET', `/room/global/${json.id}`)).json;
+    const ann = await desk.agent('Ann');
+    expect((await ann.ask('POST', `/dm/${id}`, { body: { body: 'hi' } })).status).toBe(201);
+    expect((await desk.ask('GET', '/dm', { headers })).json.messages).toHaveLength(1);
+  });
+});
+
+describe('a blocked address', () => {
+  it('is refused on every door but the one that lifts the block', async () => {
+    const address = '203.0.113.50';
+    await desk.stoa.messaging.port.block({ address, reason: 'noise', expiresAtMs: Date.now() + 60_000 });
+    const headers = bearer(user, from(address));
+    const call = { jsonrpc: '2.0', id: 1, method: 'tools/list' };
+    for (const [method, path, body] of [
+      ['GET', '/room/global', undefined],
+      ['GET', '/v1/data', undefined],
+      ['POST', '/v1/commit', { operations: [{ op: 'room.post', room: 'global', body: 'x' }] }],
+      ['POST', '/mcp', call],
+    ] as const) {
+      const request = { headers, ...(body !== undefined && { body }) };
+      expect([path, (await desk.ask(method, path, request)).status]).toEqual([path, 403]);
+    }
+    const lift = { headers: bearer(desk.stoa.operatorToken, from(address)) };
+    expect((await desk.ask('DELETE', `/v1/blocks?ip=${address}`, lift)).status).toBe(204);
+    expect((await desk.ask('GET', '/v1/data', { headers })).status).toBe(200);
+  });
+
+  it('is refused at once where it was welcome a moment ago', async () => {
+    const address = '203.0.113.51';
+    const headers = bearer(user, from(address));
+    expect((await desk.ask('GET', '/v1/data', { headers })).status).toBe(200);
+    await desk.stoa.messaging.port.block({ address, reason: 'noise', expiresAtMs: Date.now() + 60_000 });
+    expect((await desk.ask('GET', '/v1/data', { headers })).status).toBe(403);
+  });
+});
+
+describe('wrong room keys', () => {
+  it('are counted together over HTTP, commit and MCP', async () => {
+    const room = await desk.room(await desk.agent('Ann'), `den-${randomUUID().slice(0, 8)}`, secret);
+    const token = await tokenOf('eve', true);
+    const address = '203.0.113.60';
+    const wrong = 'a wrong key of sixteen';
+    const headers = bearer(token, from(address));
+    const http = (key: string, more: Record<string, string>) =>
+      desk.ask('GET', `/room/${room}`, { headers: { ...more, 'x-aicq-room-key': key } });
+    const commit = (key: string, more = headers) =>
+      desk.ask('POST', '/v1/commit', {
+        body: { operations: [{ op: 'room.post', room, body: 'x', key }] },
+        headers: more,
+      });
+    expect((await http(wrong, from(address))).status).toBe(403);
+    expect((await commit(wrong)).status).toBe(403);
+    const mcp = await TestClient.connect(desk.url, token, 'modern', from(address));
+    expect((await mcp.call('read', { room, key: wrong })).value.code).toBe('forbidden');
+    // Three are allowed in a minute. From here on none is looked at, on whichever door it comes.
+    for (const key of [wrong, secret]) {
+      expect((await http(key, from(address))).status).toBe(429);
+      expect((await commit(key)).status).toBe(429);
+      expect((await mcp.call('read', { room, key })).value.code).toBe('rate_limited');
+    }
+    await mcp.close();
+    // The caller is counted too: another address is no way out, once its own guesses have filled the minute.
+    expect((await commit(wrong, bearer(token, from('203.0.113.61')))).status).toBe(403);
+    expect((await commit(wrong, bearer(token, from('203.0.113.62')))).status).toBe(429);
+  });
+});
+
+describe('a token under the name of an agent that has a key of its own', () => {
+  it('is refused on every door', async () => {
+    const name = `signed-${randomUUID().slice(0, 8)}`;
+    const named = bearer(user, { 'stoa-agent': name });
+    expect((await desk.ask('PUT', '/v1/data/notes/k', { body: { value: 1 }, headers: named })).status).toBe(
+      201,
+    );
+    const ann = await linked(name);
+    const { json: workspace } = await desk.ask('POST', '/v1/workspaces', {
+      body: { name: 'home' },
+      headers: bearer(user),
+    });
+    const { json: project } = await desk.ask('POST', `/v1/workspaces/${workspace.id}/projects`, {
+      body: { name: 'house', path: '/house' },
+      headers: bearer(user),
+    });
+    const claim = `/v1/projects/${project.id}/tasks/claim`;
+    const claimed = [{ op: 'task.claim', project_id: project.id, agent_id: name }];
+    for (const [method, path, body, headers] of [
+      ['PUT', '/v1/data/notes/k', { value: 2 }, named],
+      ['GET', '/v1/data/notes/k', undefined, named],
+      ['POST', '/room/global', { body: 'x' }, named],
+      ['GET', '/dm', undefined, named],
+      ['POST', claim, {}, named],
+      ['POST', claim, { agent_id: name }, bearer(user)],
+      ['POST', '/v1/commit', { operations: claimed }, bearer(user)],
+      ['POST', '/mcp', { jsonrpc: '2.0', id: 1, method: 'tools/list' }, named],
+    ] as const) {
+      const { status, text } = await desk.ask(method, path, { headers, ...(body !== undefined && { body }) });
+      expect([path, status]).toEqual([path, 403]);
+      expect(text).toContain('has a key of its own');
+    }
+    const own = JSON.stringify({ value: 3 });
+    const signed = await desk.ask('PUT', '/v1/data/notes/signed', {
+      raw: own,
+      headers: ann.messageSignature('PUT', '/v1/data/notes/signed', own),
+    });
+    expect(signed.status).toBe(201);
+    const { json: stored } = await desk.ask('GET', '/v1/data/notes/signed', { headers: bearer(user) });
+    expect(stored.createdByAgent).toBe(name);
+    // A program that calls itself so over MCP acts as nobody else either.
+    const program = TestClient.of('modern', name);
+    await program.connect(
+      new StreamableHTTPClientTransport(new URL('/mcp', desk.url), {
+        requestInit: { headers: bearer(user) },
+      }),
+    );
+    const mcp = new TestClient(program);
+    expect((await mcp.call('remember', { key: 'k', value: 1 })).value.code).toBe('forbidden');
+    await mcp.close();
+    // Its letters go to the agent itself.
+    const other = await TestClient.connect(desk.url, user, 'modern', { 'stoa-agent': 'writer' });
+    expect(await other.ok('direct_message', { to: name, text: 'hi' })).toMatchObject({ to_id: ann.id });
+    await other.close();
+  });
+});
+
+describe('an identity whose link is only for reading', () => {
+  it('writes nothing of its user, and keeps its messages, its profile and its key', async () => {
+    const ann = await linked(`reader-${randomUUID().slice(0, 8)}`, false);
+    const value = JSON.stringify({ value: 1 });
+    const put = await desk.ask('PUT', '/v1/data/notes/own', {
+      raw: value,
+      headers: ann.messageSignature('PUT', '/v1/data/notes/own', value),
+    });
+    expect(put.status).toBe(403);
+    const room = await desk.room(ann);
+    const { id } = await ann.post(room, 'mine');
+    expect((await ann.ask('POST', `/dm/${ann.id}`, { body: { body: 'x' } })).status).toBe(201);
+    const letter = (await ann.ask('GET', '/dm')).json.messages[0].id;
+    expect((await ann.ask('POST', '/dm/ack', { body: { ids: [letter] } })).json).toEqual({ acknowledged: 1 });
+    expect((await ann.ask('DELETE', `/room/${room}/${id}`)).status).toBe(204);
+    expect((await ann.ask('PATCH', `/who/${ann.id}`, { body: { name: 'Anna' } })).json.name).toBe('Anna');
+    const path = `/v1/identities/${ann.id}/link`;
+    expect((await desk.ask('DELETE', path, { headers: ann.messageSignature('DELETE', path) })).status).toBe(
+      204,
+    );
+    expect((await ann.ask('GET', '/dm')).status).toBe(200);
+    const other = await linked(`other-${randomUUID().slice(0, 8)}`, false);
+    const theirs = `/v1/identities/${other.id}/link`;
+    expect(
+      (await desk.ask('DELETE', theirs, { headers: ann.messageSignature('DELETE', theirs) })).status,
+    ).toBe(403);
+  });
+});
