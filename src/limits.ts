@@ -49,6 +49,17 @@ export const limitDefinitions = {
   bodyBytesMax: { default: 17 * 1024 * 1024, positive: true, about: 'Bytes of a request body.' },
   fieldErrorsMax: { default: 100, positive: true, about: 'Wrong fields that one refusal lists.' },
   jsonDepthMax: { default: 200, about: 'Levels of nesting in a JSON body.' },
+  jsonValuesMax: {
+    default: 1_000_000,
+    positive: true,
+    about:
+      'Values in a JSON body; a list, an object and each member of an object count as four. Parsing more would hold up other requests.',
+  },
+  listItemsMax: {
+    default: 10_000,
+    positive: true,
+    about: 'Items of one list of a request, where each item is checked; values to store are not such lists.',
+  },
   pageItemsDefault: {
     default: 100,
     positive: true,

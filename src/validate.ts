@@ -2,6 +2,7 @@
 import { z } from 'zod';
 import { StoaError } from './errors.js';
 import { limitDefinitions } from './limits.js';
+import { checkListCounts } from './list-counts.js';
 
 export interface FieldError {
   /** The path to it, joined with dots: `labels.team`, or with its place in a request: `query.limit`. */
@@ -16,7 +17,12 @@ export interface FieldError {
 let newest: { schema: z.ZodType; value: unknown } | undefined;
 
 /** As `schema.safeParse`, remembered for the service that is called with the outcome. */
-export function check(schema: z.ZodType, value: unknown): z.ZodSafeParseResult<unknown> {
+export function check(
+  schema: z.ZodType,
+  value: unknown,
+  listItemsMax: number = limitDefinitions.listItemsMax.default,
+): z.ZodSafeParseResult<unknown> {
+  checkListCounts(schema, value, listItemsMax);
   const outcome = schema.safeParse(value);
   // A default is not checked by the schema that it stands for.
   if (outcome.success && value !== undefined)
@@ -34,6 +40,7 @@ export function validate<Schema extends z.ZodType>(schema: Schema, value: unknow
     // It came out of this schema.
     return value as z.output<Schema>;
   }
+  checkListCounts(schema, value, limitDefinitions.listItemsMax.default);
   const outcome = schema.safeParse(value);
   if (outcome.success) return outcome.data;
   throw invalidFields(fieldErrors(outcome.error));

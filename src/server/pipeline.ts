@@ -353,9 +353,10 @@ function checked(
   where: string,
   errors: FieldError[],
   errorsMax: number,
+  listItemsMax?: number,
 ): unknown {
   if (schema === undefined) return undefined;
-  const result = check(schema, value);
+  const result = check(schema, value, listItemsMax);
   if (result.success) return result.data;
   errors.push(...fieldErrors(result.error, [where], errorsMax - errors.length));
   return undefined;
@@ -366,16 +367,18 @@ function checkedBody(
   accepted: readonly string[],
   request: FastifyRequest,
   rawBody: Buffer,
-  { jsonDepthMax, fieldErrorsMax }: Limits,
+  limits: Limits,
   errors: FieldError[],
 ): unknown {
+  const { fieldErrorsMax, listItemsMax } = limits;
   if (rawBody.length === 0)
     return route.body === undefined
       ? undefined
       : checked(route.body, undefined, 'body', errors, fieldErrorsMax);
   requireContentType(request, accepted);
-  const value = parseJsonBody(rawBody, jsonDepthMax);
-  if (route.body !== undefined) return checked(route.body, value, 'body', errors, fieldErrorsMax);
+  const value = parseJsonBody(rawBody, limits);
+  if (route.body !== undefined)
+    return checked(route.body, value, 'body', errors, fieldErrorsMax, listItemsMax);
   const isEmpty = typeof value === 'object' && value !== null && Object.keys(value).length === 0;
   if (!isEmpty) throw new StoaError('invalid_request', 'This route takes no body.', { fix: 'Send none.' });
   return undefined;

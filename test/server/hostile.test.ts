@@ -33,6 +33,43 @@ function rawRequest(line: string, headers: string[], body = ''): string {
   ].join('\r\n');
 }
 
+const put = (value: string) =>
+  floodable.ask('PUT', '/v1/data/n/k', { as: floodable.alice, raw: `{"value":${value}}`, headers: json });
+
+describe('bodies with very many values', () => {
+  test.each([
+    ['operations of a commit', 'POST', '/v1/commit', (list: string) => `{"operations":${list}}`],
+    ['documents of an import', 'POST', '/v1/documents', (list: string) => `{"documents":${list}}`],
+    ['keys of a batch', 'POST', '/v1/data/n', (list: string) => `{"get":${list}}`],
+  ])('%s are counted before each is checked', async (_name, method, path, bodyOf) => {
+    const raw = bodyOf(`[${'0,'.repeat(20_000)}0]`);
+    const reply = await floodable.ask(method, path, { as: floodable.alice, raw, headers: json });
+    expect([reply.status, reply.json.details.listItemsMax]).toEqual([400, 10_000]);
+    expect(reply.json.detail).toContain('has 20001 items; the limit is 10000 (listItemsMax)');
+  });
+
+  test('a tool of MCP counts them too', async () => {
+    const raw = `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"commit","arguments":{"operations":[${'0,'.repeat(20_000)}0]}}}`;
+    const reply = await floodable.ask('POST', '/mcp', { as: floodable.alice, raw, headers: json });
+    expect(reply.text).toContain('(listItemsMax)');
+  });
+
+  test('more of them than the limit are refused before they are parsed', async () => {
+    for (const value of [
+      `[${'0,'.repeat(1_000_000)}0]`,
+      `[${'{},'.repeat(250_000)}0]`,
+      `{${'"a":0,'.repeat(250_000)}"a":0}`,
+    ])
+      expect((await put(value)).json).toMatchObject({
+        code: 'too_large',
+        details: { jsonValuesMax: 1_000_000 },
+      });
+    // Commas within text are text, and a list as long as a value may be is stored.
+    expect((await put(JSON.stringify(','.repeat(1_000_000)))).status).toBe(201);
+    expect((await put(`[${'0,'.repeat(500_000)}0]`)).status).toBe(200);
+  });
+});
+
 describe('bodies', () => {
   test.each([
     ['text that is not JSON', 'not json'],
@@ -85,7 +122,7 @@ describe('bodies', () => {
   });
 
   test('a flood of unknown fields is refused like any other, with the first of them named', async () => {
-    const flood = `{"name": "a", ${Array.from({ length: 200_000 }, (_, index) => `"field${index}": 1`).join(', ')}}`;
+    const flood = `{"name": "a", ${Array.from({ length: 190_000 }, (_, index) => `"field${index}": 1`).join(', ')}}`;
     const reply = await floodable.ask('POST', '/v1/agents', {
       as: floodable.alice,
       raw: flood,

@@ -104,9 +104,7 @@ function endpointOf({ server }: FastifyRequest): Promise<McpEndpoint> {
 function bodyOf(method: Method, rawBody: Buffer, { limits }: Stoa): unknown {
   if (method !== 'POST') return undefined;
   try {
-    return (
-      parseJsonBody(rawBody, limits.jsonDepthMax) ?? new StoaError('invalid_request', 'The body is empty.')
-    );
+    return parseJsonBody(rawBody, limits) ?? new StoaError('invalid_request', 'The body is empty.');
   } catch (error) {
     if (error instanceof StoaError) return error;
     throw error;
