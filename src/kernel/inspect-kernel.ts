@@ -20,6 +20,15 @@ const decoders: Readonly<Record<string, (key: Buffer, value: Buffer) => unknown>
     scope_and_key: key.toString('hex'),
     ...(JSON.parse(value.toString()) as object),
   }),
+  [families.idempotencyBytes]: (key, value) => ({
+    user_id: key.toString('hex'),
+    bytes: Number(value.readBigUInt64BE()),
+  }),
+  [families.intents]: (key, value) => {
+    const { shard, writes, changes } = JSON.parse(value.toString()) as Record<string, unknown[]>;
+    return { intent: key.toString('hex'), shard, writes: writes?.length, changes };
+  },
+  [families.finishedIntents]: (key) => ({ intent: key.toString('hex') }),
   [families.directory]: (key, value) => ({ id: key.toString(), user_id: value.toString('hex') }),
 };
 

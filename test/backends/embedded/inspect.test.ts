@@ -79,7 +79,13 @@ describe.each(['lmdb', 'rocksdb'] as const)('on %s', (engine) => {
     });
   });
 
-  it.each(everyFamily.filter((family) => family !== kernelFamilies.redo))(
+  // The log is closed, and intents hold rows only while a write over two shards is unfinished.
+  const closedOrEmpty: readonly string[] = [
+    kernelFamilies.redo,
+    kernelFamilies.intents,
+    kernelFamilies.finishedIntents,
+  ];
+  it.each(everyFamily.filter((family) => !closedOrEmpty.includes(family)))(
     'says what stands in %s',
     async (family) => {
       const { items } = await page(`/v1/inspect/${encodeURIComponent(family)}?limit=20`);
