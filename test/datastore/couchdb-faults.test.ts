@@ -162,7 +162,7 @@ async function hangUpAt(running: Running, method: string, path: string, asked: s
   };
   request.end();
   await ended;
-  const counted = `stoa_http_requests_total{method="${method}",route="${path.replace('/n', '/{ns}')}",status="499"} 1`;
+  const counted = `stoa_http_requests_total{method="${method}",route="${path.replace('/n', '/{namespace}')}",status="499"} 1`;
   await vi.waitFor(
     async () => expect((await running.ask('GET', '/metrics')).text).toContain(counted),
     20_000,
